@@ -1,0 +1,310 @@
+"""A real single-node Apache Kafka broker (KRaft), on loopback, with its own data folder.
+
+Takes: Java 17, and Maven the first time (jars go to the cache, see maven_jars.py).
+Gives: `KafkaBroker`, a context manager, and a command: `python kafka_broker.py --print-bootstrap`.
+Owns: one broker process, and ends it by its pid, also when the program that started it is killed.
+Never: needs a package besides the standard library, touches another broker, calls itself ready before the
+broker has answered and registered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import IO, TYPE_CHECKING, NoReturn
+
+if __package__ in {None, ""}:  # run as a script: the package is the folder above
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from broker import wire
+from broker.broker_config import HOST, Ports, free_ports, server_properties, write_config
+from broker.java_home import BrokerError, find_java
+from broker.maven_jars import kafka_jars
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 only
+
+__all__ = ["BrokerError", "KafkaBroker"]
+
+# Ends the broker when the pipe to the program that owns it closes without a farewell line, so that a test run
+# killed with SIGKILL leaves no JVM behind. The look at the command line guards against a pid used again.
+_GUARD = 'read -r line && exit 0; tr "\\0" " " < /proc/$1/cmdline | grep -qF -- "$2" && kill -9 "$1"'
+
+
+class KafkaBroker:
+    """`with KafkaBroker() as broker: connect(broker.bootstrap)`.
+
+    `data` is kept if it is given and removed at the end if it is not; `settings` are added to server.properties.
+    """
+
+    def __init__(
+        self,
+        data: Path | str | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+        start_timeout: float = 90.0,
+    ) -> None:
+        self._given = Path(data).resolve() if data is not None else None
+        self._settings = dict(settings or {})
+        self._start_timeout = start_timeout
+        self._ports: Ports | None = None
+        self._folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    # -- what it is
+
+    @property
+    def bootstrap(self) -> str:
+        """`127.0.0.1:port`; the same after a restart."""
+        return f"{HOST}:{self._port()}"
+
+    @property
+    def pid(self) -> int:
+        """The process of the running broker."""
+        if self._process is None:
+            raise BrokerError("The broker is not running: call start() or restart() first.")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def folder(self) -> Path:
+        """The data folder: Kafka's files, its configuration, and `broker.log`."""
+        if self._folder is None:
+            raise BrokerError("The broker has no data folder yet: call start() first.")
+        return self._folder
+
+    @property
+    def log_file(self) -> Path:
+        """Everything that the broker printed, over all its restarts."""
+        return self.folder / "broker.log"
+
+    # -- its life
+
+    def start(self) -> Self:
+        """Starts it and returns when it answers; raises BrokerError with the end of its log if it does not."""
+        if self.is_running:
+            raise BrokerError(f"The broker already runs as process {self.pid}.")
+        java, jars = find_java(), kafka_jars()
+        if self._folder is None:
+            self._folder = self._given or Path(tempfile.mkdtemp(prefix="stoatflow-kafka-"))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._ports is None:
+            self._ports = free_ports()
+        config = server_properties(self._ports, self._folder, self._settings)
+        server, logger = write_config(self._folder, config)
+        class_path = [str(java), "-Xmx512m", f"-Dlog4j2.configurationFile={logger}", "-cp", f"{jars}/*"]
+        if not (self._folder / "kafka-logs" / "meta.properties").is_file():
+            self._format(class_path, server)
+        with self.log_file.open("ab") as log:
+            # Its own session: Ctrl-C in the terminal goes to the tests, which then stop the broker in order.
+            self._process = subprocess.Popen(
+                [*class_path, "kafka.Kafka", str(server)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        try:
+            self._watch(self._process.pid, server)
+            self._wait_until_it_answers()
+        except BaseException:
+            self._end(signal.SIGKILL, 10.0)
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Ends it in order (SIGTERM, after 30 seconds SIGKILL); the data stays until the context ends."""
+        self._end(signal.SIGTERM, 30.0)
+
+    def kill(self) -> None:
+        """Ends it with SIGKILL, as a crash would."""
+        self._end(signal.SIGKILL, 10.0)
+
+    def restart(self) -> Self:
+        """Starts it again on the same data and port; stops it first if it runs."""
+        self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        """Stops it, and removes its data if the folder was its own."""
+        self.stop()
+        if self._given is None and self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- what it is asked
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None, *, timeout: float = 30.0
+    ) -> None:
+        """Creates a topic and returns when every partition has a leader."""
+        error, words = wire.create_topic(HOST, self._port(), name, partitions, configs or {}, timeout)
+        if error == wire.TOPIC_ALREADY_EXISTS:
+            raise BrokerError(f"Topic {name!r} exists already: give the test a topic name of its own.")
+        if error != 0:
+            raise BrokerError(f"Kafka refused to create topic {name!r} (error {error}): {words}")
+        self.wait_for_leaders(name, partitions, timeout=timeout)
+
+    def wait_for_leaders(self, name: str, partitions: int, *, timeout: float = 30.0) -> None:
+        """Returns when all partitions of a topic can be written to."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            topic = wire.metadata(HOST, self._port(), [name]).topics.get(name)
+            if topic and topic.error == 0 and len(topic.leaders) == partitions and min(topic.leaders.values()) >= 0:
+                return
+            time.sleep(0.05)
+        raise BrokerError(f"Topic {name!r} has no leader for all of its {partitions} partitions. {self._quote_log()}")
+
+    def topics(self) -> dict[str, int]:
+        """The topics of the broker and the number of their partitions."""
+        return {name: len(topic.leaders) for name, topic in wire.metadata(HOST, self._port()).topics.items()}
+
+    # -- inside
+
+    def _port(self) -> int:
+        if self._ports is None:
+            raise BrokerError("The broker has no address yet: call start() first.")
+        return self._ports.broker
+
+    def _format(self, class_path: list[str], server: Path) -> None:
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [*class_path, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(server)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BrokerError(
+                f"Kafka could not format {self.folder}:\n{(done.stdout + done.stderr).strip()[-2000:]}\n"
+                "Check free space and permissions there; a setting in `settings=` may also be wrong."
+            )
+
+    def _watch(self, pid: int, server: Path) -> None:
+        self._guard = subprocess.Popen(
+            ["sh", "-c", _GUARD, "guard", str(pid), str(server)],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        last = "no connection yet"
+        while time.monotonic() < deadline:
+            if not self.is_running:
+                code = self._process.returncode if self._process else None
+                raise BrokerError(f"The Kafka broker ended with {code} while starting. {self._quote_log()}")
+            try:
+                wire.api_versions(HOST, self._port(), timeout=2.0)
+                # It answers before it is registered; until it is listed, topics cannot be created.
+                if self.bootstrap in wire.metadata(HOST, self._port(), [], timeout=2.0).brokers.values():
+                    return
+                last = "it answers but is not registered"
+            except OSError as error:
+                last = str(error)
+            time.sleep(0.1)
+        raise BrokerError(
+            f"The Kafka broker did not answer at {self.bootstrap} within {self._start_timeout:.0f} s ({last}). "
+            f"{self._quote_log()}"
+        )
+
+    def _quote_log(self, lines: int = 15) -> str:
+        text = self.log_file.read_text(errors="replace") if self.log_file.is_file() else ""
+        end = "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:])
+        return (
+            f"The end of its log ({self.log_file}):\n{end}\n"
+            "Read the first ERROR above. Often: a data folder of another Kafka version (give an empty one), a full disk, "
+            "a port taken in between (start again), less than 1 GB of free memory, or a wrong entry in `settings=`."
+        )
+
+    def _end(self, how: signal.Signals, patience: float) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(how)  # does nothing if it has already ended
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            _dismiss(guard)
+
+
+def _dismiss(guard: subprocess.Popen[bytes]) -> None:
+    pipe: IO[bytes] | None = guard.stdin
+    if pipe is not None:
+        try:
+            pipe.write(b"done\n")
+            pipe.close()
+        except BrokenPipeError:
+            pass  # somebody ended the guard: there is nothing left to guard
+    guard.wait()
+
+
+def _serve(data: str | None, settings: dict[str, str]) -> None:
+    """Prints the address and stays until stdin closes or a signal arrives."""
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        del frame
+        sys.exit(0 if number == signal.SIGTERM else 130)
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, leave)
+    with KafkaBroker(data, settings=settings) as broker:
+        print(broker.bootstrap, flush=True)
+        while broker.is_running:
+            ready, _, _ = select.select([sys.stdin], [], [], 0.5)
+            if ready and not os.read(sys.stdin.fileno(), 4096):
+                return
+        raise BrokerError(f"The broker ended by itself. {broker._quote_log()}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Run a real Apache Kafka broker on a free loopback port.")
+    parser.add_argument(
+        "--print-bootstrap", action="store_true",
+        help="start, print host:port on stdout, run until stdin closes or SIGTERM (in the background, give it a "
+        "stdin that stays open: `sleep infinity | python kafka_broker.py --print-bootstrap &`)",
+    )  # fmt: skip
+    parser.add_argument("--fetch", action="store_true", help="only fill the cache with the broker's jars")
+    parser.add_argument("--data", help="a data folder to keep; without it a temporary one is used and removed")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a broker setting")
+    options = parser.parse_args(arguments)
+    if not options.print_bootstrap and not options.fetch:
+        parser.error("say --print-bootstrap (run a broker) or --fetch (only download it)")
+    wrong = [entry for entry in options.set if "=" not in entry]
+    if wrong:
+        parser.error(f"--set wants KEY=VALUE, not {wrong[0]!r}")
+    try:
+        if options.fetch:
+            find_java()
+            print(kafka_jars())
+        else:
+            _serve(options.data, dict(entry.split("=", 1) for entry in options.set))
+    except BrokerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Running Maven with its downloads kept outside the clone, and showing progress.
+
+Takes: a folder with a `pom.xml`, and what it is for.
+Gives: a folder of jars that is complete, or an error that quotes Maven.
+Owns: the stamp that says "complete for exactly these inputs", and the lock between processes.
+Never: leaves a half-filled folder behind under the final name, touches ~/.m2 (a half-filled ~/.m2 makes
+Spark's resolver, which reads it, say "download failed").
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+from xml.etree import ElementTree
+
+from broker.java_home import BrokerError, cache_dir, find_maven
+
+_STAMP = ".complete"
+_DOWNLOADED = re.compile(r"Downloaded from \S+: \S*/(\S+) \(([\d.]+) (k|M)?B")
+_POM = "{http://maven.apache.org/POM/4.0.0}"
+
+
+def pom_property(pom: Path, name: str) -> str:
+    """A property of a pom: versions are written there and nowhere else."""
+    value = ElementTree.parse(pom).getroot().findtext(f"{_POM}properties/{_POM}{name}")
+    if not value:
+        raise BrokerError(f"{pom} has no property <{name}>. Add it: the harness reads the version from there.")
+    return value
+
+
+def fingerprint(files: Sequence[Path]) -> str:
+    """A digest of the inputs of a build, so that a changed pom or source builds again."""
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+class _Progress:
+    """Counts what Maven downloads: one moving line on a terminal, a line every few seconds elsewhere."""
+
+    def __init__(self, what: str, out: TextIO) -> None:
+        self._what, self._out = what, out
+        self._files, self._kb, self._last = 0, 0.0, time.monotonic()
+
+    def line(self, text: str) -> None:
+        found = _DOWNLOADED.search(text)
+        if found is None:
+            return
+        self._files += 1
+        self._kb += float(found.group(2)) * {"k": 1.0, "M": 1024.0, None: 1 / 1024}[found.group(3)]
+        now = time.monotonic()
+        if self._out.isatty() or now - self._last > 3:
+            self._last = now
+            self._say(f"{self._files} files, {self._kb / 1024:.1f} MB, {found.group(1)}")
+
+    def start(self) -> None:
+        self._say("asking Maven (the first time downloads it, later it is in the cache)", end="\n")
+
+    def done(self) -> None:
+        self._say(f"ready ({self._files} files, {self._kb / 1024:.1f} MB downloaded)", end="\n")
+
+    def _say(self, text: str, end: str = "") -> None:
+        tty = self._out.isatty()
+        self._out.write(f"\r\033[K{self._what}: {text}{end}" if tty else f"{self._what}: {text}\n")
+        self._out.flush()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run_maven(pom: Path, arguments: Sequence[str], what: str) -> None:
+    """Runs Maven in batch mode with the project's own local repository."""
+    command = [
+        str(find_maven()), "-B", "-f", str(pom), f"-Dmaven.repo.local={cache_dir() / 'maven'}", *arguments,
+    ]  # fmt: skip
+    progress, tail = _Progress(what, sys.stderr), deque[str](maxlen=25)
+    progress.start()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as maven:
+        if maven.stdout is None:
+            raise BrokerError("Maven was started without a pipe; this is a mistake in maven_jars.py.")
+        for line in maven.stdout:
+            if line.startswith(("[ERROR]", "[FATAL]", "Exception", "[INFO] BUILD")):
+                tail.append(line.rstrip())
+            progress.line(line)
+    if maven.returncode != 0:
+        quoted = "\n".join(f"    {line}" for line in tail)
+        raise BrokerError(
+            f"{what}: Maven ended with {maven.returncode}:\n{quoted}\n"
+            "Check that https://repo.maven.apache.org is reachable (behind a proxy: ~/.m2/settings.xml), "
+            f"then run the same command again. To start from nothing, remove {cache_dir() / 'maven'}."
+        )
+    progress.done()
+
+
+def complete_folder(folder: Path, inputs: Sequence[Path], fill: Callable[[Path], None]) -> Path:
+    """`folder` filled by `fill`, unless it was already filled from the same inputs; safe between processes.
+
+    `fill` works in a folder beside it that is renamed at the end: what has the final name is whole.
+    """
+    wanted = fingerprint(inputs)
+
+    def ready() -> bool:
+        stamp = folder / _STAMP
+        return stamp.is_file() and stamp.read_text().strip() == wanted
+
+    if ready():
+        return folder
+    with _locked(folder.parent):
+        if ready():
+            return folder
+        partial = folder.parent / f"{folder.name}.partial-{os.getpid()}"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        try:
+            fill(partial)
+            (partial / _STAMP).write_text(wanted + "\n")
+            if folder.exists():
+                shutil.rmtree(folder)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def kafka_jars() -> Path:
+    """The folder with the jars of the Kafka broker named in pom.xml."""
+    pom = Path(__file__).resolve().parent / "pom.xml"
+    version = pom_property(pom, "kafka.version")
+
+    def fill(partial: Path) -> None:
+        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+        run_maven(pom, goal, f"Apache Kafka {version} broker")
+
+    return complete_folder(cache_dir() / f"kafka-{version}" / "libs", [pom], fill)

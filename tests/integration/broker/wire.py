@@ -1,0 +1,147 @@
+"""The few words of Kafka's protocol that the harness needs, with the standard library only.
+
+Takes: a host and a port.
+Gives: ApiVersions (does it answer?), Metadata (who leads what?), CreateTopics.
+Owns: one socket per call; no connection outlives a question.
+Never: produces or consumes: real clients do that in the tests. Starting a JVM for each question would cost
+seconds, and a Python client would be a dependency of the demo.
+
+Only versions without compact ("flexible") encoding are used: they are the simple ones, and Kafka 4 still has them.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_METADATA, _API_VERSIONS, _CREATE_TOPICS = 3, 18, 19
+_CLIENT_ID = "stoatflow-harness"
+TOPIC_ALREADY_EXISTS = 36
+
+
+class WireError(OSError):
+    """The broker did not answer, or not in the way that was expected."""
+
+
+@dataclass(frozen=True)
+class TopicInfo:
+    """What Metadata says of one topic: its error code and the leader of each partition (-1: none yet)."""
+
+    error: int
+    leaders: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class ClusterInfo:
+    """What Metadata says of the cluster: brokers as `host:port` by id, and its topics."""
+
+    brokers: Mapping[int, str]
+    topics: Mapping[str, TopicInfo]
+
+
+def _string(text: str | None) -> bytes:
+    if text is None:
+        return struct.pack(">h", -1)
+    raw = text.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+class _Reader:
+    """Walks over an answer."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def number(self, code: str) -> int:
+        try:
+            (value,) = struct.unpack_from(f">{code}", self._data, self._at)
+        except struct.error as short:
+            raise WireError(f"answer cut short at byte {self._at}") from short
+        self._at += struct.calcsize(f">{code}")
+        return int(value)
+
+    def string(self) -> str | None:
+        length = self.number("h")
+        if length < 0:
+            return None
+        self._at += length
+        return self._data[self._at - length : self._at].decode()
+
+    def skip_numbers(self) -> None:
+        for _ in range(self.number("i")):
+            self.number("i")
+
+
+def _ask(host: str, port: int, key: int, version: int, body: bytes, timeout: float) -> _Reader:
+    head = struct.pack(">hhi", key, version, 1) + _string(_CLIENT_ID)
+    with socket.create_connection((host, port), timeout=timeout) as sock:
+        sock.settimeout(timeout)
+        sock.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+        with sock.makefile("rb") as stream:
+            size = stream.read(4)
+            if len(size) < 4:
+                raise WireError("the connection was closed without an answer")
+            data = stream.read(struct.unpack(">i", size)[0])
+    answer = _Reader(data)
+    if answer.number("i") != 1:
+        raise WireError("the answer belongs to another question")
+    return answer
+
+
+def api_versions(host: str, port: int, timeout: float = 5.0) -> dict[int, tuple[int, int]]:
+    """The requests that the broker knows, with the lowest and highest version of each."""
+    answer = _ask(host, port, _API_VERSIONS, 0, b"", timeout)
+    error = answer.number("h")
+    if error != 0:
+        raise WireError(f"ApiVersions answered with error {error}")
+    return {answer.number("h"): (answer.number("h"), answer.number("h")) for _ in range(answer.number("i"))}
+
+
+def metadata(host: str, port: int, topics: list[str] | None = None, timeout: float = 5.0) -> ClusterInfo:
+    """The brokers and the named topics (None: all); asking never creates a topic."""
+    names = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(_string(t) for t in topics or [])
+    answer = _ask(host, port, _METADATA, 4, names + b"\0", timeout)
+    answer.number("i")  # throttle time
+    brokers: dict[int, str] = {}
+    for _ in range(answer.number("i")):
+        node, name, at = answer.number("i"), answer.string(), answer.number("i")
+        answer.string()  # rack
+        brokers[node] = f"{name}:{at}"
+    answer.string()  # cluster id
+    answer.number("i")  # controller
+    found: dict[str, TopicInfo] = {}
+    for _ in range(answer.number("i")):
+        error, topic = answer.number("h"), answer.string()
+        answer.number("b")  # internal?
+        leaders: dict[int, int] = {}
+        for _ in range(answer.number("i")):
+            answer.number("h")  # error of the partition: -1 as leader says the same
+            partition = answer.number("i")
+            leaders[partition] = answer.number("i")
+            answer.skip_numbers()  # replicas
+            answer.skip_numbers()  # in sync
+        found[topic or ""] = TopicInfo(error, leaders)
+    return ClusterInfo(brokers, found)
+
+
+def create_topic(
+    host: str, port: int, name: str, partitions: int, configs: Mapping[str, str], timeout: float = 30.0
+) -> tuple[int, str]:
+    """Asks for a topic with one replica; gives the error code (0: created) and the broker's words."""
+    settings = b"".join(_string(key) + _string(value) for key, value in configs.items())
+    body = (
+        struct.pack(">i", 1)
+        + _string(name)
+        + struct.pack(">ihi", partitions, 1, 0)
+        + struct.pack(">i", len(configs))
+        + settings
+        + struct.pack(">i?", int(timeout * 1000), False)
+    )
+    answer = _ask(host, port, _CREATE_TOPICS, 4, body, timeout)
+    answer.number("i")  # throttle time
+    if answer.number("i") != 1:
+        raise WireError("CreateTopics did not answer for the topic")
+    answer.string()
+    return answer.number("h"), answer.string() or ""
