@@ -1,0 +1,92 @@
+"""What the two commands of this package share on the command line.
+
+Takes: an `argparse.ArgumentParser`. Gives: the options for the broker and for Spark, and progress on stderr.
+Never: prints to stdout, which belongs to the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from stoatflow.spark.session import connector_is_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def add_broker(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where the broker is and how Spark runs."""
+    parser.add_argument(
+        "--bootstrap", required=True, help="HOST:PORT of a Kafka broker, or embedded:PATH of an embedded one"
+    )
+    parser.add_argument(
+        "--client-property",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="a property for the Kafka client, such as security.protocol=SSL; may be repeated",
+    )
+    parser.add_argument(
+        "--spark-conf",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="a Spark setting, such as spark.driver.memory=2g; may be repeated",
+    )
+    parser.add_argument("--cores", type=positive, default=2, help="cores that Spark may use (default 2)")
+
+
+def positive(text: str) -> int:
+    """Parse a whole number of at least one; underscores are welcome (1_000_000)."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return number
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def say(text: str) -> None:
+    """Write one line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def say_start(*, kafka: bool) -> None:
+    """Say that Spark starts, which takes some seconds, and whether it has to download something first."""
+    connector = " with its Kafka connector" if kafka else ""
+    download = " (fetched once, 63 MB)" if kafka and not connector_is_here() else ""
+    say(f"starting Spark{connector}{download}")
+
+
+def counter(total: int, noun: str) -> Callable[[int], None]:
+    """Return a function that shows how many of ``total`` are done: in place on a terminal, else every few seconds."""
+    started = time.monotonic()
+    live = sys.stderr.isatty()
+    pause = 0.2 if live else 5.0
+    shown = started
+
+    def report(done: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if done == 0 or (now - shown < pause and done < total):
+            return
+        shown = now
+        rate = done / max(now - started, 1e-9)
+        line = f"  {done:>12,} of {total:,} {noun}  {done / total:4.0%}  {rate:>9,.0f}/s"
+        last = done >= total
+        print(f"\r{line}" if live else line, end="\n" if last or not live else "", file=sys.stderr, flush=True)
+
+    return report

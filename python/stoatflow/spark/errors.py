@@ -1,0 +1,16 @@
+"""The ways in which load and reconcile can fail to run; every message says what to do next.
+
+Never: stands for a wrong result. A reconciliation that finds faults succeeds, and reports them.
+"""
+
+
+class SparkUnavailable(RuntimeError):
+    """Spark cannot be started here; the message says what to install or change."""
+
+
+class TopicError(RuntimeError):
+    """A topic or its broker cannot be used as asked."""
+
+
+class OpenTransaction(TopicError):
+    """A transaction is still open, so that a committed reader would not see the end of the topic."""
