@@ -1,0 +1,99 @@
+"""StoatFlow: a Kafka Streams topology as one process on one machine, as fast as the machine.
+
+    import stoatflow as sf
+
+    builder = sf.StreamsBuilder()
+    lines = builder.stream("lines", key=str, value=str)
+    words = lines.flat_map_values(sf.value.str.lower().str.split())
+    counts = words.group_by(sf.value, key=str).count(store="counts")
+    counts.to_stream().to("counts", key=str, value=int)
+    sf.StoatFlow(builder.build(), {"application.id": "words", "bootstrap.servers": "localhost:9092"}).run()
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoatflow._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from stoatflow.app import State as State
+    from stoatflow.app import StateListener as StateListener
+    from stoatflow.app import StoatFlow as StoatFlow
+    from stoatflow.builder import StreamsBuilder as StreamsBuilder
+    from stoatflow.embedded import EmbeddedBroker as EmbeddedBroker
+    from stoatflow.embedded import EmbeddedRecord as EmbeddedRecord
+    from stoatflow.errors import AuthorizationError as AuthorizationError
+    from stoatflow.errors import BrokerUnavailableError as BrokerUnavailableError
+    from stoatflow.errors import ConfigError as ConfigError
+    from stoatflow.errors import DiskFullError as DiskFullError
+    from stoatflow.errors import FencedError as FencedError
+    from stoatflow.errors import IncompatibleStateError as IncompatibleStateError
+    from stoatflow.errors import InternalError as InternalError
+    from stoatflow.errors import MissingTopicError as MissingTopicError
+    from stoatflow.errors import ProcessingError as ProcessingError
+    from stoatflow.errors import SerdeError as SerdeError
+    from stoatflow.errors import StateCorruptError as StateCorruptError
+    from stoatflow.errors import StateLockedError as StateLockedError
+    from stoatflow.errors import StoatFlowError as StoatFlowError
+    from stoatflow.errors import TopologyError as TopologyError
+    from stoatflow.errors import UnknownOutcomeError as UnknownOutcomeError
+    from stoatflow.expressions import Expression as Expression
+    from stoatflow.expressions import coalesce as coalesce
+    from stoatflow.expressions import key as key
+    from stoatflow.expressions import lit as lit
+    from stoatflow.expressions import obj as obj
+    from stoatflow.expressions import timestamp as timestamp
+    from stoatflow.expressions import value as value
+    from stoatflow.expressions import when as when
+    from stoatflow.grouped import KGroupedStream as KGroupedStream
+    from stoatflow.materialized import Consumed as Consumed
+    from stoatflow.materialized import Grouped as Grouped
+    from stoatflow.materialized import Materialized as Materialized
+    from stoatflow.materialized import Produced as Produced
+    from stoatflow.serdes import Serde as Serde
+    from stoatflow.serdes import Serdes as Serdes
+    from stoatflow.settings import Settings as Settings
+    from stoatflow.stream import KStream as KStream
+    from stoatflow.table import KTable as KTable
+    from stoatflow.topology import Topology as Topology
+
+_HOMES = {
+    "app": ("State", "StateListener", "StoatFlow"),
+    "builder": ("StreamsBuilder",),
+    "embedded": ("EmbeddedBroker", "EmbeddedRecord"),
+    "errors": (
+        "AuthorizationError", "BrokerUnavailableError", "ConfigError", "DiskFullError", "FencedError",
+        "IncompatibleStateError", "InternalError", "MissingTopicError", "ProcessingError", "SerdeError",
+        "StateCorruptError", "StateLockedError", "StoatFlowError", "TopologyError", "UnknownOutcomeError",
+    ),
+    "expressions": ("Expression", "coalesce", "key", "lit", "obj", "timestamp", "value", "when"),
+    "grouped": ("KGroupedStream",),
+    "materialized": ("Consumed", "Grouped", "Materialized", "Produced"),
+    "serdes": ("Serde", "Serdes"),
+    "settings": ("Settings",),
+    "stream": ("KStream",),
+    "table": ("KTable",),
+    "topology": ("Topology",),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # a type checker would take every misspelt name for a loaded one
+    __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604  # names, from the table above
+
+    def __getattr__(name):
+        """Load a public name at its first use."""
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'stoatflow' has no attribute {name!r}")
+        import importlib
+
+        found = getattr(importlib.import_module(f"stoatflow.{_HOME_OF[name]}"), name)
+        globals()[name] = found
+        return found
+
+    def __dir__():
+        """Show public names before they are loaded."""
+        return sorted([*globals(), *_HOME_OF])

@@ -1,0 +1,43 @@
+"""The only importer of the native module.
+
+Takes the package's data, gives the engine's handles. Checks that both halves are of one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stoatflow._version import __version__
+from stoatflow.plan import EncodedPlan
+
+try:
+    from stoatflow import _native  # noqa: TID251  # this is the one place
+except ImportError as cause:
+    raise ImportError(
+        f"the native half of StoatFlow can't be loaded ({cause}). "
+        "Next: install a wheel for this platform, or build it with `pip install .` (needs Rust)"
+    ) from cause
+
+if _native.__version__ != __version__:
+    raise ImportError(
+        f"the native half of StoatFlow is version {_native.__version__}, the Python half is {__version__}. "
+        "Next: install again, in a fresh virtual environment if need be"
+    )
+
+Plan = _native.Plan
+Engine = _native.Engine
+Driver = _native.Driver
+EmbeddedBroker = _native.EmbeddedBroker
+check_settings = _native.check_settings
+settings_schema = _native.settings_schema
+node_kinds = _native.node_kinds
+error_kinds = _native.error_kinds
+
+Pairs = list[tuple[str, object]]
+Listener = Callable[[str, str], None]
+
+
+def compile_plan(encoded: EncodedPlan) -> Plan:
+    """Have a plan checked and cut; raise `TopologyError`."""
+    functions = list(encoded.functions)
+    return _native.compile(encoded.json.encode(), functions, encoded.function_names, list(encoded.serdes))

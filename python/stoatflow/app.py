@@ -1,0 +1,280 @@
+"""Runs a topology: start, wait, stop, in scripts, notebooks, threads and asyncio programs.
+
+Takes a topology and settings, owns one engine. Waits in short steps with the interpreter detached,
+so that signals, other threads and event loops go on. Never restarts: one object is one run.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from stoatflow import _bridge
+from stoatflow.durations import Duration, timeout_s
+from stoatflow.errors import ConfigError, StoatFlowError
+from stoatflow.settings import Settings, as_settings
+
+if TYPE_CHECKING:
+    from stoatflow.embedded import EmbeddedBroker
+    from stoatflow.topology import Topology
+
+_STEP_S = 0.1
+_ABORT_S = 10.0
+_log = logging.getLogger("stoatflow")
+
+
+class State(str, Enum):
+    """What an application is doing."""
+
+    CREATED = "CREATED"
+    RESTORING = "RESTORING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    ERROR = "ERROR"
+
+    def __str__(self) -> str:
+        """Its name."""
+        return self.value
+
+
+StateListener = Callable[[State, State], object]
+"""Called with the new and the old state, from a thread of the engine."""
+
+
+class StoatFlow:
+    """One run of a topology.
+
+    `StoatFlow(topology, {"application.id": "orders", "bootstrap.servers": "localhost:9092"}).run()`
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Settings | Mapping[str, object] | None = None,
+        *,
+        broker: EmbeddedBroker | None = None,
+        **settings: object,
+    ) -> None:
+        """Check everything and start nothing; raise `ConfigError` or `TopologyError`."""
+        self.settings = as_settings(config, settings)
+        if broker is not None:
+            servers = str(self.settings.get("bootstrap.servers", "embedded:"))
+            if not servers.startswith("embedded:"):
+                raise ConfigError(
+                    f"an embedded broker is given, but bootstrap.servers is {servers}",
+                    next_step="leave out broker= to use Kafka, or bootstrap.servers to use the embedded broker",
+                )
+            self.settings = self.settings.with_defaults({"bootstrap.servers": f"embedded:{broker.path}"})
+        self.settings.check()
+        self._listeners: list[StateListener] = []
+        self._states: list[State] = [State.CREATED]
+        self._started = False
+        self._error: BaseException | None = None
+        self._raised = False
+        native = None if broker is None else broker.native
+        try:
+            self._engine = _bridge.Engine(topology.plan, self.settings.pairs(), native, self._on_state)
+        except ConfigError as error:
+            raise self.settings.explain(error) from None
+
+    # Running ---------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Start and block until the end. Raises the error that the engine failed with.
+
+        In the main thread, the first SIGINT or SIGTERM drains and commits, the second one aborts.
+        """
+        self.start()
+        try:
+            with self._signals():
+                while not self._wait(_STEP_S):
+                    pass
+        except BaseException:
+            # An error of ours or an exception of somebody else's signal handler: leave nothing running.
+            self.close()
+            raise
+        self._raise()
+
+    def start(self) -> None:
+        """Start in the background and return at once."""
+        if self._started:
+            raise RuntimeError("this StoatFlow was started before. Next: make a new one for another run")
+        self._started = True
+        self._engine.start()
+
+    def wait(self, timeout: float | Duration | None = None) -> bool:
+        """Wait for the end; False if it still runs after `timeout` (seconds, `timedelta` or text).
+
+        Raises the error that the engine failed with.
+        """
+        seconds = timeout_s(timeout)
+        ended = self._wait_in_steps(seconds)
+        if ended:
+            self._raise()
+        return ended
+
+    def close(self, timeout: float | Duration | None = None) -> bool:
+        """Drain, commit and stop. False if `timeout` passed first: then the last commit is given up.
+
+        Never raises the engine's error: that is in `error`, and raised by `run`, `wait` and `with`.
+        """
+        if not self._started:
+            return True
+        self._engine.request_stop()
+        if self._wait_in_steps(timeout_s(timeout)):
+            return True
+        self._engine.abort()
+        self._wait_in_steps(_ABORT_S)
+        return False
+
+    async def run_async(self) -> None:
+        """Start and wait for the end without blocking the event loop; cancelling drains and commits."""
+        import asyncio
+
+        self.start()
+        try:
+            while not await asyncio.to_thread(self._wait, _STEP_S):
+                pass
+        except asyncio.CancelledError:
+            await asyncio.shield(asyncio.to_thread(self.close))
+            raise
+        self._raise()
+
+    def __enter__(self) -> StoatFlow:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close; raise the engine's error unless it or another one is under way."""
+        self.close()
+        if error is None and not self._raised:
+            self._raise()
+
+    async def __aenter__(self) -> StoatFlow:
+        """Start."""
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close without blocking the event loop; raise as `with` does."""
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+        if error is None and not self._raised:
+            self._raise()
+
+    # Looking in ------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+        return State(self._engine.state())
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """All states so far, in their order."""
+        return tuple(self._states)
+
+    def add_state_listener(self, listener: StateListener) -> None:
+        """Call `listener(new, old)` at every change of state. What it raises is logged."""
+        self._listeners.append(listener)
+
+    @property
+    def admin_url(self) -> str | None:
+        """Where the live page answers, if the admin port is on."""
+        return self._engine.admin_url()
+
+    def metrics(self) -> dict[str, Any]:
+        """Give all metrics."""
+        metrics: dict[str, Any] = json.loads(self._engine.metrics_json())
+        return metrics
+
+    def lag(self) -> int:
+        """Give the number of input records that are not committed yet."""
+        return self._engine.lag()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the engine failed with, if it did."""
+        if self._error is None and self._started:
+            self._wait(0.0)
+        return self._error
+
+    def __repr__(self) -> str:
+        """Show name and state."""
+        return f"<StoatFlow {self.settings.get('application.id')} {self.state}>"
+
+    # Inside ----------------------------------------------------------------------------------
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait once; the engine's error is kept, not raised."""
+        try:
+            return self._engine.wait(seconds)
+        except StoatFlowError as error:
+            # The engine gives it at every call; the first one is kept so that `error` stays one object.
+            self._error = self._error or error
+            return True
+
+    def _wait_in_steps(self, seconds: float | None) -> bool:
+        left = seconds
+        while left is None or left > _STEP_S:
+            if self._wait(_STEP_S):
+                return True
+            left = None if left is None else left - _STEP_S
+        return self._wait(left)
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            self._raised = True
+            raise self._error
+
+    def _on_state(self, new: str, old: str) -> None:
+        self._states.append(State(new))
+        for listener in tuple(self._listeners):
+            _tell(listener, State(new), State(old))
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Handle SIGINT and SIGTERM for as long as `run` blocks; only the main thread may."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        asked = False
+
+        def stop(number: int, _frame: FrameType | None) -> None:
+            nonlocal asked
+            if asked:
+                self._engine.abort()
+                if number == signal.SIGINT:
+                    raise KeyboardInterrupt
+                raise SystemExit(128 + number)
+            asked = True
+            _log.info("%s: draining and committing; a second one aborts", signal.Signals(number).name)
+            self._engine.request_stop()
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def _tell(listener: StateListener, new: State, old: State) -> None:
+    try:
+        listener(new, old)
+    except Exception:  # whatever a listener does, the engine goes on
+        _log.exception("a state listener failed at %s", new)

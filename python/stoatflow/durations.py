@@ -1,0 +1,56 @@
+"""Durations and timestamps as users write them.
+
+Takes `timedelta` or text (`"5m"`, `"100ms"`), integer milliseconds or aware `datetime`; gives
+milliseconds. Bare numbers as durations are refused where their unit would be a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import TypeAlias
+
+Duration: TypeAlias = timedelta | str
+"""`timedelta(minutes=5)` or `"5m"`."""
+Timestamp: TypeAlias = datetime | int
+"""An aware `datetime`, or milliseconds since 1970."""
+
+_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def duration_ms(duration: Duration) -> int:
+    """Give milliseconds; raise `ValueError` or `TypeError` for what is no duration."""
+    if isinstance(duration, timedelta):
+        ms = duration // timedelta(milliseconds=1)
+    elif isinstance(duration, str):
+        match = _TEXT.fullmatch(duration)
+        if match is None:
+            raise ValueError(f'{duration!r} is no duration: write a number and ms, s, m, h or d, for example "5m"')
+        ms = round(float(match[1]) * _UNITS[match[2]])
+    else:
+        raise TypeError(f'{duration!r} is no duration: write a timedelta or text such as "5m", "100ms"')
+    if ms < 0:
+        raise ValueError(f"{duration!r} is negative")
+    return ms
+
+
+def timestamp_ms(timestamp: Timestamp) -> int:
+    """Give milliseconds since 1970; raise `ValueError` for a `datetime` without a time zone."""
+    if isinstance(timestamp, datetime):
+        if timestamp.tzinfo is None:
+            raise ValueError(f"{timestamp!r} has no time zone: write datetime(..., tzinfo=timezone.utc)")
+        return (timestamp - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise TypeError(f"{timestamp!r} is no timestamp: write milliseconds since 1970 or an aware datetime")
+    return timestamp
+
+
+def timeout_s(timeout: float | Duration | None) -> float | None:
+    """Give seconds to wait; numbers are seconds here, as in every `timeout` of Python."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, int | float):
+        return max(0.0, float(timeout))
+    return duration_ms(timeout) / 1000

@@ -1,0 +1,106 @@
+"""Topics in a directory, without a broker: for first runs, notebooks, tests and small jobs.
+
+Takes bytes, gives bytes: serdes belong to topologies and to the test driver.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import TracebackType
+from typing import NamedTuple
+
+from stoatflow import _bridge
+
+_PAGE = 4096
+
+
+class EmbeddedRecord(NamedTuple):
+    """A record of an embedded topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+class EmbeddedBroker:
+    """An embedded broker; pass it to `StoatFlow(..., broker=...)`."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Open the directory, or a temporary one that `close` removes."""
+        self._native = _bridge.EmbeddedBroker(None if path is None else os.fspath(path))
+
+    @property
+    def native(self) -> _bridge.EmbeddedBroker:
+        """The engine's handle."""
+        return self._native
+
+    @property
+    def path(self) -> str:
+        """The directory; `bootstrap.servers` is `embedded:` and this."""
+        return self._native.path
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic; one that is there with as many partitions stays."""
+        self._native.create_topic(name, partitions)
+
+    def topics(self) -> dict[str, int]:
+        """Give every topic with its number of partitions."""
+        return dict(self._native.topics())
+
+    def produce(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int | None = None,
+        *,
+        partition: int | None = None,
+    ) -> None:
+        """Append one record. Many at once go faster through `produce_many`."""
+        at = int(time.time() * 1000) if timestamp is None else timestamp
+        self._native.produce_many(topic, [(partition, key, value, at)])
+
+    def produce_many(self, topic: str, records: Iterable[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
+        """Append (partition or None, key, value, timestamp); give how many. Takes any iterable, page by page."""
+        rest = iter(records)
+        count = 0
+        while page := list(islice(rest, _PAGE)):
+            count += self._native.produce_many(topic, page)
+        return count
+
+    def read(self, topic: str) -> Iterator[EmbeddedRecord]:
+        """Give the committed records, partition by partition, up to the end as it is now."""
+        for partition, end in self.end_offsets(topic).items():
+            offset = 0
+            while offset < end:
+                page = self._native.fetch(topic, partition, offset, _PAGE)
+                if not page:
+                    break
+                for at, key, value, timestamp in page:
+                    if at >= end:
+                        break
+                    yield EmbeddedRecord(partition, at, key, value, timestamp)
+                offset = page[-1][0] + 1
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """Give where the next committed record of each partition will stand."""
+        return dict(enumerate(self._native.end_offsets(topic)))
+
+    def close(self) -> None:
+        """Let go of the directory; more than once is allowed."""
+        self._native.close()
+
+    def __enter__(self) -> EmbeddedBroker:
+        """Open already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()

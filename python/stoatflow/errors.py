@@ -1,0 +1,170 @@
+"""Every error a user can meet, one class per action that the reader has to take.
+
+Takes a bare message, a kind, a next step and coordinates (from Rust or from the DSL); gives an
+exception whose text says all of it. Owns the table from kinds to classes, which a test holds equal
+to the engine's. A leaf: imports nothing of the package, so that Rust can import it at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+_ORDER = ("function", "node", "store", "topic", "partition", "offset", "lane", "epoch")
+
+
+class StoatFlowError(Exception):
+    """The base of all errors of StoatFlow."""
+
+    default_kind: ClassVar[str] = "internal"
+    default_next_step: ClassVar[str] = "report it with the log; the committed results are safe"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str | None = None,
+        next_step: str | None = None,
+        coordinates: Mapping[str, object] | None = None,
+    ) -> None:
+        """Take what the engine or the DSL knows; what is missing comes from the class."""
+        super().__init__(message)
+        self.message = message
+        self.kind = kind or self.default_kind
+        self.next_step = next_step or self.default_next_step
+        self.coordinates: dict[str, object] = {
+            name: value for name, value in (coordinates or {}).items() if value is not None
+        }
+
+    def __str__(self) -> str:
+        """Message, where it happened, and what to do next."""
+        known = [*_ORDER, *(name for name in self.coordinates if name not in _ORDER)]
+        at = ", ".join(f"{name} {self.coordinates[name]}" for name in known if name in self.coordinates)
+        text = self.message.rstrip(".")
+        return f"{text}{f' [{at}]' if at else ''}. Next: {self.next_step}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling (Spark and multiprocessing carry exceptions between processes)."""
+        return (_rebuild, (type(self), self.message, self.kind, self.next_step, self.coordinates))
+
+
+def _rebuild(
+    cls: type[StoatFlowError], message: str, kind: str, next_step: str, coordinates: dict[str, object]
+) -> StoatFlowError:
+    return cls(message, kind=kind, next_step=next_step, coordinates=coordinates)
+
+
+class ConfigError(StoatFlowError, ValueError):
+    """Settings are wrong; the message lists every problem at once."""
+
+    default_kind = "config"
+    default_next_step = "fix the settings that the message lists"
+
+
+class TopologyError(StoatFlowError, ValueError):
+    """The topology is not valid; the message names the line."""
+
+    default_kind = "topology"
+    default_next_step = "fix the topology at the line that the message names"
+
+
+class SerdeError(StoatFlowError):
+    """A record can't be read or written."""
+
+    default_kind = "serde"
+    default_next_step = "fix the data, choose another serde, or set an exception handler"
+
+
+class ProcessingError(StoatFlowError):
+    """A user's function raised; the original exception is the `__cause__`."""
+
+    default_kind = "user"
+    default_next_step = "fix the function that the message names, or set an exception handler"
+
+
+class BrokerUnavailableError(StoatFlowError):
+    """The broker did not answer for as long as the configuration allows."""
+
+    default_kind = "unavailable"
+    default_next_step = "check bootstrap.servers, the broker and the network, then start again"
+
+
+class FencedError(StoatFlowError):
+    """Another instance of the application took over."""
+
+    default_kind = "fenced"
+    default_next_step = "nothing: another instance with the same application.id took over"
+
+
+class MissingTopicError(StoatFlowError):
+    """A topic doesn't exist."""
+
+    default_kind = "missing_topic"
+    default_next_step = "create the topic, or fix its name in the topology"
+
+
+class AuthorizationError(StoatFlowError):
+    """The broker refuses this user."""
+
+    default_kind = "unauthorized"
+    default_next_step = "grant the broker permission that the message names"
+
+
+class StateCorruptError(StoatFlowError):
+    """The local state is damaged; it is rebuilt from the changelog."""
+
+    default_kind = "state_corrupt"
+    default_next_step = "delete the state directory; it is rebuilt from the changelog topics"
+
+
+class IncompatibleStateError(StoatFlowError):
+    """The local state was written by another format or another topology."""
+
+    default_kind = "incompatible"
+    default_next_step = "use the version that wrote the state, or delete it and let it be rebuilt"
+
+
+class StateLockedError(StoatFlowError):
+    """The local state is in use by another process."""
+
+    default_kind = "state_locked"
+    default_next_step = "stop the other process, or give this one another state.dir"
+
+
+class DiskFullError(StoatFlowError):
+    """No space is left for the local state."""
+
+    default_kind = "disk_full"
+    default_next_step = "free space on the disk of state.dir, then start again"
+
+
+class UnknownOutcomeError(StoatFlowError):
+    """Whether the last commit happened is unknown; recovery finds it out."""
+
+    default_kind = "unknown_outcome"
+    default_next_step = "start again: recovery reads the true outcome from the broker"
+
+
+class InternalError(StoatFlowError):
+    """A bug of StoatFlow."""
+
+
+ERRORS_BY_KIND: dict[str, type[StoatFlowError]] = {
+    cls.default_kind: cls
+    for cls in (
+        ConfigError,
+        TopologyError,
+        SerdeError,
+        ProcessingError,
+        BrokerUnavailableError,
+        FencedError,
+        MissingTopicError,
+        AuthorizationError,
+        StateCorruptError,
+        IncompatibleStateError,
+        StateLockedError,
+        DiskFullError,
+        UnknownOutcomeError,
+        InternalError,
+    )
+}

@@ -1,0 +1,52 @@
+"""The list of DSL calls while it grows, and the handle that every DSL object is.
+
+Owns the order of calls: names of Kafka Streams count up along it.
+"""
+
+from __future__ import annotations
+
+from stoatflow.errors import TopologyError
+from stoatflow.plan.nodes import Node
+
+
+class PlanBuilder:
+    """Nodes in the order of their calls."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._nodes: list[Node] = []
+
+    def add(self, node: Node) -> int:
+        """Append a node and give its position."""
+        self._nodes.append(node)
+        return len(self._nodes) - 1
+
+    def snapshot(self) -> tuple[Node, ...]:
+        """Give the nodes so far; later calls don't change it."""
+        return tuple(self._nodes)
+
+
+class Handle:
+    """What a DSL method returns: a place in a plan that later calls refer to."""
+
+    __slots__ = ("_at", "_plan")
+
+    def __init__(self, plan: PlanBuilder, at: int) -> None:
+        """Made by DSL methods."""
+        self._plan = plan
+        self._at = at
+
+    def __repr__(self) -> str:
+        """Show what it is and where it was made."""
+        node = self._plan.snapshot()[self._at]
+        return f"<{type(self).__name__} {node.name or node.op} ({node.line})>"
+
+
+def same_plan(one: Handle, other: Handle, line: str, method: str) -> int:
+    """Give the position of `other`; raise `TopologyError` if it belongs to another builder."""
+    if one._plan is not other._plan:
+        raise TopologyError(
+            f"{line} {method}: the two streams come from different StreamsBuilder objects",
+            next_step="build both streams with the same StreamsBuilder",
+        )
+    return other._at

@@ -1,0 +1,98 @@
+"""From frozen nodes to the JSON that `plan/src/logical.rs` decodes, and the tables beside it.
+
+Takes nodes, gives bytes, callables, their names and custom serdes. Never drops a field silently:
+what it has no form for is a bug and raises.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from stoatflow.expressions import Expression
+from stoatflow.plan.nodes import Node, StoreSpec, Udf
+from stoatflow.serdes import BuiltinSerde, Serde
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPlan:
+    """A plan as it crosses the border."""
+
+    data: dict[str, Any]
+    functions: tuple[Callable[..., Any], ...]
+    serdes: tuple[Serde[Any], ...]
+
+    @property
+    def json(self) -> str:
+        """The plan's text."""
+        return json.dumps(self.data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    @property
+    def function_names(self) -> list[str]:
+        """Names of the functions, in their order."""
+        names: list[str] = self.data["functions"]
+        return names
+
+
+class _Tables:
+    def __init__(self) -> None:
+        self.functions: list[Callable[..., Any]] = []
+        self.names: list[str] = []
+        self.serdes: list[Serde[Any]] = []
+
+    def function(self, udf: Udf) -> int:
+        for index, (call, name) in enumerate(zip(self.functions, self.names, strict=True)):
+            if call is udf.call and name == udf.display:
+                return index
+        self.functions.append(udf.call)
+        self.names.append(udf.display)
+        return len(self.functions) - 1
+
+    def serde(self, serde: Serde[Any]) -> str | dict[str, int]:
+        if isinstance(serde, BuiltinSerde):
+            return serde.name
+        for index, known in enumerate(self.serdes):
+            if known is serde:
+                return {"custom": index}
+        self.serdes.append(serde)
+        return {"custom": len(self.serdes) - 1}
+
+    def field(self, content: object) -> object:
+        if isinstance(content, Expression):
+            return {"expr": content.to_json()}
+        if isinstance(content, Udf):
+            return {"udf": self.function(content)}
+        if isinstance(content, Serde):
+            return self.serde(content)
+        if isinstance(content, StoreSpec):
+            return self.members(content)
+        if isinstance(content, tuple):
+            return list(content)
+        if isinstance(content, str | int | bool):
+            return content
+        raise TypeError(f"a plan has no form for {content!r}")
+
+    def members(self, item: Node | StoreSpec) -> dict[str, object]:
+        members: dict[str, object] = {}
+        for field in fields(item):
+            content = getattr(item, field.name)
+            if content is not None:
+                members["from" if field.name == "parent" else field.name] = self.field(content)
+        return members
+
+
+def encode(nodes: Sequence[Node]) -> EncodedPlan:
+    """Give the plan of these nodes."""
+    tables = _Tables()
+    encoded = [{"op": node.op, **tables.members(node)} for node in nodes]
+    data = {
+        "version": VERSION,
+        "nodes": encoded,
+        "functions": tables.names,
+        "serdes": [serde.name for serde in tables.serdes],
+    }
+    return EncodedPlan(data, tuple(tables.functions), tuple(tables.serdes))

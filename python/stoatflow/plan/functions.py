@@ -1,0 +1,110 @@
+"""What a user passes as a function: checked against its shape, and given a name for messages.
+
+Takes a callable or an expression and the arguments it will be called with; gives a plan function,
+or a `TopologyError` that names the user's line. The shape is the method's, never guessed from the
+callable's arity. Never calls the function.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from stoatflow.errors import TopologyError
+from stoatflow.expressions import Expression
+from stoatflow.plan.nodes import Function, Udf
+
+VALUE = ("value",)
+KEY_VALUE = ("key", "value")
+KEY_VALUE_AGG = ("key", "value", "agg")
+AGG_VALUE = ("agg", "value")
+NOTHING = ()
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def user_line() -> str:
+    """Give `file.py:line` of the nearest caller outside the package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def display_name(fn: Callable[..., Any], line: str) -> str:
+    """Give `file.py:line name`; a builtin has no file, so it gets the line that passed it."""
+    target: Any = fn
+    while isinstance(target, functools.partial):
+        target = target.func
+    name = getattr(target, "__qualname__", None) or type(target).__qualname__
+    target = inspect.unwrap(target)
+    code = getattr(target, "__code__", None) or getattr(type(target).__call__, "__code__", None)
+    if code is None:
+        return f"{line} {name}"
+    return f"{_short(code.co_filename)}:{code.co_firstlineno} {name.rpartition('<locals>.')[2]}"
+
+
+def callable_only(fn: object, shape: tuple[str, ...], method: str, line: str, instead: str) -> Udf:
+    """Check a function where an expression has no meaning; `instead` says what to write."""
+    if isinstance(fn, Expression):
+        raise TopologyError(f"{line} {method} does not take an expression ({fn!r})", next_step=instead)
+    return _callable(fn, shape, method, line)
+
+
+def function(fn: object, shape: tuple[str, ...], method: str, line: str) -> Function:
+    """Check a function or an expression for a method that calls it with `shape`."""
+    return fn if isinstance(fn, Expression) else _callable(fn, shape, method, line)
+
+
+def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf:
+    wanted = f"({', '.join(shape)})"
+    if not callable(fn):
+        raise TopologyError(
+            f"{line} {method} needs a function of {wanted} or an expression, not {type(fn).__name__}",
+            next_step=f"write {method}(lambda {', '.join(shape)}: ...)",
+        )
+    display = display_name(fn, line)
+    # An object may be callable by an async method of its class.
+    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__):
+        raise TopologyError(
+            f"{line} {method} got the async function {display}: only plain functions can be called here",
+            next_step="pass a plain function; a blocking call inside it costs a thread, not the engine",
+        )
+    try:
+        signature = inspect.signature(fn)
+    except (ValueError, TypeError):
+        return Udf(fn, display)  # some builtins don't tell; then the first record does
+    if not _accepts(signature, len(shape)):
+        raise TopologyError(
+            f"{line} {method} calls its function with {wanted}, but {display} takes {signature}",
+            next_step=_advice(signature, shape, method),
+        )
+    return Udf(fn, display)
+
+
+def _accepts(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _advice(signature: inspect.Signature, shape: tuple[str, ...], method: str) -> str:
+    if shape == VALUE and _accepts(signature, 2):
+        return f"to get the key too, write {method}(..., with_key=True)"
+    return f"give it the parameters ({', '.join(shape)}), for example: lambda {', '.join(shape)}: ..."
+
+
+@functools.cache
+def _short(path: str) -> str:
+    """Give the path below the working directory, else the bare file name: stable on every machine."""
+    try:
+        relative = os.path.relpath(path)
+    except (ValueError, OSError):
+        return os.path.basename(path)
+    return os.path.basename(path) if relative.startswith("..") else relative

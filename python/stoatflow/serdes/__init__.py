@@ -1,0 +1,11 @@
+"""Between Python values and the bytes of topics and stores, in Kafka's encodings.
+
+Takes a serde, or a type that stands for one; gives the serde. The engine runs the built-in ones in
+Rust; their Python halves here serve the test driver and the embedded broker's users.
+"""
+
+from stoatflow.serdes.base import Serde
+from stoatflow.serdes.builtin import BuiltinSerde, Serdes, builtin_by_name
+from stoatflow.serdes.resolve import SerdeLike, resolve
+
+__all__ = ["BuiltinSerde", "Serde", "SerdeLike", "Serdes", "builtin_by_name", "resolve"]

@@ -1,0 +1,33 @@
+"""The contract of a serde. A leaf: the engine calls custom ones through it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Serde(ABC, Generic[T]):
+    """How values of one type are written. Subclass it for a format of your own.
+
+    Null never reaches it: a null key or value stays null. Equal values must give equal bytes if
+    the serde is used for keys, because the bytes choose the lane and the place in the store.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return type(self).__name__
+
+    @abstractmethod
+    def serialize(self, value: T) -> bytes:
+        """Give the bytes of a value."""
+
+    @abstractmethod
+    def deserialize(self, data: bytes) -> T:
+        """Give the value of the bytes."""
+
+    def __repr__(self) -> str:
+        """Show its name."""
+        return f"<Serde {self.name}>"

@@ -1,0 +1,132 @@
+"""The built-in serdes, equal byte for byte to the engine's own.
+
+Takes values, gives bytes in Kafka's encodings, and back. Refuses a value of the wrong type instead
+of converting it, as the engine does.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import struct
+from typing import Any, TypeVar
+
+from stoatflow.errors import SerdeError
+from stoatflow.serdes.base import Serde
+
+T = TypeVar("T")
+
+
+class BuiltinSerde(Serde[T]):
+    """A serde that the engine knows by name and runs in Rust."""
+
+    def __init__(self, name: str) -> None:
+        """Made by `Serdes`."""
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """Its name in the plan."""
+        return self._name
+
+    def serialize(self, value: T) -> bytes:
+        """Give the bytes of a value."""
+        try:
+            return _serialize(self._name, value)
+        except (struct.error, TypeError, ValueError) as cause:
+            raise SerdeError(
+                f"the serde '{self._name}' can't write {value!r} (a {type(value).__name__}): {cause}",
+                next_step="give a value of the serde's type, or choose the serde that fits",
+            ) from cause
+
+    def deserialize(self, data: bytes) -> T:
+        """Give the value of the bytes."""
+        try:
+            result: T = _deserialize(self._name, data)
+        except (struct.error, ValueError) as cause:
+            raise SerdeError(
+                f"the serde '{self._name}' can't read {data!r}: {cause}",
+                next_step="read the topic with the serde it was written with",
+            ) from cause
+        return result
+
+
+_FORMATS = {"int32": ">i", "int64": ">q", "double": ">d"}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "bytes": (bytes,),
+    "string": (str,),
+    "int32": (int,),
+    "int64": (int,),
+    "double": (float, int),
+}
+
+
+def _serialize(name: str, value: Any) -> bytes:
+    if name == "json":
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    wanted = _TYPES[name]
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        raise TypeError(f"it takes {' or '.join(t.__name__ for t in wanted)}")
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    return struct.pack(_FORMATS[name], value)
+
+
+def _deserialize(name: str, data: bytes) -> Any:
+    if name == "json":
+        return json.loads(data)
+    if name == "bytes":
+        return data
+    if name == "string":
+        return data.decode()
+    return struct.unpack(_FORMATS[name], data)[0]
+
+
+class Serdes:
+    """The built-in serdes."""
+
+    @staticmethod
+    def bytes() -> Serde[builtins.bytes]:
+        """Bytes as they are."""
+        return _BYTES
+
+    @staticmethod
+    def string() -> Serde[str]:
+        """UTF-8 text."""
+        return _STRING
+
+    @staticmethod
+    def int32() -> Serde[int]:
+        """4 bytes, big-endian: Java's `Integer`."""
+        return _INT32
+
+    @staticmethod
+    def int64() -> Serde[int]:
+        """8 bytes, big-endian: Java's `Long`. The type `int` stands for it."""
+        return _INT64
+
+    @staticmethod
+    def double() -> Serde[float]:
+        """8 bytes, IEEE 754: Java's `Double`. The type `float` stands for it."""
+        return _DOUBLE
+
+    @staticmethod
+    def json() -> Serde[Any]:
+        """Compact JSON text. The types `dict` and `list` stand for it."""
+        return _JSON
+
+
+_BYTES: BuiltinSerde[bytes] = BuiltinSerde("bytes")
+_STRING: BuiltinSerde[str] = BuiltinSerde("string")
+_INT32: BuiltinSerde[int] = BuiltinSerde("int32")
+_INT64: BuiltinSerde[int] = BuiltinSerde("int64")
+_DOUBLE: BuiltinSerde[float] = BuiltinSerde("double")
+_JSON: BuiltinSerde[Any] = BuiltinSerde("json")
+_BY_NAME: dict[str, BuiltinSerde[Any]] = {s.name: s for s in (_BYTES, _STRING, _INT32, _INT64, _DOUBLE, _JSON)}
+
+
+def builtin_by_name(name: str) -> BuiltinSerde[Any]:
+    """Give a built-in serde by its name in the plan."""
+    return _BY_NAME[name]

@@ -1,0 +1,43 @@
+"""From what a user writes (`str`, `Serdes.json()`) to a serde. Never guesses beyond one table."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, TypeVar
+
+from stoatflow.errors import TopologyError
+from stoatflow.serdes.base import Serde
+from stoatflow.serdes.builtin import Serdes
+
+T = TypeVar("T")
+SerdeLike: TypeAlias = Serde[T] | type[T]
+"""A serde, or a type that stands for one."""
+
+_BY_TYPE: dict[type, Serde[Any]] = {
+    str: Serdes.string(),
+    int: Serdes.int64(),
+    float: Serdes.double(),
+    bytes: Serdes.bytes(),
+    dict: Serdes.json(),
+    list: Serdes.json(),
+}
+
+
+def resolve(serde: SerdeLike[T]) -> Serde[T]:
+    """Give the serde; raise `TopologyError` for what does not stand for one."""
+    if isinstance(serde, Serde):
+        return serde
+    if isinstance(serde, type) and serde in _BY_TYPE:
+        return _BY_TYPE[serde]
+    # `dict[str, int]` is not a type but an alias of one; its origin decides.
+    origin = getattr(serde, "__origin__", None)
+    if origin in _BY_TYPE:
+        return _BY_TYPE[origin]
+    if isinstance(serde, type) and issubclass(serde, Serde):
+        raise TopologyError(
+            f"the serde {serde.__name__} is a class, an object is needed", next_step=f"write {serde.__name__}()"
+        )
+    shown = serde.__name__ if isinstance(serde, type) else repr(serde)
+    raise TopologyError(
+        f"{shown} is neither a serde nor a type that stands for one (str, int, float, bytes, dict, list)",
+        next_step="use one of these types, Serdes.<name>(), or a subclass of Serde",
+    )

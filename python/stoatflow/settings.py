@@ -1,0 +1,222 @@
+"""What the user may set, and where each value came from.
+
+Takes a mapping with Kafka Streams names, keyword arguments with underscores, a TOML or JSON file and
+`STOATFLOW_*` variables; gives name-value pairs for the engine, which alone knows what is valid.
+Order: argument > environment > file > default. Never knows a default.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from stoatflow.errors import ConfigError
+
+_PREFIX = "STOATFLOW_"
+# Variables of the tools around the engine; they are no settings of an application.
+_NOT_SETTINGS = ("STOATFLOW_LOG", "STOATFLOW_TEST_", "STOATFLOW_DEMO_", "STOATFLOW_BENCH_")
+
+
+class Settings:
+    """Settings of one application, with the origin of each.
+
+    `Settings({"application.id": "orders"}, bootstrap_servers="localhost:9092")`
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        environ: Mapping[str, str] | None = None,
+        **settings: object,
+    ) -> None:
+        """Merge arguments over the environment (`environ={}` leaves that out)."""
+        self._merge({}, "", config, environ, settings)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        environ: Mapping[str, str] | None = None,
+        **settings: object,
+    ) -> Settings:
+        """Merge arguments over the environment over a `.toml` or `.json` file."""
+        made = cls.__new__(cls)
+        made._merge(_flat(_read(Path(path))), f"file {path}", config, environ, settings)
+        return made
+
+    def _merge(
+        self,
+        file: Mapping[str, object],
+        file_origin: str,
+        config: Mapping[str, object] | None,
+        environ: Mapping[str, str] | None,
+        keywords: Mapping[str, object],
+    ) -> None:
+        given = dict(config or {})
+        named = {name.replace("_", "."): value for name, value in keywords.items()}
+        twice = sorted(given.keys() & named.keys())
+        if twice:
+            raise ConfigError(
+                f"given twice, in the mapping and as keyword arguments: {', '.join(twice)}",
+                next_step="keep one of the two",
+            )
+        self._values: dict[str, object] = {}
+        self._origins: dict[str, str] = {}
+        variables = _from_environment(os.environ if environ is None else environ)
+        self._lay(file, dict.fromkeys(file, file_origin))
+        self._lay(variables, {name: _variable(name) for name in variables})
+        self._lay(given | named, dict.fromkeys(given | named, "argument"))
+
+    def _lay(self, values: Mapping[str, object], origins: Mapping[str, str]) -> None:
+        self._values.update((name, _plain(value)) for name, value in values.items())
+        self._origins.update(origins)
+
+    def pairs(self) -> list[tuple[str, object]]:
+        """Give everything that was set, for the engine."""
+        return list(self._values.items())
+
+    def origin(self, name: str) -> str:
+        """Tell where a value came from: `argument`, a variable, a file, or `default`."""
+        return self._origins.get(name, "default")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give a value that was set."""
+        return self._values.get(name, default)
+
+    def check(self) -> None:
+        """Raise one `ConfigError` with every problem, and where the values came from."""
+        # The bridge is the border; the rest of this module must work without it (documentation).
+        from stoatflow import _bridge
+
+        try:
+            _bridge.check_settings(self.pairs())
+        except ConfigError as error:
+            raise self.explain(error) from None
+
+    def explain(self, error: ConfigError) -> ConfigError:
+        """Add to an error where the values that it names came from."""
+        named = [
+            f"{name} comes from {origin}"
+            for name, origin in self._origins.items()
+            if origin != "argument" and re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.]*\w)", error.message)
+        ]
+        if not named:
+            return error
+        return ConfigError(
+            f"{error.message} ({'; '.join(named)})", next_step=error.next_step, coordinates=error.coordinates
+        )
+
+    def with_defaults(self, defaults: Mapping[str, object]) -> Settings:
+        """Give settings where these values stand for those that were not set."""
+        made = Settings.__new__(Settings)
+        made._values = {**defaults, **self._values}
+        made._origins = dict(self._origins)
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        """Was it set?"""
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        """Names that were set."""
+        return iter(self._values)
+
+    def __repr__(self) -> str:
+        """Show values and origins; what may be secret is hidden."""
+        shown = (f"{n}={_hidden(n, v)!r} ({self._origins.get(n, 'default')})" for n, v in self._values.items())
+        return f"<Settings {', '.join(shown)}>"
+
+
+def as_settings(config: Settings | Mapping[str, object] | None, keywords: Mapping[str, object]) -> Settings:
+    """Give settings for what a constructor was given."""
+    if not isinstance(config, Settings):
+        return Settings(config, **keywords)  # type: ignore[arg-type]  # a setting may be named anything
+    if keywords:
+        raise ConfigError(
+            f"keyword arguments beside a Settings object: {', '.join(sorted(keywords))}",
+            next_step="give them to Settings",
+        )
+    return config
+
+
+def _variable(name: str) -> str:
+    return "variable " + _PREFIX + name.replace(".", "_").upper()
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    return {
+        name.removeprefix(_PREFIX).lower().replace("_", "."): value
+        for name, value in environ.items()
+        if name.startswith(_PREFIX) and not name.startswith(_NOT_SETTINGS)
+    }
+
+
+def _read(path: Path) -> Mapping[str, object]:
+    try:
+        text = path.read_text("utf-8")
+    except OSError as cause:
+        raise ConfigError(
+            f"the settings file {path} can't be read: {cause.strerror or cause}", next_step="check path and permissions"
+        ) from cause
+    try:
+        if path.suffix == ".json":
+            data = json.loads(text)
+        elif path.suffix == ".toml":
+            data = _toml(text)
+        else:
+            raise ConfigError(f"the settings file {path} is neither .toml nor .json", next_step="rename it")
+    except ValueError as cause:
+        if isinstance(cause, ConfigError):
+            raise
+        raise ConfigError(f"the settings file {path} is not valid: {cause}", next_step="fix the file") from cause
+    if not isinstance(data, dict):
+        raise ConfigError(f"the settings file {path} must hold an object", next_step="write names and values")
+    return data
+
+
+def _toml(text: str) -> dict[str, object]:
+    # Neither is there on every Python: 3.10 has no `tomllib`, later ones need no `tomli`.
+    library = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    read: dict[str, object] = library.loads(text)
+    return read
+
+
+def _flat(data: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """Join nested names: TOML reads `processing.guarantee = "..."` as a table in a table."""
+    flat: dict[str, object] = {}
+    for name, value in data.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _plain(value: object) -> object:
+    """Give a value as text, number or boolean; the engine says what fits where."""
+    if isinstance(value, timedelta):
+        return value // timedelta(milliseconds=1)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def _hidden(name: str, value: object) -> object:
+    secret = any(word in name for word in ("password", "secret", "jaas", "token", "private"))
+    return "***" if secret else value

@@ -1,0 +1,163 @@
+"""The test driver: the engine in this process, one record at a time.
+
+Takes a topology, owns one native driver. Reads no environment variables, so that a test gives the
+same result everywhere. Never simulates: outputs and stores are those of the engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+from stoatflow import _bridge
+from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
+from stoatflow.errors import ConfigError, TopologyError
+from stoatflow.serdes import Serde, SerdeLike, Serdes, builtin_by_name, resolve
+from stoatflow.settings import Settings
+from stoatflow.testing.record import Header
+from stoatflow.testing.store import TestStore
+from stoatflow.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
+from stoatflow.topology import Topology
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_DEFAULTS = {"application.id": "test", "bootstrap.servers": "embedded:"}
+
+
+class TopologyTestDriver:
+    """Runs a topology record by record: `with TopologyTestDriver(topology) as driver: ...`."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Settings | Mapping[str, object] | None = None,
+        *,
+        lanes: int = 1,
+        start: Timestamp | None = None,
+    ) -> None:
+        """Start; the clock stands at `start` (1970 if left out) and moves only with `advance`."""
+        settings = config if isinstance(config, Settings) else Settings(config, environ={})
+        settings = settings.with_defaults(_DEFAULTS)
+        settings.check()
+        self._topology = topology
+        self._now = 0 if start is None else timestamp_ms(start)
+        self._lanes = _lanes(lanes)
+        self._outputs: dict[str, deque[RawRecord]] = {}
+        try:
+            self._native = _bridge.Driver(topology.plan, settings.pairs(), self._lanes, self._now)
+        except ConfigError as error:
+            raise settings.explain(error) from None
+
+    def input(
+        self,
+        topic: str,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        *,
+        start: Timestamp | None = None,
+        advance: Duration | None = None,
+    ) -> TestInputTopic[K, V]:
+        """Give a topic to write into. Timestamps begin at `start` and grow by `advance` per record."""
+
+        def pipe(key_data: bytes | None, value_data: bytes | None, timestamp: int, headers: list[Header]) -> None:
+            self._native.pipe(topic, 0, key_data, value_data, timestamp, headers)
+
+        return TestInputTopic(pipe, lambda: self._now, _serde(key), _serde(value), start, advance)
+
+    def output(
+        self, topic: str, key: SerdeLike[K] | None = None, value: SerdeLike[V] | None = None
+    ) -> TestOutputTopic[K, V]:
+        """Give a topic to read. Two objects of one topic share its records, as in Kafka Streams."""
+
+        def fill() -> deque[RawRecord]:
+            waiting = self._outputs.setdefault(topic, deque())
+            waiting.extend(self._native.drain(topic))
+            return waiting
+
+        return TestOutputTopic(topic, fill, _serde(key), _serde(value))
+
+    def store(self, name: str) -> TestStore[Any, Any]:
+        """Give a look into the committed state of a store."""
+        stores = {store["name"]: store for store in json.loads(self._topology.plan.physical_json)["stores"]}
+        if name not in stores:
+            known = ", ".join(sorted(stores)) or "none"
+            raise TopologyError(f"no store is named '{name}'", next_step=f"use one of the topology's stores: {known}")
+
+        def scan(from_key: bytes | None, to_key: bytes | None, limit: int | None) -> list[tuple[bytes, bytes, int]]:
+            return self._native.store_scan(name, from_key, to_key, limit)
+
+        return TestStore(name, scan, self._from_spec(stores[name]["key"]), self._from_spec(stores[name]["value"]))
+
+    @property
+    def produced_topics(self) -> list[str]:
+        """Topics that the topology wrote to."""
+        return self._native.produced_topics()
+
+    @property
+    def now(self) -> int:
+        """The virtual clock, in milliseconds."""
+        return self._now
+
+    def advance(self, by: int | Duration) -> None:
+        """Move the virtual clock (milliseconds, `timedelta` or text) and run what falls due."""
+        ms = by if isinstance(by, int) and not isinstance(by, bool) else duration_ms(by)  # type: ignore[arg-type]
+        if ms < 0:
+            raise ValueError(f"the clock can't go back by {-ms} ms")
+        self._native.advance_wall_clock(ms)
+        self._now += ms
+
+    def barrier(self) -> None:
+        """Commit now."""
+        self._native.barrier()
+
+    def crash(self) -> None:
+        """End as by SIGKILL: only what is committed remains. Go on with `restart`."""
+        self._native.crash()
+
+    def restart(self, *, lanes: int | None = None) -> None:
+        """Recover from what is committed, with another number of lanes if you like."""
+        if lanes is not None:
+            self._lanes = _lanes(lanes)
+        self._native.restart(self._lanes)
+
+    def close(self) -> None:
+        """Stop and remove everything; more than once is allowed."""
+        self._native.close()
+
+    def __enter__(self) -> TopologyTestDriver:
+        """Running already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    create_input_topic = input
+    create_output_topic = output
+    advance_wall_clock_time = advance
+    get_state_store = store
+    get_key_value_store = store
+    produced_topic_names = produced_topics
+
+    def _from_spec(self, spec: Any) -> Serde[Any]:
+        if isinstance(spec, str):
+            return builtin_by_name(spec)
+        return self._topology.custom_serde(spec["custom"])
+
+
+def _serde(serde: SerdeLike[Any] | None) -> Serde[Any]:
+    return Serdes.bytes() if serde is None else resolve(serde)
+
+
+def _lanes(lanes: object) -> int:
+    if isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1:
+        raise ConfigError(f"lanes must be a whole number from 1 on, not {lanes!r}", next_step="write lanes=4")
+    return lanes
