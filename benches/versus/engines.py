@@ -1,0 +1,175 @@
+"""Running one engine once, in a process of its own, and measuring it.
+
+Takes: the shared conditions, the name of an engine, its topics. Gives: a `Run`.
+Owns: the engine's process and its state folder. Never: lets two engines run at a time; believes an engine that
+ended with an error.
+
+The engine prints its own figures; the CPU seconds that the system counted for the whole process, start and
+exit included, stand beside them (`process_cpu_seconds`), so that neither side can look better by measuring late.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import kstreams_build
+from broker.java_home import find_java
+from machine import machine_cpu, process_cpu
+
+KSTREAMS, NATIVE, LAMBDA = "kstreams", "native", "lambda"
+ENGINES = (KSTREAMS, NATIVE, LAMBDA)
+
+
+class EngineError(RuntimeError):
+    """An engine could not be run to its end."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is the same for all engines."""
+
+    bootstrap: str
+    broker_pid: int
+    records: int
+    commit_interval_ms: int
+    cache_bytes: int
+    guarantee: str
+    threads: int
+    timeout_s: float
+    python: str = sys.executable
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measured run. `warm_` figures cover the part after half of the input (None: too fast to tell)."""
+
+    engine: str
+    repeat: int
+    records: int
+    seconds: float
+    cpu_seconds: float
+    process_cpu_seconds: float
+    peak_rss_kb: int
+    warm_records: int | None
+    warm_cpu_seconds: float | None
+    broker_cpu_seconds: float
+    other_cpu_seconds: float
+    output_records: int | None = None
+    table_hash: str | None = None
+
+    @property
+    def cpu_per_million(self) -> float:
+        """CPU seconds of the whole process per million input records."""
+        return self.process_cpu_seconds / self.records * 1e6
+
+    @property
+    def warm_cpu_per_million(self) -> float | None:
+        """The same for the second half, without start-up."""
+        if not self.warm_records or self.warm_cpu_seconds is None:
+            return None
+        return self.warm_cpu_seconds / self.warm_records * 1e6
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {
+            "cpu_per_million": self.cpu_per_million,
+            "warm_cpu_per_million": self.warm_cpu_per_million,
+        }
+
+
+def prepare(engines: list[str], python: str) -> None:
+    """Finds out before anything is measured whether all engines can run."""
+    if KSTREAMS in engines:
+        find_java()
+        kstreams_build.class_path()
+    if set(engines) - {KSTREAMS}:
+        probe = subprocess.run([python, "-c", "import stoatflow"], capture_output=True, text=True, check=False)
+        if probe.returncode != 0:
+            last = (probe.stderr.strip().splitlines() or ["no message"])[-1]
+            raise EngineError(
+                f"StoatFlow cannot be imported by {python}: {last}. Build it into this environment (`pip install .`), "
+                "name another interpreter with --python, or measure Kafka Streams alone with --engines kstreams."
+            )
+
+
+def _command(name: str, at: Conditions, application: str, source: str, sink: str, state: str) -> list[str]:
+    if name == KSTREAMS:
+        return [
+            str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-cp", kstreams_build.class_path(), kstreams_build.MAIN_CLASS,
+            at.bootstrap, application, source, sink, str(at.commit_interval_ms), str(at.cache_bytes), at.guarantee,
+            str(at.threads), state,
+        ]  # fmt: skip
+    return [
+        at.python, str(Path(__file__).resolve().parent / "stoatflow_word_count.py"), "--flavour", name,
+        "--bootstrap", at.bootstrap, "--application-id", application, "--input", source, "--output", sink,
+        "--commit-interval-ms", str(at.commit_interval_ms), "--cache-bytes", str(at.cache_bytes),
+        "--guarantee", at.guarantee, "--state-dir", state, "--records", str(at.records),
+    ]  # fmt: skip
+
+
+def run_engine(name: str, repeat: int, at: Conditions, source: str, sink: str) -> Run:
+    """Runs it until it has consumed the input and ended by itself."""
+    with tempfile.TemporaryDirectory(prefix="stoatflow-versus-") as folder:
+        command = _command(name, at, f"{sink}-app", source, sink, str(Path(folder) / "state"))
+        broker_before, machine_before = process_cpu(at.broker_pid), machine_cpu()
+        output, status, cpu = _run_measured(command, Path(folder), at.timeout_s)
+        broker = process_cpu(at.broker_pid) - broker_before
+        other = machine_cpu() - machine_before - broker - cpu
+        if status != 0:
+            raise EngineError(f"{name} ended with {status}. Its last words:\n{_tail(Path(folder) / 'stderr')}")
+        try:
+            said = json.loads(output.strip().splitlines()[-1])
+        except (IndexError, json.JSONDecodeError) as error:
+            raise EngineError(f"{name} printed no line of JSON but {output[-500:]!r}") from error
+    if said["records"] != at.records:
+        raise EngineError(f"{name} says it had {said['records']} input records; there are {at.records}.")
+    warm = int(said["warm_records"]) or None
+    return Run(
+        engine=name,
+        repeat=repeat,
+        records=said["records"],
+        seconds=said["seconds"],
+        cpu_seconds=said["cpu_seconds"],
+        process_cpu_seconds=round(cpu, 3),
+        peak_rss_kb=said["peak_rss_kb"],
+        warm_records=warm,
+        warm_cpu_seconds=said["warm_cpu_seconds"] if warm else None,
+        broker_cpu_seconds=round(broker, 2),
+        other_cpu_seconds=round(max(other, 0.0), 2),
+    )
+
+
+def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str, int, float]:
+    """Standard output, exit code, and the CPU seconds that the system counted for the process."""
+    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+    deadline = time.monotonic() + timeout
+    try:
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() > deadline:
+                raise EngineError(
+                    f"not finished after {timeout:.0f} s (--timeout); its last words:\n{_tail(folder / 'stderr')}"
+                )
+            time.sleep(0.05)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    process.returncode = os.waitstatus_to_exitcode(status)  # wait4 has taken it: Popen must not wait again
+    return (folder / "stdout").read_text(), process.returncode, usage.ru_utime + usage.ru_stime
+
+
+def _tail(file: Path, lines: int = 20) -> str:
+    return "\n".join(f"    {line[:300]}" for line in file.read_text(errors="replace").splitlines()[-lines:])

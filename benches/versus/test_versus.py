@@ -1,0 +1,92 @@
+"""The parts of the benchmark that decide whether its figures may be believed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[2] / "tests" / "integration")]
+
+import word_count  # noqa: E402
+from engines import Run  # noqa: E402
+from final_table import FinalTable, TableError, differences, table_hash  # noqa: E402
+from report import as_json, as_text, paired_ratios  # noqa: E402
+from word_count import checked, order_of  # noqa: E402
+from workload import LONGEST, SHORTEST, VOCABULARY, Workload, generate, true_counts, vocabulary  # noqa: E402
+
+RUN = Run(
+    engine="kstreams", repeat=0, records=1000, seconds=2.0, cpu_seconds=4.0, process_cpu_seconds=4.0, peak_rss_kb=512_000,
+    warm_records=500, warm_cpu_seconds=1.0, broker_cpu_seconds=0.5, other_cpu_seconds=1.0,
+)  # fmt: skip
+
+
+def test_the_same_seed_is_the_same_input() -> None:
+    lines = list(generate(Workload(500, 7)))
+    assert lines == list(generate(Workload(500, 7)))
+    assert lines != list(generate(Workload(500, 8)))
+    assert len(lines) == 500
+    assert all(SHORTEST <= len(line.split()) <= LONGEST and line[0].isupper() for line in lines)
+
+
+def test_more_lines_begin_like_fewer_within_a_chunk() -> None:
+    assert sum(1 for _ in generate(Workload(45_000, 1))) == 45_000
+
+
+def test_words_follow_zipf() -> None:
+    words = vocabulary(1)
+    assert len(set(words)) == VOCABULARY
+    counts = true_counts(Workload(20_000, 1))
+    # The most frequent word has 1/H(10000) = 10.2 % of all, ten times the tenth.
+    assert counts[words[0]] / sum(counts.values()) == pytest.approx(0.102, rel=0.05)
+    assert counts[words[0]] / counts[words[9]] == pytest.approx(10, rel=0.1)
+
+
+def test_the_hash_ignores_order_and_nothing_else() -> None:
+    table = {"a": 1, "b": 2, "ab": 3}
+    assert table_hash(table) == table_hash(dict(reversed(table.items())))
+    for other in ({"a": 2, "b": 1, "ab": 3}, {"a": 1, "b": 2}, {**table, "c": 0}, {"a": 1, "b": 2, "ab": 4}):
+        assert table_hash(other) != table_hash(table)
+
+
+def test_differences_are_named() -> None:
+    said = differences({"a": 1, "x": 9, "b": 3}, {"a": 1, "b": 2, "c": 5})
+    assert len(said) == 3
+    assert "1 missing, for example ['c']" in said[0] and "['x']" in said[1] and "('b', 3, 2)" in said[2]
+    assert differences({"a": 1}, {"a": 1}) == []
+
+
+def test_a_wrong_table_reports_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_count, "read_final_table", lambda *_: FinalTable({"a": 2}, 7))
+    with pytest.raises(TableError, match=r"no time is reported.*\('a', 2, 1\)"):
+        checked(RUN, "unused", "t", 1, {"a": 1})
+    assert checked(RUN, "unused", "t", 1, {"a": 2}).output_records == 7
+
+
+def test_engines_alternate() -> None:
+    engines = ["k", "n", "l"]
+    assert [order_of(repeat, engines)[0] for repeat in range(4)] == ["k", "n", "l", "k"]
+    assert all(sorted(order_of(repeat, engines)) == sorted(engines) for repeat in range(4))
+
+
+def test_ratios_are_within_a_repeat() -> None:
+    runs = [
+        RUN,
+        replace(RUN, engine="native", process_cpu_seconds=1.0),
+        replace(RUN, repeat=1, process_cpu_seconds=40.0),
+        replace(RUN, repeat=1, engine="native", process_cpu_seconds=8.0),
+    ]
+    ratio = paired_ratios(runs, lambda run: run.cpu_per_million)["native"]
+    assert (ratio.low, ratio.high) == (0.2, 0.25)
+    assert "0.200x 0.225x 0.250x" in as_text(runs)
+
+
+def test_json_holds_runs_and_a_run_too_fast_for_halves() -> None:
+    runs = [RUN, replace(RUN, engine="native", warm_records=None, warm_cpu_seconds=None)]
+    written = json.loads(json.dumps(as_json(runs, {"cores": 2}, {"lines": 1000})))
+    assert written["summary"]["warm_cpu_per_million"]["ratio_to_kafka_streams"] == {}
+    assert written["summary"]["cpu_per_million"]["spread"]["kstreams"]["median"] == 4000.0
+    assert written["runs"][1]["warm_cpu_per_million"] is None
