@@ -1,0 +1,60 @@
+//! One writer per id: the newest.
+
+use super::stage::{Stage, WAIT, commit, fenced, numbered, promise, values};
+use crate::{Broker, CutEntry};
+use stoatflow_core::{Offset, Result, TopicPartition};
+
+/// Opening a producer stops the older one of the same id, and drops what it left open.
+pub fn newer_transactional_producer_fences(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "fence");
+    let topic = stage.topic("t", 1)?;
+    let mut old = stage.transactional("p")?;
+    commit(old.as_mut(), numbered(&topic, 0, "old", 2))?;
+    old.begin()?;
+    old.send(&mut numbered(&topic, 0, "left", 2))?;
+    old.flush(WAIT)?;
+    let mut new = stage.transactional("p")?;
+    fenced(old.commit(WAIT), "commit")?;
+    fenced(old.begin(), "begin")?;
+    commit(new.as_mut(), numbered(&topic, 0, "new", 2))?;
+    let seen = values(&stage.all(&[TopicPartition::new(topic, 0)])?);
+    promise!(seen == ["old0", "old1", "new0", "new1"], "after a take-over came {seen:?}");
+    Ok(())
+}
+
+/// The same in plain mode: at the commit of offsets at the latest, and those offsets are lost.
+pub fn newer_plain_producer_fences(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "plainfence");
+    let topic = stage.topic("t", 1)?;
+    let group = stage.name("group");
+    let part = TopicPartition::new(topic, 0);
+    let cut = |offset| [CutEntry { partition: part.clone(), offset: Offset(offset), metadata: String::new() }];
+    let mut old = stage.plain("p")?;
+    old.begin()?;
+    old.offsets(&group, &cut(1), WAIT)?;
+    old.commit(WAIT)?;
+    let mut new = stage.plain("p")?;
+    let stopped = old.begin().and_then(|()| old.offsets(&group, &cut(2), WAIT)).and_then(|()| old.commit(WAIT));
+    fenced(stopped, "begin, offsets, commit")?;
+    let found = broker.committed(&group, std::slice::from_ref(&part), WAIT)?;
+    promise!(found[0].as_ref().map(|c| c.offset.0) == Some(1), "an older producer's offsets were taken: {found:?}");
+    new.begin()?;
+    new.offsets(&group, &cut(3), WAIT)?;
+    new.commit(WAIT)?;
+    let found = broker.committed(&group, &[part], WAIT)?;
+    promise!(found[0].as_ref().map(|c| c.offset.0) == Some(3), "the newer producer's offsets were refused: {found:?}");
+    Ok(())
+}
+
+/// Producers of different ids write side by side.
+pub fn ids_do_not_fence_each_other(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "ids");
+    let topic = stage.topic("t", 1)?;
+    let (mut one, mut two) = (stage.transactional("one")?, stage.transactional("two")?);
+    commit(one.as_mut(), numbered(&topic, 0, "one", 1))?;
+    commit(two.as_mut(), numbered(&topic, 0, "two", 1))?;
+    commit(one.as_mut(), numbered(&topic, 0, "three", 1))?;
+    let seen = values(&stage.all(&[TopicPartition::new(topic, 0)])?);
+    promise!(seen == ["one0", "two0", "three0"], "two ids wrote {seen:?}");
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! What every broker behind the port must do: the promises the engine is built on, as a suite.
+//!
+//! Takes any [`Broker`](crate::Broker) and a tag that keeps its topics, groups and ids apart from
+//! other runs. Gives `Ok` or the first broken promise. Owns the topics it makes. Never knows which
+//! broker it stands before: the embedded one, the simulated one and real Kafka pass the same cases.
+//! [`contract_cases!`](crate::contract_cases) is the one list, so a new case reaches every broker at
+//! once: `macro_rules! each { ($($case:ident),* $(,)?) => { $(#[test] fn $case() { .. })* } }`.
+
+mod fencing;
+mod offsets;
+mod order;
+mod progress;
+mod stage;
+mod topics;
+mod transactions;
+
+pub use fencing::*;
+pub use offsets::*;
+pub use order::*;
+pub use progress::*;
+pub use topics::*;
+pub use transactions::*;
+
+/// Calls `$each!` with the names of all cases. Each is a `fn(&dyn Broker, tag: &str) -> Result<()>`.
+#[macro_export]
+macro_rules! contract_cases {
+    ($each:ident) => {
+        $each! {
+            order_within_partitions, keys_choose_partitions, records_round_trip, reading_starts_anywhere, assignment_replaces,
+            open_transaction_is_invisible, transaction_appears_whole, aborted_records_never_appear, empty_transaction_commits,
+            plain_records_appear_at_flush,
+            offsets_only_with_commit, plain_offsets_only_with_commit, offsets_of_a_fenced_producer_never_appear,
+            newer_transactional_producer_fences, newer_plain_producer_fences, ids_do_not_fence_each_other,
+            positions_pass_an_aborted_tail, pause_holds_and_loses_nothing, pause_at_the_end_loses_nothing,
+            acknowledged_offsets_are_the_logs,
+            topics_are_made_once, a_missing_topic_is_named, ranges_follow_commits,
+        }
+    };
+}

@@ -1,0 +1,76 @@
+//! Committed positions: with their transaction, or not at all.
+
+use super::stage::{Stage, WAIT, numbered, promise};
+use crate::{Broker, CutEntry, Producer};
+use stoatflow_core::{Offset, Result, TopicPartition};
+
+fn cut(parts: &[TopicPartition], offset: i64, metadata: &str) -> Vec<CutEntry> {
+    parts.iter().map(|p| CutEntry { partition: p.clone(), offset: Offset(offset + i64::from(p.partition.0)), metadata: metadata.to_owned() }).collect()
+}
+
+fn hold(stage: &Stage<'_>, parts: &[TopicPartition], expected: Option<(i64, &str)>, when: &str) -> Result<()> {
+    let found = stage.broker.committed(&stage.name("group"), parts, WAIT)?;
+    promise!(found.len() == parts.len(), "'committed' gave {} answers for {} partitions", found.len(), parts.len());
+    for (part, found) in parts.iter().zip(found) {
+        let found = found.as_ref().map(|c| (c.offset.0, c.metadata.as_str()));
+        let expected = expected.map(|(offset, metadata)| (offset + i64::from(part.partition.0), metadata));
+        promise!(found == expected, "{when}, {part} is committed at {found:?} instead of {expected:?}");
+    }
+    Ok(())
+}
+
+fn offsets_follow_commits(stage: &Stage<'_>, producer: &mut dyn Producer) -> Result<()> {
+    let topic = stage.topic("t", 3)?;
+    let parts: Vec<_> = (0..3).map(|p| TopicPartition::new(topic.clone(), p)).collect();
+    let group = stage.name("group");
+    hold(stage, &parts, None, "before anything")?;
+    producer.begin()?;
+    producer.send(&mut numbered(&topic, 0, "a", 3))?;
+    producer.flush(WAIT)?;
+    producer.offsets(&group, &cut(&parts, 7, "lost"), WAIT)?;
+    producer.abort(WAIT)?;
+    hold(stage, &parts, None, "after an abort")?;
+    producer.begin()?;
+    producer.offsets(&group, &cut(&parts, 10, "wm=1700000000000"), WAIT)?;
+    producer.commit(WAIT)?;
+    hold(stage, &parts, Some((10, "wm=1700000000000")), "after a commit")?;
+    producer.begin()?;
+    producer.offsets(&group, &cut(&parts[..2], 20, ""), WAIT)?;
+    producer.commit(WAIT)?;
+    hold(stage, &parts[..2], Some((20, "")), "after a second commit")?;
+    hold(stage, &parts[2..], Some((10, "wm=1700000000000")), "after a commit of others")
+}
+
+/// Positions and their metadata become visible with the commit, never with an abort.
+pub fn offsets_only_with_commit(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "offsets");
+    let mut producer = stage.transactional("p")?;
+    offsets_follow_commits(&stage, producer.as_mut())
+}
+
+/// The same through a plain producer's guard.
+pub fn plain_offsets_only_with_commit(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "plainoffsets");
+    let mut producer = stage.plain("p")?;
+    offsets_follow_commits(&stage, producer.as_mut())
+}
+
+/// What a producer left pending when it was fenced is gone, and does not block readers of offsets.
+pub fn offsets_of_a_fenced_producer_never_appear(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "pending");
+    let topic = stage.topic("t", 1)?;
+    let parts = [TopicPartition::new(topic.clone(), 0)];
+    let group = stage.name("group");
+    let mut old = stage.transactional("p")?;
+    old.begin()?;
+    old.offsets(&group, &cut(&parts, 5, "kept"), WAIT)?;
+    old.commit(WAIT)?;
+    old.begin()?;
+    old.send(&mut numbered(&topic, 0, "pending", 3))?;
+    old.flush(WAIT)?;
+    old.offsets(&group, &cut(&parts, 6, "pending"), WAIT)?;
+    let _new = stage.transactional("p")?;
+    hold(&stage, &parts, Some((5, "kept")), "after a take-over")?;
+    promise!(stage.all(&parts)?.is_empty(), "records of a fenced producer became visible");
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! What the cases share: named topics, producers, and readers that wait.
+//!
+//! Takes a broker and a tag. Gives shorthands whose failures read as broken promises. Owns no
+//! state of the broker. Never asks a clock: it counts polls, so that virtual time works too.
+
+use crate::{Broker, Consumer, Fetched, NewTopic, Outgoing, Producer, ProducerMode};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp, TopicPartition};
+
+/// How long a broker may take for one call.
+pub(super) const WAIT: Duration = Duration::from_secs(30);
+/// One poll of a reader that waits for records.
+const POLL: Duration = Duration::from_millis(100);
+/// So many empty polls in a row mean that nothing more comes.
+const PATIENCE: u32 = 100;
+/// So many empty polls are enough to say that something is invisible.
+const QUIET: u32 = 6;
+
+/// Says that a promise is broken, unless it is kept.
+macro_rules! promise {
+    ($kept:expr, $($said:tt)+) => {
+        if !$kept {
+            return Err(stoatflow_core::Error::internal(format!("contract broken: {}", format!($($said)+))));
+        }
+    };
+}
+pub(super) use promise;
+
+/// One case's view of a broker.
+pub(super) struct Stage<'a> {
+    pub broker: &'a dyn Broker,
+    tag: String,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(broker: &'a dyn Broker, tag: &str, case: &str) -> Self {
+        Self { broker, tag: format!("{tag}-{case}") }
+    }
+
+    /// A name of this case and run.
+    pub(super) fn name(&self, what: &str) -> String {
+        format!("{}-{what}", self.tag)
+    }
+
+    pub(super) fn topic(&self, what: &str, partitions: i32) -> Result<Arc<str>> {
+        let name = self.name(what);
+        let topic = NewTopic { name: name.clone(), partitions, replication: -1, config: Vec::new() };
+        self.broker.create_topics(&[topic], WAIT)?;
+        Ok(name.into())
+    }
+
+    pub(super) fn transactional(&self, id: &str) -> Result<Box<dyn Producer>> {
+        self.broker.producer(&ProducerMode::Transactional { id: self.name(id), timeout: WAIT }, WAIT)
+    }
+
+    pub(super) fn plain(&self, id: &str) -> Result<Box<dyn Producer>> {
+        self.broker.producer(&ProducerMode::Plain { id: self.name(id), timeout: WAIT }, WAIT)
+    }
+
+    /// A reader of these partitions from their beginning.
+    pub(super) fn reader(&self, partitions: &[TopicPartition]) -> Result<Box<dyn Consumer>> {
+        let from: Vec<_> = partitions.iter().map(|p| (p.clone(), Offset(0))).collect();
+        let mut consumer = self.broker.consumer(&self.name("reader"))?;
+        consumer.assign(&from)?;
+        Ok(consumer)
+    }
+
+    /// Everything visible in these partitions up to their stable ends.
+    pub(super) fn all(&self, partitions: &[TopicPartition]) -> Result<Vec<Fetched>> {
+        let ends: Vec<_> = self.broker.ranges(partitions, WAIT)?.iter().map(|r| r.stable_end).collect();
+        let mut reader = self.reader(partitions)?;
+        let mut seen = Vec::new();
+        until(reader.as_mut(), &mut seen, |reader, _| reader.positions().iter().zip(&ends).all(|(at, end)| at >= end))?;
+        Ok(seen)
+    }
+}
+
+/// A record with text for key and value.
+pub(super) fn record(topic: &Arc<str>, partition: Option<i32>, key: Option<&str>, value: &str) -> Outgoing {
+    Outgoing {
+        topic: topic.clone(),
+        partition: partition.map(Partition),
+        key: key.map(|k| Bytes::copy_from_slice(k.as_bytes())),
+        value: Some(Bytes::copy_from_slice(value.as_bytes())),
+        timestamp: Timestamp(1_700_000_000_000),
+        headers: None,
+    }
+}
+
+/// `count` records for one partition; the values are `prefix` and a number.
+pub(super) fn numbered(topic: &Arc<str>, partition: i32, prefix: &str, count: usize) -> Vec<Outgoing> {
+    (0..count).map(|n| record(topic, Some(partition), Some("k"), &format!("{prefix}{n}"))).collect()
+}
+
+/// The values, as text.
+pub(super) fn values(records: &[Fetched]) -> Vec<String> {
+    let text = |r: &Fetched| r.value.as_ref().map_or("null".to_owned(), |v| String::from_utf8_lossy(v).into_owned());
+    records.iter().map(text).collect()
+}
+
+/// Polls until `done`, or until nothing has happened for long.
+pub(super) fn until(
+    reader: &mut dyn Consumer,
+    seen: &mut Vec<Fetched>,
+    done: impl Fn(&dyn Consumer, &[Fetched]) -> bool,
+) -> Result<()> {
+    let mut idle = 0;
+    while !done(reader, seen) {
+        let before = (seen.len(), reader.positions());
+        reader.poll(500, POLL, seen)?;
+        idle = if before == (seen.len(), reader.positions()) { idle + 1 } else { 0 };
+        promise!(
+            idle < PATIENCE,
+            "a reader stands still at {:?} after {} records, the last {:?}",
+            reader.positions(),
+            seen.len(),
+            values(&seen[seen.len().saturating_sub(3)..])
+        );
+    }
+    Ok(())
+}
+
+/// Reads until there are `count` records.
+pub(super) fn read(reader: &mut dyn Consumer, count: usize) -> Result<Vec<Fetched>> {
+    let mut seen = Vec::new();
+    until(reader, &mut seen, |_, seen| seen.len() >= count)?;
+    Ok(seen)
+}
+
+/// Holds that nothing more comes.
+pub(super) fn silence(reader: &mut dyn Consumer, why: &str) -> Result<()> {
+    let mut seen = Vec::new();
+    for _ in 0..QUIET {
+        reader.poll(500, POLL, &mut seen)?;
+        promise!(seen.is_empty(), "{why}: {:?} became visible", values(&seen));
+    }
+    Ok(())
+}
+
+/// Opens a transaction, sends, flushes and commits.
+pub(super) fn commit(producer: &mut dyn Producer, mut records: Vec<Outgoing>) -> Result<()> {
+    producer.begin()?;
+    producer.send(&mut records)?;
+    promise!(records.is_empty(), "'send' left records behind");
+    producer.flush(WAIT)?;
+    let outcome = producer.commit(WAIT)?;
+    promise!(outcome == crate::CommitOutcome::Committed, "a healthy commit gave {outcome:?}");
+    Ok(())
+}
+
+/// Holds that a call failed because someone newer took over.
+pub(super) fn fenced<T: std::fmt::Debug>(outcome: Result<T>, call: &str) -> Result<()> {
+    match outcome {
+        Err(e) if e.kind() == ErrorKind::Fenced => Ok(()),
+        other => Err(Error::internal(format!("contract broken: '{call}' of an older producer gave {other:?} instead of Fenced"))),
+    }
+}

@@ -1,0 +1,136 @@
+//! The door of the embedded broker.
+//!
+//! Takes a path, gives handles that share one open log per directory. Owns nothing but a share of
+//! that log. Never waits: everything it is asked is known in memory or one read away.
+
+use super::consumer::EmbeddedConsumer;
+use super::log::Log;
+use super::producer::EmbeddedProducer;
+use super::registry;
+use crate::{Broker, Committed, Consumer, NewTopic, Outgoing, Producer, ProducerMode, Range, TopicInfo};
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Partition, Result, Timestamp, TopicPartition};
+
+/// Records loaded by hand are written in batches of about this many bytes.
+const LOAD_BATCH: usize = 1024 * 1024;
+
+/// A record as it is loaded by hand: partition (or let the key decide), key, value, timestamp.
+pub type EmbeddedRecord = (Option<i32>, Option<Bytes>, Option<Bytes>, i64);
+
+/// Topics in RocksDB.
+#[derive(Debug)]
+pub struct EmbeddedBroker {
+    log: Arc<Log>,
+}
+
+/// Opens the broker at a path, or in a temporary directory that lives as long as its last handle.
+///
+/// # Errors
+/// `StateLocked` if another process has it, `Incompatible` if another format is there, `Config` if
+/// the directory can't be made, `StateCorrupt`, `DiskFull`.
+pub fn open(path: Option<&Path>) -> Result<Arc<EmbeddedBroker>> {
+    let log = match path {
+        None => {
+            let temporary = tempfile::Builder::new().prefix("stoatflow-embedded-").tempdir();
+            let temporary = temporary.map_err(|e| unusable(&std::env::temp_dir(), e))?;
+            let place = temporary.path().to_owned();
+            Arc::new(Log::open(&place, Some(temporary), None)?)
+        }
+        Some(path) => {
+            std::fs::create_dir_all(path).map_err(|e| unusable(path, e))?;
+            let path = path.canonicalize().map_err(|e| unusable(path, e))?;
+            registry::shared(&path, |registered| Log::open(&path, None, Some(registered)))?
+        }
+    };
+    Ok(Arc::new(EmbeddedBroker { log }))
+}
+
+fn unusable(path: &Path, cause: std::io::Error) -> Error {
+    Error::config(format!("the directory {} can't be used for the embedded broker", path.display()))
+        .hint("choose a directory that this user may create and write")
+        .caused_by(cause)
+}
+
+impl EmbeddedBroker {
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.log.path()
+    }
+
+    /// Every topic, by name.
+    #[must_use]
+    pub fn list_topics(&self) -> Vec<TopicInfo> {
+        self.log.topics().iter().map(|t| TopicInfo { name: t.name.clone(), partitions: t.partitions() }).collect()
+    }
+
+    /// Loads records outside any transaction, in batches; gives their number.
+    ///
+    /// # Errors
+    /// `MissingTopic` (a partition that does not exist too), `Serde`, `DiskFull`. Batches before the
+    /// failing one stay written.
+    pub fn produce_many(&self, topic: &str, records: impl IntoIterator<Item = EmbeddedRecord>) -> Result<u64> {
+        let topic: Arc<str> = topic.into();
+        if self.log.topic(&topic).is_none() {
+            return Err(self.log.missing(&topic));
+        }
+        let mut producer = EmbeddedProducer::unguarded(self.log.clone());
+        let (mut count, mut bytes) = (0, 0);
+        for (partition, key, value, timestamp) in records {
+            bytes += 32 + key.as_ref().map_or(0, Bytes::len) + value.as_ref().map_or(0, Bytes::len);
+            producer.stage(&Outgoing {
+                topic: topic.clone(),
+                partition: partition.map(Partition),
+                key,
+                value,
+                timestamp: Timestamp(timestamp),
+                headers: None,
+            })?;
+            count += 1;
+            if bytes >= LOAD_BATCH {
+                producer.publish()?;
+                bytes = 0;
+            }
+        }
+        producer.publish()?;
+        Ok(count)
+    }
+}
+
+impl Broker for EmbeddedBroker {
+    fn address(&self) -> String {
+        self.log.address().to_owned()
+    }
+
+    fn topics(&self, names: &[&str], _timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
+        let info = |topic: Arc<super::log::Topic>| TopicInfo { name: topic.name.clone(), partitions: topic.partitions() };
+        Ok(names.iter().map(|name| self.log.topic(name).map(info)).collect())
+    }
+
+    fn create_topics(&self, topics: &[NewTopic], _timeout: Duration) -> Result<()> {
+        self.log.create(topics)
+    }
+
+    fn committed(&self, group: &str, partitions: &[TopicPartition], _timeout: Duration) -> Result<Vec<Option<Committed>>> {
+        partitions.iter().map(|partition| self.log.committed(group, partition)).collect()
+    }
+
+    fn ranges(&self, partitions: &[TopicPartition], _timeout: Duration) -> Result<Vec<Range>> {
+        let range = |partition| {
+            let (topic, partition) = self.log.partition(partition)?;
+            Ok(Range { begin: Offset(0), stable_end: Offset(topic.end(partition)) })
+        };
+        partitions.iter().map(range).collect()
+    }
+
+    fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {
+        Ok(Box::new(EmbeddedConsumer::new(self.log.clone())))
+    }
+
+    fn producer(&self, mode: &ProducerMode, _timeout: Duration) -> Result<Box<dyn Producer>> {
+        Ok(Box::new(EmbeddedProducer::new(self.log.clone(), mode)?))
+    }
+}

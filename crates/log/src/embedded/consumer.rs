@@ -1,0 +1,139 @@
+//! Reading the embedded log.
+//!
+//! Takes an assignment, gives committed records in offset order, the partitions taking turns.
+//! Owns a position and a half-read chunk per partition. Never sees what is not committed: it
+//! reads up to the ends that commits have moved.
+
+use super::chunk::ChunkReader;
+use super::errors::corrupt;
+use super::log::{Log, Topic};
+use crate::{Consumer, Fetched};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Result, TopicPartition};
+
+#[derive(Debug)]
+struct Slot {
+    topic: Arc<Topic>,
+    partition: u32,
+    next: i64,
+    paused: bool,
+    chunk: Option<ChunkReader>,
+}
+
+impl Slot {
+    fn ready(&self) -> bool {
+        !self.paused && self.next < self.topic.end(self.partition)
+    }
+}
+
+/// A reader of the embedded log.
+#[derive(Debug)]
+pub(super) struct EmbeddedConsumer {
+    log: Arc<Log>,
+    slots: Vec<Slot>,
+    turn: usize,
+}
+
+impl EmbeddedConsumer {
+    pub(super) fn new(log: Arc<Log>) -> Self {
+        Self { log, slots: Vec::new(), turn: 0 }
+    }
+
+    fn take(&mut self, max: usize, into: &mut Vec<Fetched>) -> Result<()> {
+        let full = into.len() + max;
+        let count = self.slots.len();
+        for step in 0..count {
+            let index = (self.turn + step) % count;
+            if self.slots[index].ready() {
+                fill(&self.log, &mut self.slots[index], index, full, into)?;
+            }
+            if into.len() >= full {
+                self.turn = index + 1;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fill(log: &Log, slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fetched>) -> Result<()> {
+    drain(slot, index, full, into)?;
+    if into.len() >= full || !slot.ready() {
+        return Ok(());
+    }
+    let (topic, partition) = (slot.topic.clone(), slot.partition);
+    log.chunks(&topic, partition, slot.next, |base, bytes| {
+        let mut chunk = ChunkReader::new(Bytes::copy_from_slice(bytes))?;
+        let behind = u32::try_from(slot.next - base).ok().filter(|n| *n < chunk.left());
+        chunk.skip(behind.ok_or_else(|| corrupt("a chunk does not continue its partition"))?)?;
+        slot.chunk = Some(chunk);
+        drain(slot, index, full, into)?;
+        Ok(into.len() < full && slot.ready())
+    })?;
+    if into.len() < full && slot.ready() {
+        return Err(corrupt("a partition ends before its end"));
+    }
+    Ok(())
+}
+
+fn drain(slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fetched>) -> Result<()> {
+    let Some(chunk) = &mut slot.chunk else { return Ok(()) };
+    while into.len() < full {
+        let Some(record) = chunk.next()? else {
+            slot.chunk = None;
+            return Ok(());
+        };
+        into.push(Fetched {
+            slot: u32::try_from(index).unwrap_or(u32::MAX),
+            offset: Offset(slot.next),
+            timestamp: record.timestamp,
+            key: record.key,
+            value: record.value,
+            headers: record.headers,
+        });
+        slot.next += 1;
+    }
+    Ok(())
+}
+
+impl Consumer for EmbeddedConsumer {
+    fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
+        let mut slots = Vec::with_capacity(partitions.len());
+        for (name, offset) in partitions {
+            let (topic, partition) = self.log.partition(name)?;
+            let end = topic.end(partition);
+            if !(0..=end).contains(&offset.0) {
+                return Err(Error::incompatible(format!("{name} holds the offsets 0 to {end}, the saved position is {offset}"))
+                    .hint("the topic was made anew: reset the application's offsets and state, or bring the old topic back"));
+            }
+            slots.push(Slot { topic, partition, next: offset.0, paused: false, chunk: None });
+        }
+        self.slots = slots;
+        self.turn = 0;
+        Ok(())
+    }
+
+    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+        if max == 0 {
+            return Ok(());
+        }
+        if !self.slots.iter().any(Slot::ready) {
+            self.log.wait(timeout, || self.slots.iter().any(Slot::ready));
+        }
+        self.take(max, into)
+    }
+
+    fn positions(&self) -> Vec<Offset> {
+        self.slots.iter().map(|slot| Offset(slot.next)).collect()
+    }
+
+    fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
+        for slot in slots {
+            let found = self.slots.get_mut(*slot as usize);
+            found.ok_or_else(|| Error::internal(format!("slot {slot} is not assigned")))?.paused = paused;
+        }
+        Ok(())
+    }
+}

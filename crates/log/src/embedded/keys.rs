@@ -1,0 +1,67 @@
+//! Where everything lies in the key space of the embedded broker.
+//!
+//! Takes names and numbers, gives keys whose byte order is the order of the log: topic, partition,
+//! offset, big-endian. Owns the format number. Never reads or writes.
+
+/// What this build writes. Another number on disk is refused.
+pub(super) const FORMAT: u32 = 1;
+
+/// Where the format number is kept.
+pub(super) const FORMAT_KEY: &[u8] = b"\x00format";
+/// Before every topic name.
+pub(super) const TOPIC: u8 = 1;
+/// Before every transactional id.
+const FENCE: u8 = 2;
+/// Before every group.
+const GROUP: u8 = 3;
+/// Before every chunk of records.
+pub(super) const CHUNK: u8 = 4;
+/// Length of a chunk's key.
+pub(super) const CHUNK_LEN: usize = 17;
+
+/// The definition of a topic.
+pub(super) fn topic(name: &str) -> Vec<u8> {
+    prefixed(TOPIC, name)
+}
+
+/// The producer epoch of a transactional id.
+pub(super) fn fence(id: &str) -> Vec<u8> {
+    prefixed(FENCE, id)
+}
+
+/// The committed position of a group. Lengths keep `("a", "bc")` apart from `("ab", "c")`.
+pub(super) fn offset(group: &str, topic: &str, partition: i32) -> Vec<u8> {
+    let mut key = vec![GROUP];
+    for name in [group, topic] {
+        key.extend_from_slice(&(name.len() as u64).to_be_bytes());
+        key.extend_from_slice(name.as_bytes());
+    }
+    key.extend_from_slice(&partition.to_be_bytes());
+    key
+}
+
+/// The chunk of a partition that starts at `base`.
+pub(super) fn chunk(topic: u32, partition: u32, base: u64) -> [u8; CHUNK_LEN] {
+    let mut key = [CHUNK; CHUNK_LEN];
+    key[1..5].copy_from_slice(&topic.to_be_bytes());
+    key[5..9].copy_from_slice(&partition.to_be_bytes());
+    key[9..].copy_from_slice(&base.to_be_bytes());
+    key
+}
+
+/// The offset in a chunk's key, if the key belongs to this partition.
+pub(super) fn base_of(key: &[u8], topic: u32, partition: u32) -> Option<i64> {
+    let prefix = chunk(topic, partition, 0);
+    if key.len() != CHUNK_LEN || key[..9] != prefix[..9] {
+        return None;
+    }
+    let base = u64::from_be_bytes(key[9..].try_into().ok()?);
+    i64::try_from(base).ok()
+}
+
+fn prefixed(prefix: u8, name: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(1 + name.len());
+    key.push(prefix);
+    key.extend_from_slice(name.as_bytes());
+    key
+}

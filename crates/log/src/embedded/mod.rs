@@ -1,0 +1,21 @@
+//! A broker inside the process: topics, offsets and fences in one RocksDB.
+//!
+//! Takes a path (or none, for a temporary place that is removed at the end), gives a
+//! [`Broker`](crate::Broker). Owns the directory. A transaction is one write batch, so records and
+//! the offsets of the group that caused them become visible together or not at all. The write-ahead
+//! log is on and not synced: a killed process loses nothing, a machine that loses power may lose
+//! its last moments, consistently. Never talks to another process: a directory has one owner.
+
+mod broker;
+mod chunk;
+mod codec;
+mod consumer;
+mod errors;
+mod keys;
+mod log;
+mod producer;
+mod registry;
+#[cfg(test)]
+mod tests;
+
+pub use broker::{EmbeddedBroker, EmbeddedRecord, open};

@@ -1,0 +1,13 @@
+//! The broker port: partitioned logs with transactions, whoever keeps them.
+//!
+//! Takes records and cuts from the engine, gives records back. [`kafka`] speaks to a real broker
+//! through rdkafka, [`embedded`] keeps topics in RocksDB, the simulator brings its own. One suite
+//! ([`contract`]) holds all of them to the same promises. Never knows what a topology is.
+
+pub mod contract;
+pub mod embedded;
+pub mod kafka;
+pub mod murmur2;
+mod port;
+
+pub use port::*;

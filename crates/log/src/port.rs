@@ -1,0 +1,224 @@
+//! The words of the port: what a broker must be able to do for the engine.
+//!
+//! All calls are synchronous and run on the engine's own threads (ingest and commit); none may
+//! block longer than the time it is given. Every implementation passes [`crate::contract`].
+
+use bytes::Bytes;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Headers, Offset, Partition, Result, Timestamp, TopicPartition};
+
+/// A record as the broker hands it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// Index into the list that was given to [`Consumer::assign`].
+    pub slot: u32,
+    /// Its position.
+    pub offset: Offset,
+    /// Its timestamp.
+    pub timestamp: Timestamp,
+    /// Its key.
+    pub key: Option<Bytes>,
+    /// Its value.
+    pub value: Option<Bytes>,
+    /// Its headers.
+    pub headers: Headers,
+}
+
+/// A record on its way to the broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition; `None` lets the key decide (murmur2 as in Java; null keys are spread).
+    pub partition: Option<Partition>,
+    /// The key.
+    pub key: Option<Bytes>,
+    /// The value.
+    pub value: Option<Bytes>,
+    /// The timestamp.
+    pub timestamp: Timestamp,
+    /// Headers.
+    pub headers: Headers,
+}
+
+/// What is known of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How many partitions it has.
+    pub partitions: i32,
+}
+
+/// A topic to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// How many partitions.
+    pub partitions: i32,
+    /// Replicas; -1 is the broker's default.
+    pub replication: i32,
+    /// Settings such as `cleanup.policy=compact`.
+    pub config: Vec<(String, String)>,
+}
+
+/// A committed position of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The next offset to read.
+    pub offset: Offset,
+    /// What was written beside it (the watermark).
+    pub metadata: String,
+}
+
+/// One part of a cut: where a partition goes on, and what is written beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CutEntry {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The next offset to read.
+    pub offset: Offset,
+    /// What is written beside it (the watermark).
+    pub metadata: String,
+}
+
+/// The readable range of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first offset there is.
+    pub begin: Offset,
+    /// One past the last offset that a `read_committed` reader may see (the last stable offset).
+    pub stable_end: Offset,
+}
+
+/// How a producer commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProducerMode {
+    /// Everything between `begin` and `commit` appears at once. Opening one fences every older
+    /// producer with the same id and aborts what it left open.
+    Transactional {
+        /// The transactional id: `application.id`.
+        id: String,
+        /// How long the broker keeps an open transaction of a silent producer.
+        timeout: Duration,
+    },
+    /// Every record appears when it is acknowledged. `begin` and `commit` bound only the offsets,
+    /// which still go through a (record-less) transaction of `id`, so that an older instance is
+    /// fenced at its next commit.
+    Plain {
+        /// The transactional id of the guard: `application.id`.
+        id: String,
+        /// How long the broker keeps an open transaction of a silent producer.
+        timeout: Duration,
+    },
+}
+
+/// The way to a broker. Cheap to share; opens everything else.
+pub trait Broker: Send + Sync + Debug {
+    /// Says where this is, for messages (`localhost:9092`, `embedded:/data`).
+    fn address(&self) -> String;
+    /// What is known of these topics; a missing one is `None`. Waits at most `timeout`.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`.
+    fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
+    /// Makes topics; one that exists already is left as it is.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`, `Config` (a setting the broker refuses).
+    fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()>;
+    /// The committed positions of a group, in the order asked.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`.
+    fn committed(&self, group: &str, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Option<Committed>>>;
+    /// The readable ranges, in the order asked.
+    ///
+    /// # Errors
+    /// `Unavailable`, `MissingTopic`.
+    fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
+    /// Opens a reader that sees committed records only. `group` names it for lag tools; it never joins.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`, `Config`.
+    fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>>;
+    /// Opens a writer; see [`ProducerMode`] for what opening does to older ones.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`, `Config`.
+    fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>>;
+}
+
+/// A reader of assigned partitions.
+pub trait Consumer: Send {
+    /// Reads exactly these partitions from these offsets on; replaces what was assigned.
+    ///
+    /// # Errors
+    /// `Unavailable`, `MissingTopic`.
+    fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()>;
+    /// Appends up to `max` records to `into`, per partition in offset order. Waits at most `timeout`
+    /// for the first one, never for more. Slots are indices into the assignment.
+    ///
+    /// # Errors
+    /// `Unavailable` only if the client has given up; short outages are waited out.
+    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()>;
+    /// The next offset that `poll` would give for each slot: past control records and aborted ones
+    /// too, so that a reader can tell that it has reached a stable end.
+    fn positions(&self) -> Vec<Offset>;
+    /// Stops fetching these slots (true) or goes on (false).
+    ///
+    /// # Errors
+    /// `Internal` if a slot is not assigned.
+    fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()>;
+}
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitOutcome {
+    /// It is durable and visible.
+    Committed,
+    /// It did not happen, and never will.
+    Aborted,
+}
+
+/// A writer. Order of calls: (`begin`, `send`*, `flush`, `offsets`, `commit` | `abort`)*.
+pub trait Producer: Send {
+    /// Opens a transaction.
+    ///
+    /// # Errors
+    /// `Fenced`, `Internal`.
+    fn begin(&mut self) -> Result<()>;
+    /// Hands records over; drains `records`. Waits only when the client's own buffer is full.
+    ///
+    /// # Errors
+    /// `Fenced`, `Unavailable`, `MissingTopic`, `Unauthorized`, `Serde` (record too large).
+    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()>;
+    /// Waits until every record that was sent is acknowledged.
+    ///
+    /// # Errors
+    /// As `send`; `Unavailable` after `timeout`.
+    fn flush(&mut self, timeout: Duration) -> Result<()>;
+    /// Adds the positions of a group to the transaction.
+    ///
+    /// # Errors
+    /// `Fenced`, `Unavailable`.
+    fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()>;
+    /// Ends the transaction.
+    ///
+    /// # Errors
+    /// `Fenced`; `UnknownOutcome` if the broker didn't answer within `timeout`.
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome>;
+    /// Drops the transaction.
+    ///
+    /// # Errors
+    /// `Fenced`, `Unavailable`.
+    fn abort(&mut self, timeout: Duration) -> Result<()>;
+    /// For the given topic: per partition one past the highest offset acknowledged so far by this
+    /// producer (since it was opened); partitions that got nothing are absent. Valid after `flush`.
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)>;
+    /// Tells the producer for which topics it must remember acknowledged offsets.
+    fn remember(&mut self, topics: &[Arc<str>]);
+}
