@@ -1,0 +1,182 @@
+//! What a key or a value is while it walks through the engine.
+//!
+//! Takes decoded or foreign values, gives one type that native operators and user functions both
+//! accept. Cloning is cheap (reference counts); a `Str` cut out of a line shares the line's bytes.
+//! Never encodes: that is [`crate::Serde`].
+
+use crate::{Error, Result};
+use bytes::Bytes;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// UTF-8 text that shares its buffer.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text(Bytes);
+
+impl Text {
+    /// Takes bytes if they are UTF-8.
+    ///
+    /// # Errors
+    /// `Serde` with the position of the first bad byte.
+    pub fn from_utf8(bytes: Bytes) -> Result<Self> {
+        match std::str::from_utf8(&bytes) {
+            Ok(_) => Ok(Self(bytes)),
+            Err(e) => Err(Error::serde(format!("the bytes are not UTF-8 text: {e}"))
+                .hint("read the topic with Serdes.bytes(), or fix the producer's encoding")),
+        }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // SAFETY: every constructor checks UTF-8 or cuts an existing `Text` on char boundaries.
+        unsafe { std::str::from_utf8_unchecked(&self.0) }
+    }
+
+    /// The bytes of the text, shared.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+
+    /// The bytes of the text.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// A part of this text that shares its buffer. `part` must be a slice of `self.as_str()`.
+    #[must_use]
+    pub fn cut(&self, part: &str) -> Self {
+        Self(self.0.slice_ref(part.as_bytes()))
+    }
+}
+
+impl From<String> for Text {
+    fn from(s: String) -> Self {
+        Self(Bytes::from(s.into_bytes()))
+    }
+}
+
+impl From<&str> for Text {
+    fn from(s: &str) -> Self {
+        Self(Bytes::copy_from_slice(s.as_bytes()))
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+/// A value that only a foreign runtime understands (a Python object).
+pub trait Opaque: Send + Sync + fmt::Debug {
+    /// The value as compact JSON text, for stores and sinks with the JSON serde.
+    ///
+    /// # Errors
+    /// `Serde` if the value has no JSON form.
+    fn to_json(&self) -> Result<Bytes>;
+    /// Names the type for error messages (`dict`, `Order`).
+    fn type_name(&self) -> String;
+    /// For the crate that made it.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// An update of a table: what was, what is.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The value before, `Null` if there was none.
+    pub old: Datum,
+    /// The value now, `Null` if the key was deleted.
+    pub new: Datum,
+}
+
+/// A key or a value.
+#[derive(Clone, Debug, Default)]
+pub enum Datum {
+    /// Kafka's null: no key, or a tombstone.
+    #[default]
+    Null,
+    /// True or false (from JSON, expressions and Python).
+    Bool(bool),
+    /// A 64-bit integer.
+    Int(i64),
+    /// A double.
+    Float(f64),
+    /// Raw bytes.
+    Bytes(Bytes),
+    /// Text.
+    Str(Text),
+    /// JSON text, not parsed yet (object, array, or any JSON value).
+    Json(Bytes),
+    /// A sequence.
+    List(Arc<[Datum]>),
+    /// A table update; only between table operators that need the old value.
+    Change(Box<Change>),
+    /// A foreign object.
+    Opaque(Arc<dyn Opaque>),
+}
+
+impl Datum {
+    /// Text from a Rust string.
+    #[must_use]
+    pub fn text(s: impl Into<Text>) -> Self {
+        Self::Str(s.into())
+    }
+
+    /// Is this Kafka's null?
+    #[must_use]
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// Names the type for error messages.
+    #[must_use]
+    pub fn type_name(&self) -> String {
+        match self {
+            Self::Null => "null".into(),
+            Self::Bool(_) => "bool".into(),
+            Self::Int(_) => "int".into(),
+            Self::Float(_) => "float".into(),
+            Self::Bytes(_) => "bytes".into(),
+            Self::Str(_) => "str".into(),
+            Self::Json(_) => "json".into(),
+            Self::List(_) => "list".into(),
+            Self::Change(_) => "change".into(),
+            Self::Opaque(o) => o.type_name(),
+        }
+    }
+
+    /// About how many bytes this datum keeps alive; used to account memory, not to allocate.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Bytes(b) | Self::Json(b) => b.len(),
+            Self::Str(t) => t.as_bytes().len(),
+            Self::List(items) => items.iter().map(Self::weight).sum::<usize>() + 16 * items.len(),
+            Self::Change(c) => c.old.weight() + c.new.weight(),
+            // A Python object's size is unknown without its interpreter; assume a small dict.
+            Self::Opaque(_) => 256,
+            _ => 8,
+        }
+    }
+}
+
+impl PartialEq for Datum {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Int(a), Self::Int(b)) => a == b,
+            (Self::Float(a), Self::Float(b)) => a == b,
+            (Self::Bytes(a), Self::Bytes(b)) | (Self::Json(a), Self::Json(b)) => a == b,
+            (Self::Str(a), Self::Str(b)) => a == b,
+            (Self::List(a), Self::List(b)) => a == b,
+            (Self::Change(a), Self::Change(b)) => a.old == b.old && a.new == b.new,
+            (Self::Opaque(a), Self::Opaque(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The words everyone shares, and nothing that does work.
+//!
+//! Takes nothing, gives types. Owns no thread, no file and no socket; never waits.
+//! Every other crate speaks in these words, so that a record, an epoch or an error has one
+//! spelling from the broker port to the Python border.
+
+pub mod datum;
+pub mod error;
+pub mod ids;
+pub mod ports;
+pub mod record;
+pub mod serde;
+pub mod settings;
+
+pub use bytes::Bytes;
+pub use datum::{Change, Datum, Opaque, Text};
+pub use error::{Error, ErrorKind, Result, Where};
+pub use ids::{Epoch, Lane, NodeId, Offset, Partition, SinkId, SourceId, StageId, StoreId, Timestamp, TopicPartition, UdfId};
+pub use ports::{Clock, ManualClock, Rng, SystemClock};
+pub use record::{Header, Headers, Origin, Record};
+pub use serde::{CustomSerde, Serde};
+pub use settings::{Guarantee, Settings};

@@ -1,0 +1,69 @@
+//! The record, and where it came from.
+//!
+//! Gives the one shape that walks from dispatch to outbox. Owns its key and value by reference
+//! count. Never knows which topic it goes to.
+
+use crate::{Datum, Offset, Partition, SourceId, Timestamp};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// One header of a record, as Kafka keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its name; may repeat.
+    pub name: Arc<str>,
+    /// Its value; may be null.
+    pub value: Option<Bytes>,
+}
+
+/// Headers in order; `None` costs nothing, which is the common case.
+pub type Headers = Option<Arc<[Header]>>;
+
+/// Which input record caused this one: the coordinates every error message carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The source node that read it.
+    pub source: SourceId,
+    /// Index of the topic in that source's list of topics.
+    pub topic: u16,
+    /// Its partition.
+    pub partition: Partition,
+    /// Its offset.
+    pub offset: Offset,
+}
+
+/// A record on its walk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record {
+    /// The key.
+    pub key: Datum,
+    /// The value.
+    pub value: Datum,
+    /// Event time.
+    pub timestamp: Timestamp,
+    /// Headers of the record that triggered this one.
+    pub headers: Headers,
+    /// The input record that caused it.
+    pub origin: Origin,
+}
+
+impl Record {
+    /// The same record with another value.
+    #[must_use]
+    pub fn with_value(&self, value: Datum) -> Self {
+        Self { key: self.key.clone(), value, timestamp: self.timestamp, headers: self.headers.clone(), origin: self.origin }
+    }
+
+    /// The same record with another key and value.
+    #[must_use]
+    pub fn with_pair(&self, key: Datum, value: Datum) -> Self {
+        Self { key, value, timestamp: self.timestamp, headers: self.headers.clone(), origin: self.origin }
+    }
+
+    /// About how many bytes it keeps alive, for the admission budget.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        // 96: the struct itself in a queue.
+        96 + self.key.weight() + self.value.weight()
+    }
+}

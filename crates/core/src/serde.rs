@@ -1,0 +1,175 @@
+//! Between bytes and datums, in Kafka's encodings.
+//!
+//! Takes bytes from a topic or a store, gives a [`Datum`], and back. `Json` stays undecoded text:
+//! a field that nobody reads is never parsed. Never touches a broker.
+
+use crate::{Datum, Error, Result, Text};
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+
+/// A serde written by the user (in Python).
+pub trait CustomSerde: Send + Sync + fmt::Debug {
+    /// Its name in messages and `describe`.
+    fn name(&self) -> &str;
+    /// Bytes of a non-null datum.
+    ///
+    /// # Errors
+    /// `Serde` if the user's serializer raises.
+    fn encode(&self, datum: &Datum) -> Result<Bytes>;
+    /// A datum of non-null bytes.
+    ///
+    /// # Errors
+    /// `Serde` if the user's deserializer raises.
+    fn decode(&self, bytes: &Bytes) -> Result<Datum>;
+}
+
+/// How a key or a value is written.
+#[derive(Clone, Debug)]
+pub enum Serde {
+    /// As it is.
+    Bytes,
+    /// UTF-8 text.
+    String,
+    /// 4 bytes, big-endian (Java `Integer`).
+    Int32,
+    /// 8 bytes, big-endian (Java `Long`).
+    Int64,
+    /// 8 bytes, IEEE 754 big-endian (Java `Double`).
+    Double,
+    /// Compact JSON text.
+    Json,
+    /// The user's own.
+    Custom(Arc<dyn CustomSerde>),
+}
+
+impl Serde {
+    /// Its name in the plan.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::String => "string",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Double => "double",
+            Self::Json => "json",
+            Self::Custom(c) => c.name(),
+        }
+    }
+
+    /// A built-in serde by its name in the plan.
+    #[must_use]
+    pub fn builtin(name: &str) -> Option<Self> {
+        Some(match name {
+            "bytes" => Self::Bytes,
+            "string" => Self::String,
+            "int32" => Self::Int32,
+            "int64" => Self::Int64,
+            "double" => Self::Double,
+            "json" => Self::Json,
+            _ => return None,
+        })
+    }
+
+    /// The datum that these bytes stand for; null stays null.
+    ///
+    /// # Errors
+    /// `Serde` if the bytes are not of this form.
+    pub fn decode(&self, bytes: Option<Bytes>) -> Result<Datum> {
+        let Some(bytes) = bytes else { return Ok(Datum::Null) };
+        match self {
+            Self::Bytes => Ok(Datum::Bytes(bytes)),
+            Self::String => Ok(Datum::Str(Text::from_utf8(bytes)?)),
+            Self::Int32 => Ok(Datum::Int(i64::from(i32::from_be_bytes(self.fixed(&bytes)?)))),
+            Self::Int64 => Ok(Datum::Int(i64::from_be_bytes(self.fixed(&bytes)?))),
+            Self::Double => Ok(Datum::Float(f64::from_be_bytes(self.fixed(&bytes)?))),
+            Self::Json => Ok(Datum::Json(bytes)),
+            Self::Custom(c) => c.decode(&bytes),
+        }
+    }
+
+    /// The bytes of this datum; null stays null.
+    ///
+    /// # Errors
+    /// `Serde` if the datum is of another type.
+    pub fn encode(&self, datum: &Datum) -> Result<Option<Bytes>> {
+        let bytes = match (self, datum) {
+            (_, Datum::Null) => return Ok(None),
+            (Self::Custom(c), datum) => c.encode(datum)?,
+            (Self::Bytes, Datum::Bytes(b)) => b.clone(),
+            (Self::String, Datum::Str(t)) => t.as_bytes().clone(),
+            (Self::Int32, Datum::Int(i)) => match i32::try_from(*i) {
+                Ok(i) => Bytes::copy_from_slice(&i.to_be_bytes()),
+                Err(_) => {
+                    return Err(Error::serde(format!("{i} does not fit into 4 bytes"))
+                        .hint("use Serdes.int64() for numbers beyond 2147483647"));
+                }
+            },
+            (Self::Int64, Datum::Int(i)) => Bytes::copy_from_slice(&i.to_be_bytes()),
+            (Self::Double, Datum::Float(x)) => Bytes::copy_from_slice(&x.to_be_bytes()),
+            #[allow(clippy::cast_precision_loss)]
+            (Self::Double, Datum::Int(i)) => Bytes::copy_from_slice(&(*i as f64).to_be_bytes()),
+            (Self::Json, datum) => json_bytes(datum)?,
+            (serde, datum) => {
+                return Err(Error::serde(format!("the serde '{}' can't write a value of type {}", serde.name(), datum.type_name()))
+                    .hint("give the operator before it a function that returns this type, or choose the serde that fits"));
+            }
+        };
+        Ok(Some(bytes))
+    }
+
+    fn fixed<const N: usize>(&self, bytes: &Bytes) -> Result<[u8; N]> {
+        <[u8; N]>::try_from(bytes.as_ref()).map_err(|_| {
+            Error::serde(format!("the serde '{}' needs {N} bytes, the record has {}", self.name(), bytes.len()))
+                .hint("read the topic with the serde it was written with")
+        })
+    }
+}
+
+/// Compact JSON text of a datum.
+///
+/// # Errors
+/// `Serde` for values that JSON has no form for (bytes, NaN, foreign objects that refuse).
+pub fn json_bytes(datum: &Datum) -> Result<Bytes> {
+    match datum {
+        Datum::Json(b) => Ok(b.clone()),
+        Datum::Opaque(o) => o.to_json(),
+        other => {
+            let mut out = Vec::with_capacity(other.weight() + 8);
+            write_json(other, &mut out)?;
+            Ok(out.into())
+        }
+    }
+}
+
+fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
+    let to_text = |e: serde_json::Error| Error::serde("a value has no JSON form").caused_by(e);
+    match datum {
+        Datum::Null => out.extend_from_slice(b"null"),
+        Datum::Bool(b) => serde_json::to_writer(out, b).map_err(to_text)?,
+        Datum::Int(i) => serde_json::to_writer(out, i).map_err(to_text)?,
+        Datum::Float(x) if !x.is_finite() => {
+            return Err(Error::serde(format!("JSON has no form for the number {x}")).hint("replace it before the sink"));
+        }
+        Datum::Float(x) => serde_json::to_writer(out, x).map_err(to_text)?,
+        Datum::Str(t) => serde_json::to_writer(out, t.as_str()).map_err(to_text)?,
+        Datum::Json(b) => out.extend_from_slice(b),
+        Datum::Opaque(o) => out.extend_from_slice(&o.to_json()?),
+        Datum::List(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_json(item, out)?;
+            }
+            out.push(b']');
+        }
+        Datum::Bytes(_) | Datum::Change(_) => {
+            return Err(Error::serde(format!("JSON has no form for a value of type {}", datum.type_name()))
+                .hint("decode the bytes first, or use Serdes.bytes()"));
+        }
+    }
+    Ok(())
+}

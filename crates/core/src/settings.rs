@@ -1,0 +1,117 @@
+//! What the user may set, declared once.
+//!
+//! Takes raw key-value pairs (Kafka Streams names), gives a checked [`Settings`] or every problem
+//! at once, each with the nearest valid name. Owns the one table from which docs, Python fields and
+//! the parity test come. Never reads a file or the environment: Python does, and says the origin.
+
+mod parse;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use table::{KEYS, KeySpec, KeyType};
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a commit promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Outputs, state and offsets commit together or not at all.
+    ExactlyOnceV2,
+    /// Outputs go out at once; after a crash some may come again.
+    AtLeastOnce,
+}
+
+/// Where records come from and go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BrokerAddress {
+    /// Real Kafka: the bootstrap list.
+    Kafka(String),
+    /// Topics in RocksDB at this path; `None` is a temporary place.
+    Embedded(Option<PathBuf>),
+}
+
+/// Which back end keeps the stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreBackend {
+    /// On disk.
+    RocksDb,
+    /// In memory; rebuilt from the changelog at every start.
+    Memory,
+}
+
+/// All settings, checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `application.id`: names the group, the transactions and the changelogs.
+    pub application_id: String,
+    /// `bootstrap.servers`: `host:port,...`, `embedded:PATH` or `embedded:`.
+    pub broker: BrokerAddress,
+    /// `processing.guarantee`.
+    pub guarantee: Guarantee,
+    /// `commit.interval.ms`: upper bound between barriers.
+    pub commit_interval: Duration,
+    /// `commit.min.interval.ms`: lower bound between barriers.
+    pub commit_min_interval: Duration,
+    /// `commit.timeout.ms`: a commit that takes longer is fatal.
+    pub commit_timeout: Duration,
+    /// `lanes.count`.
+    pub lanes: u32,
+    /// `batch.max.records`: the most records a lane takes at a time.
+    pub batch_max_records: usize,
+    /// `state.dir`.
+    pub state_dir: PathBuf,
+    /// `state.memory.max.bytes`: block cache and write buffers of all stores together.
+    pub state_memory_max_bytes: usize,
+    /// `default.dsl.store`.
+    pub store_backend: StoreBackend,
+    /// `in.flight.max.bytes`: records admitted but not yet committed.
+    pub in_flight_max_bytes: usize,
+    /// `statestore.cache.max.bytes`: 0 forwards every update; more forwards one per key and commit.
+    pub cache_max_bytes: usize,
+    /// `max.task.idle.ms`: how long dispatch waits for an empty partition to keep timestamp order.
+    pub max_task_idle: Duration,
+    /// `auto.offset.reset` for sources without one of their own: earliest?
+    pub reset_to_earliest: bool,
+    /// `changelog.num.partitions`; 0 takes the widest source topic's.
+    pub changelog_partitions: i32,
+    /// `replication.factor` of topics that the engine creates; -1 is the broker's default.
+    pub replication_factor: i32,
+    /// `broker.wait.timeout.ms`: how long to keep trying to reach the broker at start.
+    pub broker_wait: Duration,
+    /// `transaction.timeout.ms`.
+    pub transaction_timeout: Duration,
+    /// `shutdown.timeout.ms`.
+    pub shutdown_timeout: Duration,
+    /// `admin.listen`: `host:port` of the admin port; `None` is off. Port 0 takes a free one.
+    pub admin_listen: Option<String>,
+    /// `ensure.explicit.naming`: refuse generated names on disk.
+    pub ensure_explicit_naming: bool,
+    /// Client properties with Kafka's prefixes (`consumer.`, `producer.`, `admin.`, none): passed through.
+    pub client_properties: Vec<(ClientRole, String, String)>,
+}
+
+/// Which client a passed-through property is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientRole {
+    /// All of them.
+    All,
+    /// The consumer.
+    Consumer,
+    /// The producer.
+    Producer,
+    /// The admin client.
+    Admin,
+}
+
+impl Settings {
+    /// Checks raw settings. Values are JSON (text, numbers, booleans); durations accept numbers of
+    /// milliseconds under `*.ms` names and text such as `"5s"`.
+    ///
+    /// # Errors
+    /// `Config`, one message with every problem.
+    pub fn from_pairs(pairs: &[(String, serde_json::Value)]) -> crate::Result<Self> {
+        parse::parse(pairs)
+    }
+}

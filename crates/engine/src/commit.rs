@@ -1,0 +1,307 @@
+//! Commit: the only room that produces, and the only one that ends a transaction.
+//!
+//! Takes what the lanes put into the outbox; gives a transaction per epoch, the local store its
+//! sealed writes, and everyone the news. Owns the producer. What to do in which order, and what a
+//! failure means, is decided by [`stoatflow_protocol::CommitMachine`]; here it is only done.
+
+use crate::outbox::OutItem;
+use crate::shared::Shared;
+use crate::status::CommitStatus;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::{Epoch, Error, Guarantee, Result, StoreId};
+use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
+use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
+use stoatflow_state::{Backend, EpochBatch, KeyValueStore, Sealed};
+
+/// A store and where its changelog goes.
+#[derive(Clone, Debug)]
+pub struct LoggedStore {
+    /// The store.
+    pub store: Arc<KeyValueStore>,
+    /// Its changelog topic; `None` if it is not logged.
+    pub changelog: Option<Arc<str>>,
+}
+
+/// The parts of the room.
+pub struct CommitParts {
+    /// What all rooms share.
+    pub shared: Arc<Shared>,
+    /// The producer, opened (which fenced older ones).
+    pub producer: Box<dyn Producer>,
+    /// The local back end.
+    pub backend: Arc<dyn Backend>,
+    /// Stores by number.
+    pub stores: Vec<LoggedStore>,
+    /// `application.id`, which is the group too.
+    pub group: String,
+    /// What a commit promises.
+    pub guarantee: Guarantee,
+    /// How long a commit may take.
+    pub timeout: Duration,
+    /// How many lanes must seal.
+    pub lanes: u32,
+    /// The order of steps.
+    pub order: CommitOrder,
+}
+
+#[derive(Debug, Default)]
+struct Cut {
+    entries: Vec<CutEntry>,
+    records: u64,
+    at: Duration,
+}
+
+/// The room.
+pub struct CommitRoom {
+    parts: CommitParts,
+    machine: CommitMachine,
+    /// The epoch that the open transaction belongs to.
+    open: Epoch,
+    begun: bool,
+    inbox: VecDeque<OutItem>,
+    /// Records of later epochs, which wait for their transaction.
+    held: VecDeque<(Epoch, Vec<Outgoing>)>,
+    cut: Option<Cut>,
+    sealed: Vec<(StoreId, Vec<Sealed>)>,
+    seals: u32,
+    outputs: u64,
+}
+
+impl CommitRoom {
+    /// Starts with epoch 1.
+    #[must_use]
+    pub fn new(mut parts: CommitParts) -> Self {
+        let changelogs: Vec<_> = parts.stores.iter().filter_map(|s| s.changelog.clone()).collect();
+        parts.producer.remember(&changelogs);
+        Self {
+            machine: CommitMachine::new(parts.order),
+            open: Epoch(1),
+            begun: false,
+            inbox: VecDeque::new(),
+            held: VecDeque::new(),
+            cut: None,
+            sealed: Vec::new(),
+            seals: 0,
+            outputs: 0,
+            parts,
+        }
+    }
+
+    /// Handles what waits in the outbox; commits an epoch when all of it is there. Waits at most this
+    /// long for something to do. True if anything was done.
+    ///
+    /// # Errors
+    /// What the producer and the back end fail with. The transaction is aborted where that is right.
+    pub fn step(&mut self, wait: Duration) -> Result<bool> {
+        if self.inbox.is_empty() && !self.parts.shared.outbox.take_all(&mut self.inbox, wait) {
+            return Ok(false);
+        }
+        while let Some(item) = self.inbox.pop_front() {
+            self.handle(item).inspect_err(|_| self.abandon())?;
+            if self.seals == self.parts.lanes && self.cut.is_some() {
+                self.commit()?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn handle(&mut self, item: OutItem) -> Result<()> {
+        match item {
+            OutItem::Records { epoch, records } => {
+                // At-least-once holds nothing back: an output is visible as soon as it is acknowledged.
+                if epoch == self.open || self.parts.guarantee == Guarantee::AtLeastOnce {
+                    self.send(records)?;
+                } else {
+                    self.held.push_back((epoch, records));
+                }
+            }
+            OutItem::Cut { epoch, cut, records, at } => {
+                debug_assert_eq!(epoch, self.open);
+                self.cut = Some(Cut { entries: cut, records, at });
+            }
+            OutItem::Sealed { epoch, stores, .. } => {
+                debug_assert_eq!(epoch, self.open);
+                self.seals += 1;
+                self.sealed.extend(stores);
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, mut records: Vec<Outgoing>) -> Result<()> {
+        self.begin()?;
+        self.outputs += records.len() as u64;
+        self.parts.shared.status.records_out.fetch_add(records.len() as u64, Relaxed);
+        self.parts.producer.send(&mut records)
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if !self.begun {
+            self.parts.producer.begin()?;
+            self.begun = true;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let clock = Arc::clone(&self.parts.shared.clock);
+        let cut = self.cut.take().unwrap_or_default();
+        let sealed = std::mem::take(&mut self.sealed);
+        let began = clock.monotonic();
+        let mut status = CommitStatus {
+            epoch: self.open.0,
+            records: cut.records,
+            outputs: self.outputs,
+            align_us: micros(began.saturating_sub(cut.at)),
+            ..CommitStatus::default()
+        };
+        let mut decision = self.machine.sealed(self.open);
+        let mut last = began;
+        loop {
+            match decision {
+                Decision::Do(step) => {
+                    self.parts.shared.status.with_barrier(|b| b.step = Some(format!("{step:?}").to_lowercase()));
+                    let done = self.execute(step, &cut, &sealed);
+                    let now = clock.monotonic();
+                    match step {
+                        Step::Apply => status.apply_us += micros(now.saturating_sub(last)),
+                        _ => status.commit_us += micros(now.saturating_sub(last)),
+                    }
+                    last = now;
+                    decision = match done {
+                        Ok(()) => self.machine.succeeded(),
+                        Err(error) => return Err(self.give_up(step, error)),
+                    };
+                }
+                Decision::Done(epoch) => {
+                    self.done(epoch, status);
+                    return self.send_held();
+                }
+                Decision::Abort(_) | Decision::Stop(_) => {
+                    return Err(Error::internal("the commit protocol stopped without a failure"));
+                }
+            }
+        }
+    }
+
+    fn execute(&mut self, step: Step, cut: &Cut, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
+        let timeout = self.parts.timeout;
+        match step {
+            Step::Changelog => self.send_changelog(sealed),
+            Step::Flush => self.parts.producer.flush(timeout),
+            Step::Offsets => {
+                self.begin()?;
+                self.parts.producer.offsets(&self.parts.group, &cut.entries, timeout)
+            }
+            Step::Commit => {
+                self.begun = false;
+                match self.parts.producer.commit(timeout)? {
+                    CommitOutcome::Committed => Ok(()),
+                    CommitOutcome::Aborted => Err(Error::unavailable(format!(
+                        "the broker aborted the transaction of epoch {}",
+                        self.open
+                    ))),
+                }
+            }
+            Step::Apply => self.apply(sealed),
+            Step::Announce => Ok(()),
+        }
+    }
+
+    fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
+        self.begin()?;
+        let mut records = Vec::new();
+        for (id, writes) in sealed {
+            let Some(topic) = &self.parts.stores[usize::from(id.0)].changelog else { continue };
+            records.extend(writes.iter().map(|w| Outgoing {
+                topic: Arc::clone(topic),
+                partition: None,
+                key: Some(w.key.clone()),
+                value: w.value.clone(),
+                timestamp: w.timestamp,
+                headers: None,
+            }));
+        }
+        self.parts.shared.status.changelog_out.fetch_add(records.len() as u64, Relaxed);
+        self.outputs += records.len() as u64;
+        self.parts.producer.send(&mut records)
+    }
+
+    fn apply(&self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
+        let mut batch = EpochBatch { epoch: self.open, ..EpochBatch::default() };
+        for (id, writes) in sealed {
+            batch.writes.push((*id, writes.iter().map(KeyValueStore::stored_bytes).collect()));
+        }
+        for logged in &self.parts.stores {
+            if let Some(topic) = &logged.changelog {
+                let positions = self.parts.producer.acknowledged(topic);
+                batch.positions.extend(positions.into_iter().map(|(p, o)| (logged.store.id(), p, o)));
+            }
+        }
+        self.parts.backend.apply(batch)
+    }
+
+    fn done(&mut self, epoch: Epoch, mut status: CommitStatus) {
+        for logged in &self.parts.stores {
+            logged.store.committed(epoch);
+        }
+        let shared = &self.parts.shared;
+        status.outputs = self.outputs;
+        status.at_ms = shared.clock.now().0;
+        shared.last_commit_us.store(status.commit_us + status.apply_us, Relaxed);
+        let now = u64::try_from(shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
+        shared.status.progress_ms.store(now, Relaxed);
+        shared.status.committed(status);
+        shared.status.state_memory_bytes.store(self.parts.backend.memory_bytes(), Relaxed);
+        shared.status.with_barrier(|b| {
+            b.in_flight = None;
+            b.step = None;
+            b.committed = Some(epoch.0);
+        });
+        self.open = epoch.next();
+        self.seals = 0;
+        self.outputs = 0;
+        shared.announce(epoch);
+    }
+
+    fn send_held(&mut self) -> Result<()> {
+        while self.held.front().is_some_and(|(epoch, _)| *epoch == self.open) {
+            if let Some((_, records)) = self.held.pop_front() {
+                self.send(records).inspect_err(|_| self.abandon())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, step: Step, error: Error) -> Error {
+        let epoch = self.open;
+        let decision = self.machine.failed(error.kind());
+        tracing::error!(%epoch, ?step, ?decision, %error, "commit failed");
+        if let Decision::Abort(_) = decision {
+            self.abandon();
+        }
+        let error = error.at(|at| at.epoch = Some(epoch));
+        match decision {
+            Decision::Stop(Verdict::Unknown) => error.hint(
+                "start again: recovery reads from the broker whether the epoch was committed; nothing is lost or doubled",
+            ),
+            _ => error,
+        }
+    }
+
+    /// Aborts what is open, best effort: a fresh start aborts it too, by fencing.
+    pub fn abandon(&mut self) {
+        if std::mem::take(&mut self.begun)
+            && let Err(error) = self.parts.producer.abort(Duration::from_secs(5))
+        {
+            tracing::warn!(%error, "the transaction was not aborted; the next start or its timeout will");
+        }
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

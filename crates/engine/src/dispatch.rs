@@ -1,0 +1,278 @@
+//! Dispatch: which record next, to which lane, and where an epoch ends.
+//!
+//! Takes fetched records per partition; gives batches to lanes, chosen by smallest timestamp among
+//! the partitions and by jump consistent hashing of the key's bytes, and barriers with their cut.
+//! Owns the buffers in front of the lanes, the cut, and the admission (law 7). Never decodes a value,
+//! never waits.
+
+use crate::outbox::OutItem;
+use crate::queue::Item;
+use crate::shared::Shared;
+use crate::slots::Slots;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::{Epoch, Offset, StageId, Timestamp};
+use stoatflow_log::{CutEntry, Fetched};
+use stoatflow_operators::{jump_hash, key_hash};
+use stoatflow_protocol::{Schedule, ScheduleFacts};
+
+/// Added to a record's bytes in the budget: its structs in queues.
+const RECORD_OVERHEAD: i64 = 128;
+
+/// Limits of admission.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes in flight between dispatch and lanes.
+    pub in_flight: i64,
+    /// Most records per batch.
+    pub batch: usize,
+    /// How long to wait for an empty partition to keep timestamp order.
+    pub idle: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Buffer {
+    records: VecDeque<Fetched>,
+    /// Monotonic time since when nothing is buffered.
+    empty_since: Duration,
+}
+
+/// The room.
+#[derive(Debug)]
+pub struct Dispatch {
+    shared: Arc<Shared>,
+    slots: Slots,
+    schedule: Schedule,
+    limits: Limits,
+    buffers: Vec<Buffer>,
+    heads: BinaryHeap<Reverse<(Timestamp, u32)>>,
+    buffered_bytes: i64,
+    staged: Vec<(Vec<Fetched>, i64)>,
+    epoch: Epoch,
+    cut: Vec<Offset>,
+    stream_time: Vec<Timestamp>,
+    epoch_records: u64,
+    epoch_bytes: u64,
+    last_barrier: Duration,
+}
+
+fn weight(record: &Fetched) -> i64 {
+    let bytes = record.key.as_ref().map_or(0, bytes::Bytes::len) + record.value.as_ref().map_or(0, bytes::Bytes::len);
+    RECORD_OVERHEAD + i64::try_from(bytes).unwrap_or(i64::MAX / 2)
+}
+
+impl Dispatch {
+    /// Starts with the first epoch at the slots' positions.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, slots: Slots, schedule: Schedule, limits: Limits) -> Self {
+        let now = shared.clock.monotonic();
+        Self {
+            buffers: slots.iter().map(|_| Buffer { empty_since: now, ..Buffer::default() }).collect(),
+            heads: BinaryHeap::new(),
+            buffered_bytes: 0,
+            staged: shared.queues.iter().map(|_| (Vec::new(), 0)).collect(),
+            epoch: Epoch(1),
+            cut: slots.iter().map(|s| s.start).collect(),
+            stream_time: slots.iter().map(|s| s.stream_time).collect(),
+            epoch_records: 0,
+            epoch_bytes: 0,
+            last_barrier: now,
+            shared,
+            slots,
+            schedule,
+            limits,
+        }
+    }
+
+    /// Is there room for another fetch?
+    #[must_use]
+    pub fn wants_more(&self) -> bool {
+        self.buffered_bytes < self.limits.in_flight / 4
+    }
+
+    /// Takes what was fetched.
+    pub fn accept(&mut self, fetched: &mut Vec<Fetched>) {
+        for record in fetched.drain(..) {
+            let slot = record.slot;
+            let buffer = &mut self.buffers[slot as usize];
+            if buffer.records.is_empty() {
+                self.heads.push(Reverse((record.timestamp, slot)));
+            }
+            self.buffered_bytes += weight(&record);
+            buffer.records.push_back(record);
+        }
+    }
+
+    fn has_credit(&self) -> bool {
+        // While an epoch commits, the next one fills; its size is bounded too, or a slow broker would
+        // let outputs and overlays grow without end.
+        self.shared.in_flight.load(Relaxed) < self.limits.in_flight
+            && (!self.is_committing() || self.epoch_bytes < self.schedule.max_bytes * 2)
+    }
+
+    fn may_choose(&self, now: Duration) -> bool {
+        self.limits.idle.is_zero()
+            || self.buffers.iter().all(|b| !b.records.is_empty() || now.saturating_sub(b.empty_since) >= self.limits.idle)
+    }
+
+    /// Moves buffered records to lanes while there is credit; true if any moved.
+    pub fn admit(&mut self) -> bool {
+        let mut moved = 0u64;
+        let now = self.shared.clock.monotonic();
+        while self.has_credit() && self.may_choose(now) {
+            let Some(Reverse((_, slot))) = self.heads.pop() else { break };
+            // The same partition goes on while its head is the smallest.
+            let rival = self.heads.peek().map(|Reverse(head)| *head);
+            let mut taken = 0;
+            while let Some(head) = self.buffers[slot as usize].records.front() {
+                if rival.is_some_and(|r| (head.timestamp, slot) > r) || taken == self.limits.batch {
+                    self.heads.push(Reverse((head.timestamp, slot)));
+                    break;
+                }
+                self.take_one(slot);
+                taken += 1;
+            }
+            if self.buffers[slot as usize].records.is_empty() {
+                self.buffers[slot as usize].empty_since = now;
+            }
+            moved += taken as u64;
+        }
+        self.flush_staged();
+        self.shared.status.records_in.fetch_add(moved, Relaxed);
+        moved > 0
+    }
+
+    fn take_one(&mut self, slot: u32) {
+        let index = slot as usize;
+        let record = self.buffers[index].records.pop_front().expect("the caller looked at the head");
+        let bytes = weight(&record);
+        self.buffered_bytes -= bytes;
+        self.cut[index] = Offset(record.offset.0 + 1);
+        self.stream_time[index] = self.stream_time[index].max(record.timestamp);
+        self.epoch_records += 1;
+        self.epoch_bytes += bytes.unsigned_abs();
+        let hash = match &record.key {
+            Some(key) => key_hash(key),
+            // Null keys go by partition, so that their order within it is kept.
+            None => key_hash(&record.slot.to_be_bytes()),
+        };
+        let lane = jump_hash(hash, u32::try_from(self.staged.len()).unwrap_or(u32::MAX)) as usize;
+        self.shared.admit(bytes);
+        let staged = &mut self.staged[lane];
+        staged.0.push(record);
+        staged.1 += bytes;
+        if staged.0.len() >= self.limits.batch {
+            self.flush_lane(lane);
+        }
+    }
+
+    fn flush_lane(&mut self, lane: usize) {
+        let (batch, bytes) = &mut self.staged[lane];
+        if batch.is_empty() {
+            return;
+        }
+        let item = Item::Input { epoch: self.epoch, batch: std::mem::take(batch), bytes: std::mem::take(bytes) };
+        let status = &self.shared.status.lanes[lane];
+        status.queued_items.fetch_add(1, Relaxed);
+        self.shared.queues[lane].push(item);
+    }
+
+    fn flush_staged(&mut self) {
+        for lane in 0..self.staged.len() {
+            self.flush_lane(lane);
+        }
+    }
+
+    fn is_committing(&self) -> bool {
+        self.shared.committed().0 + 1 < self.epoch.0
+    }
+
+    fn facts(&self, stopping: bool) -> ScheduleFacts {
+        ScheduleFacts {
+            since_barrier: self.shared.clock.monotonic().saturating_sub(self.last_barrier),
+            committing: self.is_committing(),
+            records: self.epoch_records,
+            bytes: self.epoch_bytes,
+            last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
+            stopping,
+        }
+    }
+
+    /// Puts a barrier in if the schedule says so; true if it did.
+    pub fn barrier_if_due(&mut self, stopping: bool) -> bool {
+        let due = self.schedule.is_due(&self.facts(stopping));
+        if due {
+            self.barrier();
+        }
+        due
+    }
+
+    /// Puts a barrier in now. The epoch before must be committed.
+    pub fn barrier(&mut self) {
+        assert!(!self.is_committing(), "a barrier while epoch {} is being committed", self.epoch.0 - 1);
+        self.flush_staged();
+        let now = self.shared.clock.monotonic();
+        let cut = self.slots.iter().zip(&self.cut).zip(&self.stream_time).map(|((slot, offset), time)| CutEntry {
+            partition: slot.partition.clone(),
+            offset: *offset,
+            metadata: encode_stream_time(*time),
+        });
+        self.shared.outbox.push(OutItem::Cut { epoch: self.epoch, cut: cut.collect(), records: self.epoch_records, at: now });
+        for queue in &self.shared.queues {
+            queue.push(Item::Barrier { epoch: self.epoch, stage: StageId(0) });
+        }
+        let ended = self.epoch;
+        self.epoch = self.epoch.next();
+        self.epoch_records = 0;
+        self.epoch_bytes = 0;
+        self.last_barrier = now;
+        let open = self.epoch.0;
+        self.shared.status.with_barrier(|b| {
+            b.open_epoch = open;
+            b.in_flight = Some(ended.0);
+        });
+    }
+
+    /// Is everything admitted also committed?
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.epoch_records == 0 && !self.is_committing()
+    }
+
+    /// Are records waiting in front of the lanes?
+    #[must_use]
+    pub const fn has_buffered(&self) -> bool {
+        self.buffered_bytes > 0
+    }
+
+    /// How long intake may sleep in a fetch before a barrier could be due.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        if self.epoch_records == 0 {
+            return Duration::from_millis(50);
+        }
+        let facts = self.facts(false);
+        let gap = self.schedule.gap(facts.last_commit).saturating_sub(facts.since_barrier);
+        gap.clamp(Duration::from_millis(1), Duration::from_millis(50))
+    }
+
+    /// Position and stream time per slot.
+    pub fn positions(&self) -> impl Iterator<Item = (Offset, Timestamp)> + '_ {
+        self.cut.iter().copied().zip(self.stream_time.iter().copied())
+    }
+}
+
+/// The metadata written beside a committed offset.
+#[must_use]
+pub fn encode_stream_time(time: Timestamp) -> String {
+    format!("st={}", time.0)
+}
+
+/// Reads [`encode_stream_time`]; anything else (another tool's metadata) means "unknown".
+#[must_use]
+pub fn decode_stream_time(metadata: &str) -> Timestamp {
+    metadata.strip_prefix("st=").and_then(|t| t.parse().ok()).map_or(Timestamp::UNKNOWN, Timestamp)
+}

@@ -1,0 +1,105 @@
+//! The inline host: one thread, one room at a time.
+//!
+//! Takes turns as its caller says: the test driver runs everything until nothing moves, the simulator
+//! picks rooms by a seed. The rooms are those of the product; only who calls `step` differs.
+
+use crate::furnish::{Blueprint, House};
+use crate::status::Status;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, Result};
+use stoatflow_protocol::Lifecycle;
+
+/// A room, as a turn to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Turn {
+    /// Consumer and dispatch.
+    Intake,
+    /// One lane.
+    Lane(usize),
+    /// The producer's room.
+    Commit,
+}
+
+/// The host.
+pub struct Inline {
+    house: House,
+}
+
+impl Inline {
+    /// Furnishes and restores.
+    ///
+    /// # Errors
+    /// What keeps an application from starting.
+    pub fn start(blueprint: &Blueprint) -> Result<Self> {
+        let status = Arc::new(Status::new(
+            &blueprint.settings.application_id,
+            Arc::clone(&blueprint.plan),
+            blueprint.settings.lanes,
+        ));
+        let shared = blueprint.shared(status);
+        let house = blueprint
+            .furnish(&shared, &|state| {
+                shared.status.enter(state, shared.clock.now());
+            })?
+            .ok_or_else(|| Error::internal("an inline engine was asked to stop while it was starting"))?;
+        shared.status.enter(Lifecycle::Running, shared.clock.now());
+        Ok(Self { house })
+    }
+
+    /// The rooms.
+    pub const fn house(&mut self) -> &mut House {
+        &mut self.house
+    }
+
+    /// All turns that can be taken.
+    #[must_use]
+    pub fn turns(&self) -> Vec<Turn> {
+        let lanes = (0..self.house.lanes.len()).map(Turn::Lane);
+        std::iter::once(Turn::Intake).chain(lanes).chain(std::iter::once(Turn::Commit)).collect()
+    }
+
+    /// Lets one room take a turn; true if it moved anything.
+    ///
+    /// # Errors
+    /// What the room fails with; the engine is dead then.
+    pub fn take(&mut self, turn: Turn) -> Result<bool> {
+        match turn {
+            Turn::Intake => self.house.intake.step(false),
+            Turn::Lane(lane) => self.house.lanes[lane].step(),
+            Turn::Commit => self.house.commit.step(Duration::ZERO),
+        }
+    }
+
+    /// Lets every room take turns until nothing moves.
+    ///
+    /// # Errors
+    /// As [`Inline::take`].
+    pub fn settle(&mut self) -> Result<()> {
+        loop {
+            let mut moved = self.take(Turn::Intake)?;
+            for lane in 0..self.house.lanes.len() {
+                while self.take(Turn::Lane(lane))? {
+                    moved = true;
+                }
+            }
+            moved |= self.take(Turn::Commit)?;
+            if !moved {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Processes what can be read, and commits it.
+    ///
+    /// # Errors
+    /// As [`Inline::take`].
+    pub fn settle_and_commit(&mut self) -> Result<()> {
+        self.settle()?;
+        if !self.house.intake.is_settled() {
+            self.house.intake.dispatch().barrier();
+            self.settle()?;
+        }
+        Ok(())
+    }
+}

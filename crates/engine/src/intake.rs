@@ -1,0 +1,72 @@
+//! Intake: the consumer and dispatch on one thread.
+//!
+//! Takes from the broker while dispatch has room, gives nothing back but credit checks. Owns the
+//! consumer. Never waits longer than the next barrier allows.
+
+use crate::dispatch::Dispatch;
+use crate::shared::Shared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::Result;
+use stoatflow_log::{Consumer, Fetched};
+
+/// How many records one fetch may bring.
+const FETCH_MAX: usize = 4096;
+
+/// The room.
+pub struct Intake {
+    shared: Arc<Shared>,
+    consumer: Box<dyn Consumer>,
+    dispatch: Dispatch,
+    fetched: Vec<Fetched>,
+}
+
+impl Intake {
+    /// With an assigned consumer.
+    #[must_use]
+    pub const fn new(shared: Arc<Shared>, consumer: Box<dyn Consumer>, dispatch: Dispatch) -> Self {
+        Self { shared, consumer, dispatch, fetched: Vec::new() }
+    }
+
+    /// Fetches, admits, and puts a barrier in if one is due. Waits for records if `wait`.
+    /// True if anything moved.
+    ///
+    /// # Errors
+    /// What the consumer fails with.
+    pub fn step(&mut self, wait: bool) -> Result<bool> {
+        let stopping = self.shared.is_stopping();
+        let mut moved = false;
+        if !stopping && self.dispatch.wants_more() {
+            let idle = wait && !self.dispatch.has_buffered();
+            let timeout = if idle { self.dispatch.patience() } else { Duration::ZERO };
+            self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;
+            moved |= !self.fetched.is_empty();
+            self.dispatch.accept(&mut self.fetched);
+        }
+        if !stopping {
+            let admitted = self.dispatch.admit();
+            moved |= admitted;
+            if wait && !admitted && self.dispatch.has_buffered() {
+                self.shared.wait_for_credit(Duration::from_millis(2));
+            }
+        }
+        moved |= self.dispatch.barrier_if_due(stopping);
+        if self.dispatch.is_settled() {
+            let now = u64::try_from(self.shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
+            self.shared.status.progress_ms.store(now, Relaxed);
+        }
+        Ok(moved)
+    }
+
+    /// After a stop was asked for: is everything that was admitted committed?
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.dispatch.is_settled()
+    }
+
+    /// Dispatch, for hosts that put barriers in themselves.
+    pub const fn dispatch(&mut self) -> &mut Dispatch {
+        &mut self.dispatch
+    }
+}

@@ -1,0 +1,35 @@
+//! The rooms a record walks through.
+//!
+//! ```text
+//! Kafka ──► ingest ──► dispatch ──► lane: [fused chain] ─► store overlay ─► outbox ──► commit ──► RocksDB
+//!             ▲           │ hash(key)   │ re-keyed record                         (one transaction)
+//!             │           │             └────► another lane, next stage (in memory)
+//!             └─ credit ──┘        barrier(epoch, cut) travels in the same queues as data
+//! ```
+//!
+//! Every room is a plain struct with a synchronous `step`. Two hosts give them life: [`threads`] (the
+//! product: one thread for intake, one for commit, lanes as tokio tasks or, where they call foreign
+//! functions, threads) and [`inline`] (one thread, one room at a time: the test driver and the
+//! simulator). Decisions come from `stoatflow-protocol`; only `outbox`/`commit` produce; only
+//! `commit` ends a transaction. Never knows Python, rdkafka or RocksDB.
+
+pub mod admin;
+pub mod commit;
+pub mod components;
+pub mod dispatch;
+pub mod furnish;
+pub mod inline;
+pub mod intake;
+pub mod lane;
+pub mod outbox;
+pub mod queue;
+pub mod recover;
+pub mod shared;
+pub mod slots;
+pub mod status;
+pub mod threads;
+
+pub use components::Components;
+pub use inline::Inline;
+pub use status::Status;
+pub use threads::Engine;

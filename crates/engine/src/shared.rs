@@ -1,0 +1,155 @@
+//! What the rooms of one run have in common: the queues, the alignment, the admission budget, and the
+//! first failure. Owns no thread; a room may read or signal here, never wait for another room's lock.
+
+use crate::outbox::Outbox;
+use crate::queue::LaneQueue;
+use crate::status::Status;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+use stoatflow_core::{Clock, Epoch, Error};
+use stoatflow_protocol::Alignment;
+
+/// Shared by all rooms of one run.
+#[derive(Debug)]
+pub struct Shared {
+    /// What can be seen.
+    pub status: Arc<Status>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// One queue per lane.
+    pub queues: Vec<LaneQueue>,
+    /// Arrivals per stage; the last entry counts seals.
+    pub alignment: Alignment,
+    /// The way to commit.
+    pub outbox: Outbox,
+    /// Weight of all records that wait in a lane's queue (law 7).
+    pub in_flight: AtomicI64,
+    /// How long the last commit took, microseconds.
+    pub last_commit_us: AtomicU64,
+    committed: AtomicU64,
+    stopping: AtomicBool,
+    aborting: AtomicBool,
+    drained: (AtomicBool, Mutex<()>, Condvar),
+    failure: Mutex<Option<Error>>,
+    credit: (Mutex<()>, Condvar),
+}
+
+impl Shared {
+    /// For so many lanes and stages.
+    pub fn new(status: Arc<Status>, clock: Arc<dyn Clock>, lanes: u32, stages: usize, align: bool) -> Self {
+        let alignment = if align { Alignment::new(lanes, stages + 1) } else { Alignment::broken_unaligned(lanes, stages + 1) };
+        Self {
+            status,
+            clock,
+            queues: (0..lanes).map(|_| LaneQueue::default()).collect(),
+            alignment,
+            outbox: Outbox::default(),
+            in_flight: AtomicI64::new(0),
+            last_commit_us: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            aborting: AtomicBool::new(false),
+            drained: (AtomicBool::new(false), Mutex::new(()), Condvar::new()),
+            failure: Mutex::new(None),
+            credit: (Mutex::new(()), Condvar::new()),
+        }
+    }
+
+    /// The last committed epoch (0: none in this run).
+    pub fn committed(&self) -> Epoch {
+        Epoch(self.committed.load(Ordering::Acquire))
+    }
+
+    /// An epoch is done: dispatch may put the next barrier in.
+    pub fn announce(&self, epoch: Epoch) {
+        self.committed.store(epoch.0, Ordering::Release);
+        self.wake_intake();
+    }
+
+    /// Adds weight to what is in flight.
+    pub fn admit(&self, bytes: i64) {
+        self.in_flight.fetch_add(bytes, Ordering::Relaxed);
+        self.status.in_flight_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes weight off.
+    pub fn release(&self, bytes: i64) {
+        self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
+        self.status.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Lets intake look again (credit came back, an epoch is done, or it is time to stop).
+    pub fn wake_intake(&self) {
+        self.credit.1.notify_all();
+    }
+
+    /// Waits for [`Shared::wake_intake`], at most this long.
+    pub fn wait_for_credit(&self, at_most: Duration) {
+        let mut guard = self.credit.0.lock();
+        self.credit.1.wait_for(&mut guard, at_most);
+    }
+
+    /// Asks for a clean stop.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// Asks for a stop without a final barrier.
+    pub fn abort(&self) {
+        self.aborting.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    /// Intake has ended: everything admitted is committed, or nothing more will be.
+    pub fn drained(&self) {
+        self.drained.0.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// Has intake ended?
+    pub fn is_drained(&self) -> bool {
+        self.drained.0.load(Ordering::Acquire)
+    }
+
+    /// Waits until intake has ended, at most this long.
+    pub fn wait_for_drain(&self, at_most: Duration) {
+        let mut guard = self.drained.1.lock();
+        if !self.is_drained() && !self.is_aborting() {
+            self.drained.2.wait_for(&mut guard, at_most);
+        }
+    }
+
+    /// Keeps the first failure and stops everything.
+    pub fn fail(&self, error: Error) {
+        self.status.failed(&error);
+        self.failure.lock().get_or_insert(error);
+        self.abort();
+    }
+
+    /// Takes the failure out.
+    pub fn take_failure(&self) -> Option<Error> {
+        self.failure.lock().take()
+    }
+
+    /// Is a stop asked for?
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Must everybody leave at once?
+    pub fn is_aborting(&self) -> bool {
+        self.aborting.load(Ordering::Acquire)
+    }
+
+    fn wake_all(&self) {
+        self.wake_intake();
+        self.drained.2.notify_all();
+        self.outbox.nudge();
+        for queue in &self.queues {
+            queue.nudge();
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Which partition goes to which source: the table that turns a fetched record into records.
+
+use std::sync::Arc;
+use stoatflow_core::{NodeId, Offset, Origin, Record, Result, Serde, SourceId, TopicPartition};
+use stoatflow_log::Fetched;
+
+/// One source that reads a slot's topic.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// The source.
+    pub source: SourceId,
+    /// Index of the topic in that source's list.
+    pub topic: u16,
+    /// Its node in stage 0.
+    pub entry: NodeId,
+    /// Serde of keys.
+    pub key: Serde,
+    /// Serde of values.
+    pub value: Serde,
+}
+
+/// One partition that is read.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Which.
+    pub partition: TopicPartition,
+    /// Where reading starts.
+    pub start: Offset,
+    /// The highest timestamp seen before the restart.
+    pub stream_time: stoatflow_core::Timestamp,
+    /// Who gets its records.
+    pub readers: Vec<Reader>,
+}
+
+/// All partitions, in the order of the consumer's assignment.
+pub type Slots = Arc<[Slot]>;
+
+impl Reader {
+    /// Decodes a fetched record for this source.
+    ///
+    /// # Errors
+    /// `Serde` with the coordinates of the record.
+    pub fn decode(&self, slot: &Slot, fetched: &Fetched) -> Result<Record> {
+        let located = |e: stoatflow_core::Error| {
+            e.at(|at| {
+                at.topic = Some(slot.partition.topic.to_string());
+                at.partition = Some(slot.partition.partition);
+                at.offset = Some(fetched.offset);
+            })
+        };
+        Ok(Record {
+            key: self.key.decode(fetched.key.clone()).map_err(located)?,
+            value: self.value.decode(fetched.value.clone()).map_err(located)?,
+            timestamp: fetched.timestamp,
+            headers: fetched.headers.clone(),
+            origin: Origin {
+                source: self.source,
+                topic: self.topic,
+                partition: slot.partition.partition,
+                offset: fetched.offset,
+            },
+        })
+    }
+}

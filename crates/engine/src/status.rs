@@ -1,0 +1,336 @@
+//! What can be seen of a running engine: numbers that rooms write and the admin port reads.
+//!
+//! Takes relaxed atomic counts from every room, gives snapshots as plain data. Owns no behaviour: no
+//! room ever decides by what stands here. Reading never waits for a lane, the interpreter or a broker.
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use stoatflow_core::{Error, Lane, Timestamp};
+use stoatflow_plan::PhysicalPlan;
+use stoatflow_protocol::Lifecycle;
+
+/// How many past commits `/debug/barriers` shows.
+const COMMITS_KEPT: usize = 64;
+
+/// Counters of one lane.
+#[derive(Debug, Default)]
+pub struct LaneStatus {
+    /// Items waiting in its queue.
+    pub queued_items: AtomicI64,
+    /// Bytes waiting in its queue.
+    pub queued_bytes: AtomicI64,
+    /// Records taken from the queue since the start (all stages).
+    pub records: AtomicU64,
+    /// The open epoch of its last stage.
+    pub epoch: AtomicU64,
+    /// Monotonic milliseconds at which it began the batch it is working on; 0 while idle.
+    pub busy_since_ms: AtomicU64,
+    /// Nanoseconds spent working.
+    pub busy_ns: AtomicU64,
+    /// The stage of the batch it is working on, plus one; 0 while idle.
+    pub stage_plus_one: AtomicU64,
+}
+
+/// Progress of one store's restore.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RestoreProgress {
+    /// The store.
+    pub store: String,
+    /// Changelog records to read.
+    pub total: u64,
+    /// Changelog records read.
+    pub done: u64,
+    /// Has it caught up?
+    pub complete: bool,
+}
+
+/// One partition that is read.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartitionStatus {
+    /// Topic.
+    pub topic: String,
+    /// Partition.
+    pub partition: i32,
+    /// The next offset to be admitted.
+    pub position: i64,
+    /// The committed offset.
+    pub committed: i64,
+    /// One past the last readable offset, as last seen.
+    pub end: i64,
+    /// The highest timestamp admitted so far (-1: none).
+    pub stream_time: i64,
+}
+
+/// One commit, for `/debug/barriers`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CommitStatus {
+    /// The epoch.
+    pub epoch: u64,
+    /// Input records in it.
+    pub records: u64,
+    /// Output and changelog records in it.
+    pub outputs: u64,
+    /// From barrier to the last lane's seal, microseconds.
+    pub align_us: u64,
+    /// Flush, offsets and transaction, microseconds.
+    pub commit_us: u64,
+    /// Local store, microseconds.
+    pub apply_us: u64,
+    /// When it was done (wall clock, ms).
+    pub at_ms: i64,
+}
+
+/// A state with the moment it began.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateEntry {
+    /// Its name.
+    pub state: &'static str,
+    /// Wall clock, ms.
+    pub at_ms: i64,
+}
+
+/// An error as the admin port shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorStatus {
+    /// Its kind.
+    pub kind: &'static str,
+    /// The whole message.
+    pub message: String,
+    /// What to do.
+    pub next_step: String,
+}
+
+/// A room's latest barrier, for `/debug/barriers`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BarrierStatus {
+    /// The open epoch at dispatch.
+    pub open_epoch: u64,
+    /// The epoch that is being aligned or committed, if any.
+    pub in_flight: Option<u64>,
+    /// The step of the commit that is under way.
+    pub step: Option<String>,
+    /// The last epoch that was committed.
+    pub committed: Option<u64>,
+    /// Arrivals per stage of the epoch being aligned (the last entry: seals).
+    pub arrivals: Vec<u64>,
+}
+
+/// Everything that can be seen.
+#[derive(Debug)]
+pub struct Status {
+    /// The application's id.
+    pub application_id: String,
+    /// What runs.
+    pub plan: Arc<PhysicalPlan>,
+    /// Per lane.
+    pub lanes: Vec<LaneStatus>,
+    /// Records that entered each node.
+    pub nodes: Vec<AtomicU64>,
+    /// Input records admitted.
+    pub records_in: AtomicU64,
+    /// Output records handed to the producer (sinks only).
+    pub records_out: AtomicU64,
+    /// Changelog records handed to the producer.
+    pub changelog_out: AtomicU64,
+    /// Input records in committed epochs.
+    pub records_committed: AtomicU64,
+    /// Bytes admitted and not yet through their lane.
+    pub in_flight_bytes: AtomicI64,
+    /// Commits done.
+    pub commits: AtomicU64,
+    /// Bytes staged by open epochs in all stores.
+    pub staged_bytes: AtomicU64,
+    /// Bytes of memory used by the state back end.
+    pub state_memory_bytes: AtomicU64,
+    /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
+    pub progress_ms: AtomicU64,
+    detail: Mutex<Detail>,
+}
+
+#[derive(Debug)]
+struct Detail {
+    state: Lifecycle,
+    history: Vec<StateEntry>,
+    restore: Vec<RestoreProgress>,
+    partitions: Vec<PartitionStatus>,
+    commits: VecDeque<CommitStatus>,
+    barrier: BarrierStatus,
+    dropped: Vec<(String, &'static str, u64)>,
+    error: Option<ErrorStatus>,
+    commit_seconds: hdrhistogram::Histogram<u64>,
+}
+
+impl Status {
+    /// For a plan and so many lanes.
+    #[must_use]
+    pub fn new(application_id: &str, plan: Arc<PhysicalPlan>, lanes: u32) -> Self {
+        let commit_seconds = hdrhistogram::Histogram::new_with_bounds(1, 600_000_000, 3)
+            .expect("constant bounds are valid");
+        Self {
+            application_id: application_id.to_owned(),
+            lanes: (0..lanes).map(|_| LaneStatus::default()).collect(),
+            nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
+            plan,
+            records_in: AtomicU64::new(0),
+            records_out: AtomicU64::new(0),
+            changelog_out: AtomicU64::new(0),
+            records_committed: AtomicU64::new(0),
+            in_flight_bytes: AtomicI64::new(0),
+            commits: AtomicU64::new(0),
+            staged_bytes: AtomicU64::new(0),
+            state_memory_bytes: AtomicU64::new(0),
+            progress_ms: AtomicU64::new(0),
+            detail: Mutex::new(Detail {
+                state: Lifecycle::Created,
+                history: Vec::new(),
+                restore: Vec::new(),
+                partitions: Vec::new(),
+                commits: VecDeque::with_capacity(COMMITS_KEPT),
+                barrier: BarrierStatus::default(),
+                dropped: Vec::new(),
+                error: None,
+                commit_seconds,
+            }),
+        }
+    }
+
+    /// The state.
+    pub fn state(&self) -> Lifecycle {
+        self.detail.lock().state
+    }
+
+    /// Enters a state; false if it may not follow the present one.
+    pub fn enter(&self, next: Lifecycle, now: Timestamp) -> bool {
+        let mut detail = self.detail.lock();
+        if !detail.state.may_become(next) {
+            return false;
+        }
+        detail.state = next;
+        detail.history.push(StateEntry { state: next.name(), at_ms: now.0 });
+        true
+    }
+
+    /// All states so far.
+    pub fn history(&self) -> Vec<StateEntry> {
+        self.detail.lock().history.clone()
+    }
+
+    /// Records the first error.
+    pub fn failed(&self, error: &Error) {
+        let mut detail = self.detail.lock();
+        if detail.error.is_none() {
+            detail.error = Some(ErrorStatus {
+                kind: error.kind().name(),
+                message: error.to_string(),
+                next_step: error.next_step().to_owned(),
+            });
+        }
+    }
+
+    /// The first error.
+    pub fn error(&self) -> Option<ErrorStatus> {
+        self.detail.lock().error.clone()
+    }
+
+    /// Restore progress of all stores.
+    pub fn restore(&self) -> Vec<RestoreProgress> {
+        self.detail.lock().restore.clone()
+    }
+
+    /// Replaces the restore progress of a store.
+    pub fn restoring(&self, progress: RestoreProgress) {
+        let mut detail = self.detail.lock();
+        match detail.restore.iter_mut().find(|p| p.store == progress.store) {
+            Some(entry) => *entry = progress,
+            None => detail.restore.push(progress),
+        }
+    }
+
+    /// Partitions, as ingest last reported them.
+    pub fn partitions(&self) -> Vec<PartitionStatus> {
+        self.detail.lock().partitions.clone()
+    }
+
+    /// Ingest's report.
+    pub fn report_partitions(&self, partitions: Vec<PartitionStatus>) {
+        self.detail.lock().partitions = partitions;
+    }
+
+    /// The latest commits, oldest first.
+    pub fn recent_commits(&self) -> Vec<CommitStatus> {
+        self.detail.lock().commits.iter().cloned().collect()
+    }
+
+    /// A commit is done.
+    pub fn committed(&self, commit: CommitStatus) {
+        self.commits.fetch_add(1, Relaxed);
+        self.records_committed.fetch_add(commit.records, Relaxed);
+        let mut detail = self.detail.lock();
+        if detail.commits.len() == COMMITS_KEPT {
+            detail.commits.pop_front();
+        }
+        // Saturating: a value beyond the histogram's bounds is recorded as its bound.
+        detail.commit_seconds.saturating_record(commit.align_us + commit.commit_us + commit.apply_us);
+        detail.commits.push_back(commit);
+    }
+
+    /// Commit duration at a quantile, microseconds.
+    pub fn commit_quantile_us(&self, quantile: f64) -> u64 {
+        self.detail.lock().commit_seconds.value_at_quantile(quantile)
+    }
+
+    /// The barrier's whereabouts.
+    pub fn barrier(&self) -> BarrierStatus {
+        self.detail.lock().barrier.clone()
+    }
+
+    /// Changes the barrier's whereabouts.
+    pub fn with_barrier(&self, change: impl FnOnce(&mut BarrierStatus)) {
+        change(&mut self.detail.lock().barrier);
+    }
+
+    /// Counts dropped records (law 11).
+    pub fn dropped(&self, node: &str, reason: &'static str, count: u64) {
+        let mut detail = self.detail.lock();
+        match detail.dropped.iter_mut().find(|d| d.0 == node && d.1 == reason) {
+            Some(entry) => entry.2 += count,
+            None => detail.dropped.push((node.to_owned(), reason, count)),
+        }
+    }
+
+    /// Dropped records: node, reason, count.
+    pub fn drops(&self) -> Vec<(String, &'static str, u64)> {
+        self.detail.lock().dropped.clone()
+    }
+
+    /// Counters of a lane.
+    pub fn lane(&self, lane: Lane) -> &LaneStatus {
+        &self.lanes[lane.0 as usize]
+    }
+
+    /// Input records that are readable but not committed yet.
+    pub fn lag(&self) -> i64 {
+        self.detail.lock().partitions.iter().map(|p| (p.end - p.committed).max(0)).sum()
+    }
+
+    /// Is it ready to serve? The reason if not.
+    ///
+    /// # Errors
+    /// Why not, as a word and a sentence.
+    pub fn ready(&self, now: Duration, stall_after: Duration) -> Result<(), (&'static str, String)> {
+        let state = self.state();
+        if state != Lifecycle::Running {
+            return Err(("not_running", format!("the application is {}", state.name())));
+        }
+        let last = Duration::from_millis(self.progress_ms.load(Relaxed));
+        let silent = now.saturating_sub(last);
+        if silent > stall_after {
+            return Err(("stalled", format!("no commit for {:.1} s although records wait", silent.as_secs_f64())));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,360 @@
+//! The product's host: threads and tasks around the rooms, and the handle that starts and stops them.
+//!
+//! Intake and commit have a thread each (both wait for a broker). Lanes that run only native code are
+//! tokio tasks on a work-stealing runtime; lanes that call foreign functions, which may block, have a
+//! thread each, so that they never hold up a worker (law 9). The admin port lives on the runtime and
+//! answers from counters, whatever the lanes do (law 8).
+
+use crate::admin::{AdminOptions, serve};
+use crate::components::Components;
+use crate::furnish::{Blueprint, House};
+use crate::lane::LaneRoom;
+use crate::shared::Shared;
+use crate::status::{PartitionStatus, Status};
+use parking_lot::{Condvar, Mutex};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use stoatflow_core::{Error, Result, Settings};
+use stoatflow_log::Broker;
+use stoatflow_operators::Foreign;
+use stoatflow_plan::PhysicalPlan;
+use stoatflow_protocol::Lifecycle;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::watch;
+
+/// How often ends of partitions are asked for (lag).
+const OBSERVE_EVERY: Duration = Duration::from_millis(250);
+/// `/health/ready` calls an engine stalled after this long without a commit although records wait.
+const STALL_AFTER: Duration = Duration::from_secs(45);
+
+/// Called with every change of state: old, new.
+pub type Listener = Box<dyn Fn(Lifecycle, Lifecycle) + Send + Sync>;
+
+/// A running application.
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    blueprint: Blueprint,
+    status: Arc<Status>,
+    settings_view: serde_json::Value,
+    listener: Option<Listener>,
+    shared: Mutex<Option<Arc<Shared>>>,
+    admin: Mutex<Option<SocketAddr>>,
+    outcome: Mutex<Outcome>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Outcome {
+    started: bool,
+    over: bool,
+    error: Option<Error>,
+}
+
+impl Engine {
+    /// An application that is not started yet.
+    #[must_use]
+    pub fn new(
+        plan: Arc<PhysicalPlan>,
+        foreign: Arc<Foreign>,
+        settings: Settings,
+        broker: Arc<dyn Broker>,
+        settings_view: serde_json::Value,
+        listener: Option<Listener>,
+    ) -> Self {
+        let status = Arc::new(Status::new(&settings.application_id, Arc::clone(&plan), settings.lanes));
+        let blueprint =
+            Blueprint { plan, foreign, settings: Arc::new(settings), components: Components::new(broker) };
+        Self {
+            inner: Arc::new(Inner {
+                blueprint,
+                status,
+                settings_view,
+                listener,
+                shared: Mutex::new(None),
+                admin: Mutex::new(None),
+                outcome: Mutex::default(),
+                ended: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Starts in the background.
+    ///
+    /// # Errors
+    /// `Config` if it was started before, or if the admin port can't be opened.
+    pub fn start(&self) -> Result<()> {
+        {
+            let mut outcome = self.inner.outcome.lock();
+            if std::mem::replace(&mut outcome.started, true) || outcome.over {
+                return Err(Error::config("this application was started before").hint("make a new StoatFlow object"));
+            }
+        }
+        let inner = Arc::clone(&self.inner);
+        let shared = inner.blueprint.shared(Arc::clone(&inner.status));
+        *inner.shared.lock() = Some(Arc::clone(&shared));
+        let runtime = Builder::new_multi_thread()
+            .thread_name("stoatflow-worker")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::internal("the runtime can't start its threads").caused_by(e))?;
+        let (stop_admin, admin_stopped) = watch::channel(false);
+        if let Err(error) = inner.open_admin(runtime.handle(), admin_stopped) {
+            inner.end(Some(error), &shared);
+            return Ok(());
+        }
+        spawn("stoatflow-main", move || {
+            let result = inner.live(&shared, runtime.handle());
+            drop(stop_admin);
+            runtime.shutdown_timeout(Duration::from_secs(5));
+            inner.end(result.err(), &shared);
+        })
+        .map(drop)
+    }
+
+    /// Asks for a clean stop: drain, final barrier, commit.
+    pub fn request_stop(&self) {
+        self.with_shared(Shared::stop);
+    }
+
+    /// Asks for a stop that commits nothing more.
+    pub fn abort(&self) {
+        self.with_shared(Shared::abort);
+    }
+
+    fn with_shared(&self, act: impl FnOnce(&Shared)) {
+        match &*self.inner.shared.lock() {
+            Some(shared) => act(shared),
+            None => {
+                let now = self.inner.blueprint.components.clock.now();
+                self.inner.enter(Lifecycle::Stopped, now);
+                self.inner.outcome.lock().over = true;
+                self.inner.ended.notify_all();
+            }
+        }
+    }
+
+    /// Waits until it has ended; `false` if it has not within `timeout`. The error is given once.
+    ///
+    /// # Errors
+    /// What the application failed with.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        let mut outcome = self.inner.outcome.lock();
+        while !outcome.over {
+            match timeout {
+                None => self.inner.ended.wait(&mut outcome),
+                Some(timeout) => {
+                    if self.inner.ended.wait_for(&mut outcome, timeout).timed_out() {
+                        return Ok(outcome.over);
+                    }
+                }
+            }
+        }
+        match outcome.error.take() {
+            Some(error) => Err(error),
+            None => Ok(true),
+        }
+    }
+
+    /// What can be seen.
+    #[must_use]
+    pub fn status(&self) -> &Arc<Status> {
+        &self.inner.status
+    }
+
+    /// Where the admin port is.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        *self.inner.admin.lock()
+    }
+}
+
+impl Inner {
+    fn enter(&self, next: Lifecycle, now: stoatflow_core::Timestamp) {
+        let before = self.status.state();
+        if self.status.enter(next, now) {
+            tracing::info!(application = self.status.application_id, from = before.name(), to = next.name(), "state");
+            if let Some(listener) = &self.listener {
+                listener(before, next);
+            }
+        }
+    }
+
+    fn open_admin(&self, runtime: &Handle, stop: watch::Receiver<bool>) -> Result<()> {
+        let Some(listen) = self.blueprint.settings.admin_listen.clone() else { return Ok(()) };
+        let options = AdminOptions { listen, stall_after: STALL_AFTER, version: env!("CARGO_PKG_VERSION") };
+        let clock = Arc::clone(&self.blueprint.components.clock);
+        let address = serve(runtime, options, Arc::clone(&self.status), clock, self.settings_view.clone(), stop)?;
+        *self.admin.lock() = Some(address);
+        Ok(())
+    }
+
+    /// From start to end. A failure of any room is returned after all of them have stopped.
+    fn live(self: &Arc<Self>, shared: &Arc<Shared>, runtime: &Handle) -> Result<()> {
+        let clock = Arc::clone(&self.blueprint.components.clock);
+        let Some(house) = self.furnish(shared)? else { return Ok(()) };
+        self.enter(Lifecycle::Running, clock.now());
+        let foreign = self.blueprint.plan.stages.iter().any(|s| s.foreign);
+        let House { intake, lanes, commit, backend, slots, stores, .. } = house;
+        let observer = {
+            let (shared, broker) = (Arc::clone(shared), Arc::clone(&self.blueprint.components.broker));
+            let (group, slots) = (self.blueprint.settings.application_id.clone(), Arc::clone(&slots));
+            spawn("stoatflow-observe", move || observe(&shared, broker.as_ref(), &group, &slots))?
+        };
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        let mut tasks = Vec::new();
+        for lane in lanes {
+            let shared = Arc::clone(shared);
+            if foreign {
+                let runtime = runtime.clone();
+                let name = format!("stoatflow-lane-{}", lane.id());
+                threads.push(spawn(&name, move || runtime.block_on(run_lane(lane, shared)))?);
+            } else {
+                tasks.push(runtime.spawn(run_lane(lane, shared)));
+            }
+        }
+        let committer = {
+            let (shared, mut room) = (Arc::clone(shared), commit);
+            spawn("stoatflow-commit", move || {
+                while !shared.is_aborting() && !shared.is_drained() {
+                    if let Err(error) = room.step(Duration::from_millis(50)) {
+                        shared.fail(error);
+                    }
+                }
+                room.abandon();
+            })?
+        };
+        let stopping = {
+            let (shared, mut room) = (Arc::clone(shared), intake);
+            let this = Arc::clone(self);
+            spawn("stoatflow-intake", move || {
+                while !shared.is_aborting() && !(shared.is_stopping() && room.is_settled()) {
+                    if shared.is_stopping() {
+                        this.enter(Lifecycle::Stopping, shared.clock.now());
+                        shared.wait_for_credit(Duration::from_millis(2));
+                    }
+                    if let Err(error) = room.step(true) {
+                        shared.fail(error);
+                    }
+                }
+                shared.drained();
+            })?
+        };
+        for thread in [stopping, committer, observer].into_iter().chain(threads) {
+            join(thread, shared);
+        }
+        for task in tasks {
+            if let Err(error) = runtime.block_on(task) {
+                shared.fail(Error::internal(format!("a lane panicked: {error}")));
+            }
+        }
+        drop((backend, stores));
+        match shared.take_failure() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn furnish(&self, shared: &Arc<Shared>) -> Result<Option<House>> {
+        self.blueprint.furnish(shared, &|state| self.enter(state, self.blueprint.components.clock.now()))
+    }
+
+    fn end(&self, error: Option<Error>, shared: &Shared) {
+        let now = self.blueprint.components.clock.now();
+        if let Some(error) = &error {
+            self.status.failed(error);
+            tracing::error!(application = self.status.application_id, %error, "stopped by an error");
+            if self.status.state() == Lifecycle::Created {
+                self.enter(Lifecycle::Starting, now);
+            }
+            self.enter(Lifecycle::Failed, now);
+        } else {
+            self.enter(Lifecycle::Stopping, now);
+            self.enter(Lifecycle::Stopped, now);
+        }
+        shared.abort();
+        let mut outcome = self.outcome.lock();
+        outcome.over = true;
+        outcome.error = error;
+        drop(outcome);
+        self.ended.notify_all();
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // the one place that makes threads
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|e| Error::internal(format!("the thread '{name}' can't be started")).caused_by(e))
+}
+
+fn join(thread: JoinHandle<()>, shared: &Shared) {
+    let name = thread.thread().name().unwrap_or("?").to_owned();
+    if thread.join().is_err() {
+        shared.fail(Error::internal(format!("the thread '{name}' panicked")));
+    }
+}
+
+/// A lane's life: as a task it yields after every item, as a thread it is driven by `block_on`.
+async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
+    let queue = lane.id().0 as usize;
+    // A panic in a lane must stop the engine, not leave the others waiting for its barrier.
+    let guard = PanicGuard { shared: Arc::clone(&shared), armed: true };
+    while !shared.is_aborting() && !shared.is_drained() {
+        match lane.step() {
+            Ok(true) => tokio::task::yield_now().await,
+            Ok(false) => shared.queues[queue].ready().await,
+            Err(error) => shared.fail(error),
+        }
+    }
+    guard.disarm();
+}
+
+struct PanicGuard {
+    shared: Arc<Shared>,
+    armed: bool,
+}
+
+impl PanicGuard {
+    fn disarm(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if self.armed {
+            self.shared.fail(Error::internal("a lane panicked; its last log lines say where"));
+        }
+    }
+}
+
+/// Looks at ends and committed offsets now and then, so that lag can be told.
+fn observe(shared: &Shared, broker: &dyn Broker, group: &str, slots: &crate::slots::Slots) {
+    let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
+    while !shared.is_aborting() && !shared.is_drained() {
+        let timeout = Duration::from_secs(2);
+        if let (Ok(ranges), Ok(committed)) =
+            (broker.ranges(&partitions, timeout), broker.committed(group, &partitions, timeout))
+        {
+            let report = slots.iter().zip(ranges).zip(committed).map(|((slot, range), committed)| {
+                let at = committed.as_ref().map_or(slot.start.0, |c| c.offset.0);
+                PartitionStatus {
+                    topic: slot.partition.topic.to_string(),
+                    partition: slot.partition.partition.0,
+                    position: at,
+                    committed: at,
+                    end: range.stable_end.0,
+                    stream_time: committed.map_or(-1, |c| crate::dispatch::decode_stream_time(&c.metadata).0),
+                }
+            });
+            shared.status.report_partitions(report.collect());
+        }
+        shared.wait_for_drain(OBSERVE_EVERY);
+    }
+}

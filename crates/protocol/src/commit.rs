@@ -1,0 +1,142 @@
+//! How an epoch is committed: the one order in which its parts become visible.
+//!
+//! ```text
+//!            every lane sealed e
+//! Idle ───────────────────────────► Changelog ─► Flush ─► Offsets ─► Commit ─► Apply ─► Announce ─► Idle
+//!                                       │          │         │         │         │
+//!                                       └──────────┴─────────┤         │         └► Stop(Restart): the broker has e, the
+//!                              failed: nothing is visible    │         │            local store is behind it; restore catches up
+//!                                       Abort ─► Stop(..) ◄──┘         ├► Aborted: Stop(Restart), nothing is visible
+//!                                                                      └► unknown: Stop(Unknown), evidence is kept; recovery
+//!                                                                         reads the truth from the broker
+//! any step: Fenced ─► Stop(Fenced): another instance owns the work; nothing more is sent, not even an abort
+//! ```
+//!
+//! Law 6 is the place of `Apply`: after `Commit`, never before. Law 5 is the place of `Offsets`: inside
+//! the transaction, before `Commit`.
+
+use stoatflow_core::{Epoch, ErrorKind};
+
+/// One thing to do for an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Hand the sealed changelog records to the producer.
+    Changelog,
+    /// Wait until everything sent is acknowledged.
+    Flush,
+    /// Add the cut to the transaction.
+    Offsets,
+    /// End the transaction.
+    Commit,
+    /// Write the sealed overlay and its changelog positions to the local store.
+    Apply,
+    /// Tell everyone that the epoch is done.
+    Announce,
+}
+
+/// Why the engine must stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Another instance took over; stop for good.
+    Fenced,
+    /// Nothing of the epoch is visible; starting again repeats it.
+    Restart,
+    /// The broker may or may not have the epoch; only a fresh start can tell.
+    Unknown,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Do this step.
+    Do(Step),
+    /// Abort the transaction (best effort), then stop.
+    Abort(Verdict),
+    /// Stop without touching the transaction.
+    Stop(Verdict),
+    /// The epoch is done.
+    Done(Epoch),
+}
+
+/// The order of steps. There is one right one; the others exist so that the simulator can show that
+/// it catches them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitOrder(&'static [Step]);
+
+impl CommitOrder {
+    /// The order that keeps the laws.
+    pub const SAFE: Self =
+        Self(&[Step::Changelog, Step::Flush, Step::Offsets, Step::Commit, Step::Apply, Step::Announce]);
+    /// Broken on purpose: the local store first, so that it can be ahead of the broker.
+    pub const BROKEN_STORE_FIRST: Self =
+        Self(&[Step::Apply, Step::Changelog, Step::Flush, Step::Offsets, Step::Commit, Step::Announce]);
+    /// Broken on purpose: offsets in a transaction of their own, after the records.
+    pub const BROKEN_OFFSETS_OUTSIDE: Self = Self(&[
+        Step::Changelog, Step::Flush, Step::Commit, Step::Offsets, Step::Commit, Step::Apply, Step::Announce,
+    ]);
+}
+
+/// Decides the commit of one epoch after another.
+#[derive(Debug)]
+pub struct CommitMachine {
+    order: CommitOrder,
+    at: Option<(Epoch, usize)>,
+    last: Option<Epoch>,
+}
+
+impl CommitMachine {
+    /// A machine with nothing to do.
+    #[must_use]
+    pub const fn new(order: CommitOrder) -> Self {
+        Self { order, at: None, last: None }
+    }
+
+    /// Every lane sealed `epoch` and its cut is known.
+    ///
+    /// # Panics
+    /// If another epoch is being committed, or epochs go back: a bug that must not reach a broker.
+    pub fn sealed(&mut self, epoch: Epoch) -> Decision {
+        assert!(self.at.is_none(), "epoch {epoch} sealed while {:?} is being committed", self.at);
+        assert!(self.last.is_none_or(|last| epoch > last), "epoch {epoch} sealed after {:?}", self.last);
+        self.at = Some((epoch, 0));
+        Decision::Do(self.order.0[0])
+    }
+
+    /// The step that was to be done succeeded.
+    ///
+    /// # Panics
+    /// If no commit is under way.
+    pub fn succeeded(&mut self) -> Decision {
+        let (epoch, at) = self.at.expect("a step succeeded while no commit is under way");
+        if let Some(step) = self.order.0.get(at + 1) {
+            self.at = Some((epoch, at + 1));
+            return Decision::Do(*step);
+        }
+        self.at = None;
+        self.last = Some(epoch);
+        Decision::Done(epoch)
+    }
+
+    /// The step that was to be done failed.
+    ///
+    /// # Panics
+    /// If no commit is under way.
+    pub fn failed(&mut self, kind: ErrorKind) -> Decision {
+        let (_, at) = self.at.take().expect("a step failed while no commit is under way");
+        match (self.order.0[at], kind) {
+            (_, ErrorKind::Fenced) => Decision::Stop(Verdict::Fenced),
+            (Step::Commit, ErrorKind::UnknownOutcome) => Decision::Stop(Verdict::Unknown),
+            (Step::Changelog | Step::Flush | Step::Offsets, _) => Decision::Abort(Verdict::Restart),
+            (Step::Commit | Step::Apply | Step::Announce, _) => Decision::Stop(Verdict::Restart),
+        }
+    }
+
+    /// The epoch under way and its step.
+    #[must_use]
+    pub fn under_way(&self) -> Option<(Epoch, Step)> {
+        self.at.map(|(epoch, at)| (epoch, self.order.0[at]))
+    }
+}
+
+#[cfg(test)]
+mod tests;

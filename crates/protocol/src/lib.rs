@@ -1,0 +1,16 @@
+//! Epoch, barrier alignment, commit and restore decisions: facts in, decision out.
+//!
+//! Pure: no I/O, no threads, no clock. The engine's rooms observe facts, ask here, and execute what
+//! they are told; the simulator drives the same decisions under a seed.
+
+pub mod alignment;
+pub mod commit;
+pub mod lifecycle;
+pub mod restore;
+pub mod schedule;
+
+pub use alignment::Alignment;
+pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
+pub use lifecycle::Lifecycle;
+pub use restore::{RestoreFacts, RestorePlan};
+pub use schedule::{Schedule, ScheduleFacts};

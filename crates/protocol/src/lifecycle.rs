@@ -1,0 +1,71 @@
+//! The states of an application, and which may follow which.
+//!
+//! ```text
+//! CREATED ─► STARTING ─► RESTORING ─► RUNNING ─► STOPPING ─► STOPPED
+//!    │          │            │           │           │
+//!    │          └────────────┴───────────┴───────────┴─────► ERROR
+//!    └► STOPPED (closed before it was started)
+//! ```
+
+/// Where an application is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lifecycle {
+    /// Made, not started.
+    Created,
+    /// Reaching the broker, taking over from an older instance.
+    Starting,
+    /// Catching up with the changelogs; no input is read yet.
+    Restoring,
+    /// Processing.
+    Running,
+    /// Draining, with a final barrier.
+    Stopping,
+    /// Ended well.
+    Stopped,
+    /// Ended with an error.
+    Failed,
+}
+
+impl Lifecycle {
+    /// All of them, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Created, Self::Starting, Self::Restoring, Self::Running, Self::Stopping, Self::Stopped, Self::Failed,
+    ];
+
+    /// May `next` follow?
+    #[must_use]
+    pub const fn may_become(self, next: Self) -> bool {
+        use Lifecycle::{Created, Failed, Restoring, Running, Starting, Stopped, Stopping};
+        matches!(
+            (self, next),
+            (Created, Starting | Stopped)
+                | (Starting, Restoring | Stopping | Failed)
+                | (Restoring, Running | Stopping | Failed)
+                | (Running, Stopping | Failed)
+                | (Stopping, Stopped | Failed)
+        )
+    }
+
+    /// Is it over?
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Stopped | Self::Failed)
+    }
+
+    /// The name that users see.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Created => "CREATED",
+            Self::Starting => "STARTING",
+            Self::Restoring => "RESTORING",
+            Self::Running => "RUNNING",
+            Self::Stopping => "STOPPING",
+            Self::Stopped => "STOPPED",
+            Self::Failed => "ERROR",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

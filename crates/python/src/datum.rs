@@ -1,0 +1,86 @@
+//! Between datums and Python objects.
+//!
+//! Scalars are converted (a copy of a few bytes); everything else stays a Python object and walks
+//! through the engine as [`Datum::Opaque`] until a store or a sink needs bytes.
+
+use crate::json;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
+use std::any::Any;
+use std::sync::Arc;
+use stoatflow_core::{Bytes, Datum, Error, Opaque, Result, Text};
+
+/// A Python object on its walk through the engine.
+pub struct PyDatum(pub Py<PyAny>);
+
+impl std::fmt::Debug for PyDatum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PyDatum")
+    }
+}
+
+impl Opaque for PyDatum {
+    fn to_json(&self) -> Result<Bytes> {
+        Python::attach(|py| json::write(self.0.bind(py)))
+    }
+
+    fn type_name(&self) -> String {
+        Python::attach(|py| self.0.bind(py).get_type().qualname().map_or_else(|_| "object".to_owned(), |n| n.to_string()))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The Python object of a datum.
+pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match datum {
+        Datum::Null => py.None().into_bound(py),
+        Datum::Bool(b) => PyBool::new(py, *b).to_owned().into_any(),
+        Datum::Int(i) => i.into_pyobject(py)?.into_any(),
+        Datum::Float(x) => PyFloat::new(py, *x).into_any(),
+        Datum::Bytes(b) => PyBytes::new(py, b).into_any(),
+        Datum::Str(t) => PyString::new(py, t.as_str()).into_any(),
+        Datum::Json(b) => json::read(py, b)?,
+        Datum::List(items) => {
+            let items: Vec<_> = items.iter().map(|d| to_py(py, d)).collect::<PyResult<_>>()?;
+            PyList::new(py, items)?.into_any()
+        }
+        Datum::Change(change) => {
+            PyTuple::new(py, [to_py(py, &change.old)?, to_py(py, &change.new)?])?.into_any()
+        }
+        Datum::Opaque(o) => match o.as_any().downcast_ref::<PyDatum>() {
+            Some(object) => object.0.bind(py).clone(),
+            None => return Err(crate::errors::to_py_err(Error::internal("a foreign object is not Python's"))),
+        },
+    })
+}
+
+/// The datum of a Python object.
+pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
+    if object.is_none() {
+        return Ok(Datum::Null);
+    }
+    if let Ok(text) = object.cast::<PyString>() {
+        let text = text.to_cow().map_err(|_| {
+            Error::serde("a text holds a lone surrogate, which has no UTF-8 form").hint("encode it yourself, or clean it with errors='replace'")
+        })?;
+        return Ok(Datum::Str(Text::from(text.as_ref())));
+    }
+    if let Ok(b) = object.cast::<PyBool>() {
+        return Ok(Datum::Bool(b.is_true()));
+    }
+    if object.cast::<PyInt>().is_ok()
+        && let Ok(i) = object.extract::<i64>()
+    {
+        return Ok(Datum::Int(i));
+    }
+    if let Ok(x) = object.cast::<PyFloat>() {
+        return Ok(Datum::Float(x.value()));
+    }
+    if let Ok(b) = object.cast::<PyBytes>() {
+        return Ok(Datum::Bytes(Bytes::copy_from_slice(b.as_bytes())));
+    }
+    Ok(Datum::Opaque(Arc::new(PyDatum(object.clone().unbind()))))
+}

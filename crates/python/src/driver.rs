@@ -1,0 +1,275 @@
+//! The test driver: the real engine, inline, on an embedded broker with a virtual clock.
+
+use crate::embedded::read;
+use crate::errors::to_py_err;
+use crate::plan::Plan;
+use crate::settings::{Pairs, checked, to_values};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Bytes, Clock, Error, Header, ManualClock, Partition, Result, Timestamp, TopicPartition};
+use stoatflow_engine::components::Components;
+use stoatflow_engine::furnish::Blueprint;
+use stoatflow_engine::inline::Inline;
+use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
+use stoatflow_state::KeyRange;
+
+/// Nothing here waits for a network.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+type Drained<'py> =
+    (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, i64, Vec<(String, Option<Bound<'py, PyBytes>>)>);
+
+/// The engine under a virtual clock, with a barrier after each record.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct Driver {
+    world: Mutex<Option<World>>,
+}
+
+struct World {
+    engine: Option<Inline>,
+    blueprint: Blueprint,
+    clock: Arc<ManualClock>,
+    broker: Arc<embedded::EmbeddedBroker>,
+    drained: BTreeMap<String, i64>,
+    sinks: BTreeSet<String>,
+    /// Holds the state directory; removed with the driver.
+    _state: tempfile::TempDir,
+}
+
+impl World {
+    fn new(plan: &Plan, mut values: Vec<(String, Value)>, lanes: u32, start_ms: i64) -> Result<Self> {
+        let state = tempfile::tempdir().map_err(|e| Error::disk_full("no temporary directory can be made").caused_by(e))?;
+        let mut default = |key: &str, value: Value| {
+            if !values.iter().any(|(k, _)| k.replace('_', ".") == key) {
+                values.push((key.to_owned(), value));
+            }
+        };
+        default("application.id", "test".into());
+        default("bootstrap.servers", "embedded:".into());
+        default("state.dir", state.path().to_string_lossy().into());
+        // Kafka Streams' own driver forwards every update; so does this one unless told otherwise.
+        default("statestore.cache.max.bytes", 0.into());
+        default("lanes.count", lanes.into());
+        let settings = checked(&values)?;
+        let broker = embedded::open(None)?;
+        let sinks: BTreeSet<String> = plan.plan.sinks.iter().map(|s| s.topic.clone()).collect();
+        let topics = plan.plan.sources.iter().flat_map(|s| s.topics.iter()).chain(&sinks).collect::<BTreeSet<_>>();
+        let topics: Vec<NewTopic> = topics
+            .into_iter()
+            .map(|name| NewTopic { name: name.clone(), partitions: 1, replication: 1, config: Vec::new() })
+            .collect();
+        broker.create_topics(&topics, AT_ONCE)?;
+        let clock = Arc::new(ManualClock::new(Timestamp(start_ms)));
+        let components =
+            Components { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..Components::new(Arc::clone(&broker) as Arc<dyn Broker>) };
+        let blueprint = Blueprint {
+            plan: Arc::clone(&plan.plan),
+            foreign: Arc::clone(&plan.foreign),
+            settings: Arc::new(settings),
+            components,
+        };
+        let engine = Some(Inline::start(&blueprint)?);
+        Ok(Self { engine, blueprint, clock, broker, drained: BTreeMap::new(), sinks, _state: state })
+    }
+
+    fn engine(&mut self) -> Result<&mut Inline> {
+        self.engine.as_mut().ok_or_else(|| {
+            Error::config("the driver's engine has crashed or was stopped").hint("call restart() before going on")
+        })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let done = self.engine()?.settle_and_commit();
+        if done.is_err() {
+            // A failed engine aborts what is open, as the product does.
+            if let Some(mut engine) = self.engine.take() {
+                engine.house().commit.abandon();
+            }
+        }
+        done
+    }
+
+    fn append(&mut self, record: Outgoing) -> Result<()> {
+        // A producer of its own: the driver stands for whoever fills the topics.
+        let mode = ProducerMode::Plain { id: "stoatflow-test-driver".into(), timeout: AT_ONCE };
+        let mut producer = self.broker.producer(&mode, AT_ONCE)?;
+        producer.begin()?;
+        producer.send(&mut vec![record])?;
+        producer.flush(AT_ONCE)?;
+        producer.commit(AT_ONCE).map(drop)
+    }
+
+    fn drain(&mut self, topic: &str) -> Result<Vec<Fetched>> {
+        let missing = self.broker.topics(&[topic], AT_ONCE)?.iter().all(Option::is_none);
+        if missing {
+            return Ok(Vec::new());
+        }
+        let from = self.drained.get(topic).copied().unwrap_or(0);
+        let mut all: Vec<Fetched> = Vec::new();
+        loop {
+            let next = all.last().map_or(from, |r| r.offset.0 + 1);
+            let more = read(self.broker.as_ref(), topic, 0, next, 10_000)?;
+            if more.is_empty() {
+                break;
+            }
+            all.extend(more);
+        }
+        if let Some(last) = all.last() {
+            self.drained.insert(topic.to_owned(), last.offset.0 + 1);
+        }
+        Ok(all)
+    }
+
+    fn scan(&mut self, name: &str, from: Option<Bytes>, to: Option<Bytes>, limit: usize) -> Result<Vec<(Bytes, Bytes, i64)>> {
+        let store = self.blueprint.plan.stores.iter().find(|s| s.name == name).map(|s| s.id);
+        let store = store.ok_or_else(|| {
+            let names: Vec<_> = self.blueprint.plan.stores.iter().map(|s| s.name.as_str()).collect();
+            Error::config(format!("there is no store '{name}'")).hint(format!("the topology has: {}", names.join(", ")))
+        })?;
+        // Both ends are included; the smallest key after `to` is `to` with a zero byte.
+        let to = to.map(|t| Bytes::from([t.as_ref(), &[0]].concat()));
+        let range = KeyRange { from, to, reverse: false };
+        let entries = self.engine()?.house().backend.scan(store, &range, limit)?;
+        let split = |(key, stored): (Bytes, Bytes)| {
+            let (time, value) = stored.split_first_chunk::<8>()?;
+            let value = stored.slice_ref(value);
+            Some((key, value, i64::from_be_bytes(*time)))
+        };
+        Ok(entries.into_iter().filter_map(split).collect())
+    }
+}
+
+impl Driver {
+    fn with<T: Send>(&self, py: Python<'_>, act: impl FnOnce(&mut World) -> Result<T> + Send) -> PyResult<T> {
+        py.detach(|| {
+            let mut world = self.world.lock();
+            let world = world.as_mut().ok_or_else(|| Error::config("this test driver was closed").hint("make a new one"))?;
+            act(world)
+        })
+        .map_err(to_py_err)
+    }
+}
+
+#[pymethods]
+impl Driver {
+    #[new]
+    fn new(py: Python<'_>, plan: &Plan, pairs: Pairs<'_>, lanes: u32, start_ms: i64) -> PyResult<Self> {
+        let values = to_values(&pairs)?;
+        let world = py.detach(|| World::new(plan, values, lanes, start_ms)).map_err(to_py_err)?;
+        Ok(Self { world: Mutex::new(Some(world)) })
+    }
+
+    /// Appends one record and runs until nothing is left to do.
+    #[allow(clippy::too_many_arguments)] // the shape of the Python call
+    fn pipe(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        partition: i32,
+        key: Option<Vec<u8>>,
+        value: Option<Vec<u8>>,
+        timestamp: i64,
+        headers: Vec<(String, Option<Vec<u8>>)>,
+    ) -> PyResult<()> {
+        let headers: Vec<Header> = headers
+            .into_iter()
+            .map(|(name, value)| Header { name: name.into(), value: value.map(Bytes::from) })
+            .collect();
+        let record = Outgoing {
+            topic: topic.into(),
+            partition: Some(Partition(partition)),
+            key: key.map(Bytes::from),
+            value: value.map(Bytes::from),
+            timestamp: Timestamp(timestamp),
+            headers: (!headers.is_empty()).then(|| headers.into()),
+        };
+        self.with(py, |world| {
+            world.engine()?;
+            world.append(record)?;
+            world.run()
+        })
+    }
+
+    /// Committed records of a topic since the last call.
+    fn drain<'py>(&self, py: Python<'py>, topic: &str) -> PyResult<Vec<Drained<'py>>> {
+        let records = self.with(py, |world| world.drain(topic))?;
+        let bytes = |b: &Option<Bytes>| b.as_ref().map(|b| PyBytes::new(py, b));
+        let headers = |r: &Fetched| {
+            r.headers.iter().flat_map(|h| h.iter()).map(|h| (h.name.to_string(), bytes(&h.value))).collect()
+        };
+        Ok(records.iter().map(|r| (bytes(&r.key), bytes(&r.value), r.timestamp.0, headers(r))).collect())
+    }
+
+    /// Moves the virtual clock and runs what falls due.
+    fn advance_wall_clock(&self, py: Python<'_>, ms: u64) -> PyResult<()> {
+        self.with(py, |world| {
+            world.clock.advance(Duration::from_millis(ms));
+            world.run()
+        })
+    }
+
+    /// Commits now.
+    fn barrier(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, World::run)
+    }
+
+    /// Ends as by SIGKILL.
+    fn crash(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |world| {
+            world.engine()?;
+            world.engine = None;
+            Ok(())
+        })
+    }
+
+    /// Recovers from what is committed, with this many lanes.
+    fn restart(&self, py: Python<'_>, lanes: u32) -> PyResult<()> {
+        self.with(py, |world| {
+            world.engine = None;
+            let mut settings = (*world.blueprint.settings).clone();
+            settings.lanes = lanes;
+            world.blueprint.settings = Arc::new(settings);
+            world.engine = Some(Inline::start(&world.blueprint)?);
+            world.run()
+        })
+    }
+
+    /// Committed entries in the order of key bytes, both ends included.
+    #[pyo3(signature = (name, from_key, to_key, limit))]
+    fn store_scan<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        from_key: Option<Vec<u8>>,
+        to_key: Option<Vec<u8>>,
+        limit: Option<usize>,
+    ) -> PyResult<Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64)>> {
+        let (from, to) = (from_key.map(Bytes::from), to_key.map(Bytes::from));
+        let entries = self.with(py, |world| world.scan(name, from, to, limit.unwrap_or(usize::MAX)))?;
+        Ok(entries.iter().map(|(k, v, t)| (PyBytes::new(py, k), PyBytes::new(py, v), *t)).collect())
+    }
+
+    /// Topics that the topology wrote to, by name.
+    fn produced_topics(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.with(py, |world| {
+            let mut written = Vec::new();
+            for topic in &world.sinks {
+                let range = world.broker.ranges(&[TopicPartition::new(topic.as_str(), 0)], AT_ONCE)?;
+                if range.iter().any(|r| r.stable_end.0 > 0) {
+                    written.push(topic.clone());
+                }
+            }
+            Ok(written)
+        })
+    }
+
+    /// Stops cleanly and removes everything.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.world.lock().take()));
+    }
+}

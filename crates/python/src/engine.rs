@@ -1,0 +1,194 @@
+//! The engine as a Python handle: the guarded entrance into long-running Rust.
+//!
+//! Every call that may wait detaches the interpreter. Errors come back as the classes of
+//! `stoatflow.errors`; the one that ended the engine is raised at every `wait`.
+
+use crate::embedded::EmbeddedBroker;
+use crate::errors::to_py_err;
+use crate::plan::Plan;
+use crate::settings::{Pairs, checked, to_values};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::settings::BrokerAddress;
+use stoatflow_core::{Result, TopicPartition};
+use stoatflow_engine::threads::Listener;
+use stoatflow_log::{Broker, embedded, kafka};
+use stoatflow_plan::PhysicalPlan;
+
+/// How long a question to the broker may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One run of one application.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct Engine {
+    engine: stoatflow_engine::Engine,
+    broker: Arc<dyn Broker>,
+    plan: Arc<PhysicalPlan>,
+    group: String,
+    error: Mutex<Option<PyErr>>,
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    #[pyo3(signature = (plan, pairs, broker=None, listener=None))]
+    fn new(
+        py: Python<'_>,
+        plan: &Plan,
+        pairs: Pairs<'_>,
+        broker: Option<&EmbeddedBroker>,
+        listener: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let mut values = to_values(&pairs)?;
+        let given = broker.map(EmbeddedBroker::handle).transpose()?;
+        if let Some(broker) = broker
+            && !values.iter().any(|(key, _)| key.replace('_', ".") == "bootstrap.servers")
+        {
+            values.push(("bootstrap.servers".into(), Value::from(format!("embedded:{}", broker.directory()))));
+        }
+        let settings = checked(&values).map_err(to_py_err)?;
+        if settings.ensure_explicit_naming {
+            stoatflow_plan::require_explicit_names(&plan.plan).map_err(to_py_err)?;
+        }
+        let address = settings.broker.clone();
+        let properties = settings.client_properties.clone();
+        let broker: Arc<dyn Broker> = match (given, address) {
+            (Some(broker), _) => broker,
+            (None, BrokerAddress::Kafka(servers)) => kafka::connect(&servers, &properties).map_err(to_py_err)?,
+            (None, BrokerAddress::Embedded(path)) => {
+                py.detach(|| embedded::open(path.as_deref())).map_err(to_py_err)?
+            }
+        };
+        let group = settings.application_id.clone();
+        let engine = stoatflow_engine::Engine::new(
+            Arc::clone(&plan.plan),
+            Arc::clone(&plan.foreign),
+            settings,
+            Arc::clone(&broker),
+            view(&values),
+            listener.map(hear),
+        );
+        Ok(Self { engine, broker, plan: Arc::clone(&plan.plan), group, error: Mutex::new(None) })
+    }
+
+    /// Starts in the background.
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.engine.start()).map_err(to_py_err)
+    }
+
+    /// Drains, commits and stops; returns at once.
+    fn request_stop(&self, py: Python<'_>) {
+        py.detach(|| self.engine.request_stop());
+    }
+
+    /// Stops without the last commit; returns at once.
+    fn abort(&self, py: Python<'_>) {
+        py.detach(|| self.engine.abort());
+    }
+
+    /// Waits until it has stopped.
+    #[pyo3(signature = (timeout_s=None))]
+    fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
+        let timeout = timeout_s.map(|s| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX));
+        if let Err(error) = py.detach(|| self.engine.wait(timeout)) {
+            self.error.lock().get_or_insert(to_py_err(error));
+        } else if self.error.lock().is_none() {
+            return Ok(self.engine.status().state().is_final());
+        }
+        match &*self.error.lock() {
+            Some(error) => Err(error.clone_ref(py)),
+            None => Ok(true),
+        }
+    }
+
+    /// Its state.
+    fn state(&self) -> &'static str {
+        self.engine.status().state().name()
+    }
+
+    /// Records of the source topics that are not committed yet.
+    fn lag(&self, py: Python<'_>) -> PyResult<i64> {
+        py.detach(|| self.count_lag()).map_err(to_py_err)
+    }
+
+    /// All metrics as a JSON object.
+    fn metrics_json(&self) -> String {
+        let status = self.engine.status();
+        let nodes: Map<String, Value> = self
+            .plan
+            .nodes
+            .iter()
+            .zip(&status.nodes)
+            .map(|(node, count)| (node.name.clone(), Value::from(count.load(Relaxed))))
+            .collect();
+        let drops: Vec<Value> = status
+            .drops()
+            .into_iter()
+            .map(|(node, reason, count)| json!({"node": node, "reason": reason, "count": count}))
+            .collect();
+        json!({
+            "state": status.state().name(),
+            "records_in": status.records_in.load(Relaxed),
+            "records_out": status.records_out.load(Relaxed),
+            "records_committed": status.records_committed.load(Relaxed),
+            "changelog_out": status.changelog_out.load(Relaxed),
+            "commits": status.commits.load(Relaxed),
+            "commit_p50_us": status.commit_quantile_us(0.5),
+            "commit_p99_us": status.commit_quantile_us(0.99),
+            "in_flight_bytes": status.in_flight_bytes.load(Relaxed),
+            "state_memory_bytes": status.state_memory_bytes.load(Relaxed),
+            "nodes": nodes,
+            "dropped": drops,
+        })
+        .to_string()
+    }
+
+    /// Where the admin port answers.
+    fn admin_url(&self) -> Option<String> {
+        self.engine.admin_address().map(|a| format!("http://{a}/"))
+    }
+}
+
+impl Engine {
+    fn count_lag(&self) -> Result<i64> {
+        let names: Vec<&str> = self.plan.sources.iter().flat_map(|s| s.topics.iter().map(String::as_str)).collect();
+        let mut partitions: Vec<TopicPartition> = Vec::new();
+        for info in self.broker.topics(&names, PATIENCE)?.into_iter().flatten() {
+            partitions.extend((0..info.partitions).map(|p| TopicPartition::new(Arc::clone(&info.name), p)));
+        }
+        partitions.sort();
+        partitions.dedup();
+        let ranges = self.broker.ranges(&partitions, PATIENCE)?;
+        let committed = self.broker.committed(&self.group, &partitions, PATIENCE)?;
+        let behind = ranges.iter().zip(committed).map(|(range, committed)| {
+            let at = committed.map_or(range.begin, |c| c.offset.max(range.begin));
+            (range.stable_end.0 - at.0).max(0)
+        });
+        Ok(behind.sum())
+    }
+}
+
+/// The settings as the admin port shows them: secrets are named, not shown.
+fn view(values: &[(String, Value)]) -> Value {
+    let hidden = |key: &str| ["password", "secret", "jaas", "token", "ssl.key"].iter().any(|w| key.contains(w));
+    let shown = values.iter().map(|(key, value)| {
+        (key.clone(), if hidden(key) { Value::from("***") } else { value.clone() })
+    });
+    Value::Object(shown.collect())
+}
+
+fn hear(listener: Py<PyAny>) -> Listener {
+    Box::new(move |old, new| {
+        Python::attach(|py| {
+            if let Err(error) = listener.call1(py, (new.name(), old.name())) {
+                // A listener must not stop the engine; Python's own hook shows what it raised.
+                error.write_unraisable(py, Some(listener.bind(py)));
+            }
+        });
+    })
+}
+

@@ -1,0 +1,62 @@
+//! The one place where errors cross the border: kinds become classes, a Python exception that caused
+//! an error comes back as its `__cause__`.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use stoatflow_core::Error;
+
+/// A Python exception as the cause of an engine error.
+#[derive(Debug)]
+pub struct PyCause(pub PyErr);
+
+impl std::fmt::Display for PyCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for PyCause {}
+
+/// The exception for an engine error.
+pub fn to_py_err(error: Error) -> PyErr {
+    Python::attach(|py| build(py, &error).unwrap_or_else(|e| e))
+}
+
+fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let classes = py.import("stoatflow.errors")?.getattr("ERRORS_BY_KIND")?;
+    let class = classes.get_item(error.kind().name())?;
+    let kwargs = PyDict::new(py);
+    kwargs.set_item("kind", error.kind().name())?;
+    kwargs.set_item("next_step", error.next_step())?;
+    let at = error.coordinates();
+    let coordinates = PyDict::new(py);
+    for (name, value) in
+        [("function", &at.function), ("node", &at.node), ("store", &at.store), ("topic", &at.topic)]
+    {
+        if let Some(value) = value {
+            coordinates.set_item(name, value)?;
+        }
+    }
+    for (name, value) in [
+        ("partition", at.partition.map(|p| i64::from(p.0))),
+        ("offset", at.offset.map(|o| o.0)),
+        ("lane", at.lane.map(|l| i64::from(l.0))),
+        ("epoch", at.epoch.map(|e| i64::try_from(e.0).unwrap_or(i64::MAX))),
+    ] {
+        if let Some(value) = value {
+            coordinates.set_item(name, value)?;
+        }
+    }
+    kwargs.set_item("coordinates", coordinates)?;
+    let foreign = error.cause().and_then(|c| c.downcast_ref::<PyCause>());
+    let message = match (error.cause(), foreign) {
+        (Some(cause), None) => format!("{}: {cause}", error.message()),
+        _ => error.message().to_owned(),
+    };
+    let exception = class.call((PyString::new(py, &message),), Some(&kwargs))?;
+    let exception = PyErr::from_value(exception);
+    if let Some(cause) = foreign {
+        exception.set_cause(py, Some(cause.0.clone_ref(py)));
+    }
+    Ok(exception)
+}

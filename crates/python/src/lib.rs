@@ -1,0 +1,41 @@
+//! `stoatflow._native`: the border between Python and the engine.
+//!
+//! The plan crosses once, as data plus tables of callables; records cross in batches; errors cross as
+//! the classes of `stoatflow.errors`. Long-running calls detach the interpreter. Nothing else crosses.
+
+mod datum;
+mod driver;
+mod embedded;
+mod engine;
+mod errors;
+mod json;
+mod plan;
+mod serde;
+mod settings;
+mod udf;
+
+/// Cuts a tenth and more off the engine's CPU against glibc's allocator: records are many small,
+/// short-lived allocations that are freed on another thread than the one that made them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The module.
+#[pyo3::pymodule(gil_used = false)]
+mod _native {
+    #[pymodule_export]
+    use crate::driver::Driver;
+    #[pymodule_export]
+    use crate::embedded::EmbeddedBroker;
+    #[pymodule_export]
+    use crate::engine::Engine;
+    #[pymodule_export]
+    use crate::plan::{Plan, compile, node_kinds};
+    #[pymodule_export]
+    use crate::settings::{check_settings, error_kinds, settings_schema};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::types::PyModuleMethods;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

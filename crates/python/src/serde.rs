@@ -1,0 +1,54 @@
+//! Serdes that the user wrote in Python.
+
+use crate::datum::{from_py, to_py};
+use crate::errors::PyCause;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use stoatflow_core::{Bytes, CustomSerde, Datum, Error, Result};
+
+/// An object with `serialize(value) -> bytes` and `deserialize(bytes) -> value`.
+pub struct PySerde {
+    name: String,
+    object: Py<PyAny>,
+}
+
+impl std::fmt::Debug for PySerde {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PySerde").field(&self.name).finish()
+    }
+}
+
+impl PySerde {
+    /// Named by its class.
+    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self { name: object.get_type().qualname()?.to_string(), object: object.clone().unbind() })
+    }
+
+    fn failed(&self, what: &str, exception: PyErr) -> Error {
+        Error::serde(format!("the serde {} can't {what} a value: {exception}", self.name)).caused_by(PyCause(exception))
+    }
+}
+
+impl CustomSerde for PySerde {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn encode(&self, datum: &Datum) -> Result<Bytes> {
+        Python::attach(|py| {
+            let encoded = to_py(py, datum).and_then(|value| self.object.bind(py).call_method1("serialize", (value,)));
+            let encoded = encoded.map_err(|e| self.failed("serialize", e))?;
+            match encoded.cast::<PyBytes>() {
+                Ok(bytes) => Ok(Bytes::copy_from_slice(bytes.as_bytes())),
+                Err(_) => Err(Error::serde(format!("the serde {} must return bytes from serialize", self.name))),
+            }
+        })
+    }
+
+    fn decode(&self, bytes: &Bytes) -> Result<Datum> {
+        Python::attach(|py| {
+            let value = self.object.bind(py).call_method1("deserialize", (PyBytes::new(py, bytes),));
+            from_py(&value.map_err(|e| self.failed("deserialize", e))?)
+        })
+    }
+}

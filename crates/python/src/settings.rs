@@ -1,0 +1,59 @@
+//! Settings and the tables that Python is checked against.
+
+use crate::errors::to_py_err;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
+use serde_json::Value;
+use stoatflow_core::error::ERROR_KINDS;
+use stoatflow_core::settings::KEYS;
+use stoatflow_core::{Error, Settings};
+
+/// Settings as Python gives them.
+pub type Pairs<'py> = Vec<(String, Bound<'py, PyAny>)>;
+
+/// The plain data of pairs; what isn't a scalar is shown to the checker as its text.
+pub fn to_values(pairs: &Pairs<'_>) -> PyResult<Vec<(String, Value)>> {
+    pairs
+        .iter()
+        .map(|(key, value)| {
+            let value = if value.is_none() {
+                Value::Null
+            } else if let Ok(b) = value.cast::<PyBool>() {
+                Value::Bool(b.is_true())
+            } else if value.cast::<PyInt>().is_ok() {
+                match value.extract::<i64>() {
+                    Ok(i) => Value::from(i),
+                    Err(_) => Value::from(value.str()?.to_string()),
+                }
+            } else if let Ok(x) = value.cast::<PyFloat>() {
+                Value::from(x.value())
+            } else {
+                Value::from(value.str()?.to_string())
+            };
+            Ok((key.clone(), value))
+        })
+        .collect()
+}
+
+/// Checked settings.
+pub fn checked(values: &[(String, Value)]) -> Result<Settings, Error> {
+    Settings::from_pairs(values)
+}
+
+/// Raises one `ConfigError` with every problem.
+#[pyfunction]
+pub fn check_settings(pairs: Pairs<'_>) -> PyResult<()> {
+    checked(&to_values(&pairs)?).map(drop).map_err(to_py_err)
+}
+
+/// Name, type, default and text of every setting.
+#[pyfunction]
+pub fn settings_schema() -> Vec<(&'static str, String, Option<&'static str>, &'static str)> {
+    KEYS.iter().map(|k| (k.name, format!("{:?}", k.kind), k.default, k.doc)).collect()
+}
+
+/// The name of every error kind and the action it asks for.
+#[pyfunction]
+pub fn error_kinds() -> Vec<(&'static str, &'static str)> {
+    ERROR_KINDS.iter().map(|(_, name, action)| (*name, *action)).collect()
+}

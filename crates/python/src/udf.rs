@@ -1,0 +1,184 @@
+//! Python callables behind the engine's function port.
+//!
+//! Takes a batch, attaches the interpreter once, calls the function per record (vectorcall), gives
+//! datums. A failure names the record's place in the batch; the exception is kept as the cause.
+
+use crate::datum::{from_py, to_py};
+use crate::errors::PyCause;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString, PyTuple};
+use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_operators::{Args, Failed, Udf};
+
+/// A callable of the user.
+pub struct PyUdf {
+    name: String,
+    callable: Py<PyAny>,
+}
+
+impl std::fmt::Debug for PyUdf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PyUdf").field(&self.name).finish()
+    }
+}
+
+impl PyUdf {
+    /// With its display name (`app.py:12 is_large`).
+    pub const fn new(name: String, callable: Py<PyAny>) -> Self {
+        Self { name, callable }
+    }
+
+    fn raised(&self, py: Python<'_>, exception: PyErr) -> Error {
+        let kind = exception.get_type(py).qualname().map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
+        Error::user(format!("the function raised {kind}: {}", exception.value(py)))
+            .at(|at| at.function = Some(self.name.clone()))
+            .caused_by(PyCause(exception))
+    }
+
+    fn wrong(&self, what: impl Into<String>, hint: &str) -> Error {
+        Error::user(what).hint(hint).at(|at| at.function = Some(self.name.clone()))
+    }
+
+    /// Calls the function for every record and hands each result on.
+    fn each<'py>(
+        &self,
+        py: Python<'py>,
+        args: Args,
+        batch: &[Record],
+        mut take: impl FnMut(Bound<'py, PyAny>) -> Result<()>,
+    ) -> Result<(), Failed> {
+        let callable = self.callable.bind(py);
+        for (at, record) in batch.iter().enumerate() {
+            let called = || -> PyResult<Bound<'py, PyAny>> {
+                let value = to_py(py, &record.value)?;
+                match args {
+                    Args::Value => callable.call1((value,)),
+                    Args::KeyValue => callable.call1((to_py(py, &record.key)?, value)),
+                }
+            };
+            let result = called().map_err(|e| Failed { at, error: self.raised(py, e) })?;
+            take(result).map_err(|error| Failed { at, error: error.at(|w| w.function = Some(self.name.clone())) })?;
+        }
+        Ok(())
+    }
+
+    fn pair_of(&self, result: &Bound<'_, PyAny>) -> Result<(Datum, Datum)> {
+        match result.cast::<PyTuple>() {
+            Ok(pair) if pair.len() == 2 => {
+                let item = |i| pair.get_item(i).map_err(|e| Error::internal("a tuple lost an item").caused_by(PyCause(e)));
+                Ok((from_py(&item(0)?)?, from_py(&item(1)?)?))
+            }
+            _ => {
+                let kind = result.get_type().qualname().map_or_else(|_| "?".to_owned(), |n| n.to_string());
+                Err(self.wrong(
+                    format!("the function must return a (key, value) tuple, it returned {kind}"),
+                    "return a tuple of two, such as (key, value)",
+                ))
+            }
+        }
+    }
+
+    fn items<'py>(&self, py: Python<'py>, result: &Bound<'py, PyAny>, mut take: impl FnMut(Bound<'py, PyAny>) -> Result<()>) -> Result<()> {
+        if result.is_instance_of::<PyString>() || result.is_instance_of::<PyBytes>() {
+            return Err(self.wrong(
+                "the function returned text or bytes where a sequence of values is expected",
+                "return a list (a text would fall apart into its characters), such as [text]",
+            ));
+        }
+        if result.is_none() {
+            return Err(self.wrong("the function returned None where a sequence of values is expected", "return [] for no values"));
+        }
+        let items = result.try_iter().map_err(|e| self.raised(py, e))?;
+        for item in items {
+            take(item.map_err(|e| self.raised(py, e))?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Udf for PyUdf {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn test(&self, args: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed> {
+        Python::attach(|py| {
+            self.each(py, args, batch, |r| {
+                out.push(r.is_truthy().map_err(|e| self.raised(py, e))?);
+                Ok(())
+            })
+        })
+    }
+
+    fn one(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
+        Python::attach(|py| {
+            self.each(py, args, batch, |r| {
+                out.push(from_py(&r)?);
+                Ok(())
+            })
+        })
+    }
+
+    fn pair(&self, args: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
+        Python::attach(|py| {
+            self.each(py, args, batch, |r| {
+                out.push(self.pair_of(&r)?);
+                Ok(())
+            })
+        })
+    }
+
+    fn many(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>, ends: &mut Vec<usize>) -> Result<(), Failed> {
+        Python::attach(|py| {
+            self.each(py, args, batch, |r| {
+                self.items(py, &r, |item| {
+                    out.push(from_py(&item)?);
+                    Ok(())
+                })?;
+                ends.push(out.len());
+                Ok(())
+            })
+        })
+    }
+
+    fn many_pairs(&self, args: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>, ends: &mut Vec<usize>) -> Result<(), Failed> {
+        Python::attach(|py| {
+            self.each(py, args, batch, |r| {
+                self.items(py, &r, |item| {
+                    out.push(self.pair_of(&item)?);
+                    Ok(())
+                })?;
+                ends.push(out.len());
+                Ok(())
+            })
+        })
+    }
+
+    fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
+        Python::attach(|py| self.each(py, args, batch, |_| Ok(())))
+    }
+
+    fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
+        Python::attach(|py| {
+            let called = || -> PyResult<Bound<'_, PyAny>> {
+                let callable = self.callable.bind(py);
+                match arguments {
+                    [] => callable.call0(),
+                    [a] => callable.call1((to_py(py, a)?,)),
+                    [a, b] => callable.call1((to_py(py, a)?, to_py(py, b)?)),
+                    [a, b, c] => callable.call1((to_py(py, a)?, to_py(py, b)?, to_py(py, c)?)),
+                    more => {
+                        let all: Vec<_> = more.iter().map(|d| to_py(py, d)).collect::<PyResult<_>>()?;
+                        callable.call1(PyTuple::new(py, all)?)
+                    }
+                }
+            };
+            from_py(&called().map_err(|e| self.raised(py, e))?)
+        })
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        // Attaching again inside is a check of a counter, not a lock.
+        Python::attach(|_| body());
+    }
+}

@@ -1,0 +1,89 @@
+//! The contract of a back end: committed data only, applied one epoch at a time.
+
+use bytes::Bytes;
+use std::fmt::Debug;
+use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId};
+
+/// One key of a store after an epoch; `None` deletes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The key's bytes.
+    pub key: Bytes,
+    /// The value's bytes.
+    pub value: Option<Bytes>,
+}
+
+/// Everything an epoch changed, with the changelog positions it stands for.
+#[derive(Clone, Debug, Default)]
+pub struct EpochBatch {
+    /// Which epoch.
+    pub epoch: Epoch,
+    /// Writes per store; a key occurs at most once per store.
+    pub writes: Vec<(StoreId, Vec<Write>)>,
+    /// Per store and changelog partition: the next changelog offset to read on restore.
+    pub positions: Vec<(StoreId, Partition, Offset)>,
+}
+
+/// A store that a back end is asked to keep.
+#[derive(Clone, Debug)]
+pub struct StoreLayout {
+    /// Its id in this run.
+    pub id: StoreId,
+    /// Its name: what finds it again on disk.
+    pub name: String,
+    /// A word for the format of keys and values (`"kv-timestamped:string:int64"`); a store on disk
+    /// with another word is refused.
+    pub format: String,
+}
+
+/// Which part of the keys a scan covers: `from` inclusive, `to` exclusive.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRange {
+    /// First key, `None` from the beginning.
+    pub from: Option<Bytes>,
+    /// One past the last key, `None` to the end.
+    pub to: Option<Bytes>,
+    /// Descending?
+    pub reverse: bool,
+}
+
+/// Keeps committed data of all stores of an application.
+pub trait Backend: Send + Sync + Debug {
+    /// The committed value.
+    ///
+    /// # Errors
+    /// `StateCorrupt`, `DiskFull`, `Internal`.
+    fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>>;
+    /// Committed entries in byte order of keys, at most `limit`.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>>;
+    /// Applies an epoch: all of it or nothing, data and positions together.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn apply(&self, batch: EpochBatch) -> Result<()>;
+    /// Applies restored changelog records (possibly many, in changelog order; later wins) with the
+    /// position reached. Faster than `apply` for a cold store.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn restore(&self, store: StoreId, writes: Vec<Write>, positions: &[(Partition, Offset)]) -> Result<()>;
+    /// The changelog positions that the data of this store stands for.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>>;
+    /// Forgets all data and positions of a store.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn wipe(&self, store: StoreId) -> Result<()>;
+    /// About how many keys the store has.
+    fn approximate_len(&self, store: StoreId) -> u64;
+    /// Bytes of memory in use (caches, write buffers, or the data itself).
+    fn memory_bytes(&self) -> u64;
+    /// Does data survive the end of the process?
+    fn is_durable(&self) -> bool;
+}
