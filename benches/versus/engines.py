@@ -153,20 +153,19 @@ def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
     deadline = time.monotonic() + timeout
+    pid = 0
     try:
-        while True:
+        while not pid and time.monotonic() < deadline:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() > deadline:
-                raise EngineError(
-                    f"not finished after {timeout:.0f} s (--timeout); its last words:\n{_tail(folder / 'stderr')}"
-                )
-            time.sleep(0.05)
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
+            time.sleep(0 if pid else 0.05)
+    finally:
+        if not pid:  # too slow, or interrupted
+            process.kill()
+            process.wait()
+    if not pid:
+        raise EngineError(
+            f"not finished after {timeout:.0f} s (--timeout); its last words:\n{_tail(folder / 'stderr')}"
+        )
     process.returncode = os.waitstatus_to_exitcode(status)  # wait4 has taken it: Popen must not wait again
     return (folder / "stdout").read_text(), process.returncode, usage.ru_utime + usage.ru_stime
 

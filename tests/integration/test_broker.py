@@ -12,6 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# Tests are imported without their folder on the path (`--import-mode=importlib`); the harness is a package in it.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
 from broker.java_home import BrokerError, find_java, find_maven, parse_java_major
 from broker.kafka_broker import KafkaBroker
 from broker.maven_jars import complete_folder
@@ -44,7 +48,8 @@ def produce(bootstrap: str, topic: str, values: list[str], *, transactional_id: 
 
     for value in values:
         producer.produce(topic, value=value.encode(), partition=0, on_delivery=delivered)
-    assert producer.flush(30) == 0 and not refused, refused
+    assert producer.flush(30) == 0
+    assert not refused, refused
     return producer
 
 
@@ -86,7 +91,7 @@ def test_produces_and_consumes(broker: KafkaBroker) -> None:
 
 def test_topic_settings_reach_the_broker(broker: KafkaBroker) -> None:
     broker.create_topic("compacted", 1, {"cleanup.policy": "compact"})
-    with pytest.raises(AssertionError, match="without key|INVALID_RECORD|Broker: "):
+    with pytest.raises(AssertionError, match=r"without key|INVALID_RECORD|Broker: "):
         produce(broker.bootstrap, "compacted", ["a compacted topic refuses a record without a key"])
 
 
@@ -110,7 +115,7 @@ def test_a_topic_twice_or_badly_named_is_explained(broker: KafkaBroker) -> None:
         broker.create_topic("twice")
     with pytest.raises(BrokerError, match="bad/name"):
         broker.create_topic("bad/name")
-    with pytest.raises(BrokerError, match="no.such.setting"):
+    with pytest.raises(BrokerError, match=r"no\.such\.setting"):
         broker.create_topic("settings", 1, {"no.such.setting": "1"})
     assert TOPIC_ALREADY_EXISTS == 36
 
@@ -138,7 +143,8 @@ def test_data_survives_kill_and_restart() -> None:
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", int(address.split(":")[1]))):
             pass
         broker.restart()
-        assert broker.bootstrap == address and broker.pid != pid
+        assert broker.bootstrap == address
+        assert broker.pid != pid
         broker.wait_for_leaders("kept", 2)
         assert read(address, "kept") == [f"v{n}" for n in range(1000)]
         # Fences the transaction left open: it is aborted, and what follows becomes visible.
@@ -186,8 +192,9 @@ def test_a_taken_port_quotes_the_log() -> None:
 
 def test_the_command_prints_its_address_and_stops_with_stdin() -> None:
     command = [sys.executable, str(SCRIPT), "--print-bootstrap"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
-        assert served.stdin is not None and served.stdout is not None
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:  # noqa: S603
+        assert served.stdin is not None
+        assert served.stdout is not None
         host, port = served.stdout.readline().strip().split(":")
         assert 18 in api_versions(host, int(port))
         served.stdin.close()
@@ -199,7 +206,7 @@ def test_the_command_prints_its_address_and_stops_with_stdin() -> None:
 def test_the_command_stops_on_sigterm_and_leaves_nothing_after_sigkill(tmp_path: Path) -> None:
     for how, code in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
         command = [sys.executable, str(SCRIPT), "--print-bootstrap", "--data", str(tmp_path / how.name)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:  # noqa: S603
             assert served.stdout is not None
             host, port = served.stdout.readline().strip().split(":")
             served.send_signal(how)
@@ -255,7 +262,8 @@ def test_a_failed_download_leaves_no_folder(tmp_path: Path) -> None:
 
     with pytest.raises(BrokerError):
         complete_folder(target, [source], fail)
-    assert not target.exists() and not list(tmp_path.glob("*partial*"))
+    assert not target.exists()
+    assert not list(tmp_path.glob("*partial*"))
     complete_folder(target, [source], succeed)
     complete_folder(target, [source], fail)  # complete already: not filled again
     source.write_text("2")

@@ -230,8 +230,9 @@ class KafkaBroker:
         end = "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:])
         return (
             f"The end of its log ({self.log_file}):\n{end}\n"
-            "Read the first ERROR above. Often: a data folder of another Kafka version (give an empty one), a full disk, "
-            "a port taken in between (start again), less than 1 GB of free memory, or a wrong entry in `settings=`."
+            "Read the first ERROR above. Often: a data folder of another Kafka version (give an empty one), "
+            "a full disk, a port taken in between (start again), less than 1 GB of free memory, or a wrong entry "
+            "in `settings=`."
         )
 
     def _end(self, how: signal.Signals, patience: float) -> None:
