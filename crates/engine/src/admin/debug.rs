@@ -1,0 +1,164 @@
+//! Where every record, lane, thread and barrier is at this moment.
+//!
+//! Takes counters and, for threads, what the kernel says about this process; gives JSON. What the
+//! kernel does not tell (another system than Linux) is missing, not invented.
+
+use super::{Shared, answer, millis};
+use crate::status::LaneStatus;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The kernel counts processor time for user space in hundredths of a second on every platform that
+/// Rust's standard library supports under Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Partitions with position, lag and stream time.
+pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
+    let partitions = shared.status.partitions();
+    // A partition that had no record yet says nothing about time.
+    let minimum = partitions.iter().map(|p| p.stream_time).filter(|&t| t >= 0).min();
+    let now = shared.clock.now().0;
+    let rows: Vec<_> = partitions
+        .iter()
+        .map(|p| {
+            json!({
+                "topic": p.topic,
+                "partition": p.partition,
+                "position": p.position,
+                "committed": p.committed,
+                "end": p.end,
+                "lag": (p.end - p.committed).max(0),
+                "stream_time": (p.stream_time >= 0).then_some(p.stream_time),
+            })
+        })
+        .collect();
+    let body = json!({
+        "minimum": minimum,
+        "behind_ms": minimum.map(|t| now - t),
+        "lag": shared.status.lag(),
+        "partitions": rows,
+        "at_ms": now,
+    });
+    answer(StatusCode::OK, &body)
+}
+
+/// Lanes and threads.
+pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
+    let now = millis(shared.clock.monotonic());
+    let lanes: Vec<_> = shared.status.lanes.iter().enumerate().map(|(n, l)| lane(n, l, now)).collect();
+    let body = json!({
+        "monotonic_ms": now,
+        "lanes": lanes,
+        "threads": os_threads(Path::new("/proc/self/task")),
+    });
+    answer(StatusCode::OK, &body)
+}
+
+/// The barrier under way and the commits before it.
+pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
+    let status = &shared.status;
+    let barrier = status.barrier();
+    let body = json!({
+        "open_epoch": barrier.open_epoch,
+        "in_flight": barrier.in_flight,
+        "step": barrier.step,
+        "committed": barrier.committed,
+        "arrivals": barrier.arrivals,
+        "lanes": status.lanes.len(),
+        "commits": status.commits.load(Relaxed),
+        "quantiles_us": {
+            "p50": status.commit_quantile_us(0.5),
+            "p90": status.commit_quantile_us(0.9),
+            "p99": status.commit_quantile_us(0.99),
+            "max": status.commit_quantile_us(1.0),
+        },
+        "recent": status.recent_commits(),
+        "at_ms": shared.clock.now().0,
+    });
+    answer(StatusCode::OK, &body)
+}
+
+fn lane(number: usize, lane: &LaneStatus, now: u64) -> Value {
+    let since = lane.busy_since_ms.load(Relaxed);
+    let working = since != 0;
+    let current = if working { now.saturating_sub(since) } else { 0 };
+    // The batch under way counts as well: a function that never returns must not look idle.
+    let busy = lane.busy_ns.load(Relaxed) / 1_000_000 + current;
+    json!({
+        "lane": number,
+        "state": if working { "working" } else { "idle" },
+        "since_ms": working.then_some(since),
+        "for_ms": working.then_some(current),
+        "stage": lane.stage_plus_one.load(Relaxed).checked_sub(1),
+        "epoch": lane.epoch.load(Relaxed),
+        "records": lane.records.load(Relaxed),
+        "busy_ms": busy,
+        "queued_items": lane.queued_items.load(Relaxed).max(0),
+        "queued_bytes": lane.queued_bytes.load(Relaxed).max(0),
+    })
+}
+
+/// One entry per thread of this process; empty where the kernel does not say.
+fn os_threads(tasks: &Path) -> Vec<Value> {
+    let Ok(entries) = std::fs::read_dir(tasks) else { return Vec::new() };
+    let mut threads: Vec<(u64, Value)> = entries
+        .flatten()
+        // A thread may end between the listing and the reading.
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.parse().ok()?;
+            let stat = ProcStat::read(&entry.path().join("stat"))?;
+            let row = json!({
+                "id": id,
+                "name": stat.name,
+                "state": stat.state_word(),
+                "cpu_seconds": stat.cpu_seconds,
+            });
+            Some((id, row))
+        })
+        .collect();
+    threads.sort_by_key(|(id, _)| *id);
+    threads.into_iter().map(|(_, row)| row).collect()
+}
+
+/// What `/proc/…/stat` says about a process or a thread.
+#[derive(Debug)]
+pub(super) struct ProcStat {
+    name: String,
+    state: char,
+    /// User and system time.
+    pub(super) cpu_seconds: f64,
+}
+
+impl ProcStat {
+    /// None where there is no such file, or it is of another shape.
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(path).ok()?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        // The name stands in brackets and may hold any byte, brackets too: the last one ends it.
+        let (head, tail) = text.rsplit_once(')')?;
+        let name = head.split_once('(')?.1.to_owned();
+        let fields: Vec<&str> = tail.split_whitespace().collect();
+        let state = fields.first()?.chars().next()?;
+        let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+        Some(Self { name, state, cpu_seconds: ticks / TICKS_PER_SECOND })
+    }
+
+    const fn state_word(&self) -> &'static str {
+        match self.state {
+            'R' => "running",
+            'S' => "sleeping",
+            'D' => "waiting for disk",
+            'T' | 't' => "stopped",
+            'Z' | 'X' => "ended",
+            'I' => "idle",
+            _ => "unknown",
+        }
+    }
+}

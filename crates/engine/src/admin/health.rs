@@ -1,0 +1,101 @@
+//! Is it alive, is it ready, and where is it in its life?
+//!
+//! Takes the lifecycle, the sign of progress and restore progress, gives words that a supervisor and
+//! a person can act on. Never decides anything: a supervisor does.
+
+use super::{Shared, answer, millis};
+use crate::status::RestoreProgress;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use stoatflow_protocol::Lifecycle;
+
+/// 200 unless FAILED: only then does a restart help.
+pub(super) async fn live(State(shared): State<Arc<Shared>>) -> Response {
+    let state = shared.status.state();
+    let live = state != Lifecycle::Failed;
+    let mut body = json!({ "live": live, "state": state.name() });
+    if !live {
+        body["error"] = json!(shared.status.error());
+    }
+    answer(code(live), &body)
+}
+
+/// 200 while records are processed; else 503 with the reason.
+pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    match unready(&shared) {
+        None => answer(StatusCode::OK, &json!({ "ready": true, "state": shared.status.state().name() })),
+        Some(reason) => answer(StatusCode::SERVICE_UNAVAILABLE, &reason),
+    }
+}
+
+/// Everything about the lifecycle.
+pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Response {
+    let status = &shared.status;
+    let ready = unready(&shared).unwrap_or_else(|| json!({ "ready": true }));
+    let body = json!({
+        "application_id": status.application_id,
+        "version": shared.version,
+        "state": status.state().name(),
+        "history": status.history(),
+        "ready": ready,
+        "restore": status.restore(),
+        "error": status.error(),
+        "at_ms": shared.clock.now().0,
+        "monotonic_ms": millis(shared.clock.monotonic()),
+        "process_id": std::process::id(),
+    });
+    answer(StatusCode::OK, &body)
+}
+
+const fn code(good: bool) -> StatusCode {
+    if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// Why it is not ready, if it is not.
+fn unready(shared: &Shared) -> Option<Value> {
+    let status = &shared.status;
+    // The state is read once, so that reason and state of one answer agree.
+    let state = status.state();
+    let (reason, detail, next_step) = match state {
+        Lifecycle::Running => {
+            let (reason, detail) = status.ready(shared.clock.monotonic(), shared.stall_after).err()?;
+            let next = "look at /debug/barriers for the step that hangs and at /debug/threads for the lane that is busy";
+            (reason, detail, next.to_owned())
+        }
+        Lifecycle::Restoring => {
+            ("restoring", restored(&status.restore()), "wait: it reads its changelogs and becomes ready by itself".to_owned())
+        }
+        Lifecycle::Failed => {
+            let error = status.error();
+            let detail = error.as_ref().map_or_else(|| "the application failed".to_owned(), |e| e.message.clone());
+            let next = error.map_or_else(|| "look at the log, then start it again".to_owned(), |e| e.next_step);
+            ("failed", detail, next)
+        }
+        other => {
+            let next = if other.is_final() { "start it again" } else { "wait: the state will change by itself" };
+            ("not_running", format!("the application is {}", other.name()), next.to_owned())
+        }
+    };
+    let mut body = json!({
+        "ready": false,
+        "reason": reason,
+        "detail": detail,
+        "next_step": next_step,
+        "state": state.name(),
+    });
+    if state == Lifecycle::Restoring {
+        body["restore"] = json!(status.restore());
+    }
+    Some(body)
+}
+
+/// One sentence about all stores.
+fn restored(stores: &[RestoreProgress]) -> String {
+    let complete = stores.iter().filter(|s| s.complete).count();
+    let done: u64 = stores.iter().map(|s| s.done).sum();
+    let total: u64 = stores.iter().map(|s| s.total).sum();
+    format!("{complete} of {} stores are restored, {done} of {total} changelog records read", stores.len())
+}

@@ -1,0 +1,130 @@
+//! What runs, as a graph with counts.
+//!
+//! Takes the physical plan and the counters of its nodes, gives JSON for the page and tools, or the
+//! text of `describe()`. The plan never changes while it runs, only the counts do.
+
+use super::{Shared, answer, millis};
+use crate::status::Status;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_plan::{Node, Op, PhysicalPlan, Store};
+
+/// What of it is wanted.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    format: Option<String>,
+}
+
+/// The graph, or with `?format=text` only the text of `describe()`.
+pub(super) async fn topology(State(shared): State<Arc<Shared>>, Query(wanted): Query<Wanted>) -> Response {
+    let plan = &shared.status.plan;
+    match wanted.format.as_deref() {
+        None | Some("json") => answer(StatusCode::OK, &graph(&shared)),
+        Some("text") => {
+            let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+            (kind, plan.description.clone()).into_response()
+        }
+        Some(other) => {
+            let message = format!("format={other} is unknown");
+            answer(StatusCode::BAD_REQUEST, &json!({ "error": message, "next_step": "use format=json or format=text" }))
+        }
+    }
+}
+
+fn graph(shared: &Shared) -> Value {
+    let status = &shared.status;
+    let plan = &*status.plan;
+    let stages: Vec<_> =
+        plan.stages.iter().map(|s| json!({ "id": s.id, "nodes": s.nodes, "foreign": s.foreign })).collect();
+    json!({
+        "application_id": status.application_id,
+        "state": status.state().name(),
+        "at_ms": shared.clock.now().0,
+        "monotonic_ms": millis(shared.clock.monotonic()),
+        "counts": counts(status),
+        "stages": stages,
+        "nodes": plan.nodes.iter().map(|n| node(status, n)).collect::<Vec<_>>(),
+        "edges": edges(plan),
+        "stores": plan.stores.iter().map(|s| store(status, s)).collect::<Vec<_>>(),
+        "dropped": status.drops().iter().map(|(node, reason, count)| json!({ "node": node, "reason": reason, "count": count })).collect::<Vec<_>>(),
+        "description": plan.description,
+    })
+}
+
+fn counts(status: &Status) -> Value {
+    json!({
+        "records_in": status.records_in.load(Relaxed),
+        "records_out": status.records_out.load(Relaxed),
+        "changelog_out": status.changelog_out.load(Relaxed),
+        "records_committed": status.records_committed.load(Relaxed),
+        "commits": status.commits.load(Relaxed),
+        "in_flight_bytes": status.in_flight_bytes.load(Relaxed).max(0),
+        "staged_bytes": status.staged_bytes.load(Relaxed),
+        "state_memory_bytes": status.state_memory_bytes.load(Relaxed),
+        "lag": status.lag(),
+    })
+}
+
+fn node(status: &Status, node: &Node) -> Value {
+    let plan = &*status.plan;
+    let mut body = json!({
+        "id": node.id,
+        "name": node.name,
+        "op": node.op.name(),
+        "stage": node.stage,
+        "foreign": node.foreign,
+        "line": node.line,
+        "records": status.nodes.get(node.id.0 as usize).map_or(0, |count| count.load(Relaxed)),
+    });
+    if let Some(store) = node.op.store().and_then(|id| plan.stores.get(usize::from(id.0))) {
+        body["store"] = json!(store.name);
+    }
+    match &node.op {
+        Op::Source { source } => {
+            body["topics"] = json!(plan.sources.get(usize::from(source.0)).map(|s| &s.topics));
+        }
+        Op::Sink { sink } => {
+            body["topics"] = json!(plan.sinks.get(usize::from(sink.0)).map(|s| [&s.topic]));
+        }
+        _ => {}
+    }
+    body
+}
+
+/// Edges within a stage, and those over which a record walks to the lane of another key.
+fn edges(plan: &PhysicalPlan) -> Vec<Value> {
+    let mut edges = Vec::new();
+    for node in &plan.nodes {
+        for child in &node.children {
+            edges.push(json!({ "from": node.id, "to": child, "exchange": false }));
+        }
+        if let Op::Exchange { to, .. } = &node.op {
+            for target in to {
+                edges.push(json!({ "from": node.id, "to": target, "exchange": true }));
+            }
+        }
+    }
+    edges
+}
+
+fn store(status: &Status, store: &Store) -> Value {
+    // What other tools look for on the broker (design, section 6).
+    let changelog = match (&store.source_changelog, store.logged) {
+        (Some(topic), _) => Some(topic.clone()),
+        (None, true) => Some(format!("{}-{}-changelog", status.application_id, store.name)),
+        (None, false) => None,
+    };
+    json!({
+        "id": store.id,
+        "name": store.name,
+        "named": store.named,
+        "key": store.key,
+        "value": store.value,
+        "changelog": changelog,
+    })
+}
