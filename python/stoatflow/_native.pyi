@@ -55,7 +55,7 @@ class Plan:
 class EmbeddedBroker:
     """Topics in a directory, or in a temporary one that `close` removes."""
 
-    def __init__(self, path: str | None = None) -> None: ...
+    def __new__(cls, path: str | None = None) -> EmbeddedBroker: ...
     @property
     def path(self) -> str:
         """The directory."""
@@ -81,13 +81,13 @@ class EmbeddedBroker:
 class Engine:
     """One run of one application. Its constructor checks everything and starts nothing."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         plan: Plan,
         pairs: list[tuple[str, object]],
         broker: EmbeddedBroker | None = None,
         listener: Callable[[str, str], None] | None = None,
-    ) -> None:
+    ) -> Engine:
         """`listener(new, old)` hears of every change of state, from a thread of the engine.
 
         With `broker` the engine runs on this open broker; `bootstrap.servers` may then be left out.
@@ -119,7 +119,7 @@ class Driver:
     Its topics have one partition. Every method that moves the engine raises the error it failed with.
     """
 
-    def __init__(self, plan: Plan, pairs: list[tuple[str, object]], lanes: int, start_ms: int) -> None: ...
+    def __new__(cls, plan: Plan, pairs: list[tuple[str, object]], lanes: int, start_ms: int) -> Driver: ...
     def pipe(
         self,
         topic: str,
@@ -131,7 +131,10 @@ class Driver:
     ) -> None:
         """Append one record and run until nothing is left to do."""
     def drain(self, topic: str) -> list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]]:
-        """Committed records of a topic since the last call: key, value, timestamp, headers."""
+        """Committed records that the topology wrote to a topic since the last call: key, value, timestamp, headers.
+
+        Records that `pipe` put there are not among them.
+        """
     def advance_wall_clock(self, ms: int) -> None:
         """Move the virtual clock and run what falls due."""
     def barrier(self) -> None:

@@ -73,8 +73,14 @@ class EmbeddedBroker:
             count += self._native.produce_many(topic, page)
         return count
 
-    def read(self, topic: str) -> Iterator[EmbeddedRecord]:
-        """Give the committed records, partition by partition, up to the end as it is now."""
+    def read(self, topic: str, isolation: str = "read_committed") -> Iterator[EmbeddedRecord]:
+        """Give the records, partition by partition, up to the end as it is now.
+
+        A transaction is one write batch here, so uncommitted records don't exist and both isolation
+        levels give the same.
+        """
+        if isolation not in ("read_committed", "read_uncommitted"):
+            raise ValueError(f"isolation {isolation!r} is neither read_committed nor read_uncommitted")
         for partition, end in self.end_offsets(topic).items():
             offset = 0
             while offset < end:

@@ -1,0 +1,75 @@
+"""Kafka Streams 4.1.2 did it this way: outputs in order with timestamps and headers, stores, texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conformance import runner
+from conformance.functions import NATIVE
+from conformance.runner import Case
+
+ALL = runner.cases()
+COVERED = [case for case in ALL if not case.missing]
+HAND = [case for case in COVERED if case.name.endswith("/hand")]
+WITH_NATIVE = [case for case in COVERED if any(v in NATIVE for s in case.steps() for v in s.values() if isinstance(v, str))]
+DESCRIBED = [case for case in HAND if (runner.HERE / "describe" / f"{case.topology_name}.txt").exists()]
+
+each = pytest.mark.parametrize("case", COVERED, ids=lambda case: case.name)
+
+
+@each
+def test_like_kafka_streams(case: Case) -> None:
+    expect(case, runner.run(case, runner.build(case)))
+
+
+@pytest.mark.parametrize("case", WITH_NATIVE, ids=lambda case: case.name)
+def test_like_kafka_streams_with_native_expressions(case: Case) -> None:
+    expect(case, runner.run(case, runner.build(case, native=True)))
+
+
+@pytest.mark.parametrize("case", HAND, ids=lambda case: case.name)
+def test_a_crash_in_the_middle_changes_nothing(case: Case) -> None:
+    expect(case, runner.run(case, runner.build(case), crash_after=len(case.data["inputs"]) // 2))
+
+
+@pytest.mark.parametrize("case", HAND, ids=lambda case: case.name)
+def test_lanes_change_nothing_for_a_key(case: Case) -> None:
+    found = runner.run(case, runner.build(case), lanes=5)
+    for topic, records in case.data["outputs"].items():
+        assert runner.same_per_key(found.outputs[topic]) == runner.same_per_key(records), topic
+    assert found.store_timestamps == case.data["store_timestamps"]
+    for name, entries in case.data["stores"].items():
+        assert runner.lines(found.stores[name]) == runner.lines(entries), name
+
+
+@pytest.mark.parametrize("case", DESCRIBED, ids=lambda case: case.topology_name)
+def test_describe_is_kafka_streams_text(case: Case) -> None:
+    expected = (runner.HERE / "describe" / f"{case.topology_name}.txt").read_text("utf-8")
+    assert runner.build(case).describe() == expected
+
+
+def test_what_is_not_covered_is_listed() -> None:
+    """The list may only shrink: a vector leaves it when its operators exist."""
+    listed = Path(runner.HERE / "not_yet.txt").read_text("utf-8").splitlines()
+    found = sorted({f"{c.data['area']}/{c.topology_name}: {', '.join(c.missing)}" for c in ALL if c.missing})
+    assert [line for line in listed if not line.startswith("#")] == found
+
+
+def test_there_are_vectors() -> None:
+    assert len(ALL) >= 344
+    assert {case.data["area"] for case in COVERED} >= {"aggregate", "merge_branch", "stateless", "tombstones"}
+    assert DESCRIBED
+
+
+def expect(case: Case, found: runner.Found) -> None:
+    unordered = "unordered_per_input" in case.data.get("flags", [])
+    for topic, records in case.data["outputs"].items():
+        wanted, got = runner.lines(records), runner.lines(found.outputs[topic])
+        if unordered:
+            wanted, got = sorted(wanted), sorted(got)
+        assert got == wanted, topic
+    assert set(found.outputs) == set(case.data["outputs"])
+    for name, entries in case.data["stores"].items():
+        assert runner.lines(found.stores[name]) == runner.lines(entries), name
+    assert found.store_timestamps == case.data["store_timestamps"]
