@@ -1,0 +1,106 @@
+//! The end of an epoch: its writes become bytes, and after the commit, cache entries.
+//!
+//! Takes the keys that lanes wrote; gives changelog entries, each encoded once. Owns the rule that a
+//! foreign value's bytes are made before a later epoch can change the object. Never talks to the broker.
+
+use super::slot::{Phase, is_foreign, stamp};
+use super::{Dirty, KeyValueStore, Sealed, Stored};
+use crate::Write;
+use bytes::{BufMut, Bytes, BytesMut};
+use stoatflow_core::{Datum, Epoch, Error, Result, Serde, Text};
+
+impl KeyValueStore {
+    /// Takes what `epoch` wrote to the keys of `dirty`. To be called once all lanes have finished
+    /// `epoch`; several callers may seal disjoint lists at the same time. A key that occurs twice
+    /// is given once.
+    ///
+    /// # Errors
+    /// `Serde` if a value can't be written with the store's serde.
+    pub fn seal(&self, epoch: Epoch, dirty: Dirty) -> Result<Vec<Sealed>> {
+        let written = stamp(epoch);
+        let mut sealed = Vec::with_capacity(dirty.keys.len());
+        for key in dirty.keys {
+            let hash = self.hash(&key);
+            let shard = self.shard(hash);
+            let mut table = shard.lock();
+            let Some(version) = table.find(hash, &key).and_then(|i| table.slot_mut(i).exact(written)) else {
+                return Err(Error::internal(format!("store {}: epoch {epoch} has no write to a key it is said to have written", self.name)));
+            };
+            if version.phase != Phase::Open {
+                continue;
+            }
+            let timestamp = version.value.timestamp;
+            let value = if let Some(frozen) = &version.frozen {
+                version.phase = Phase::Sealed;
+                frozen.bytes.clone()
+            } else if self.needs_outside(&version.value.value) {
+                version.phase = Phase::Sealing;
+                let value = version.value.clone();
+                drop(table);
+                self.seal_outside(hash, &key, written, &value)?
+            } else {
+                unshare(&mut version.value);
+                version.phase = Phase::Sealed;
+                self.encode(&version.value.value)?
+            };
+            sealed.push(Sealed { key, value, timestamp });
+        }
+        Ok(sealed)
+    }
+
+    /// Encodes without the lock. A lane of the next epoch may freeze the same value meanwhile: then
+    /// its bytes count, because they were made before that lane could change the object.
+    fn seal_outside(&self, hash: u64, key: &[u8], written: u64, value: &Stored) -> Result<Option<Bytes>> {
+        let made = self.encode(&value.value);
+        let mut table = self.shard(hash).lock();
+        let Some(version) = table.find(hash, key).and_then(|i| table.slot_mut(i).exact(written)) else {
+            return Err(Error::internal(format!("store {}: a key vanished while it was sealed", self.name)));
+        };
+        version.phase = Phase::Sealed;
+        match &version.frozen {
+            Some(frozen) => Ok(frozen.bytes.clone()),
+            None => made,
+        }
+    }
+
+    fn needs_outside(&self, value: &Datum) -> bool {
+        matches!(self.value, Serde::Custom(_)) || is_foreign(value)
+    }
+
+    /// The bytes that the local back end keeps for a sealed entry: the timestamp in 8 bytes
+    /// big-endian, then the value (the format of Kafka Streams' timestamped stores).
+    #[must_use]
+    pub fn stored_bytes(sealed: &Sealed) -> Write {
+        let value = sealed.value.as_ref().map(|value| {
+            let mut bytes = BytesMut::with_capacity(8 + value.len());
+            bytes.put_i64(sealed.timestamp.0);
+            bytes.put_slice(value);
+            bytes.freeze()
+        });
+        Write { key: sealed.key.clone(), value }
+    }
+
+    /// `epoch` and all before it are committed *and* applied to the back end: what they wrote becomes
+    /// clean cache entries, evictable from now on.
+    pub fn committed(&self, epoch: Epoch) {
+        for shard in &self.shards {
+            let mut trash = Vec::new();
+            let mut table = shard.lock();
+            table.commit(epoch, &mut trash);
+            shard.publish(&table);
+            drop(table);
+            drop(trash);
+            shard.trim();
+        }
+    }
+}
+
+/// A value that is a slice of an input buffer would keep the whole buffer alive for as long as it is
+/// cached: copies it, once per key and epoch.
+fn unshare(stored: &mut Stored) {
+    match &mut stored.value {
+        Datum::Bytes(b) | Datum::Json(b) if !b.is_unique() => *b = Bytes::copy_from_slice(b),
+        Datum::Str(t) if !t.as_bytes().is_unique() => *t = Text::from(t.as_str()),
+        _ => {}
+    }
+}

@@ -1,0 +1,269 @@
+//! A part of the keys behind one lock: the slots, their index, and the clock that evicts clean ones.
+//!
+//! Takes slots; gives indices into its slab. Owns the memory accounting: what waits for a commit
+//! (`staged`) is never evicted, what is committed (`cached`) is kept within the budget. Never
+//! reads the back end, never runs a serde, never drops a value itself (callers do, without the lock).
+
+use super::Stored;
+use super::slot::{ABSENT, Slot, Version, stamp};
+use bytes::Bytes;
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Epoch, Error, Result};
+
+/// How far the hand goes for one insertion; a full round would make the insertion wait.
+const STEPS: usize = 16;
+/// How many slots one lock of a trim may look at.
+const TRIM_STEPS: usize = 512;
+
+/// A lock, its table, and figures that are read without the lock.
+#[derive(Debug)]
+#[repr(align(128))] // a lock per cache line pair: neighbours don't slow each other down
+pub(super) struct Shard {
+    table: Mutex<Table>,
+    pub staged_bytes: AtomicUsize,
+    pub entries: AtomicUsize,
+}
+
+impl Shard {
+    pub fn new(budget: usize) -> Self {
+        let table = Table { budget, ..Table::default() };
+        Self { table: Mutex::new(table), staged_bytes: AtomicUsize::new(0), entries: AtomicUsize::new(0) }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock()
+    }
+
+    /// Makes the figures visible; called with the lock held after a change.
+    pub fn publish(&self, table: &Table) {
+        self.staged_bytes.store(table.staged_bytes, Relaxed);
+        self.entries.store(table.index.len(), Relaxed);
+    }
+
+    /// Evicts until the budget holds, a few slots per lock so that lanes get in between.
+    pub fn trim(&self) {
+        let mut left = self.lock().slots.len() * 2;
+        while left > 0 {
+            let mut trash = Vec::new();
+            let mut table = self.lock();
+            if table.cached_bytes <= table.budget {
+                table.give_back();
+                break;
+            }
+            let steps = left.min(TRIM_STEPS);
+            left -= steps;
+            table.turn(steps, 0, &mut trash);
+            self.publish(&table);
+            drop(table);
+        }
+    }
+}
+
+/// What a write did to the outside.
+pub(super) struct Written {
+    /// The key, if this was its first write in the epoch.
+    pub first: Option<Bytes>,
+    /// What was there; to be dropped without the lock.
+    pub replaced: Option<Version>,
+}
+
+/// The slots of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    index: HashTable<u32>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    hand: usize,
+    /// Slots with uncommitted versions.
+    staged: Vec<u32>,
+    /// Stamp of the last committed epoch. A back-end read that began under another one is stale.
+    pub committed: u64,
+    last_ticket: u64,
+    pub staged_bytes: usize,
+    cached_bytes: usize,
+    budget: usize,
+}
+
+impl Table {
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
+        self.index.find(hash, |&i| self.slots[i as usize].as_ref().is_some_and(|s| s.hash == hash && *s.key == *key)).copied()
+    }
+
+    pub fn slot(&self, index: u32) -> &Slot {
+        self.slots[index as usize].as_ref().expect("the index holds live slots only")
+    }
+
+    pub fn slot_mut(&mut self, index: u32) -> &mut Slot {
+        self.slots[index as usize].as_mut().expect("the index holds live slots only")
+    }
+
+    /// The slots with uncommitted versions.
+    pub fn staged(&self) -> impl Iterator<Item = &Slot> {
+        self.staged.iter().map(|&i| self.slot(i))
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.last_ticket += 1;
+        self.last_ticket
+    }
+
+    fn check_open(&self, epoch: Epoch) -> Result<()> {
+        if stamp(epoch) > self.committed {
+            return Ok(());
+        }
+        Err(Error::internal(format!("a write to epoch {epoch} after it was committed")))
+    }
+
+    /// Writes to a slot.
+    pub fn write(&mut self, index: u32, epoch: Epoch, value: Option<Stored>) -> Result<Written> {
+        self.check_open(epoch)?;
+        let (ticket, committed) = (self.ticket(), self.committed);
+        let slot = self.slots[index as usize].as_mut().expect("the index holds live slots only");
+        slot.referenced = true;
+        let wrote = slot.write(stamp(epoch), committed, ticket, value)?;
+        let first = wrote.first.then(|| slot.key.clone());
+        if !slot.listed {
+            slot.listed = true;
+            self.staged.push(index);
+        }
+        self.staged_bytes = self.staged_bytes.saturating_add_signed(wrote.grown);
+        self.cached_bytes -= wrote.uncached;
+        Ok(Written { first, replaced: wrote.replaced })
+    }
+
+    /// A slot for a key that is written without having been read.
+    pub fn insert_written(&mut self, hash: u64, key: &[u8], epoch: Epoch, value: Option<Stored>, trash: &mut Vec<Slot>) -> Result<Written> {
+        self.check_open(epoch)?;
+        let value = value.unwrap_or(ABSENT);
+        let version = Version::open(stamp(epoch), self.ticket(), key.len(), value);
+        self.turn(STEPS, 0, trash);
+        self.staged_bytes += version.weight as usize;
+        let mut slot = Slot::new(hash, key, version);
+        slot.listed = true;
+        let first = Some(slot.key.clone());
+        let index = self.insert(slot);
+        self.staged.push(index);
+        Ok(Written { first, replaced: None })
+    }
+
+    /// Keeps what the back end holds: in a new slot, or below the versions of later epochs.
+    pub fn insert_committed(&mut self, hash: u64, key: &[u8], value: Option<Stored>, trash: &mut Vec<Slot>) -> u32 {
+        let version = Version::committed(self.ticket(), key.len(), value);
+        let weight = version.weight as usize;
+        let index = if let Some(index) = self.find(hash, key) {
+            self.slot_mut(index).add_committed(version);
+            index
+        } else {
+            self.turn(STEPS, weight, trash);
+            self.insert(Slot::new(hash, key, version))
+        };
+        self.cached_bytes += weight;
+        index
+    }
+
+    fn insert(&mut self, slot: Slot) -> u32 {
+        let hash = slot.hash;
+        let at = if let Some(free) = self.free.pop() {
+            self.slots[free as usize] = Some(slot);
+            free
+        } else {
+            self.slots.push(Some(slot));
+            u32::try_from(self.slots.len() - 1).expect("a shard of 2^32 keys would not fit into memory")
+        };
+        let slots = &self.slots;
+        self.index.insert_unique(hash, at, |&i| slots[i as usize].as_ref().map_or(0, |s| s.hash));
+        at
+    }
+
+    /// Moves the clock's hand over at most `steps` live slots while there are more cached bytes than the
+    /// budget less `room`; clean slots that nobody touched since its last visit go to `trash`.
+    fn turn(&mut self, steps: usize, room: usize, trash: &mut Vec<Slot>) {
+        let (mut live, mut visits) = (0, 0);
+        while live < steps && visits < steps * 8 {
+            if self.cached_bytes + room <= self.budget || self.slots.is_empty() {
+                return;
+            }
+            visits += 1;
+            if self.hand >= self.slots.len() {
+                self.hand = 0;
+            }
+            let at = self.hand;
+            self.hand += 1;
+            let Some(slot) = &mut self.slots[at] else { continue };
+            live += 1;
+            if slot.listed || slot.pins > 0 {
+                continue;
+            }
+            if std::mem::take(&mut slot.referenced) {
+                continue;
+            }
+            let Some(slot) = self.slots[at].take() else { continue };
+            #[allow(clippy::cast_possible_truncation)] // `insert` checked that it fits
+            let number = at as u32;
+            if let Ok(entry) = self.index.find_entry(slot.hash, |&i| i == number) {
+                entry.remove();
+            }
+            self.free.push(number);
+            self.cached_bytes -= slot.newest.weight as usize + slot.older.iter().map(|v| v.weight as usize).sum::<usize>();
+            trash.push(slot);
+        }
+    }
+
+    /// `epoch` is in the back end: its versions become cache entries, and what only it needed goes.
+    pub fn commit(&mut self, epoch: Epoch, trash: &mut Vec<Version>) {
+        self.committed = self.committed.max(stamp(epoch));
+        let committed = self.committed;
+        let (slots, staged_bytes, cached_bytes) = (&mut self.slots, &mut self.staged_bytes, &mut self.cached_bytes);
+        self.staged.retain(|&i| {
+            let slot = slots[i as usize].as_mut().expect("listed slots are never evicted");
+            let mut k = 0;
+            while k < slot.older.len() {
+                if slot.older[k].stamp > committed {
+                    k += 1;
+                    continue;
+                }
+                let version = slot.older.remove(k);
+                let weight = version.weight as usize;
+                if version.stamp == 0 {
+                    *cached_bytes -= weight;
+                } else {
+                    *staged_bytes -= weight;
+                }
+                trash.push(version);
+            }
+            slot.listed = slot.newest.stamp > committed;
+            if !slot.listed {
+                // From now on it counts as "from the back end", so that it is not subtracted twice.
+                slot.newest.stamp = 0;
+                let weight = slot.newest.weight as usize;
+                *staged_bytes -= weight;
+                *cached_bytes += weight;
+            }
+            slot.listed
+        });
+    }
+
+    /// After a burst: returns the memory of a slab that is mostly empty.
+    fn give_back(&mut self) {
+        let live = self.index.len();
+        if self.slots.len() < 64 || live > self.slots.len() / 4 {
+            return;
+        }
+        let old = std::mem::take(&mut self.slots);
+        (self.hand, self.free, self.staged) = (0, Vec::new(), Vec::new());
+        self.index = HashTable::with_capacity(live);
+        self.slots.reserve(live);
+        for slot in old.into_iter().flatten() {
+            #[allow(clippy::cast_possible_truncation)] // fewer than before
+            let at = self.slots.len() as u32;
+            if slot.listed {
+                self.staged.push(at);
+            }
+            self.index.insert_unique(slot.hash, at, |_| unreachable!("the capacity was reserved"));
+            self.slots.push(Some(slot));
+        }
+    }
+}

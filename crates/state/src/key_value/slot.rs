@@ -1,0 +1,190 @@
+//! One key in memory: its versions, newest first.
+//!
+//! Takes writes stamped with an epoch; gives what an epoch sees. Owns values. Knows nothing of locks,
+//! budgets or back ends. A stamp is the epoch plus one; 0 stands for "committed, epoch unknown".
+
+use super::Stored;
+use bytes::Bytes;
+use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
+
+/// What a slot costs beside the bytes of key and value: the slot itself and its share of the index.
+const OVERHEAD: usize = 192;
+
+/// The stamp of versions that `epoch` writes.
+pub(super) const fn stamp(epoch: Epoch) -> u64 {
+    epoch.0.saturating_add(1)
+}
+
+/// How far a version is on its way to the changelog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its epoch may still write.
+    Open,
+    /// Its bytes are being made.
+    Sealing,
+    /// Its bytes are made (or it came from the back end).
+    Sealed,
+}
+
+/// The bytes of a foreign value of an unsealed epoch, and a copy made from them for later epochs.
+#[derive(Debug)]
+pub(super) struct Frozen {
+    pub bytes: Option<Bytes>,
+    pub copy: Stored,
+}
+
+/// What one epoch wrote, or what is committed.
+#[derive(Debug)]
+pub(super) struct Version {
+    pub stamp: u64,
+    /// Changes with every write, unique in the shard.
+    pub ticket: u64,
+    /// `Null` is "no such key".
+    pub value: Stored,
+    pub frozen: Option<Box<Frozen>>,
+    pub weight: u32,
+    pub phase: Phase,
+}
+
+impl Version {
+    pub fn committed(ticket: u64, key_len: usize, value: Option<Stored>) -> Self {
+        Self::new(0, ticket, key_len, value.unwrap_or(ABSENT), Phase::Sealed)
+    }
+
+    pub fn open(stamp: u64, ticket: u64, key_len: usize, value: Stored) -> Self {
+        Self::new(stamp, ticket, key_len, value, Phase::Open)
+    }
+
+    fn new(stamp: u64, ticket: u64, key_len: usize, value: Stored, phase: Phase) -> Self {
+        Self { stamp, ticket, weight: weight(key_len, &value), value, frozen: None, phase }
+    }
+
+    /// The value as a lane with the stamp `reader` may touch it; `None` inside `Err` asks to freeze first.
+    pub fn read(&self, reader: u64) -> Option<&Stored> {
+        if self.must_freeze(reader) {
+            self.frozen.as_ref().map(|f| &f.copy)
+        } else {
+            Some(&self.value)
+        }
+    }
+
+    fn must_freeze(&self, reader: u64) -> bool {
+        self.stamp != reader && self.phase != Phase::Sealed && is_foreign(&self.value.value)
+    }
+}
+
+/// "No such key".
+pub(super) const ABSENT: Stored = Stored { value: Datum::Null, timestamp: Timestamp::UNKNOWN };
+
+fn weight(key_len: usize, value: &Stored) -> u32 {
+    u32::try_from(OVERHEAD + key_len + value.value.weight()).unwrap_or(u32::MAX)
+}
+
+/// May a function that holds this value change it in place?
+pub(super) fn is_foreign(value: &Datum) -> bool {
+    match value {
+        Datum::Opaque(_) => true,
+        Datum::List(items) => items.iter().any(is_foreign),
+        Datum::Change(change) => is_foreign(&change.old) || is_foreign(&change.new),
+        _ => false,
+    }
+}
+
+/// One key.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub hash: u64,
+    pub key: Bytes,
+    pub newest: Version,
+    /// Descending by stamp; empty but for keys that two live epochs wrote.
+    pub older: Vec<Version>,
+    /// Lanes that compute a new value outside the lock.
+    pub pins: u16,
+    /// Touched since the clock's hand went by?
+    pub referenced: bool,
+    /// In the shard's list of slots with uncommitted versions?
+    pub listed: bool,
+}
+
+/// What a write did.
+pub(super) struct Wrote {
+    /// The first write of this epoch to this key?
+    pub first: bool,
+    /// Bytes that are staged more (or less).
+    pub grown: isize,
+    /// A clean version that gave way: its bytes are not cached any more.
+    pub uncached: usize,
+    /// What was there; to be dropped without a lock.
+    pub replaced: Option<Version>,
+}
+
+impl Slot {
+    pub fn new(hash: u64, key: &[u8], version: Version) -> Self {
+        // A copy: the caller's key may be a slice that keeps a whole input buffer alive.
+        let key = Bytes::copy_from_slice(key);
+        Self { hash, key, newest: version, older: Vec::new(), pins: 0, referenced: true, listed: false }
+    }
+
+    /// The newest version at or before `reader`.
+    pub fn visible(&self, reader: u64) -> Option<&Version> {
+        if self.newest.stamp <= reader {
+            return Some(&self.newest);
+        }
+        self.older.iter().find(|v| v.stamp <= reader)
+    }
+
+    /// The version with exactly this stamp.
+    pub fn exact(&mut self, stamp: u64) -> Option<&mut Version> {
+        if self.newest.stamp == stamp {
+            return Some(&mut self.newest);
+        }
+        self.older.iter_mut().find(|v| v.stamp == stamp)
+    }
+
+    /// Puts what the back end holds under versions that all belong to later epochs.
+    pub fn add_committed(&mut self, version: Version) {
+        self.older.push(version);
+    }
+
+    /// Writes as the epoch `stamp`; versions up to `committed` need not be kept.
+    pub fn write(&mut self, stamp: u64, committed: u64, ticket: u64, value: Option<Stored>) -> Result<Wrote> {
+        let value = value.unwrap_or_else(|| Stored { value: Datum::Null, timestamp: self.last_timestamp(stamp) });
+        let key_len = self.key.len();
+        if let Some(version) = self.exact(stamp) {
+            if version.phase != Phase::Open {
+                return Err(Error::internal(format!("a write to epoch {} after it was sealed", stamp - 1)));
+            }
+            let fresh = Version::open(stamp, ticket, key_len, value);
+            let grown = grown(fresh.weight) - grown(version.weight);
+            let replaced = Some(std::mem::replace(version, fresh));
+            return Ok(Wrote { first: false, grown, uncached: 0, replaced });
+        }
+        let mut wrote = Wrote { first: true, grown: 0, uncached: 0, replaced: None };
+        let fresh = Version::open(stamp, ticket, key_len, value);
+        wrote.grown = grown(fresh.weight);
+        if self.newest.stamp > stamp {
+            // A later epoch was here first: this write goes below it.
+            let at = self.older.iter().position(|v| v.stamp < stamp).unwrap_or(self.older.len());
+            self.older.insert(at, fresh);
+        } else {
+            let replaced = std::mem::replace(&mut self.newest, fresh);
+            if replaced.stamp > committed {
+                self.older.insert(0, replaced);
+            } else {
+                // Committed: whoever still needs it finds it in the back end.
+                wrote.uncached = replaced.weight as usize;
+                wrote.replaced = Some(replaced);
+            }
+        }
+        Ok(wrote)
+    }
+
+    fn last_timestamp(&self, stamp: u64) -> Timestamp {
+        self.visible(stamp).map_or(Timestamp::UNKNOWN, |v| v.value.timestamp)
+    }
+}
+
+#[allow(clippy::cast_possible_wrap)] // u32 into isize: 64-bit targets only
+const fn grown(weight: u32) -> isize {
+    weight as isize
+}

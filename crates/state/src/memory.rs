@@ -1,0 +1,118 @@
+//! Committed data in memory.
+//!
+//! Takes epochs, gives sorted reads. Owns the data behind one lock: an epoch appears whole. A clone
+//! shares the data, so that a simulated restart finds what the "disk" held; whether the engine may
+//! rely on that is said at construction.
+
+use crate::{Backend, EpochBatch, KeyRange, Write};
+use bytes::Bytes;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use stoatflow_core::{Offset, Partition, Result, StoreId};
+
+#[cfg(test)]
+mod tests;
+
+/// What a node of the tree costs beside the bytes.
+const OVERHEAD: u64 = 96;
+
+#[derive(Debug, Default)]
+struct Store {
+    data: BTreeMap<Bytes, Bytes>,
+    positions: BTreeMap<Partition, Offset>,
+    bytes: u64,
+}
+
+impl Store {
+    fn write(&mut self, write: Write) {
+        let size = |key: &Bytes, value: &Bytes| (key.len() + value.len()) as u64 + OVERHEAD;
+        if let Some(value) = write.value {
+            self.bytes += size(&write.key, &value);
+            if let Some(old) = self.data.insert(write.key.clone(), value) {
+                self.bytes -= size(&write.key, &old);
+            }
+        } else if let Some((key, old)) = self.data.remove_entry(&write.key) {
+            self.bytes -= size(&key, &old);
+        }
+    }
+}
+
+/// Keeps stores in memory. Clones share the data.
+#[derive(Clone, Debug)]
+pub struct MemoryBackend {
+    stores: Arc<RwLock<BTreeMap<StoreId, Store>>>,
+    durable: bool,
+}
+
+impl MemoryBackend {
+    /// An empty one. `durable` claims that the data outlives the engine: true for a simulated disk
+    /// that a test keeps, false for a process that really loses it.
+    #[must_use]
+    pub fn new(durable: bool) -> Self {
+        Self { stores: Arc::default(), durable }
+    }
+}
+
+impl Backend for MemoryBackend {
+    fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
+        Ok(self.stores.read().get(&store).and_then(|s| s.data.get(key)).cloned())
+    }
+
+    fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
+        let stores = self.stores.read();
+        let Some(store) = stores.get(&store) else { return Ok(Vec::new()) };
+        if let (Some(from), Some(to)) = (&range.from, &range.to)
+            && from >= to
+        {
+            return Ok(Vec::new());
+        }
+        let from = range.from.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let entries = store.data.range::<Bytes, _>((from, to)).map(|(k, v)| (k.clone(), v.clone()));
+        Ok(if range.reverse { entries.rev().take(limit).collect() } else { entries.take(limit).collect() })
+    }
+
+    fn apply(&self, batch: EpochBatch) -> Result<()> {
+        let mut stores = self.stores.write();
+        for (id, writes) in batch.writes {
+            let store = stores.entry(id).or_default();
+            writes.into_iter().for_each(|w| store.write(w));
+        }
+        for (id, partition, offset) in batch.positions {
+            stores.entry(id).or_default().positions.insert(partition, offset);
+        }
+        Ok(())
+    }
+
+    fn restore(&self, store: StoreId, writes: Vec<Write>, positions: &[(Partition, Offset)]) -> Result<()> {
+        let mut stores = self.stores.write();
+        let store = stores.entry(store).or_default();
+        writes.into_iter().for_each(|w| store.write(w));
+        store.positions.extend(positions.iter().copied());
+        Ok(())
+    }
+
+    fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {
+        Ok(self.stores.read().get(&store).map(|s| s.positions.iter().map(|(p, o)| (*p, *o)).collect()).unwrap_or_default())
+    }
+
+    fn wipe(&self, store: StoreId) -> Result<()> {
+        let old = self.stores.write().remove(&store);
+        drop(old);
+        Ok(())
+    }
+
+    fn approximate_len(&self, store: StoreId) -> u64 {
+        self.stores.read().get(&store).map_or(0, |s| s.data.len() as u64)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.stores.read().values().map(|s| s.bytes).sum()
+    }
+
+    fn is_durable(&self) -> bool {
+        self.durable
+    }
+}
