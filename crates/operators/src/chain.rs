@@ -1,0 +1,144 @@
+//! One stage for one lane: its operators, in an order in which parents come before children.
+//!
+//! Takes batches at an entry, gives effects (outputs, routed records, drops) through the context.
+//! Owns the operators, the buffers between them (reused: a steady stream of batches allocates nothing
+//! here) and a counter per node. A chain that returned an error is in the middle of a batch: throw it
+//! away together with its epoch. Never waits, never knows a lane's number.
+
+mod build;
+#[cfg(test)]
+mod tests;
+
+use crate::{Context, Operator};
+use smallvec::SmallVec;
+use std::fmt;
+use stoatflow_core::{Error, NodeId, Record, Result};
+use stoatflow_plan::Fork;
+
+/// How a chain is built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChainOptions {
+    /// Record caching (`statestore.cache.max.bytes` above 0): tables give one update per key and epoch.
+    pub cached: bool,
+}
+
+// A line of a million words must not keep its buffer for ever.
+const KEEP_RECORDS: usize = 16 * 1024;
+
+struct Step {
+    operator: Box<dyn Operator>,
+    children: SmallVec<[usize; 2]>,
+    fork: Fork,
+    /// What the operator gives.
+    out: Vec<Record>,
+    /// What a child gets when there are several.
+    share: Vec<Record>,
+}
+
+/// See the module.
+pub struct Chain {
+    steps: Vec<Step>,
+    counts: Vec<(NodeId, u64)>,
+    /// Where a node stands in `steps`, by its number.
+    places: Vec<Option<usize>>,
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chain").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+impl Chain {
+    /// Runs a batch from `entry` down to the ends of the stage; leaves `batch` empty, with its buffer.
+    ///
+    /// # Errors
+    /// What operators fail with; `Internal` if `entry` is no node of this stage.
+    pub fn push(&mut self, entry: NodeId, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let Some(at) = self.places.get(entry.0 as usize).copied().flatten() else {
+            return Err(Error::internal(format!("node {entry} is not in this stage")));
+        };
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.run(at, batch, context)
+    }
+
+    /// The epoch ends: what was held back goes down, parents first, so that what a parent releases is
+    /// in its children's tables before they release theirs.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn barrier(&mut self, context: &mut Context<'_>) -> Result<()> {
+        for at in 0..self.steps.len() {
+            let step = &mut self.steps[at];
+            let mut out = std::mem::take(&mut step.out);
+            step.operator.barrier(&mut out, context)?;
+            self.give(at, out, context)?;
+        }
+        Ok(())
+    }
+
+    /// Records that each node has taken, since the chain was built.
+    #[must_use]
+    pub fn counts(&self) -> &[(NodeId, u64)] {
+        &self.counts
+    }
+
+    fn run(&mut self, at: usize, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.counts[at].1 += input.len() as u64;
+        let step = &mut self.steps[at];
+        // A stage has no cycles, so no node is entered again while its buffer is out.
+        let mut out = std::mem::take(&mut step.out);
+        step.operator.process(input, &mut out, context)?;
+        self.give(at, out, context)
+    }
+
+    /// Hands `out` to the children of a node and puts the buffer back.
+    fn give(&mut self, at: usize, mut out: Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let children = self.steps[at].children.len();
+        if !out.is_empty() {
+            match (children, self.steps[at].fork) {
+                (0, _) => out.clear(),
+                (1, _) => self.run(self.steps[at].children[0], &mut out, context)?,
+                (_, Fork::Batch) => self.share_batch(at, &mut out, context)?,
+                (_, Fork::Record) => self.share_records(at, &mut out, context)?,
+            }
+        }
+        self.steps[at].out = recycled(out);
+        Ok(())
+    }
+
+    fn share_batch(&mut self, at: usize, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let last = self.steps[at].children.len() - 1;
+        let mut share = std::mem::take(&mut self.steps[at].share);
+        for nth in 0..last {
+            share.extend_from_slice(out);
+            self.run(self.steps[at].children[nth], &mut share, context)?;
+        }
+        self.steps[at].share = recycled(share);
+        self.run(self.steps[at].children[last], out, context)
+    }
+
+    fn share_records(&mut self, at: usize, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let last = self.steps[at].children.len() - 1;
+        let mut share = std::mem::take(&mut self.steps[at].share);
+        for record in out.drain(..) {
+            for nth in 0..last {
+                share.push(record.clone());
+                self.run(self.steps[at].children[nth], &mut share, context)?;
+            }
+            share.push(record);
+            self.run(self.steps[at].children[last], &mut share, context)?;
+        }
+        self.steps[at].share = recycled(share);
+        Ok(())
+    }
+}
+
+fn recycled(mut buffer: Vec<Record>) -> Vec<Record> {
+    debug_assert!(buffer.is_empty(), "an operator takes all of its input");
+    buffer.clear();
+    buffer.shrink_to(KEEP_RECORDS);
+    buffer
+}

@@ -1,0 +1,10 @@
+//! Why records are dropped: the reasons that `Effects::dropped` counts (law 11).
+//!
+//! Gives names that metrics and docs share. Never decides that a record is dropped.
+
+/// The key is null where a key is needed (tables, aggregations, exchanges).
+pub const NULL_KEY: &str = "null_key";
+/// The value is null where an aggregation of a stream needs one.
+pub const NULL_VALUE: &str = "null_value";
+/// A native `flat_map_values` or `flat_map` got null where a list was expected.
+pub const NULL_LIST: &str = "null_list";

@@ -1,0 +1,211 @@
+//! Native expressions: `sf.value["amount"] > 100` without an interpreter.
+//!
+//! Takes an [`Expression`] once, gives a [`Compiled`] that is evaluated per record: JSON members are
+//! read where they lie in undecoded bytes, texts are cut out of the buffer they came in, literals are
+//! made once. Semantics are Python's, except that null spreads (null + 1 is null, null > 1 is null)
+//! where Python would raise. Type errors name both types and what to do. Never touches a store.
+
+mod arithmetic;
+mod cast;
+mod compare;
+mod compile;
+mod json;
+mod number;
+mod render;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use compile::Node;
+use stoatflow_core::{Datum, Error, Record, Result, Text};
+use stoatflow_plan::Expression;
+
+/// An expression that is ready to run.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    node: Node,
+    text: String,
+}
+
+impl Compiled {
+    /// Checks and prepares an expression.
+    ///
+    /// # Errors
+    /// `Topology` for what can never work: an empty separator, an unknown type to cast to.
+    pub fn new(expression: &Expression) -> Result<Self> {
+        let text = render::render(expression);
+        let node = Node::new(expression).map_err(|e| e.at(|at| at.function = Some(text.clone())))?;
+        Ok(Self { node, text })
+    }
+
+    /// The expression as a user would write it, for errors and metrics.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Does it read anything of a record, or is it a constant?
+    #[must_use]
+    pub fn reads_record(&self) -> bool {
+        self.node.reads_record()
+    }
+
+    /// The value of the expression. JSON scalars come out as what they are; objects and arrays stay
+    /// undecoded.
+    ///
+    /// # Errors
+    /// `User` if types don't fit or a number overflows, `Serde` for malformed JSON.
+    pub fn eval(&self, record: &Record) -> Result<Datum> {
+        self.node.eval(record)
+    }
+
+    /// The value of a condition; null counts as false.
+    ///
+    /// # Errors
+    /// As `eval`, and `User` if it is no condition.
+    pub fn test(&self, record: &Record) -> Result<bool> {
+        Ok(self.node.truth(record)?.unwrap_or(false))
+    }
+
+    /// Calls `take` for every element of a list; gives false if there is no list but null. Parts of a
+    /// split are slices of the line; no list is built.
+    ///
+    /// # Errors
+    /// As `eval`, and `User` if it is no list.
+    pub fn each(&self, record: &Record, take: &mut dyn FnMut(Datum)) -> Result<bool> {
+        if let Node::Split(of, by) = &self.node {
+            let Some(line) = of.text(record)? else { return Ok(false) };
+            text::split(&line, by.as_deref(), &mut |part| take(Datum::Str(part)));
+            return Ok(true);
+        }
+        match json::plain(self.node.eval(record)?)? {
+            Datum::Null => Ok(false),
+            Datum::List(items) => {
+                items.iter().cloned().for_each(take);
+                Ok(true)
+            }
+            Datum::Json(bytes) if json::is_array(&bytes) => json::items(&bytes, take).map(|()| true),
+            other => Err(Error::user(format!("a list was expected, but the expression gave {}", kind(&other)))
+                .hint("give a list: a JSON array, or a text split with .str.split()")),
+        }
+    }
+
+    /// A key and a value out of a list of two (`map`, `flat_map`).
+    pub(crate) fn pair(item: Datum) -> Result<(Datum, Datum)> {
+        let mut parts = Vec::new();
+        match json::plain(item)? {
+            Datum::List(items) => parts.extend(items.iter().cloned()),
+            Datum::Json(bytes) if json::is_array(&bytes) => json::items(&bytes, &mut |part| parts.push(part))?,
+            other => return Err(not_a_pair(&kind(&other))),
+        }
+        match <[Datum; 2]>::try_from(parts) {
+            Ok([key, value]) => Ok((key, value)),
+            Err(parts) => Err(not_a_pair(&format!("a list of {}", parts.len()))),
+        }
+    }
+}
+
+fn not_a_pair(found: &str) -> Error {
+    Error::user(format!("a key and a value were expected, but the expression gave {found}"))
+        .hint("give a list of two, or use select_key and map_values")
+}
+
+/// Names the type of a datum as a user of JSON and Python would.
+fn kind(datum: &Datum) -> String {
+    match datum {
+        Datum::Json(bytes) => json::kind(bytes).to_owned(),
+        other => other.type_name(),
+    }
+}
+
+impl Node {
+    /// Evaluates to something that operations work on: foreign objects become JSON.
+    fn operand(&self, record: &Record) -> Result<Datum> {
+        json::plain(self.eval(record)?)
+    }
+
+    /// Evaluates to text or null.
+    fn text(&self, record: &Record) -> Result<Option<Text>> {
+        match self.operand(record)? {
+            Datum::Str(text) => Ok(Some(text)),
+            Datum::Null => Ok(None),
+            other => Err(Error::user(format!("text was expected, but found {}", kind(&other))).hint("convert it with .cast(\"str\"), or read the topic with Serdes.string()")),
+        }
+    }
+
+    /// Evaluates a condition: true, false or null.
+    fn truth(&self, record: &Record) -> Result<Option<bool>> {
+        match self {
+            Self::Compare(how, sides) => compare::compare(*how, &sides[0].operand(record)?, &sides[1].operand(record)?),
+            Self::And(sides) => match sides[0].truth(record)? {
+                Some(false) => Ok(Some(false)),
+                Some(true) => sides[1].truth(record),
+                None => Ok(sides[1].truth(record)?.filter(|right| !right)),
+            },
+            Self::Or(sides) => match sides[0].truth(record)? {
+                Some(true) => Ok(Some(true)),
+                Some(false) => sides[1].truth(record),
+                None => Ok(sides[1].truth(record)?.filter(|right| *right)),
+            },
+            Self::Not(of) => Ok(of.truth(record)?.map(|truth| !truth)),
+            Self::IsNull(of) => Ok(Some(of.eval(record)?.is_null())),
+            Self::Matches(how, of, what) => Ok(of.text(record)?.map(|text| text::matches(*how, text.as_str(), what))),
+            other => match other.operand(record)? {
+                Datum::Bool(truth) => Ok(Some(truth)),
+                Datum::Null => Ok(None),
+                found => Err(Error::user(format!("a condition must be true or false, but {} was found", kind(&found)))
+                    .hint("compare it with something, or convert it with .cast(\"bool\")")),
+            },
+        }
+    }
+
+    fn eval(&self, record: &Record) -> Result<Datum> {
+        Ok(match self {
+            Self::Key => json::settled(record.key.clone())?,
+            Self::Value => json::settled(record.value.clone())?,
+            Self::Timestamp => Datum::Int(record.timestamp.0),
+            Self::Literal(datum) => datum.clone(),
+            Self::Path(of, path) => json::walk(of.whole(record)?, path)?,
+            Self::FromEnd(of, back) => json::from_end(of.whole(record)?, *back)?,
+            Self::Compare(..) | Self::And(_) | Self::Or(_) | Self::Not(_) | Self::IsNull(_) | Self::Matches(..) => self.truth(record)?.map_or(Datum::Null, Datum::Bool),
+            Self::Arithmetic(how, sides) => arithmetic::compute(*how, sides[0].operand(record)?, sides[1].operand(record)?)?,
+            Self::Change(how, of) => of.text(record)?.map_or(Datum::Null, |text| Datum::Str(text::change(*how, text))),
+            Self::Split(of, by) => match of.text(record)? {
+                Some(line) => {
+                    let mut parts = Vec::new();
+                    text::split(&line, by.as_deref(), &mut |part| parts.push(Datum::Str(part)));
+                    Datum::List(parts.into())
+                }
+                None => Datum::Null,
+            },
+            Self::Len(of) => text::length(&of.operand(record)?)?,
+            Self::Cast(to, of) => cast::cast(*to, of.operand(record)?)?,
+            Self::Coalesce(args) => {
+                for arg in args {
+                    let datum = arg.eval(record)?;
+                    if !datum.is_null() {
+                        return Ok(datum);
+                    }
+                }
+                Datum::Null
+            }
+            Self::When(args) => args[if args[0].truth(record)?.unwrap_or(false) { 1 } else { 2 }].eval(record)?,
+            Self::Object(members) => {
+                let mut object = json::ObjectWriter::default();
+                for (name, node) in members {
+                    object.member(name, &node.eval(record)?)?;
+                }
+                object.finish()
+            }
+        })
+    }
+
+    /// Like `operand`, without looking into JSON: a path is walked over the whole value.
+    fn whole(&self, record: &Record) -> Result<Datum> {
+        match self {
+            Self::Key => json::plain_whole(record.key.clone()),
+            Self::Value => json::plain_whole(record.value.clone()),
+            other => other.operand(record),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The tables that cross the border beside the plan: callables and custom serdes.
+//!
+//! Takes indices from the plan, gives what they stand for. Owns nothing but references.
+
+use crate::Udf;
+use std::sync::Arc;
+use stoatflow_core::{CustomSerde, Error, Result, Serde};
+use stoatflow_plan::SerdeSpec;
+
+/// Callables and custom serdes by number.
+#[derive(Clone, Debug, Default)]
+pub struct Foreign {
+    /// Callables, as the plan numbers them.
+    pub udfs: Vec<Arc<dyn Udf>>,
+    /// Custom serdes, as the plan numbers them.
+    pub serdes: Vec<Arc<dyn CustomSerde>>,
+}
+
+impl Foreign {
+    /// A callable by its number.
+    ///
+    /// # Errors
+    /// `Internal` if the plan and the table don't belong together.
+    pub fn udf(&self, index: u32) -> Result<Arc<dyn Udf>> {
+        self.udfs.get(index as usize).cloned().ok_or_else(|| Error::internal(format!("the plan names callable {index}, but only {} came with it", self.udfs.len())))
+    }
+
+    /// The serde that the plan names.
+    ///
+    /// # Errors
+    /// `Topology` for a name that doesn't exist, `Internal` if plan and table don't belong together.
+    pub fn serde(&self, spec: &SerdeSpec) -> Result<Serde> {
+        match spec {
+            SerdeSpec::Builtin(name) => Serde::builtin(name).ok_or_else(|| {
+                Error::topology(format!("there is no serde '{name}'")).hint("use bytes, string, int32, int64, double, json, or a serde of your own")
+            }),
+            SerdeSpec::Custom { custom } => match self.serdes.get(*custom as usize) {
+                Some(serde) => Ok(Serde::Custom(Arc::clone(serde))),
+                None => Err(Error::internal(format!("the plan names custom serde {custom}, but only {} came with it", self.serdes.len()))),
+            },
+        }
+    }
+}

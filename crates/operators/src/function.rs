@@ -1,0 +1,147 @@
+//! A function of an operator, foreign or native, behind one batch call.
+//!
+//! Takes whole batches, gives results in reused buffers, and adds to every failure the record it
+//! happened at. So operators don't ask which kind they have. Never runs a function twice.
+
+use crate::expr::Compiled;
+use crate::site::Site;
+use crate::{Args, Failed, Foreign, Udf};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_plan::Function as Spec;
+
+#[derive(Debug)]
+pub(crate) enum Callee {
+    Foreign(Arc<dyn Udf>),
+    Native(Compiled),
+}
+
+/// A function at its place in the topology.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub callee: Callee,
+    args: Args,
+    pub site: Site,
+}
+
+impl Function {
+    pub fn new(spec: &Spec, args: Args, site: Site, foreign: &Foreign) -> Result<Self> {
+        let callee = match spec {
+            Spec::Udf(index) => Callee::Foreign(foreign.udf(*index)?),
+            Spec::Expr(expression) => Callee::Native(Compiled::new(expression)?),
+        };
+        Ok(Self { callee, args, site })
+    }
+
+    /// One verdict per record.
+    pub fn test(&self, batch: &[Record], out: &mut Vec<bool>) -> Result<()> {
+        out.clear();
+        match &self.callee {
+            Callee::Foreign(udf) => {
+                udf.test(self.args, batch, out).map_err(|failed| self.failed(failed, batch))?;
+                self.complete(out.len(), batch)
+            }
+            Callee::Native(expr) => batch.iter().try_for_each(|record| {
+                out.push(expr.test(record).map_err(|e| self.locate(e, record))?);
+                Ok(())
+            }),
+        }
+    }
+
+    /// One datum per record.
+    pub fn one(&self, batch: &[Record], out: &mut Vec<Datum>) -> Result<()> {
+        out.clear();
+        match &self.callee {
+            Callee::Foreign(udf) => {
+                udf.one(self.args, batch, out).map_err(|failed| self.failed(failed, batch))?;
+                self.complete(out.len(), batch)
+            }
+            Callee::Native(expr) => batch.iter().try_for_each(|record| {
+                out.push(expr.eval(record).map_err(|e| self.locate(e, record))?);
+                Ok(())
+            }),
+        }
+    }
+
+    /// One pair per record.
+    pub fn pair(&self, batch: &[Record], out: &mut Vec<(Datum, Datum)>) -> Result<()> {
+        out.clear();
+        match &self.callee {
+            Callee::Foreign(udf) => {
+                udf.pair(self.args, batch, out).map_err(|failed| self.failed(failed, batch))?;
+                self.complete(out.len(), batch)
+            }
+            Callee::Native(expr) => batch.iter().try_for_each(|record| {
+                out.push(expr.eval(record).and_then(Compiled::pair).map_err(|e| self.locate(e, record))?);
+                Ok(())
+            }),
+        }
+    }
+
+    /// Foreign only: any number of datums per record.
+    pub fn many(&self, udf: &dyn Udf, batch: &[Record], out: &mut Vec<Datum>, ends: &mut Vec<usize>) -> Result<()> {
+        out.clear();
+        ends.clear();
+        udf.many(self.args, batch, out, ends).map_err(|failed| self.failed(failed, batch))?;
+        self.complete(ends.len(), batch)?;
+        self.whole(out.len(), ends)
+    }
+
+    /// Foreign only: any number of pairs per record.
+    pub fn many_pairs(&self, udf: &dyn Udf, batch: &[Record], out: &mut Vec<(Datum, Datum)>, ends: &mut Vec<usize>) -> Result<()> {
+        out.clear();
+        ends.clear();
+        udf.many_pairs(self.args, batch, out, ends).map_err(|failed| self.failed(failed, batch))?;
+        self.complete(ends.len(), batch)?;
+        self.whole(out.len(), ends)
+    }
+
+    /// Side effects. A native expression has none, but it may fail, and that shows.
+    pub fn effect(&self, batch: &[Record]) -> Result<()> {
+        match &self.callee {
+            Callee::Foreign(udf) => udf.effect(self.args, batch).map_err(|failed| self.failed(failed, batch)),
+            Callee::Native(expr) => batch.iter().try_for_each(|record| expr.eval(record).map(drop).map_err(|e| self.locate(e, record))),
+        }
+    }
+
+    /// The callable of an aggregation. Expressions know a key and a value, but no aggregate.
+    pub fn reducer(&self, operator: &str) -> Result<Arc<dyn Udf>> {
+        match &self.callee {
+            Callee::Foreign(udf) => Ok(Arc::clone(udf)),
+            Callee::Native(expr) => Err(Error::topology(format!("{operator} can't use the expression {}: it would not see the value so far", expr.text()))
+                .hint("give a function: reduce takes (agg, value), aggregate takes (key, value, agg)")),
+        }
+    }
+
+    /// Adds the coordinates of a record to an error of this function.
+    pub fn locate(&self, error: Error, record: &Record) -> Error {
+        let name = match &self.callee {
+            Callee::Foreign(udf) => udf.name(),
+            Callee::Native(expr) => expr.text(),
+        };
+        self.site.locate_call(error, &record.origin, Some(name))
+    }
+
+    fn failed(&self, failed: Failed, batch: &[Record]) -> Error {
+        match batch.get(failed.at) {
+            Some(record) => self.locate(failed.error, record),
+            None => failed.error,
+        }
+    }
+
+    // What crosses a border is counted: a result too few would give every later record its neighbour's.
+    fn complete(&self, results: usize, batch: &[Record]) -> Result<()> {
+        if results == batch.len() {
+            return Ok(());
+        }
+        let error = Error::internal(format!("a function gave {results} results for {} records", batch.len()));
+        Err(batch.first().map_or(Error::internal("a function gave results for no records"), |first| self.locate(error, first)))
+    }
+
+    fn whole(&self, results: usize, ends: &[usize]) -> Result<()> {
+        if ends.is_sorted() && ends.last().copied().unwrap_or(0) == results {
+            return Ok(());
+        }
+        Err(Error::internal(format!("a function gave {results} results, but their ends don't add up")))
+    }
+}

@@ -1,0 +1,51 @@
+//! Updates that record caching holds back until the barrier.
+//!
+//! Takes every update of a cached table, gives at the barrier one per key with the newest value, in
+//! the order in which the keys were first touched. Owns references to those values for one epoch.
+//! Never reads a store: what it gives is what the operator wrote last.
+
+use crate::key_hash;
+use bytes::Bytes;
+use hashbrown::HashTable;
+use stoatflow_core::Record;
+
+#[derive(Debug)]
+struct Entry {
+    hash: u64,
+    key: Bytes,
+    existed: bool,
+    record: Record,
+}
+
+/// One update per key.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    index: HashTable<usize>,
+    entries: Vec<Entry>,
+}
+
+impl Held {
+    /// Holds `record` instead of an earlier update of the same key. `existed`: had the store a value
+    /// before this update?
+    pub fn hold(&mut self, key: &Bytes, existed: bool, record: Record) {
+        let hash = key_hash(key);
+        if let Some(&at) = self.index.find(hash, |&at| self.entries[at].key == *key) {
+            self.entries[at].record = record;
+            return;
+        }
+        let Self { index, entries } = self;
+        index.insert_unique(hash, entries.len(), |&at| entries[at].hash);
+        entries.push(Entry { hash, key: key.clone(), existed, record });
+    }
+
+    /// Gives everything held.
+    pub fn release(&mut self, out: &mut Vec<Record>) {
+        self.index.clear();
+        for entry in self.entries.drain(..) {
+            // Born and deleted within the epoch: nobody below ever heard of it (as Kafka Streams).
+            if entry.existed || !entry.record.value.is_null() {
+                out.push(entry.record);
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What happens to a record: one file per operator, synchronous, without clocks and threads.
+//!
+//! [`Operator`] is the contract, [`Chain`] runs a stage, [`Udf`] is the port to foreign functions,
+//! [`expr`] the native expressions. Never waits for anything but a store's disk and the interpreter.
+
+pub mod chain;
+pub mod dropped;
+pub mod expr;
+pub mod foreign;
+pub mod lane_hash;
+mod operator;
+mod udf;
+
+mod function;
+mod held;
+mod keeper;
+mod site;
+mod working_set;
+
+mod aggregate;
+mod count;
+mod exchange;
+mod filter;
+mod filter_not;
+mod flat_map;
+mod flat_map_values;
+mod foreach;
+mod map;
+mod map_values;
+mod merge;
+mod peek;
+mod reduce;
+mod select_key;
+mod sink;
+mod source;
+mod table;
+mod to_stream;
+
+#[cfg(test)]
+mod testing;
+
+pub use chain::{Chain, ChainOptions};
+pub use foreign::Foreign;
+pub use lane_hash::{jump_hash, key_hash};
+pub use operator::*;
+pub use udf::*;

@@ -1,0 +1,32 @@
+//! `map_values`: another value for every record.
+//!
+//! Takes records, gives as many. Null values reach the function. Never changes a key.
+
+use crate::function::Function;
+use crate::operator::pour;
+use crate::{Context, Operator};
+use stoatflow_core::{Datum, Record, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct MapValues {
+    function: Function,
+    results: Vec<Datum>,
+}
+
+impl MapValues {
+    pub fn new(function: Function) -> Self {
+        Self { function, results: Vec::new() }
+    }
+}
+
+impl Operator for MapValues {
+    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.function.one(input, &mut self.results)?;
+        for (record, result) in input.iter_mut().zip(self.results.drain(..)) {
+            record.value = result;
+        }
+        pour(input, out);
+        Ok(())
+    }
+}

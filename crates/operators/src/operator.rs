@@ -1,0 +1,101 @@
+//! The contract of an operator, and what it may touch while it runs.
+
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::{Epoch, Headers, NodeId, Origin, Record, Result, SinkId, StageId, StoreId, Timestamp};
+use stoatflow_state::{Dirty, KeyValueStore};
+
+/// A store as one lane holds it: the shared store, and what this lane wrote in its open epoch.
+#[derive(Debug)]
+pub struct LaneStore {
+    /// The store.
+    pub store: Arc<KeyValueStore>,
+    /// Keys written by this lane in the open epoch.
+    pub dirty: Dirty,
+}
+
+/// An encoded record for a sink.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Which sink.
+    pub sink: SinkId,
+    /// The key's bytes.
+    pub key: Option<Bytes>,
+    /// The value's bytes.
+    pub value: Option<Bytes>,
+    /// Event time.
+    pub timestamp: Timestamp,
+    /// Headers.
+    pub headers: Headers,
+    /// The input record that caused it (for the test driver and error messages).
+    pub origin: Origin,
+}
+
+/// A record on its way to another lane.
+#[derive(Debug)]
+pub struct Routed {
+    /// The exchange node it leaves through; the receiving stage knows its entries.
+    pub via: NodeId,
+    /// The stage it goes to.
+    pub stage: StageId,
+    /// Hash of the key's bytes; the engine maps it to a lane.
+    pub hash: u64,
+    /// The record.
+    pub record: Record,
+}
+
+/// What leaves a lane while it works through a batch.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// For the outbox.
+    pub outputs: Vec<Output>,
+    /// For other lanes.
+    pub routed: Vec<Routed>,
+    /// Records dropped, by reason (law 11); the engine counts them.
+    pub dropped: Vec<(NodeId, &'static str)>,
+}
+
+/// What an operator may touch.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The lane's open epoch.
+    pub epoch: Epoch,
+    /// Stores by number (the lane's view of all of them: law 3).
+    pub stores: &'a mut [LaneStore],
+    /// What leaves the lane.
+    pub effects: &'a mut Effects,
+}
+
+impl Context<'_> {
+    /// A store by its number.
+    pub fn store(&mut self, id: StoreId) -> &mut LaneStore {
+        &mut self.stores[usize::from(id.0)]
+    }
+}
+
+/// One step of a stage. One instance per lane; state lives in stores, not here.
+pub trait Operator: Send {
+    /// Takes all of `input` (leaves it empty), appends to `out` what its children get, in order.
+    ///
+    /// # Errors
+    /// `User` and `Serde` with the origin of the record; what stores fail with.
+    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()>;
+
+    /// The epoch ends: forwards what was held back (cached updates).
+    ///
+    /// # Errors
+    /// As `process`.
+    fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let _unused = (out, context);
+        Ok(())
+    }
+}
+
+/// Moves everything from `input` to the end of `out`; a swap if `out` is empty, which it is in a chain.
+pub(crate) fn pour(input: &mut Vec<Record>, out: &mut Vec<Record>) {
+    if out.is_empty() {
+        std::mem::swap(input, out);
+    } else {
+        out.append(input);
+    }
+}

@@ -1,0 +1,46 @@
+//! Where an operator stands: what it needs to say where something went wrong.
+//!
+//! Takes an error and the origin of a record, gives the error with node, function, topic, partition
+//! and offset. Never swallows and never decides.
+
+use std::sync::Arc;
+use stoatflow_core::{Error, NodeId, Origin};
+use stoatflow_plan::PhysicalPlan;
+
+/// Topics by source, shared by all operators of a chain.
+pub(crate) type Topics = Arc<[Vec<String>]>;
+
+/// Node, name and topics.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub node: NodeId,
+    name: Arc<str>,
+    topics: Topics,
+}
+
+impl Site {
+    pub fn new(node: NodeId, name: &str, topics: Topics) -> Self {
+        Self { node, name: name.into(), topics }
+    }
+
+    pub fn topics(plan: &PhysicalPlan) -> Topics {
+        plan.sources.iter().map(|source| source.topics.clone()).collect()
+    }
+
+    /// Adds the coordinates of a record.
+    pub fn locate(&self, error: Error, origin: &Origin) -> Error {
+        self.locate_call(error, origin, None)
+    }
+
+    /// Adds the coordinates of a record and the function that worked on it.
+    pub fn locate_call(&self, error: Error, origin: &Origin, function: Option<&str>) -> Error {
+        error.at(|at| {
+            at.node = Some(self.name.to_string());
+            at.function = function.map(str::to_owned);
+            // A topic that joined by pattern while running isn't in the plan; the engine knows it.
+            at.topic = self.topics.get(usize::from(origin.source.0)).and_then(|topics| topics.get(usize::from(origin.topic))).cloned();
+            at.partition = Some(origin.partition);
+            at.offset = Some(origin.offset);
+        })
+    }
+}

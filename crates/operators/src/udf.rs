@@ -1,0 +1,68 @@
+//! The port to functions that the engine doesn't own (Python's).
+//!
+//! Takes whole batches, so that the border is crossed once per batch; gives datums. A failure names
+//! the position in the batch, so that the record's coordinates can be told.
+
+use std::fmt::Debug;
+use stoatflow_core::{Datum, Error, Record, Result};
+
+/// What a function gets of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Args {
+    /// `(value)`.
+    Value,
+    /// `(key, value)`.
+    KeyValue,
+}
+
+/// A call that failed, and for which record of the batch.
+#[derive(Debug)]
+pub struct Failed {
+    /// Index into the batch.
+    pub at: usize,
+    /// Why: `User`, with the function's file and line, and the foreign exception as its cause.
+    pub error: Error,
+}
+
+/// A user function. Batch calls append one result per record (or fail and append nothing that counts).
+pub trait Udf: Send + Sync + Debug {
+    /// `app.py:12 is_large`, for errors, `describe` and metrics.
+    fn name(&self) -> &str;
+    /// Predicates.
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises.
+    fn test(&self, args: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed>;
+    /// One datum per record (`map_values`, `select_key`, `group_by`).
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises.
+    fn one(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed>;
+    /// One pair per record (`map`).
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises or gives no pair.
+    fn pair(&self, args: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>) -> Result<(), Failed>;
+    /// Any number of datums per record; `ends[i]` is where record `i` ends in `out` (`flat_map_values`).
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises, or gives text (which would fall apart into characters).
+    fn many(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>, ends: &mut Vec<usize>) -> Result<(), Failed>;
+    /// Any number of pairs per record (`flat_map`).
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises or gives something else.
+    fn many_pairs(&self, args: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>, ends: &mut Vec<usize>) -> Result<(), Failed>;
+    /// Side effects (`peek`, `foreach`).
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises.
+    fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed>;
+    /// One call with these arguments (initializers, aggregators `(key, value, agg)`, reducers `(agg, value)`).
+    ///
+    /// # Errors
+    /// `User` if the function raises.
+    fn call(&self, arguments: &[&Datum]) -> Result<Datum>;
+    /// Runs `body` with the interpreter attached, so that the `call`s inside cost no attach each.
+    fn scope(&self, body: &mut dyn FnMut());
+}
