@@ -183,9 +183,7 @@ def run(case: Case, topology: Topology, *, lanes: int = 1, crash_after: int | No
                 driver.advance(event["advance_wall_clock_ms"])
             else:
                 headers = [(name, value) for name, value in event.get("headers", [])]
-                inputs[event["topic"]].pipe(
-                    event["key"], event["value"], timestamp=event["timestamp"], headers=headers
-                )
+                inputs[event["topic"]].pipe(event["key"], event["value"], timestamp=event["timestamp"], headers=headers)
             for topic, reader in readers.items():
                 for record in reader:
                     made = {"key": record.key, "value": record.value, "timestamp": record.timestamp}

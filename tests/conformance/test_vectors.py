@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from conformance import runner
 from conformance.functions import NATIVE
 from conformance.runner import Case
@@ -12,7 +13,9 @@ from conformance.runner import Case
 ALL = runner.cases()
 COVERED = [case for case in ALL if not case.missing]
 HAND = [case for case in COVERED if case.name.endswith("/hand")]
-WITH_NATIVE = [case for case in COVERED if any(v in NATIVE for s in case.steps() for v in s.values() if isinstance(v, str))]
+WITH_NATIVE = [
+    case for case in COVERED if any(v in NATIVE for s in case.steps() for v in s.values() if isinstance(v, str))
+]
 DESCRIBED = [case for case in HAND if (runner.HERE / "describe" / f"{case.topology_name}.txt").exists()]
 
 each = pytest.mark.parametrize("case", COVERED, ids=lambda case: case.name)

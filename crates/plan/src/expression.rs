@@ -1,0 +1,244 @@
+//! Native expressions as data: what `sf.value["amount"] > 100` becomes when it crosses the border.
+//!
+//! Only shapes, no evaluation (that is `stoatflow-operators::expr`). The JSON form is
+//! `{"op": "gt", "args": [{"op": "get", "args": [{"op": "value"}], "name": "amount"}, {"op": "lit", "value": 100}]}`.
+
+use serde::{Deserialize, Serialize};
+
+/// A constant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Literal {
+    /// Null.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// Text.
+    Str(String),
+}
+
+/// An operation with its arguments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Expression {
+    /// The record's key.
+    Key,
+    /// The record's value.
+    Value,
+    /// The record's timestamp.
+    Timestamp,
+    /// A constant.
+    Lit {
+        /// Which.
+        value: Literal,
+    },
+    /// A member of an object by name; null if missing or if the object is null.
+    Get {
+        /// The object.
+        args: Box<[Expression; 1]>,
+        /// The member.
+        name: String,
+    },
+    /// An element of a list by index (negative counts from the end); null if out of range.
+    At {
+        /// The list.
+        args: Box<[Expression; 1]>,
+        /// The index.
+        index: i64,
+    },
+    /// Equal (null equals null).
+    Eq {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Not equal.
+    Ne {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Less; null on either side gives null, which a filter drops.
+    Lt {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Less or equal.
+    Le {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Greater.
+    Gt {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Greater or equal.
+    Ge {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Both (three-valued logic).
+    And {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Either (three-valued logic).
+    Or {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Negation of a condition.
+    Not {
+        /// The condition.
+        args: Box<[Expression; 1]>,
+    },
+    /// Is null?
+    IsNull {
+        /// Of what.
+        args: Box<[Expression; 1]>,
+    },
+    /// Sum of numbers, or concatenation of texts; an overflow is an error, not a wrap.
+    Add {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Difference.
+    Sub {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Product.
+    Mul {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// True division, as in Python: always a float.
+    Div {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Floor division, as in Python.
+    FloorDiv {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Remainder with the sign of the divisor, as in Python.
+    Mod {
+        /// Left, right.
+        args: Box<[Expression; 2]>,
+    },
+    /// Lower case.
+    StrLower {
+        /// The text.
+        args: Box<[Expression; 1]>,
+    },
+    /// Upper case.
+    StrUpper {
+        /// The text.
+        args: Box<[Expression; 1]>,
+    },
+    /// Without surrounding white space.
+    StrStrip {
+        /// The text.
+        args: Box<[Expression; 1]>,
+    },
+    /// Parts between separators; without one, parts between runs of white space, as in Python.
+    StrSplit {
+        /// The text.
+        args: Box<[Expression; 1]>,
+        /// The separator.
+        by: Option<String>,
+    },
+    /// Length in characters of a text, or number of elements of a list.
+    Len {
+        /// Of what.
+        args: Box<[Expression; 1]>,
+    },
+    /// Does the text contain this?
+    StrContains {
+        /// The text.
+        args: Box<[Expression; 1]>,
+        /// What to look for.
+        text: String,
+    },
+    /// Does the text start with this?
+    StrStartsWith {
+        /// The text.
+        args: Box<[Expression; 1]>,
+        /// The beginning.
+        text: String,
+    },
+    /// Does the text end with this?
+    StrEndsWith {
+        /// The text.
+        args: Box<[Expression; 1]>,
+        /// The end.
+        text: String,
+    },
+    /// Convert: `"int"`, `"float"`, `"str"`, `"bool"`, `"json"`; what can't be converted is an error.
+    Cast {
+        /// Of what.
+        args: Box<[Expression; 1]>,
+        /// To which type.
+        to: String,
+    },
+    /// The first argument that is not null.
+    Coalesce {
+        /// In this order.
+        args: Vec<Expression>,
+    },
+    /// If, then, else.
+    When {
+        /// Condition, then, otherwise.
+        args: Box<[Expression; 3]>,
+    },
+    /// A JSON object built from expressions.
+    Object {
+        /// Names of members.
+        names: Vec<String>,
+        /// Their values.
+        args: Vec<Expression>,
+    },
+}
+
+impl Expression {
+    /// Its arguments.
+    #[must_use]
+    pub fn args(&self) -> &[Self] {
+        match self {
+            Self::Key | Self::Value | Self::Timestamp | Self::Lit { .. } => &[],
+            Self::Get { args, .. }
+            | Self::At { args, .. }
+            | Self::Not { args, .. }
+            | Self::IsNull { args, .. }
+            | Self::StrLower { args, .. }
+            | Self::StrUpper { args, .. }
+            | Self::StrStrip { args, .. }
+            | Self::StrSplit { args, .. }
+            | Self::Len { args, .. }
+            | Self::StrContains { args, .. }
+            | Self::StrStartsWith { args, .. }
+            | Self::StrEndsWith { args, .. }
+            | Self::Cast { args, .. } => args.as_slice(),
+            Self::Eq { args, .. }
+            | Self::Ne { args, .. }
+            | Self::Lt { args, .. }
+            | Self::Le { args, .. }
+            | Self::Gt { args, .. }
+            | Self::Ge { args, .. }
+            | Self::And { args, .. }
+            | Self::Or { args, .. }
+            | Self::Add { args, .. }
+            | Self::Sub { args, .. }
+            | Self::Mul { args, .. }
+            | Self::Div { args, .. }
+            | Self::FloorDiv { args, .. }
+            | Self::Mod { args, .. } => args.as_slice(),
+            Self::When { args, .. } => args.as_slice(),
+            Self::Coalesce { args, .. } | Self::Object { args, .. } => args,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The type of a native expression, where it is certain.
+//!
+//! Takes an expression and the serdes of the record's sides, gives what its result can be written
+//! with. Never guesses: where two types are possible the answer is "unknown", and the user is asked.
+
+use crate::logical::SerdeSpec;
+use crate::{Expression, Literal};
+
+/// What an expression gives.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Type {
+    /// Something with a serde of its own.
+    Of(SerdeSpec),
+    /// A list of elements of one type.
+    List(Box<Type>),
+    /// True, false or null: has no serde of its own.
+    Bool,
+    /// Always null.
+    Null,
+    /// Not certain.
+    Unknown,
+}
+
+fn of(name: &str) -> Type {
+    Type::Of(SerdeSpec::Builtin(name.into()))
+}
+
+impl Type {
+    /// What it is written with; lists are JSON.
+    pub(crate) fn serde(self) -> Option<SerdeSpec> {
+        match self {
+            Self::Of(serde) => Some(serde),
+            Self::List(_) => Some(SerdeSpec::Builtin("json".into())),
+            Self::Bool | Self::Null | Self::Unknown => None,
+        }
+    }
+
+    /// The type of its elements.
+    pub(crate) fn element(self) -> Self {
+        match self {
+            Self::List(element) => *element,
+            Self::Of(SerdeSpec::Builtin(name)) if name == "json" => of("json"),
+            _ => Self::Unknown,
+        }
+    }
+
+    fn is(&self, name: &str) -> bool {
+        matches!(self, Self::Of(SerdeSpec::Builtin(n)) if n == name)
+    }
+
+    fn is_int(&self) -> bool {
+        self.is("int64") || self.is("int32")
+    }
+}
+
+/// The type of an expression over a record with these serdes.
+pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&SerdeSpec>) -> Type {
+    use Expression as E;
+    let sub = |e: &Expression| infer(e, key, value);
+    let side = |serde: Option<&SerdeSpec>| serde.map_or(Type::Unknown, |s| Type::Of(s.clone()));
+    match e {
+        E::Key => side(key),
+        E::Value => side(value),
+        E::Timestamp | E::Len { .. } => of("int64"),
+        E::Lit { value } => match value {
+            Literal::Null => Type::Null,
+            Literal::Bool(_) => Type::Bool,
+            Literal::Int(_) => of("int64"),
+            Literal::Float(_) => of("double"),
+            Literal::Str(_) => of("string"),
+        },
+        // A member of an object can be anything that JSON can be.
+        E::Get { .. } | E::Object { .. } => of("json"),
+        E::At { args, .. } => match sub(&args[0]) {
+            Type::List(element) => *element,
+            _ => of("json"),
+        },
+        E::Eq { .. }
+        | E::Ne { .. }
+        | E::Lt { .. }
+        | E::Le { .. }
+        | E::Gt { .. }
+        | E::Ge { .. }
+        | E::And { .. }
+        | E::Or { .. }
+        | E::Not { .. }
+        | E::IsNull { .. }
+        | E::StrContains { .. }
+        | E::StrStartsWith { .. }
+        | E::StrEndsWith { .. } => Type::Bool,
+        E::Add { args } => match (sub(&args[0]), sub(&args[1])) {
+            (a, b) if a.is("string") && b.is("string") => of("string"),
+            (a, b) => number(&a, &b),
+        },
+        E::Sub { args } | E::Mul { args } | E::FloorDiv { args } | E::Mod { args } => {
+            number(&sub(&args[0]), &sub(&args[1]))
+        }
+        E::Div { .. } => of("double"),
+        E::StrLower { .. } | E::StrUpper { .. } | E::StrStrip { .. } => of("string"),
+        E::StrSplit { .. } => Type::List(Box::new(of("string"))),
+        E::Cast { to, .. } => match to.as_str() {
+            "int" => of("int64"),
+            "float" => of("double"),
+            "str" => of("string"),
+            "json" => of("json"),
+            "bool" => Type::Bool,
+            _ => Type::Unknown,
+        },
+        E::Coalesce { args } => same(args.iter().map(sub)),
+        E::When { args } => same(args[1..].iter().map(sub)),
+    }
+}
+
+/// Arithmetic: whole numbers stay whole, a float on either side gives a float, JSON stays JSON.
+fn number(a: &Type, b: &Type) -> Type {
+    let numeric = |t: &Type| t.is_int() || t.is("double") || t.is("json");
+    if a.is_int() && b.is_int() {
+        of("int64")
+    } else if !numeric(a) || !numeric(b) {
+        Type::Unknown
+    } else if a.is("double") || b.is("double") {
+        of("double")
+    } else {
+        of("json")
+    }
+}
+
+/// One type if all agree (null agrees with everything).
+fn same(types: impl Iterator<Item = Type>) -> Type {
+    let mut found = Type::Null;
+    for t in types {
+        match (&found, &t) {
+            (_, Type::Null) => {}
+            (Type::Null, _) => found = t,
+            (a, b) if a == b => {}
+            _ => return Type::Unknown,
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn inferred(e: Value, key: &str, value: &str) -> Option<String> {
+    let e: Expression = serde_json::from_value(e).expect("an expression");
+    let spec = |s: &str| SerdeSpec::Builtin(s.into());
+    match infer(&e, Some(&spec(key)), Some(&spec(value))).serde() {
+        Some(SerdeSpec::Builtin(name)) => Some(name),
+        _ => None,
+    }
+}
+
+#[test]
+fn certain_types() {
+    let value = json!({"op": "value"});
+    let one = json!({"op": "lit", "value": 1});
+    let get = json!({"op": "get", "args": [value], "name": "a"});
+    for (e, expected) in [
+        (json!({"op": "key"}), Some("int32")),
+        (value.clone(), Some("string")),
+        (json!({"op": "str_lower", "args": [get]}), Some("string")),
+        (
+            json!({"op": "str_split", "args": [value], "by": null}),
+            Some("json"),
+        ),
+        (
+            json!({"op": "at", "args": [{"op": "str_split", "args": [value], "by": ","}], "index": 0}),
+            Some("string"),
+        ),
+        (json!({"op": "len", "args": [value]}), Some("int64")),
+        (get.clone(), Some("json")),
+        (json!({"op": "gt", "args": [get, one]}), None),
+        (
+            json!({"op": "add", "args": [{"op": "key"}, one]}),
+            Some("int64"),
+        ),
+        (json!({"op": "add", "args": [value, value]}), Some("string")),
+        (json!({"op": "add", "args": [value, one]}), None),
+        (
+            json!({"op": "mul", "args": [one, {"op": "lit", "value": 0.5}]}),
+            Some("double"),
+        ),
+        (json!({"op": "div", "args": [one, one]}), Some("double")),
+        (json!({"op": "add", "args": [get, one]}), Some("json")),
+        (
+            json!({"op": "cast", "args": [get], "to": "int"}),
+            Some("int64"),
+        ),
+        (
+            json!({"op": "coalesce", "args": [{"op": "lit", "value": null}, value]}),
+            Some("string"),
+        ),
+        (json!({"op": "coalesce", "args": [value, one]}), None),
+        (
+            json!({"op": "when", "args": [{"op": "is_null", "args": [get]}, one, {"op": "timestamp"}]}),
+            Some("int64"),
+        ),
+        (
+            json!({"op": "object", "names": ["a"], "args": [value]}),
+            Some("json"),
+        ),
+    ] {
+        assert_eq!(
+            inferred(e.clone(), "int32", "string").as_deref(),
+            expected,
+            "{e}"
+        );
+    }
+}
+
+#[test]
+fn elements_of_lists() {
+    let split: Expression =
+        serde_json::from_value(json!({"op": "str_split", "args": [{"op": "value"}], "by": null}))
+            .expect("an expression");
+    assert_eq!(
+        infer(&split, None, None).element().serde(),
+        Some(SerdeSpec::Builtin("string".into()))
+    );
+    assert_eq!(
+        infer(
+            &Expression::Value,
+            None,
+            Some(&SerdeSpec::Builtin("string".into()))
+        )
+        .element(),
+        Type::Unknown
+    );
+}

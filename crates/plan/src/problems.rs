@@ -1,0 +1,64 @@
+//! Everything that is wrong with a plan, in one message.
+//!
+//! Takes findings of all passes with the user's line, gives one `Topology` error that lists them.
+//! Never stops at the first: a user who fixes ten lines should not start ten times.
+
+use crate::logical::{LogicalPlan, Node};
+use stoatflow_core::{Error, Result};
+
+/// A list of findings.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<String>);
+
+impl Problems {
+    /// A finding about a node.
+    pub(crate) fn at(&mut self, plan: &LogicalPlan, index: usize, what: impl AsRef<str>) {
+        self.0.push(format!(
+            "{}: {}",
+            place(&plan.nodes[index], index),
+            what.as_ref()
+        ));
+    }
+
+    /// A finding about the whole plan.
+    pub(crate) fn add(&mut self, what: impl Into<String>) {
+        self.0.push(what.into());
+    }
+
+    /// One error of all findings, if there are any.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => Err(Error::topology(self.0.remove(0))),
+            n => Err(Error::topology(format!(
+                "the topology has {n} problems:\n  - {}\n",
+                self.0.join("\n  - ")
+            ))
+            .hint("fix the topology at the lines that the message lists")),
+        }
+    }
+}
+
+/// Where the user wrote a node: its line and its method, or its position in the plan.
+pub(crate) fn place(node: &Node, index: usize) -> String {
+    match &node.line {
+        Some(line) => format!("{line}: {}()", node.call.name()),
+        None => format!("node {index}: {}()", node.call.name()),
+    }
+}
+
+/// ` (did you mean 'x'?)` if a candidate is near, else the list of what is valid.
+pub(crate) fn suggestion(word: &str, valid: &[&str]) -> String {
+    let lower = word.to_lowercase();
+    let near = valid
+        .iter()
+        .map(|v| (strsim::normalized_damerau_levenshtein(&lower, v), *v))
+        .filter(|(score, v)| {
+            *score >= 0.5 || (!lower.is_empty() && (v.starts_with(&lower) || lower.starts_with(v)))
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match near {
+        Some((_, v)) => format!("did you mean '{v}'?"),
+        None => format!("valid are {}", valid.join(", ")),
+    }
+}

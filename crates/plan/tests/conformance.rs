@@ -1,0 +1,93 @@
+//! `describe()` byte for byte as Kafka Streams 4.1.2 printed it.
+
+mod loader;
+
+use loader::{compile, folder, plan};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// The topologies of all vectors, by name.
+fn topologies() -> BTreeMap<String, Vec<Value>> {
+    let mut all = BTreeMap::new();
+    for entry in
+        fs::read_dir(folder("tests/conformance/vectors")).expect("the vectors are in the tree")
+    {
+        let path = entry.expect("readable").path();
+        let case: Value =
+            serde_json::from_slice(&fs::read(&path).expect("readable")).expect("valid JSON");
+        let name = case["name"]
+            .as_str()
+            .expect("named")
+            .split('/')
+            .next()
+            .expect("has a topology")
+            .to_owned();
+        all.insert(
+            name,
+            case["topology"].as_array().expect("has steps").clone(),
+        );
+    }
+    all
+}
+
+#[test]
+fn every_recorded_text_of_the_vectors_matches() {
+    let topologies = topologies();
+    let mut compared = Vec::new();
+    for entry in
+        fs::read_dir(folder("tests/conformance/describe")).expect("the texts are in the tree")
+    {
+        let path = entry.expect("readable").path();
+        let name = path
+            .file_stem()
+            .expect("has a name")
+            .to_string_lossy()
+            .into_owned();
+        let Some(plan) = plan(&topologies[&name]) else {
+            continue;
+        };
+        let expected = fs::read_to_string(&path).expect("readable");
+        assert_eq!(compile(&plan).description, expected, "{name}");
+        compared.push(name);
+    }
+    compared.sort();
+    // What else is recorded uses calls that a plan does not have yet; a new call must lengthen this list.
+    assert_eq!(compared, ["count_by_key", "filter_basic", "word_count"]);
+}
+
+#[test]
+fn every_vector_of_known_calls_compiles() {
+    let mut compiled = Vec::new();
+    for (name, steps) in topologies() {
+        if let Some(plan) = plan(&steps) {
+            assert!(
+                compile(&plan)
+                    .description
+                    .starts_with("Topologies:\n   Sub-topology: 0\n"),
+                "{name}"
+            );
+            compiled.push(name);
+        }
+    }
+    assert!(compiled.len() >= 20, "{compiled:?}");
+}
+
+/// Topologies of every shape that the calls allow, each with the text that Kafka Streams printed.
+#[test]
+fn recorded_texts_of_generated_topologies_match() {
+    let cases = fs::read(folder("crates/plan/tests/describe/cases.json"))
+        .expect("the cases are in the tree");
+    let cases: Vec<Value> = serde_json::from_slice(&cases).expect("valid JSON");
+    assert!(cases.len() >= 50);
+    for case in cases {
+        let steps = case["topology"].as_array().expect("has steps");
+        let plan = plan(steps).expect("uses known calls only");
+        assert_eq!(
+            compile(&plan).description,
+            case["description"].as_str().expect("has a text"),
+            "{}",
+            case["name"]
+        );
+    }
+}
