@@ -61,7 +61,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def say(text: str) -> None:
     """Write one line of progress."""
-    print(text, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def say_start(*, kafka: bool) -> None:
@@ -87,6 +88,7 @@ def counter(total: int, noun: str) -> Callable[[int], None]:
         rate = done / max(now - started, 1e-9)
         line = f"  {done:>12,} of {total:,} {noun}  {done / total:4.0%}  {rate:>9,.0f}/s"
         last = done >= total
-        print(f"\r{line}" if live else line, end="\n" if last or not live else "", file=sys.stderr, flush=True)
+        sys.stderr.write(("\r" if live else "") + line + ("\n" if last or not live else ""))
+        sys.stderr.flush()
 
     return report

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from stoatflow.spark.errors import TopicError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence, Sized
 
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
@@ -35,22 +35,16 @@ class Topics(Protocol):
     """What is used of an open `stoatflow.EmbeddedBroker`."""
 
     def create_topic(self, name: str, partitions: int = 1) -> object:
-        """Make a topic; one that exists already is left as it is."""
-        ...
+        """Make a topic; one that exists already is left as it is, or refused."""
 
-    def produce_many(self, topic: str, records: Iterable[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
+    def produce_many(self, topic: str, records: list[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
         """Append records (partition, key, value, timestamp in milliseconds); return how many."""
-        ...
 
-    def read(
-        self, topic: str, isolation: str = "read_committed"
-    ) -> Iterator[tuple[int, int, bytes | None, bytes | None, int]]:
-        """Yield records (partition, offset, key, value, timestamp), each partition in offset order."""
-        ...
+    def read(self, topic: str) -> Iterator[tuple[int, int, bytes | None, bytes | None, int]]:
+        """Yield what is committed (partition, offset, key, value, timestamp), each partition in offset order."""
 
-    def end_offsets(self, topic: str) -> Mapping[int, int]:
+    def end_offsets(self, topic: str) -> Sized:
         """Return one past the last offset of every partition."""
-        ...
 
 
 def path_of(bootstrap: str) -> Path | None:
@@ -71,19 +65,20 @@ def path_of(bootstrap: str) -> Path | None:
 def open_broker(path: Path) -> Iterator[Topics]:
     """Open the embedded broker of a folder; StoatFlow itself is imported only here.
 
-    What goes wrong inside leaves as `TopicError`: the broker's own message, and the usual reason.
+    Its errors leave as `TopicError`.
     """
-    from stoatflow import EmbeddedBroker
+    from stoatflow import EmbeddedBroker, StoatFlowError
 
     try:
-        with EmbeddedBroker(str(path)) as broker:
-            yield broker
-    except (OSError, RuntimeError) as error:
-        message = (
-            f"the embedded broker at {path}: {error} (One process at a time may open it: if an application runs on it, "
-            "close that first.)"
-        )
+        broker = EmbeddedBroker(str(path))
+    except (StoatFlowError, OSError) as error:
+        message = f"{error} (One process at a time may open {path}: if an application runs on it, close that first.)"
         raise TopicError(message) from error
+    try:
+        with broker:
+            yield broker
+    except StoatFlowError as error:
+        raise TopicError(str(error)) from error
 
 
 def write(
@@ -129,7 +124,7 @@ def dump(broker: Topics, topics: Sequence[str], folder: Path) -> dict[str, Path]
     for number, topic in enumerate(dict.fromkeys(topics)):
         files[topic] = folder / f"topic-{number}.tsv"
         with files[topic].open("w", encoding="ascii", newline="\n") as file:
-            file.writelines(map(_line, broker.read(topic, isolation="read_committed")))
+            file.writelines(map(_line, broker.read(topic)))
     return files
 
 

@@ -4,7 +4,7 @@ Never: stands for a wrong result. A reconciliation that finds faults succeeds, a
 """
 
 
-class SparkUnavailable(RuntimeError):
+class SparkUnavailableError(RuntimeError):
     """Spark cannot be started here; the message says what to install or change."""
 
 
@@ -12,5 +12,5 @@ class TopicError(RuntimeError):
     """A topic or its broker cannot be used as asked."""
 
 
-class OpenTransaction(TopicError):
+class OpenTransactionError(TopicError):
     """A transaction is still open, so that a committed reader would not see the end of the topic."""

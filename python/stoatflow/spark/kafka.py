@@ -23,7 +23,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.spark.errors import OpenTransaction, TopicError
+from stoatflow.spark.errors import OpenTransactionError, TopicError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +79,7 @@ class KafkaTopics:
         """Return the high watermarks, once everything below them is committed or aborted.
 
         Raises:
-            OpenTransaction: after ``wait`` seconds a transaction is still open.
+            OpenTransactionError: after ``wait`` seconds a transaction is still open.
 
         """
         until = time.monotonic() + wait
@@ -101,7 +101,7 @@ class KafkaTopics:
             "run this again; after a crash start the application once more (it aborts what it left), or wait for "
             "transaction.timeout.ms."
         )
-        raise OpenTransaction(message)
+        raise OpenTransactionError(message)
 
     def read_committed(self, topic: str, wait: float = 0.0) -> DataFrame:
         """Return all committed records: partition, offset, key and value (binary), timestamp (milliseconds)."""
@@ -129,7 +129,7 @@ class KafkaTopics:
         The connector promises at-least-once. In a local session a failed task is not tried again, so that a
         write either succeeds exactly or raises.
         """
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JJavaError
 
         before = sum(self.high_watermarks(topic).values())
         writer = (

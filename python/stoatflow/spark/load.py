@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 from stoatflow.spark import arguments, embedded
-from stoatflow.spark.errors import SparkUnavailable, TopicError
+from stoatflow.spark.errors import SparkUnavailableError, TopicError
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.session import local_session
 
@@ -49,9 +49,14 @@ def lines(
     rarer, as in natural text. Keys are null, or of ``keys`` different ones (``key00001``, as skewed as the words).
     Records go round the partitions in turn. ``tasks`` says how Spark splits the work and changes nothing else.
     """
-    for name, number in (("records", records + 1), ("vocabulary", vocabulary), ("partitions", partitions)):
-        if number < 1:
-            raise ValueError(f"{name} is too small: {number}")
+    for name, number, least in (
+        ("records", records, 0),
+        ("vocabulary", vocabulary, 1),
+        ("partitions", partitions, 1),
+        ("keys", keys, 0),
+    ):
+        if number < least:
+            raise ValueError(f"{name} must be at least {least}: {number}")
     if skew < 0:
         raise ValueError(f"skew must not be negative (0 makes all words equally frequent): {skew}")
     from pyspark.sql import functions as f
@@ -165,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 client=dict(given.client_property),
                 progress=arguments.counter(given.records, "records"),
             )
-    except (SparkUnavailable, TopicError, ValueError) as error:
+    except (SparkUnavailableError, TopicError, ValueError) as error:
         arguments.say(f"error: {error}")
         return 2
     return _result(given, arrived, time.monotonic() - started)
@@ -179,7 +184,7 @@ def _result(given: argparse.Namespace, arrived: int, seconds: float) -> int:
     if arrived > given.records:
         # No error: what the topic holds is what counts, for the application and for the reconciliation.
         arguments.say(f"note: {where} grew by {arrived:,}: somebody else writes to it as well")
-    print(f"loaded {given.records:,} records into {where} in {seconds:.1f} s")
+    sys.stdout.write(f"loaded {given.records:,} records into {where} in {seconds:.1f} s\n")
     return 0
 
 

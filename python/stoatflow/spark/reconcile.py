@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from stoatflow.spark import arguments, embedded, wordcount
-from stoatflow.spark.errors import SparkUnavailable, TopicError
+from stoatflow.spark.errors import SparkUnavailableError, TopicError
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.report import Example, Fault, Reconciliation
 from stoatflow.spark.session import local_session
@@ -125,10 +125,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 wait=given.wait,
                 client=dict(given.client_property),
             )
-    except (SparkUnavailable, TopicError, ValueError) as error:
+    except (SparkUnavailableError, TopicError, ValueError) as error:
         arguments.say(f"error: {error}")
         return 2
-    print(result.to_json() if given.json else result.render())
+    sys.stdout.write((result.to_json() if given.json else result.render()) + "\n")
     return 0 if result.ok else 1
 
 

@@ -45,7 +45,7 @@ class Example:
     partition: int | None = None
     offset: int | None = None
 
-    def __str__(self) -> str:
+    def __str__(self) -> str:  # noqa: PLR0911 (one line per kind of fault reads best)
         """Return one line: the word, what was expected, what was found, and where."""
         place = "" if self.offset is None else f" (partition {self.partition}, offset {self.offset})"
         key = "a null key" if self.key is None else repr(self.key)

@@ -1,7 +1,7 @@
 """The one guarded place where a local SparkSession is made.
 
 Takes: whether real Kafka is needed, how many cores, how much memory, further Spark settings.
-Gives: a quiet SparkSession on loopback, or `SparkUnavailable` with the command that helps.
+Gives: a quiet SparkSession on loopback, or `SparkUnavailableError` with the command that helps.
 Owns: the choice of versions, and the cache of the connector's jars (``~/.cache/stoatflow``).
 Never: opens a port beyond loopback, starts a UI, downloads anything unless Kafka is asked for.
 
@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoatflow.spark.errors import SparkUnavailable
+from stoatflow.spark.errors import SparkUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ def local_session(
     a running JVM does not take it any more. ``conf`` overrides every setting chosen here.
 
     Raises:
-        SparkUnavailable: Java or PySpark is missing or too old, or the connector cannot be had.
+        SparkUnavailableError: Java or PySpark is missing or too old, or the connector cannot be had.
 
     """
     version = _require_pyspark()
@@ -86,7 +86,7 @@ def local_session(
     try:
         spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
-        raise SparkUnavailable(_start_failed(kafka, error)) from error
+        raise SparkUnavailableError(_start_failed(kafka, error)) from error
     if kafka:
         _require_connector(spark)
         if not own_jars:
@@ -121,11 +121,11 @@ def _require_pyspark() -> str:
         import pyspark
     except ImportError as error:
         message = f"PySpark is not installed in {sys.prefix}. Install it: pip install pyspark=={PYSPARK}"
-        raise SparkUnavailable(message) from error
+        raise SparkUnavailableError(message) from error
     version: str = pyspark.__version__
-    if int(version.split(".")[0]) < 4:
+    if int(version.split(".", 1)[0]) < 4:
         message = f"PySpark {version} is too old. Install the tested one: pip install pyspark=={PYSPARK}"
-        raise SparkUnavailable(message)
+        raise SparkUnavailableError(message)
     return version
 
 
@@ -133,18 +133,19 @@ def _require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
-        raise SparkUnavailable(f"Spark needs Java, and no `java` is on the PATH. {_JAVA_HELP}")
+        raise SparkUnavailableError(f"Spark needs Java, and no `java` is on the PATH. {_JAVA_HELP}")
     try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+        # The user's own Java, from the same place where Spark looks for it.
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
     except (OSError, subprocess.SubprocessError) as error:
         where = f"JAVA_HOME={home}" if home else java
-        raise SparkUnavailable(f"Java at {where} does not run ({error}). {_JAVA_HELP}") from error
+        raise SparkUnavailableError(f"Java at {where} does not run ({error}). {_JAVA_HELP}") from error
     found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
     if found is None:
         return  # An unusual vendor string is no reason to refuse: Spark itself will say if it is too old.
     major = int(found[1]) if found[1] != "1" else int(found[2] or 0)
     if major < OLDEST_JAVA:
-        raise SparkUnavailable(f"Spark needs Java {OLDEST_JAVA} or newer; {java} is Java {major}. {_JAVA_HELP}")
+        raise SparkUnavailableError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} is Java {major}. {_JAVA_HELP}")
 
 
 def _cache() -> Path:
@@ -171,7 +172,7 @@ def _connector_settings(version: str) -> dict[str, str]:
             f"pip install pyspark=={PYSPARK}, or give the connector's jars yourself: conf={{'spark.jars': '...'}} "
             "(on the command line: --spark-conf spark.jars=...)."
         )
-        raise SparkUnavailable(message)
+        raise SparkUnavailableError(message)
     if jars := _kept_jars():
         # Spares every later start the resolution: two seconds, forty lines, and the network.
         return {"spark.jars": ",".join(jars)}
@@ -196,11 +197,11 @@ def _remember_jars(spark: SparkSession) -> None:
 
 
 def _require_connector(spark: SparkSession) -> None:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 
     jvm = spark.sparkContext._jvm
     if jvm is None:
-        raise SparkUnavailable("This Spark session is remote; the Kafka connector needs a local one.")
+        raise SparkUnavailableError("This Spark session is remote; the Kafka connector needs a local one.")
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         jvm.java.lang.Class.forName(_CONNECTOR_CLASS, True, loader)
@@ -209,7 +210,7 @@ def _require_connector(spark: SparkSession) -> None:
             "The Spark session of this process runs without the Kafka connector, and a running JVM cannot take it. "
             "Ask for local_session(kafka=True) before any other session, or restart the process."
         )
-        raise SparkUnavailable(message) from error
+        raise SparkUnavailableError(message) from error
 
 
 def _start_failed(kafka: bool, error: Exception) -> str:
