@@ -104,7 +104,7 @@ class Engine:
         False if it still runs after the time. Raises the error it failed with, at every call.
         """
     def state(self) -> str:
-        """CREATED, RESTORING, RUNNING, STOPPING, STOPPED or ERROR."""
+        """CREATED, STARTING, RESTORING, RUNNING, STOPPING, STOPPED or ERROR."""
     def lag(self) -> int:
         """Records of the source topics that are not committed yet."""
     def metrics_json(self) -> str:

@@ -34,6 +34,7 @@ class State(str, Enum):
     """What an application is doing."""
 
     CREATED = "CREATED"
+    STARTING = "STARTING"
     RESTORING = "RESTORING"
     RUNNING = "RUNNING"
     STOPPING = "STOPPING"

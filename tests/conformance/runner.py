@@ -134,7 +134,7 @@ class _Step:
     def apply(self, builder: StreamsBuilder) -> Any:
         step, op, name = self.step, self.step["op"], self.step.get("name")
         parent = self.made.get(step.get("from", ""))
-        sources = {
+        sources: dict[str, Callable[[], Any]] = {
             "stream": lambda: builder.stream(step["topics"], name=name, **self.serdes()),
             "table": lambda: builder.table(step["topic"], store=self.store(), name=name, **self.serdes()),
         }

@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from stoatflow import _bridge
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
@@ -54,15 +54,33 @@ class TopologyTestDriver:
         except ConfigError as error:
             raise settings.explain(error) from None
 
+    @overload
     def input(
         self,
         topic: str,
-        key: SerdeLike[K] | None = None,
-        value: SerdeLike[V] | None = None,
+        key: SerdeLike[K],
+        value: SerdeLike[V],
+        *,
+        start: Timestamp | None = ...,
+        advance: Duration | None = ...,
+    ) -> TestInputTopic[K, V]: ...
+    @overload
+    def input(
+        self, topic: str, *, value: SerdeLike[V], start: Timestamp | None = ..., advance: Duration | None = ...
+    ) -> TestInputTopic[bytes, V]: ...
+    @overload
+    def input(
+        self, topic: str, *, start: Timestamp | None = ..., advance: Duration | None = ...
+    ) -> TestInputTopic[bytes, bytes]: ...
+    def input(
+        self,
+        topic: str,
+        key: SerdeLike[Any] | None = None,
+        value: SerdeLike[Any] | None = None,
         *,
         start: Timestamp | None = None,
         advance: Duration | None = None,
-    ) -> TestInputTopic[K, V]:
+    ) -> TestInputTopic[Any, Any]:
         """Give a topic to write into. Timestamps begin at `start` and grow by `advance` per record."""
 
         def pipe(key_data: bytes | None, value_data: bytes | None, timestamp: int, headers: list[Header]) -> None:
@@ -70,9 +88,15 @@ class TopologyTestDriver:
 
         return TestInputTopic(pipe, lambda: self._now, _serde(key), _serde(value), start, advance)
 
+    @overload
+    def output(self, topic: str, key: SerdeLike[K], value: SerdeLike[V]) -> TestOutputTopic[K, V]: ...
+    @overload
+    def output(self, topic: str, *, value: SerdeLike[V]) -> TestOutputTopic[bytes, V]: ...
+    @overload
+    def output(self, topic: str) -> TestOutputTopic[bytes, bytes]: ...
     def output(
-        self, topic: str, key: SerdeLike[K] | None = None, value: SerdeLike[V] | None = None
-    ) -> TestOutputTopic[K, V]:
+        self, topic: str, key: SerdeLike[Any] | None = None, value: SerdeLike[Any] | None = None
+    ) -> TestOutputTopic[Any, Any]:
         """Give a topic to read. Two objects of one topic share its records, as in Kafka Streams."""
 
         def fill() -> deque[RawRecord]:

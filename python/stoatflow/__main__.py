@@ -1,0 +1,8 @@
+"""`python -m stoatflow` is `stoatflow`."""
+
+import sys
+
+from stoatflow.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

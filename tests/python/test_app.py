@@ -1,0 +1,251 @@
+"""Starting, waiting and stopping: threads, signals, asyncio, failures. On the embedded broker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoatflow as sf
+from stoatflow import EmbeddedBroker, State, StoatFlow
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(tmp_path / "broker") as made:
+        made.create_topic("in", 2)
+        made.create_topic("out", 2)
+        yield made
+
+
+@pytest.fixture
+def make(broker: EmbeddedBroker, tmp_path: Path) -> Callable[..., StoatFlow]:
+    def upper_app(fn: Callable[[str], str] = str.upper) -> StoatFlow:
+        builder = sf.StreamsBuilder()
+        builder.stream("in", key=str, value=str).map_values(fn).to("out")
+        config = sf.Settings({"application.id": "app", "state.dir": str(tmp_path / "state")}, environ={})
+        return StoatFlow(builder.build(), config, broker=broker)
+
+    return upper_app
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def later(action: Callable[[], Any], app: StoatFlow) -> threading.Thread:
+    """Act as soon as the application runs."""
+
+    def wait_and_act() -> None:
+        until(lambda: app.state is State.RUNNING)
+        action()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    return thread
+
+
+def test_start_and_close(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+    broker.produce_many("in", [(None, b"k", b"a", 1), (None, b"k", b"b", 2)])
+    app = make()
+    heard: list[tuple[State, State]] = []
+    app.add_state_listener(lambda new, old: heard.append((new, old)))
+    assert str(app.state) == "CREATED"
+    assert app.close(), "closing before the start does nothing"
+    app.start()
+    until(lambda: len(list(broker.read("out"))) == 2)
+    until(lambda: app.lag() == 0)
+    assert not app.wait(timeout=0)
+    assert isinstance(app.metrics(), dict)
+    assert app.close(timeout="20s")
+    assert app.state is State.STOPPED
+    assert app.wait(0)
+    assert app.error is None
+    assert app.states[0] is State.CREATED
+    assert app.states[-2:] == (State.STOPPING, State.STOPPED)
+    assert State.RUNNING in app.states
+    assert [new for new, _ in heard] == list(app.states[1:])
+    assert [record.value for record in broker.read("out")] == [b"A", b"B"]
+    assert app.close(), "closing twice does nothing"
+    with pytest.raises(RuntimeError, match="make a new one"):
+        app.start()
+
+
+def test_what_is_committed_is_not_done_again(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+    for count in (1, 2):
+        broker.produce("in", b"k", b"v", timestamp=1)
+        with make() as app:
+            until(lambda wanted=count: len(list(broker.read("out"))) == wanted)  # type: ignore[misc]
+        assert app.state is State.STOPPED
+    assert sum(broker.end_offsets("out").values()) == 2
+
+
+def test_run_ends_when_another_thread_closes(make: Callable[..., StoatFlow]) -> None:
+    app = make()
+    thread = later(app.close, app)
+    app.run()
+    thread.join()
+    assert app.state is State.STOPPED
+
+
+def test_run_off_the_main_thread(make: Callable[..., StoatFlow]) -> None:
+    app = make()
+    before = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=app.run)
+    thread.start()
+    until(lambda: app.state is State.RUNNING)
+    assert signal.getsignal(signal.SIGINT) is before
+    app.close()
+    thread.join()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_drains(make: Callable[..., StoatFlow], broker: EmbeddedBroker, number: signal.Signals) -> None:
+    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    broker.produce("in", b"k", b"v", timestamp=1)
+    app = make()
+    thread = later(lambda: os.kill(os.getpid(), number), app)
+    app.run()
+    thread.join()
+    assert app.state is State.STOPPED
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_second_signal_aborts(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def hang(value: str) -> str:
+        entered.set()
+        release.wait(20)
+        return value
+
+    broker.produce("in", b"k", b"v", timestamp=1)
+    app = make(hang)
+
+    def twice() -> None:
+        entered.wait(20)
+        os.kill(os.getpid(), signal.SIGINT)
+        until(lambda: app.state is State.STOPPING)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)
+        release.set()
+
+    thread = threading.Thread(target=twice)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        app.run()
+    thread.join()
+    assert sum(broker.end_offsets("out").values()) == 0, "what was not committed must not be seen"
+
+
+def fail(value: str) -> str:
+    raise LookupError(f"no {value}")
+
+
+def test_run_raises_the_error(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+    broker.produce("in", b"k", b"v", timestamp=1)
+    app = make(fail)
+    with pytest.raises(sf.ProcessingError, match="no v") as caught:
+        app.run()
+    assert isinstance(caught.value.__cause__, LookupError)
+    assert app.error is caught.value
+    assert app.state is State.ERROR
+    assert app.close()
+
+
+def test_with_raises_the_error_once(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+    broker.produce("in", b"k", b"v", timestamp=1)
+    app = make(fail)
+    with pytest.raises(sf.ProcessingError), app:
+        until(lambda: app.error is not None)
+    broker.produce("in", b"k", b"v", timestamp=1)
+    app = make(fail)
+    with app, pytest.raises(sf.ProcessingError):
+        app.wait("20s")
+
+
+def test_an_error_of_the_body_goes_first(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+    def body(app: StoatFlow) -> None:
+        with app:
+            until(lambda: app.error is not None)
+            raise KeyError("the body's own")
+
+    broker.produce("in", b"k", b"v", timestamp=1)
+    with pytest.raises(KeyError, match="the body's own"):
+        body(make(fail))
+
+
+def test_a_failing_listener_harms_nobody(make: Callable[..., StoatFlow], caplog: pytest.LogCaptureFixture) -> None:
+    app = make()
+    app.add_state_listener(lambda new, old: 1 / 0)
+    with app:
+        until(lambda: app.state is State.RUNNING)
+    assert app.state is State.STOPPED
+    assert "a state listener failed" in caplog.text
+
+
+def test_asyncio(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+    async def program() -> int:
+        ticks = 0
+        async with make() as app:
+            broker.produce("in", b"k", b"v", timestamp=1)
+            while sum(broker.end_offsets("out").values()) < 1:
+                ticks += 1
+                await asyncio.sleep(0.01)
+        assert app.state is State.STOPPED
+        return ticks
+
+    assert asyncio.run(asyncio.wait_for(program(), 20)) > 0
+
+
+def test_run_async_can_be_cancelled(make: Callable[..., StoatFlow]) -> None:
+    app = make()
+
+    async def program() -> None:
+        task = asyncio.create_task(app.run_async())
+        while app.state is not State.RUNNING:  # noqa: ASYNC110  # there is no event to wait for
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(program(), 20))
+    assert app.state is State.STOPPED
+
+
+def test_run_async_raises_the_error(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+    broker.produce("in", b"k", b"v", timestamp=1)
+    with pytest.raises(sf.ProcessingError):
+        asyncio.run(asyncio.wait_for(make(fail).run_async(), 20))
+
+
+def test_wrong_settings_start_nothing(broker: EmbeddedBroker) -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in").to("out")
+    topology = builder.build()
+    with pytest.raises(sf.ConfigError) as caught:
+        StoatFlow(topology, {"aplication.id": "a", "no.such": 1}, broker=broker)
+    assert "aplication.id" in str(caught.value)
+    assert "no.such" in str(caught.value)
+    with pytest.raises(sf.ConfigError, match="embedded broker is given"):
+        StoatFlow(topology, {"application.id": "a", "bootstrap.servers": "localhost:9092"}, broker=broker)
+    with pytest.raises(sf.ConfigError, match="beside a Settings"):
+        StoatFlow(topology, sf.Settings({"application.id": "a"}), lanes_count=3)
+
+
+def test_a_missing_topic_is_named(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("not-there").to("out")
+    config = {"application.id": "app", "state.dir": str(tmp_path / "state")}
+    with pytest.raises(sf.MissingTopicError, match="not-there"):
+        StoatFlow(builder.build(), config, broker=broker).run()

@@ -1,0 +1,202 @@
+"""The test driver runs the engine: topics, times, stores, crashes, errors of user functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import pytest
+
+import stoatflow as sf
+from stoatflow.testing import Record, TopologyTestDriver
+
+
+def word_count() -> sf.Topology:
+    builder = sf.StreamsBuilder()
+    lines = builder.stream("lines", key=str, value=str)
+    counts = lines.flat_map_values(str.split).group_by(sf.value, key=str).count(store="counts")
+    counts.to_stream().to("counts", key=str, value=int)
+    return builder.build()
+
+
+@pytest.fixture
+def driver() -> Iterator[TopologyTestDriver]:
+    with TopologyTestDriver(word_count()) as made:
+        yield made
+
+
+def test_word_count(driver: TopologyTestDriver) -> None:
+    lines, counts = driver.input("lines", str, str), driver.output("counts", str, int)
+    lines.pipe("a b a", timestamp=5)
+    assert len(counts) == 3
+    assert counts.read() == Record("a", 1, 5)
+    assert counts.read_value() == 1
+    assert counts.read_key_value() == ("a", 2)
+    assert counts.is_empty
+    with pytest.raises(LookupError, match="no record is left in the topic 'counts'"):
+        counts.read()
+    lines.pipe_all(["b", ("k", "c"), Record("k", "a", 9)])
+    assert counts.to_dict() == {"b": 2, "c": 1, "a": 3}
+    assert driver.produced_topics == ["counts"]
+
+
+def test_store(driver: TopologyTestDriver) -> None:
+    driver.input("lines", str, str).pipe("c a b a", timestamp=3)
+    counts = driver.store("counts")
+    assert counts.get("a") == 2
+    assert counts.get("x") is None
+    assert counts.all() == {"a": 2, "b": 1, "c": 1}
+    assert list(counts) == ["a", "b", "c"]
+    assert counts.range("b") == {"b": 1, "c": 1}
+    assert counts.range("a", "b") == {"a": 2, "b": 1}
+    assert len(counts) == 3
+    assert "a" in counts
+    assert "x" not in counts
+    entry = counts.entry("a")
+    assert entry is not None
+    assert entry.timestamp == 3
+    with pytest.raises(sf.TopologyError, match="no store is named 'count'") as caught:
+        driver.store("count")
+    assert "counts" in caught.value.next_step
+
+
+def test_two_readers_share_a_topic(driver: TopologyTestDriver) -> None:
+    one, two = (driver.output("counts", str, int) for _ in range(2))
+    driver.input("lines", str, str).pipe("a b")
+    assert one.read().key == "a"
+    assert [record.key for record in two.read_all()] == ["b"]
+    assert one.is_empty
+
+
+def test_timestamps() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in").to("out")
+    start = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    with TopologyTestDriver(builder.build(), start=start) as driver:
+        ms = int(start.timestamp() * 1000)
+        out = driver.output("out")
+        plain = driver.input("in")
+        plain.pipe(b"1")
+        driver.advance("2s")
+        driver.advance(5)
+        plain.pipe(b"2")
+        stepping = driver.input("in", start=100, advance="10ms")
+        stepping.pipe(b"3")
+        stepping.pipe(b"4")
+        stepping.pipe(b"5", timestamp=7)
+        stepping.advance_time("1s")
+        stepping.pipe(b"6")
+        plain.pipe_all([b"7", b"8"], start=50, advance="1ms")
+        assert [r.timestamp for r in out.read_all()] == [ms, ms + 2005, 100, 110, 7, 1120, 50, 51]
+        with pytest.raises(ValueError, match="go back"):
+            driver.advance(-1)
+
+
+def test_headers_and_nulls_walk_through() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.input("in", str, str)
+        source.pipe("k", None, timestamp=1, headers=[("h", b"\xff"), ("h", None), ("t", "text")])
+        source.pipe(None, "v", timestamp=2, headers={"one": "x"})
+        assert driver.output("out", str, str).read_all() == [
+            Record("k", None, 1, (("h", b"\xff"), ("h", None), ("t", b"text"))),
+            Record(None, "v", 2, (("one", b"x"),)),
+        ]
+
+
+def test_names_of_the_java_driver(driver: TopologyTestDriver) -> None:
+    lines = driver.create_input_topic("lines", str, str)
+    counts = driver.create_output_topic("counts", str, int)
+    lines.pipe_input("a")
+    lines.pipe_value_list(["a", "b"])
+    lines.pipe_key_value_list([("k", "a")])
+    assert counts.queue_size == 4
+    assert counts.read_record().value == 1
+    assert counts.read_records_to_list()[0] == Record("a", 2, 0)
+    lines.pipe_input("k", "a b")
+    assert counts.read_key_values_to_map() == {"a": 4, "b": 2}
+    lines.pipe_input("a")
+    assert counts.read_key_values_to_list() == [("a", 5)]
+    lines.pipe_input("a")
+    assert counts.read_values_to_list() == [6]
+    assert driver.get_key_value_store("counts").get("a") == 6
+
+
+def test_a_crash_loses_nothing_that_was_processed(driver: TopologyTestDriver) -> None:
+    lines, counts = driver.input("lines", str, str), driver.output("counts", str, int)
+    lines.pipe("a a")
+    driver.crash()
+    driver.restart(lanes=3)
+    lines.pipe("a")
+    assert counts.read_values_to_list() == [1, 2, 3]
+    assert driver.store("counts").all() == {"a": 3}
+    driver.barrier()
+    driver.crash()
+    driver.restart()
+    lines.pipe("a")
+    assert counts.read_values_to_list() == [4]
+
+
+def test_a_failing_function_is_named() -> None:
+    def divide(value: int) -> int:
+        return 1 // value
+
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=int).map_values(divide).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.input("in", str, int)
+        source.pipe(1)
+        with pytest.raises(sf.ProcessingError) as caught:
+            source.pipe(0)
+    error = caught.value
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    function = str(error.coordinates["function"])
+    assert function.endswith(f"test_driver.py:{divide.__code__.co_firstlineno} divide")
+    assert (error.coordinates["topic"], error.coordinates["partition"], error.coordinates["offset"]) == ("in", 0, 1)
+    assert error.next_step in str(error)
+
+
+def test_text_from_flat_map_values_is_refused() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).flat_map_values(lambda value: value).to("out")
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.ProcessingError):
+        driver.input("in", str, str).pipe("abc")
+
+
+def test_wrong_value_for_a_topic(driver: TopologyTestDriver) -> None:
+    with pytest.raises(sf.SerdeError, match="the serde 'string' can't write 5"):
+        driver.input("lines", str, str).pipe(5)  # type: ignore[call-overload]
+
+
+def test_custom_serdes_reach_stores() -> None:
+    class Reversed(sf.Serde[str]):
+        def serialize(self, value: str) -> bytes:
+            return value[::-1].encode()
+
+        def deserialize(self, data: bytes) -> str:
+            return data.decode()[::-1]
+
+    serde = Reversed()
+    builder = sf.StreamsBuilder()
+    table = (
+        builder.stream("in", key=serde, value=serde).group_by_key().reduce(lambda agg, value: agg + value, store="s")
+    )
+    table.to_stream().to("out", key=str, value=serde)
+    with TopologyTestDriver(builder.build()) as driver:
+        source, out = driver.input("in", serde, serde), driver.output("out", str, bytes)
+        source.pipe("key", "ab")
+        source.pipe("key", "cd")
+        assert out.read_key_values_to_list() == [("key", b"ba"), ("key", b"dcba")]
+        assert driver.store("s").all() == {"key": "abcd"}
+
+
+@pytest.mark.parametrize("lanes", [0, -1, True, 1.5])
+def test_wrong_lanes(lanes: int) -> None:
+    with pytest.raises(sf.ConfigError, match="lanes must be a whole number"):
+        TopologyTestDriver(word_count(), lanes=lanes)
+
+
+def test_the_environment_does_not_reach_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOATFLOW_NO_SUCH_SETTING", "1")
+    TopologyTestDriver(word_count()).close()

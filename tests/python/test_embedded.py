@@ -1,0 +1,72 @@
+"""The embedded broker: topics on disk, read back as they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stoatflow as sf
+from stoatflow import EmbeddedBroker, EmbeddedRecord
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(tmp_path / "broker") as made:
+        yield made
+
+
+def test_write_and_read(broker: EmbeddedBroker) -> None:
+    broker.create_topic("t", 2)
+    assert broker.produce_many("t", [(1, b"k", b"v", 5), (0, None, b"w", 6), (1, b"k", None, 7)]) == 3
+    assert list(broker.read("t")) == [
+        EmbeddedRecord(0, 0, None, b"w", 6),
+        EmbeddedRecord(1, 0, b"k", b"v", 5),
+        EmbeddedRecord(1, 1, b"k", None, 7),
+    ]
+    assert broker.end_offsets("t") == {0: 1, 1: 2}
+    assert broker.topics() == {"t": 2}
+
+
+def test_many_pages(broker: EmbeddedBroker) -> None:
+    broker.create_topic("t")
+    wanted = 10_001
+    assert broker.produce_many("t", ((0, None, b"%d" % i, i) for i in range(wanted))) == wanted
+    records = list(broker.read("t"))
+    assert [record.offset for record in records] == list(range(wanted))
+    assert records[-1].value == b"10000"
+
+
+def test_a_key_keeps_its_partition(broker: EmbeddedBroker) -> None:
+    broker.create_topic("t", 4)
+    for _ in range(3):
+        broker.produce("t", b"key", b"v", timestamp=1)
+    assert sorted(broker.end_offsets("t").values()) == [0, 0, 0, 3]
+
+
+def test_it_stays_on_disk(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "b") as one:
+        one.create_topic("t")
+        one.produce("t", b"k", b"v", timestamp=1)
+    with EmbeddedBroker(tmp_path / "b") as two:
+        assert [record.value for record in two.read("t")] == [b"v"]
+        assert two.path == str(tmp_path / "b")
+
+
+def test_a_missing_topic_is_named(broker: EmbeddedBroker) -> None:
+    with pytest.raises(sf.MissingTopicError, match="nowhere"):
+        broker.produce("nowhere", None, b"v")
+    with pytest.raises(sf.MissingTopicError, match="nowhere"):
+        broker.end_offsets("nowhere")
+
+
+def test_wrong_isolation(broker: EmbeddedBroker) -> None:
+    broker.create_topic("t")
+    with pytest.raises(ValueError, match="read_uncommitted"):
+        list(broker.read("t", "serializable"))
+
+
+def test_one_process_at_a_time(broker: EmbeddedBroker) -> None:
+    with pytest.raises(sf.StateLockedError):
+        EmbeddedBroker(broker.path)
