@@ -38,7 +38,6 @@ class Conditions:
 
     bootstrap: str
     broker_pid: int
-    records: int
     commit_interval_ms: int
     cache_bytes: int
     guarantee: str
@@ -49,7 +48,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Run:
-    """One measured run. `warm_` figures cover the part after half of the input (None: too fast to tell)."""
+    """One measured run."""
 
     engine: str
     repeat: int
@@ -58,8 +57,6 @@ class Run:
     cpu_seconds: float
     process_cpu_seconds: float
     peak_rss_kb: int
-    warm_records: int | None
-    warm_cpu_seconds: float | None
     broker_cpu_seconds: float
     other_cpu_seconds: float
     output_records: int | None = None
@@ -70,19 +67,9 @@ class Run:
         """CPU seconds of the whole process per million input records."""
         return self.process_cpu_seconds / self.records * 1e6
 
-    @property
-    def warm_cpu_per_million(self) -> float | None:
-        """The same for the second half, without start-up."""
-        if not self.warm_records or self.warm_cpu_seconds is None:
-            return None
-        return self.warm_cpu_seconds / self.warm_records * 1e6
-
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {
-            "cpu_per_million": self.cpu_per_million,
-            "warm_cpu_per_million": self.warm_cpu_per_million,
-        }
+        return asdict(self) | {"cpu_per_million": self.cpu_per_million}
 
 
 def prepare(engines: list[str], python: str) -> None:
@@ -100,7 +87,8 @@ def prepare(engines: list[str], python: str) -> None:
             )
 
 
-def _command(name: str, at: Conditions, application: str, source: str, sink: str, state: str) -> list[str]:
+def _command(name: str, at: Conditions, records: int, source: str, sink: str, state: str) -> list[str]:
+    application = f"{sink}-app"
     if name == KSTREAMS:
         return [
             str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -112,14 +100,14 @@ def _command(name: str, at: Conditions, application: str, source: str, sink: str
         at.python, str(Path(__file__).resolve().parent / "stoatflow_word_count.py"), "--flavour", name,
         "--bootstrap", at.bootstrap, "--application-id", application, "--input", source, "--output", sink,
         "--commit-interval-ms", str(at.commit_interval_ms), "--cache-bytes", str(at.cache_bytes),
-        "--guarantee", at.guarantee, "--state-dir", state, "--records", str(at.records),
+        "--guarantee", at.guarantee, "--state-dir", state, "--records", str(records),
     ]  # fmt: skip
 
 
-def run_engine(name: str, repeat: int, at: Conditions, source: str, sink: str) -> Run:
+def run_engine(name: str, repeat: int, at: Conditions, records: int, source: str, sink: str) -> Run:
     """Runs it until it has consumed the input and ended by itself."""
     with tempfile.TemporaryDirectory(prefix="stoatflow-versus-") as folder:
-        command = _command(name, at, f"{sink}-app", source, sink, str(Path(folder) / "state"))
+        command = _command(name, at, records, source, sink, str(Path(folder) / "state"))
         broker_before, machine_before = process_cpu(at.broker_pid), machine_cpu()
         output, status, cpu = _run_measured(command, Path(folder), at.timeout_s)
         broker = process_cpu(at.broker_pid) - broker_before
@@ -130,9 +118,8 @@ def run_engine(name: str, repeat: int, at: Conditions, source: str, sink: str) -
             said = json.loads(output.strip().splitlines()[-1])
         except (IndexError, json.JSONDecodeError) as error:
             raise EngineError(f"{name} printed no line of JSON but {output[-500:]!r}") from error
-    if said["records"] != at.records:
-        raise EngineError(f"{name} says it had {said['records']} input records; there are {at.records}.")
-    warm = int(said["warm_records"]) or None
+    if said["records"] != records:
+        raise EngineError(f"{name} says it had {said['records']} input records; there are {records}.")
     return Run(
         engine=name,
         repeat=repeat,
@@ -141,8 +128,6 @@ def run_engine(name: str, repeat: int, at: Conditions, source: str, sink: str) -
         cpu_seconds=said["cpu_seconds"],
         process_cpu_seconds=round(cpu, 3),
         peak_rss_kb=said["peak_rss_kb"],
-        warm_records=warm,
-        warm_cpu_seconds=said["warm_cpu_seconds"] if warm else None,
         broker_cpu_seconds=round(broker, 2),
         other_cpu_seconds=round(max(other, 0.0), 2),
     )

@@ -68,7 +68,6 @@ def main() -> int:
         "state.dir": options.state_dir,
     }
     app = sf.StoatFlow(topology(options.flavour, options.input, options.output), config)
-    half_lag, half_cpu = 0, 0.0
     start = time.monotonic()
     app.start()
     seen = False
@@ -77,22 +76,17 @@ def main() -> int:
         if lag == 0 and (seen or time.monotonic() - start > ENDS_KNOWN_S):
             break
         seen = seen or lag > 0
-        if seen and half_lag == 0 and 2 * lag <= options.records:
-            half_lag, half_cpu = lag, cpu_seconds()
         if app.wait(timeout=POLL_S):  # raises what the engine failed with
             raise RuntimeError("StoatFlow stopped by itself before the input was consumed: see its log above")
     seconds = time.monotonic() - start
     if not app.close(timeout="60s"):
         raise RuntimeError("StoatFlow did not close within 60 s, its last commit was given up")
-    cpu = cpu_seconds()
     report = {
         "engine": f"stoatflow-{options.flavour}",
         "records": options.records,
         "seconds": round(seconds, 3),
-        "cpu_seconds": round(cpu, 3),
+        "cpu_seconds": round(cpu_seconds(), 3),
         "peak_rss_kb": peak_rss_kb(),
-        "warm_records": half_lag,
-        "warm_cpu_seconds": round(cpu - half_cpu, 3),
     }
     print(json.dumps(report), flush=True)
     return 0

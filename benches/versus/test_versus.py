@@ -14,14 +14,19 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents
 import word_count  # noqa: E402
 from engines import Run  # noqa: E402
 from final_table import FinalTable, TableError, differences, table_hash  # noqa: E402
-from report import as_json, as_text, paired_ratios  # noqa: E402
+from report import Measurement, as_json, as_text, paired_ratios  # noqa: E402
 from word_count import checked, order_of  # noqa: E402
 from workload import LONGEST, SHORTEST, VOCABULARY, Workload, generate, true_counts, vocabulary  # noqa: E402
 
 RUN = Run(
     engine="kstreams", repeat=0, records=1000, seconds=2.0, cpu_seconds=4.0, process_cpu_seconds=4.0,
-    peak_rss_kb=512_000, warm_records=500, warm_cpu_seconds=1.0, broker_cpu_seconds=0.5, other_cpu_seconds=1.0,
+    peak_rss_kb=512_000, broker_cpu_seconds=0.5, other_cpu_seconds=1.0,
 )  # fmt: skip
+
+
+def measurement(engine: str, repeat: int, short_cpu: float, full_cpu: float) -> Measurement:
+    full = replace(RUN, engine=engine, repeat=repeat, process_cpu_seconds=full_cpu)
+    return Measurement(replace(full, records=250, process_cpu_seconds=short_cpu), full)
 
 
 def test_the_same_seed_is_the_same_input() -> None:
@@ -32,7 +37,7 @@ def test_the_same_seed_is_the_same_input() -> None:
     assert all(SHORTEST <= len(line.split()) <= LONGEST and line[0].isupper() for line in lines)
 
 
-def test_more_lines_begin_like_fewer_within_a_chunk() -> None:
+def test_all_lines_are_made_over_several_chunks() -> None:
     assert sum(1 for _ in generate(Workload(45_000, 1))) == 45_000
 
 
@@ -75,20 +80,29 @@ def test_engines_alternate() -> None:
 
 
 def test_ratios_are_within_a_repeat() -> None:
-    runs = [
-        RUN,
-        replace(RUN, engine="native", process_cpu_seconds=1.0),
-        replace(RUN, repeat=1, process_cpu_seconds=40.0),
-        replace(RUN, repeat=1, engine="native", process_cpu_seconds=8.0),
+    measured = [
+        measurement("kstreams", 0, 2.0, 4.0),
+        measurement("native", 0, 0.5, 1.0),
+        measurement("native", 1, 5.0, 8.0),
+        measurement("kstreams", 1, 10.0, 40.0),
     ]
-    ratio = paired_ratios(runs, lambda run: run.cpu_per_million)["native"]
-    assert (ratio.low, ratio.high) == (0.2, 0.25)
-    assert "0.200x 0.225x 0.250x" in as_text(runs)
+    whole = paired_ratios(measured, lambda one: one.full.cpu_per_million)["native"]
+    assert (whole.low, whole.high) == (0.2, 0.25)
+    marginal = paired_ratios(measured, lambda one: one.marginal_cpu_per_million)["native"]
+    assert (marginal.low, marginal.high) == (0.1, 0.25)
+    assert "0.200x 0.225x 0.250x" in as_text(measured)
+    assert "0.100x 0.175x 0.250x" in as_text(measured)
 
 
-def test_json_holds_runs_and_a_run_too_fast_for_halves() -> None:
-    runs = [RUN, replace(RUN, engine="native", warm_records=None, warm_cpu_seconds=None)]
-    written = json.loads(json.dumps(as_json(runs, {"cores": 2}, {"lines": 1000})))
-    assert written["summary"]["warm_cpu_per_million"]["ratio_to_kafka_streams"] == {}
+def test_marginal_cost_has_no_start_in_it() -> None:
+    one = measurement("kstreams", 0, 3.0, 4.5)
+    assert one.marginal_cpu_per_million == pytest.approx(1.5 / 750 * 1e6)
+    assert measurement("kstreams", 0, 4.0, 3.9).marginal_cpu_per_million is None
+
+
+def test_json_is_written_also_when_noise_hides_the_marginal_cost() -> None:
+    measured = [measurement("kstreams", 0, 2.0, 4.0), measurement("native", 0, 1.0, 0.9)]
+    written = json.loads(json.dumps(as_json(measured, {"cores": 2}, {"lines": 1000})))
+    assert written["summary"]["marginal_cpu_per_million"]["ratio_to_kafka_streams"] == {}
     assert written["summary"]["cpu_per_million"]["spread"]["kstreams"]["median"] == 4000.0
-    assert written["runs"][1]["warm_cpu_per_million"] is None
+    assert len(written["runs"]) == 4

@@ -26,7 +26,7 @@ from broker.kafka_broker import KafkaBroker  # noqa: E402
 from engines import ENGINES, KSTREAMS, Conditions, EngineError, Run, prepare, run_engine  # noqa: E402
 from final_table import TableError, differences, read_final_table, table_hash  # noqa: E402
 from machine import describe  # noqa: E402
-from report import as_json, as_text  # noqa: E402
+from report import Measurement, as_json, as_text  # noqa: E402
 from workload import Workload, fill_topic, true_counts  # noqa: E402
 
 SOURCE = "lines"
@@ -52,18 +52,18 @@ def checked(run: Run, bootstrap: str, sink: str, partitions: int, wanted: Mappin
     return replace(run, output_records=table.records, table_hash=table.hash)
 
 
-def measure(options: argparse.Namespace, engines: list[str], load: Workload) -> tuple[list[Run], Conditions]:
+def measure(options: argparse.Namespace, engines: list[str], load: Workload) -> tuple[list[Measurement], Conditions]:
     """All runs, each with a checked result."""
-    wanted = true_counts(load)
-    runs: list[Run] = []
+    loads = {"short": replace(load, lines=max(1, load.lines // 4)), "full": load}
+    wanted = {length: true_counts(part) for length, part in loads.items()}
     with KafkaBroker() as broker:
-        say(f"Kafka at {broker.bootstrap}; writing {load.lines} lines")
-        broker.create_topic(SOURCE, load.partitions)
-        fill_topic(broker.bootstrap, SOURCE, load)
+        for length, part in loads.items():
+            say(f"Kafka at {broker.bootstrap}: writing {part.lines} lines")
+            broker.create_topic(f"lines-{length}", part.partitions)
+            fill_topic(broker.bootstrap, f"lines-{length}", part)
         at = Conditions(
             bootstrap=broker.bootstrap,
             broker_pid=broker.pid,
-            records=load.lines,
             commit_interval_ms=options.commit_interval_ms,
             cache_bytes=options.cache_bytes,
             guarantee=options.guarantee,
@@ -71,17 +71,21 @@ def measure(options: argparse.Namespace, engines: list[str], load: Workload) -> 
             timeout_s=options.timeout,
             python=options.python,
         )
-        for repeat in range(options.repeats):
-            for name in order_of(repeat, engines):
-                sink = f"counts-{name}-{repeat}"
-                broker.create_topic(sink, load.partitions)
-                run = checked(run_engine(name, repeat, at, SOURCE, sink), at.bootstrap, sink, load.partitions, wanted)
-                runs.append(run)
-                say(
-                    f"repeat {repeat + 1} of {options.repeats}, {name:9}: {run.seconds:6.1f} s, "
-                    f"{run.process_cpu_seconds:6.1f} CPU s, {run.peak_rss_kb / 1024:6.0f} MB, table right"
-                )
-        return runs, at
+
+        def one_run(name: str, repeat: int, length: str) -> Run:
+            sink, part = f"counts-{name}-{length}-{repeat}", loads[length]
+            broker.create_topic(sink, part.partitions)
+            run = run_engine(name, repeat, at, part.lines, f"lines-{length}", sink)
+            run = checked(run, at.bootstrap, sink, part.partitions, wanted[length])
+            say(
+                f"repeat {repeat + 1} of {options.repeats}, {name:9} {run.records:9} lines: {run.seconds:6.1f} s, "
+                f"{run.process_cpu_seconds:6.1f} CPU s, {run.peak_rss_kb / 1024:6.0f} MB, table right"
+            )
+            return run
+
+        turns = [(repeat, name) for repeat in range(options.repeats) for name in order_of(repeat, engines)]
+        lengths = ("short", "full")
+        return [Measurement(*(one_run(name, repeat, length) for length in lengths)) for repeat, name in turns], at
 
 
 def arguments() -> argparse.Namespace:
@@ -102,8 +106,8 @@ def arguments() -> argparse.Namespace:
     unknown = sorted(set(options.engines.split(",")) - set(ENGINES))
     if unknown:
         parser.error(f"unknown engine {unknown[0]!r}; there are {', '.join(ENGINES)}")
-    if options.lines < 1 or options.repeats < 1:
-        parser.error("--lines and --repeats must be at least 1")
+    if options.lines < 8 or options.repeats < 1:
+        parser.error("--lines must be at least 8, --repeats at least 1")
     return options
 
 
@@ -115,7 +119,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         prepare(engines, options.python)
-        runs, at = measure(options, engines, load)
+        measured, at = measure(options, engines, load)
     except (BrokerError, EngineError, TableError) as error:
         say(f"error: {error}")
         return 1
@@ -131,15 +135,14 @@ def main() -> int:
         "kafka_streams": f"4.1.1, {at.threads} threads, -Xmx1g",
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(as_json(runs, machine, conditions), indent=2) + "\n")
+    options.json.write_text(json.dumps(as_json(measured, machine, conditions), indent=2) + "\n")
     print("\nmachine: " + ", ".join(f"{key} {value}" for key, value in machine.items()))
     print("conditions: " + ", ".join(f"{key} {value}" for key, value in conditions.items()))
-    print(as_text(runs))
+    print(as_text(measured))
     if KSTREAMS not in engines:
         print("no ratios: Kafka Streams did not run (--engines)")
-    print(
-        f"all {len(runs)} final tables equal the true counts; JSON in {options.json}; {time.monotonic() - began:.0f} s"
-    )
+    print(f"all {2 * len(measured)} final tables equal the true counts; {time.monotonic() - began:.0f} s in all")
+    print(f"JSON: {options.json}")
     return 0
 
 

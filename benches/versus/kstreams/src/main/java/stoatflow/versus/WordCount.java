@@ -84,15 +84,10 @@ public final class WordCount {
             Progress progress = new Progress(admin, applicationId, input, repartition);
             long start = System.nanoTime();
             streams.start();
-            double halfLines = 0.0, halfCpu = 0.0;
             Progress.Snapshot now;
             while (true) {
                 Thread.sleep(1000);
                 now = progress.look();
-                if (halfLines == 0.0 && 2 * now.linesDone() >= now.total()) {
-                    halfLines = now.linesDone();
-                    halfCpu = cpuSeconds();
-                }
                 if (now.finished()) {
                     break;
                 }
@@ -105,11 +100,10 @@ public final class WordCount {
             if (!streams.close(Duration.ofSeconds(60))) {
                 throw new IllegalStateException("Kafka Streams did not close within 60 s");
             }
-            double cpu = cpuSeconds();
             System.out.printf(Locale.ROOT,
                     "{\"engine\": \"kstreams\", \"records\": %d, \"seconds\": %.3f, \"cpu_seconds\": %.3f, "
-                            + "\"peak_rss_kb\": %d, \"warm_records\": %.0f, \"warm_cpu_seconds\": %.3f}%n",
-                    now.total(), seconds, cpu, peakRssKb(), now.total() - halfLines, cpu - halfCpu);
+                            + "\"peak_rss_kb\": %d}%n",
+                    now.total(), seconds, cpuSeconds(), peakRssKb());
         }
     }
 
