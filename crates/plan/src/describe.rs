@@ -165,8 +165,8 @@ fn groups(pieces: &[Piece<'_>]) -> Vec<Vec<usize>> {
         }
     }
     let mut groups: IndexMap<usize, Vec<usize>> = IndexMap::new();
-    for i in 0..pieces.len() {
-        groups.entry(root[i]).or_default().push(i);
+    for (i, root) in root.into_iter().enumerate() {
+        groups.entry(root).or_default().push(i);
     }
     groups.into_values().collect()
 }

@@ -1,0 +1,82 @@
+//! Chores of the repository: `cargo run --release -p xtask -- tidy`.
+//!
+//! Takes the name of a chore, prints findings as `path:line: what`, ends with 1 if there are any.
+//! Never changes a file.
+
+mod arrows;
+mod layers;
+mod text;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Something that is not as it should be.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, what: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.what),
+            line => write!(f, "{}:{line}: {}", self.path, self.what),
+        }
+    }
+}
+
+/// All findings in a tree.
+fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
+    let layers = layers::read(&root.join("layers.toml"))?;
+    let mut findings = arrows::check(&layers, &arrows::metadata(root)?);
+    for file in tree::files(root)? {
+        findings.extend(text::check(&layers, &file));
+    }
+    findings.sort();
+    Ok(findings)
+}
+
+fn main() -> ExitCode {
+    let chore = std::env::args().nth(1);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    match chore.as_deref() {
+        Some("tidy") => match tidy(&root) {
+            Ok(findings) if findings.is_empty() => {
+                println!("tidy: nothing to say");
+                ExitCode::SUCCESS
+            }
+            Ok(findings) => {
+                for finding in &findings {
+                    println!("{finding}");
+                }
+                println!("tidy: {} findings", findings.len());
+                ExitCode::FAILURE
+            }
+            Err(e) => {
+                eprintln!("tidy: {e}");
+                ExitCode::from(2)
+            }
+        },
+        other => {
+            eprintln!("unknown chore {other:?}; use: cargo run --release -p xtask -- tidy");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

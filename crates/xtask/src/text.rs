@@ -1,0 +1,139 @@
+//! Rules that a file's path and text must keep.
+//!
+//! Takes one file, gives its findings: length, name, banned words, tests inside sources, foreign
+//! crates outside their rooms. Looks at words, not at syntax: clippy does the rest.
+
+use crate::Finding;
+use crate::layers::Layers;
+use crate::tree::SourceFile;
+
+const MAX_LINES: usize = 600;
+/// Names that say nothing of what is inside.
+const NAMES: &[&str] = &[
+    "utils", "util", "helpers", "helper", "common", "misc", "manager", "types",
+];
+// Written in parts, so that this file keeps its own rules.
+const UNFINISHED: &[&str] = &[
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+];
+const MACHINE: &[&str] = &[
+    concat!("/ro", "ot/"),
+    concat!("/wo", "rk/"),
+    concat!("/tmp/", "t-"),
+];
+
+/// What is wrong with a file.
+pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let ending = file.path.rsplit_once('.').map_or("", |(_, e)| e);
+    let source = matches!(ending, "rs" | "py" | "pyi" | "java");
+    let mut add = |line, what: String| findings.push(Finding::new(&file.path, line, what));
+    if source {
+        let lines = file.text.lines().count();
+        if lines > MAX_LINES {
+            add(
+                0,
+                format!("has {lines} lines, {MAX_LINES} is the limit: split it by what it decides"),
+            );
+        }
+        for part in file.path.split('/') {
+            let stem = part.split('.').next().unwrap_or_default();
+            if NAMES.contains(&stem) {
+                add(
+                    0,
+                    format!("the name '{stem}' says nothing: name it after what it does"),
+                );
+            }
+        }
+    }
+    let rust_source = ending == "rs" && file.path.contains("/src/");
+    for (n, line) in file.text.lines().enumerate().map(|(n, l)| (n + 1, l)) {
+        if ending != "md" {
+            for word in UNFINISHED.iter().filter(|w| has_word(line, w)) {
+                add(
+                    n,
+                    format!("'{word}' is unfinished work: finish it, or describe it in an issue"),
+                );
+            }
+        }
+        for path in MACHINE.iter().filter(|p| has_word(line, p)) {
+            add(
+                n,
+                format!(
+                    "'{path}' is a path of one machine: take it from a setting or the file's own place"
+                ),
+            );
+        }
+        if rust_source
+            && line
+                .trim_start()
+                .trim_start_matches("pub ")
+                .starts_with(concat!("mod ", "tests {"))
+        {
+            add(
+                n,
+                "tests live beside the source: `mod tests;` and a file of their own".into(),
+            );
+        }
+        if rust_source {
+            foreign(layers, file, line, &mut |what| add(n, what));
+        }
+    }
+    findings
+}
+
+/// All words that no file may hold, for the tests.
+#[cfg(test)]
+pub fn banned() -> impl Iterator<Item = &'static str> {
+    UNFINISHED.iter().chain(MACHINE).copied()
+}
+
+fn foreign(layers: &Layers, file: &SourceFile, line: &str, add: &mut impl FnMut(String)) {
+    let code = line.split("//").next().unwrap_or_default();
+    for (name, places) in &layers.only_in {
+        let word = name.replace('-', "_");
+        let at_home = places.iter().any(|p| {
+            file.path
+                .strip_prefix("crates/")
+                .and_then(|f| f.strip_prefix(p.as_str()))
+                .is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
+        });
+        if !at_home && names_crate(code, &word) {
+            add(format!(
+                "only {} may name {name}: go through the port",
+                places.join(", ")
+            ));
+        }
+    }
+}
+
+/// `x::`, `use x;` or `extern crate x`, but not a module of that name (`crate::x::`).
+fn names_crate(code: &str, word: &str) -> bool {
+    code.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&code[..at], &code[at + word.len()..]);
+        let path = before.strip_suffix("::").unwrap_or(before);
+        let inner =
+            before.len() != path.len() && path.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let whole = !before.ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '.');
+        let import = before.trim_end().ends_with("use") || before.trim_end().ends_with("crate");
+        whole
+            && !inner
+            && (after.starts_with("::") || (import && after.trim_start().starts_with([';', ' '])))
+    })
+}
+
+/// A word that is not the tail of a longer one, and if it ends in a letter not its head either.
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let joins = |c: char| c.is_alphanumeric() || c == '_';
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let tail = before
+            .is_some_and(|c| joins(c) || (word.starts_with('/') && matches!(c, '.' | '}' | ')')));
+        let head = word.ends_with(char::is_alphanumeric) && after.is_some_and(joins);
+        !tail && !head
+    })
+}
