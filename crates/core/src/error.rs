@@ -6,6 +6,9 @@
 use crate::{Epoch, Lane, Offset, Partition};
 use std::fmt;
 
+#[cfg(test)]
+mod tests;
+
 /// The result of everything that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 

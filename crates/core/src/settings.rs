@@ -4,12 +4,15 @@
 //! at once, each with the nearest valid name. Owns the one table from which docs, Python fields and
 //! the parity test come. Never reads a file or the environment: Python does, and says the origin.
 
+mod clients;
 mod parse;
+mod read;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use table::{KEYS, KeySpec, KeyType};
+pub use clients::OWNED;
+pub use table::{KEYS, KeySpec, KeyType, docs_markdown};
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -60,7 +63,7 @@ pub struct Settings {
     pub lanes: u32,
     /// `batch.max.records`: the most records a lane takes at a time.
     pub batch_max_records: usize,
-    /// `state.dir`.
+    /// `state.dir`, and in it the directory of this application.
     pub state_dir: PathBuf,
     /// `state.memory.max.bytes`: block cache and write buffers of all stores together.
     pub state_memory_max_bytes: usize,

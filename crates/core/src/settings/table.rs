@@ -1,24 +1,163 @@
-//! Every setting, once.
+//! The one table of settings: what exists, what it may be, what it is when nobody says anything.
+//!
+//! Takes nothing, gives rows. Docs, Python's schema and the checks in `parse` are made from it, so a
+//! setting that isn't here doesn't exist. Never reads a value.
 
 /// What a value looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
-    /// Text.
+    /// Any text.
     Text,
+    /// One of the words in [`KeySpec::allowed`].
+    Choice,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number.
+    Count,
+    /// A number of milliseconds, or text such as `5s`.
+    Duration,
+    /// A number of bytes, or text such as `64MiB`.
+    Size,
+    /// A path of the file system.
+    Path,
 }
 
 /// One setting.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySpec {
-    /// Its name.
+    /// Its name, dotted.
     pub name: &'static str,
     /// What a value looks like.
     pub kind: KeyType,
-    /// Its default, as text.
+    /// Its default as a user would write it; `None` if it must be set.
     pub default: Option<&'static str>,
     /// What it does.
     pub doc: &'static str,
+    /// The words of a [`KeyType::Choice`].
+    pub allowed: &'static [&'static str],
+    /// The least number that makes sense.
+    pub min: i64,
+    /// The greatest number that makes sense.
+    pub max: i64,
+    /// Another name for the same thing (an older name in Kafka Streams).
+    pub alias: Option<&'static str>,
 }
 
-/// All settings.
-pub const KEYS: &[KeySpec] = &[];
+impl KeySpec {
+    const fn new(name: &'static str, kind: KeyType, default: &'static str, doc: &'static str) -> Self {
+        Self { name, kind, default: Some(default), doc, allowed: &[], min: 0, max: i64::MAX, alias: None }
+    }
+
+    const fn required(mut self) -> Self {
+        self.default = None;
+        self
+    }
+
+    const fn words(mut self, allowed: &'static [&'static str]) -> Self {
+        self.allowed = allowed;
+        self
+    }
+
+    const fn between(mut self, min: i64, max: i64) -> Self {
+        self.min = min;
+        self.max = max;
+        self
+    }
+
+    const fn also(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+}
+
+use KeyType::{Bool, Choice, Count, Duration, Path, Size, Text};
+
+const DAY_MS: i64 = 86_400_000;
+const INT: i64 = i32::MAX as i64;
+
+/// Every setting of the engine, by topic.
+pub const KEYS: &[KeySpec] = &[
+    KeySpec::new("application.id", Text, "", "Names the application: its consumer group, its transactions and its changelog topics. Letters, digits, '.', '_' and '-'.").required(),
+    KeySpec::new("bootstrap.servers", Text, "", "Where the broker is: `host:port,...`, `embedded:PATH` for topics in a directory of this machine, or `embedded:` for temporary ones.").required(),
+    KeySpec::new("processing.guarantee", Choice, "exactly_once_v2", "What a commit promises: outputs, state and offsets together or not at all, or outputs at once and some of them again after a crash.").words(&["exactly_once_v2", "at_least_once"]),
+    KeySpec::new("commit.interval.ms", Duration, "100", "The longest time between two commits. Under load the engine commits earlier when that is cheap.").between(1, DAY_MS),
+    KeySpec::new("commit.min.interval.ms", Duration, "10", "The shortest time between two commits.").between(0, DAY_MS),
+    KeySpec::new("commit.timeout.ms", Duration, "60000", "A commit that takes longer stops the application; it recovers at its next start.").between(100, DAY_MS),
+    KeySpec::new("transaction.timeout.ms", Duration, "60000", "How long the broker keeps an open transaction of an application that is silent. At most the broker's transaction.max.timeout.ms.").between(1_000, INT),
+    KeySpec::new("lanes.count", Count, "4 x cores", "How many keys can be worked on at the same time. May change at any restart.").between(1, 4_096),
+    KeySpec::new("batch.max.records", Count, "1024", "The most records a lane takes before it lets others run.").between(1, 1_000_000),
+    KeySpec::new("in.flight.max.bytes", Size, "64MiB", "Records admitted and not yet committed; reading pauses beyond that.").between(1 << 16, i64::MAX),
+    KeySpec::new("max.task.idle.ms", Duration, "0", "How long to wait for an empty partition, so that records of several topics come in timestamp order. 0 doesn't wait.").between(0, DAY_MS),
+    KeySpec::new("auto.offset.reset", Choice, "earliest", "Where a source starts that has no committed offset.").words(&["earliest", "latest"]),
+    KeySpec::new("state.dir", Path, "<temporary directory>/stoatflow", "Where local state lives, in a directory named after application.id. Losing it costs a restore, never data."),
+    KeySpec::new("state.memory.max.bytes", Size, "256MiB", "Memory for the block cache and the write buffers of all stores together.").between(8 << 20, i64::MAX),
+    KeySpec::new("default.dsl.store", Choice, "rocksDB", "What keeps stores that don't choose: disk, or memory that is rebuilt at every start.").words(&["rocksDB", "in_memory"]),
+    KeySpec::new("statestore.cache.max.bytes", Size, "10485760", "0 forwards every update of a table; more forwards the last one per key and commit.").also("cache.max.bytes.buffering"),
+    KeySpec::new("changelog.num.partitions", Count, "0", "Partitions of changelog topics that are created; 0 takes those of the widest source topic.").between(0, 10_000),
+    KeySpec::new("replication.factor", Count, "-1", "Replicas of topics that are created; -1 is the broker's default.").between(-1, 100),
+    KeySpec::new("broker.wait.timeout.ms", Duration, "30000", "How long to keep trying to reach the broker at start.").between(0, DAY_MS),
+    KeySpec::new("shutdown.timeout.ms", Duration, "30000", "How long a shutdown may take to drain and commit.").between(0, DAY_MS),
+    KeySpec::new("admin.listen", Text, "127.0.0.1:0", "Where health, metrics and the live page answer: `host:port`, port 0 for a free one, or `off`."),
+    KeySpec::new("ensure.explicit.naming", Bool, "true", "Refuses topologies in which a generated name would reach disk or a topic.").also("ensure.explicit.internal.resource.naming"),
+];
+
+/// Names of Kafka Streams that mean nothing in one process, and what to do instead.
+pub(super) const FOREIGN: &[(&str, &str)] = &[
+    ("acceptable.recovery.lag", "there are no standbys to choose from; remove it"),
+    ("application.server", "all state is in this process; the address of queries is admin.listen"),
+    ("buffered.records.per.partition", "memory is bounded in bytes for all partitions together: in.flight.max.bytes"),
+    ("built.in.metrics.version", "there is one version of metrics; remove it"),
+    ("default.client.supplier", "the clients are part of the engine; set their properties with consumer., producer. or admin."),
+    ("default.deserialization.exception.handler", "handlers are given to the application object, not named in a setting"),
+    ("default.key.serde", "give each source, store and sink its serde (Serdes.string())"),
+    ("default.production.exception.handler", "handlers are given to the application object, not named in a setting"),
+    ("default.timestamp.extractor", "give the source its timestamp extractor"),
+    ("default.value.serde", "give each source, store and sink its serde (Serdes.string())"),
+    ("deserialization.exception.handler", "handlers are given to the application object, not named in a setting"),
+    ("dsl.store.suppliers.class", "use default.dsl.store, or a back end per store"),
+    ("enable.metrics.push", "metrics are at /metrics of admin.listen; remove it"),
+    ("group.protocol", "one process reads all partitions and joins no group; remove it"),
+    ("log.summary.interval.ms", "see /metrics of admin.listen; remove it"),
+    ("max.warmup.replicas", "there are no replicas to warm up: state is restored before work starts; remove it"),
+    ("metric.reporters", "metrics are at /metrics of admin.listen; remove it"),
+    ("metrics.num.samples", "metrics are at /metrics of admin.listen; remove it"),
+    ("metrics.recording.level", "all metrics are always recorded; remove it"),
+    ("metrics.sample.window.ms", "metrics are at /metrics of admin.listen; remove it"),
+    ("num.standby.replicas", "one process holds all state, and restores it from the changelogs; remove it"),
+    ("num.stream.threads", "use lanes.count: keys are spread over lanes, not partitions over threads"),
+    ("poll.ms", "reading never waits for processing; remove it"),
+    ("probing.rebalance.interval.ms", "there is nothing to rebalance; remove it"),
+    ("processing.exception.handler", "handlers are given to the application object, not named in a setting"),
+    ("processor.wrapper.class", "wrap the function where the topology is built"),
+    ("production.exception.handler", "handlers are given to the application object, not named in a setting"),
+    ("rack.aware.assignment.non_overlap_cost", "there is nothing to assign; remove it"),
+    ("rack.aware.assignment.strategy", "there is nothing to assign; remove it"),
+    ("rack.aware.assignment.tags", "there is nothing to assign; remove it"),
+    ("rack.aware.assignment.traffic_cost", "there is nothing to assign; remove it"),
+    ("repartition.purge.interval.ms", "there are no repartition topics; remove it"),
+    ("rocksdb.config.setter", "use state.memory.max.bytes: one budget for all stores"),
+    ("state.cleanup.delay.ms", "state of removed stores stays until it is deleted by hand; remove it"),
+    ("task.assignor.class", "there is nothing to assign; remove it"),
+    ("task.timeout.ms", "use commit.timeout.ms and broker.wait.timeout.ms"),
+    ("topology.optimization", "the plan is always optimised, and source topics serve as changelogs; remove it"),
+    ("upgrade.from", "there is no rolling upgrade of one process; remove it"),
+    ("window.size.ms", "the window is part of the topology"),
+    ("windowed.inner.class.serde", "give the windowed source its serde"),
+    ("windowstore.changelog.additional.retention.ms", "set the changelog's topic settings at the store"),
+];
+
+/// Every setting as a Markdown table, in the order of [`KEYS`].
+#[must_use]
+pub fn docs_markdown() -> String {
+    let mut out = String::from("| setting | type | default | what it does |\n|---|---|---|---|\n");
+    for key in KEYS {
+        let kind = match key.kind {
+            Choice => key.allowed.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(" or "),
+            other => format!("{other:?}").to_lowercase(),
+        };
+        let default = key.default.map_or_else(|| "required".to_owned(), |d| format!("`{d}`"));
+        let alias = key.alias.map_or_else(String::new, |a| format!(" Also: `{a}`."));
+        out.push_str(&format!("| `{}` | {kind} | {default} | {}{alias} |\n", key.name, key.doc));
+    }
+    out
+}

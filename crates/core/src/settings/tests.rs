@@ -1,1 +1,207 @@
-//! Tests of settings.
+//! Settings: defaults, spellings, and every kind of mistake.
+
+use super::*;
+use crate::ErrorKind;
+use serde_json::{Value, json};
+
+fn pairs(value: &Value) -> Vec<(String, Value)> {
+    value.as_object().unwrap().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+/// Valid settings with these on top.
+fn with(more: &Value) -> crate::Result<Settings> {
+    let mut all = pairs(&json!({"application.id": "app", "bootstrap.servers": "localhost:9092"}));
+    for (name, value) in pairs(more) {
+        all.retain(|(n, _)| *n != name);
+        all.push((name, value));
+    }
+    Settings::from_pairs(&all)
+}
+
+fn problems(more: &Value) -> Vec<String> {
+    let error = with(more).expect_err("must be refused");
+    assert_eq!(error.kind(), ErrorKind::Config);
+    error.message().lines().skip(1).map(|l| l.trim().to_owned()).collect()
+}
+
+fn only_problem(more: &Value) -> String {
+    let mut all = problems(more);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+#[test]
+fn defaults_are_those_of_the_table() {
+    let s = with(&json!({})).unwrap();
+    assert_eq!((s.application_id.as_str(), &s.broker), ("app", &BrokerAddress::Kafka("localhost:9092".into())));
+    assert_eq!(s.guarantee, Guarantee::ExactlyOnceV2);
+    let ms = |d: Duration| d.as_millis();
+    assert_eq!((ms(s.commit_interval), ms(s.commit_min_interval), ms(s.commit_timeout)), (100, 10, 60_000));
+    assert_eq!((ms(s.transaction_timeout), ms(s.shutdown_timeout), ms(s.broker_wait), ms(s.max_task_idle)), (60_000, 30_000, 30_000, 0));
+    assert_eq!(s.lanes as usize, 4 * std::thread::available_parallelism().unwrap().get());
+    assert_eq!((s.batch_max_records, s.in_flight_max_bytes), (1024, 64 << 20));
+    assert_eq!((s.state_memory_max_bytes, s.cache_max_bytes), (256 << 20, 10_485_760));
+    assert_eq!(s.state_dir, std::env::temp_dir().join("stoatflow").join("app"));
+    assert_eq!(s.store_backend, StoreBackend::RocksDb);
+    assert!(s.reset_to_earliest && s.ensure_explicit_naming);
+    assert_eq!((s.changelog_partitions, s.replication_factor), (0, -1));
+    assert_eq!(s.admin_listen.as_deref(), Some("127.0.0.1:0"));
+    assert!(s.client_properties.is_empty());
+}
+
+#[test]
+fn every_value_can_be_written_in_the_ways_of_python_and_the_environment() {
+    let s = with(&json!({
+        "processing_guarantee": "AT_LEAST_ONCE", "commit.interval.ms": "2s", "commit.min.interval.ms": 0, "lanes.count": "7",
+        "in.flight.max.bytes": "1.5MiB", "state.memory.max.bytes": "32 MB", "cache.max.bytes.buffering": 0, "max.task.idle.ms": "250",
+        "state.dir": "/data", "default.dsl.store": "IN_MEMORY", "auto.offset.reset": "latest", "admin.listen": "off",
+        "ensure.explicit.naming": "false", "replication.factor": "3", "bootstrap.servers": "embedded:/topics",
+    }))
+    .unwrap();
+    assert_eq!(s.guarantee, Guarantee::AtLeastOnce);
+    assert_eq!((s.commit_interval, s.commit_min_interval), (Duration::from_secs(2), Duration::ZERO));
+    assert_eq!((s.lanes, s.in_flight_max_bytes, s.state_memory_max_bytes, s.cache_max_bytes), (7, 3 << 19, 32_000_000, 0));
+    assert_eq!((s.max_task_idle.as_millis(), s.state_dir), (250, PathBuf::from("/data/app")));
+    assert_eq!((s.store_backend, s.reset_to_earliest, s.admin_listen), (StoreBackend::Memory, false, None));
+    assert_eq!((s.ensure_explicit_naming, s.replication_factor), (false, 3));
+    assert_eq!(s.broker, BrokerAddress::Embedded(Some(PathBuf::from("/topics"))));
+    let temporary = with(&json!({"bootstrap.servers": "embedded:"})).unwrap();
+    assert_eq!(temporary.broker, BrokerAddress::Embedded(None));
+}
+
+#[test]
+fn all_problems_come_in_one_message() {
+    let found = problems(&json!({
+        "application.id": "my app", "processing.guarantee": "exactly_once", "comit.interval.ms": 5, "lanes.count": 0,
+        "num.stream.threads": 4, "consumer.group.id": "mine", "state.memory.max.bytes": "lots", "ensure.explicit.naming": "maybe",
+    }));
+    assert_eq!(found.len(), 8, "{found:#?}");
+    let expected = [
+        "application.id = \"my app\": ' ' can't be part of a topic's name",
+        "processing.guarantee = \"exactly_once\": must be exactly_once_v2 or at_least_once",
+        "comit.interval.ms = 5: there is no such setting; the nearest is commit.interval.ms",
+        "lanes.count = 0: must be between 1 and 4096",
+        "num.stream.threads = 4: has no meaning here: use lanes.count",
+        "consumer.group.id = \"mine\": can't be set: it is application.id",
+        "state.memory.max.bytes = \"lots\": must be bytes, or a size such as 64MiB",
+        "ensure.explicit.naming = \"maybe\": must be true or false",
+    ];
+    for part in expected {
+        assert!(found.iter().any(|p| p.starts_with(part)), "{part} is not in {found:#?}");
+    }
+}
+
+#[test]
+fn what_must_be_set_is_asked_for() {
+    let error = Settings::from_pairs(&[]).unwrap_err();
+    assert!(error.message().contains("application.id is not set"));
+    assert!(error.message().contains("bootstrap.servers is not set"));
+    assert!(error.message().starts_with("2 settings are wrong"));
+}
+
+#[test]
+fn contradictions_are_problems() {
+    let found = only_problem(&json!({"commit.min.interval.ms": "1s"}));
+    assert_eq!(found, "commit.min.interval.ms = 1000 is more than commit.interval.ms = 100: lower the first or raise the second");
+    let found = only_problem(&json!({"commit.interval.ms": "2m"}));
+    assert!(found.starts_with("transaction.timeout.ms = 60000 is not more than commit.interval.ms = 120000"), "{found}");
+    // Without transactions there is nothing to time out; and a wrong value is reported once.
+    with(&json!({"commit.interval.ms": "2m", "processing.guarantee": "at_least_once"})).unwrap();
+    only_problem(&json!({"commit.min.interval.ms": "never"}));
+}
+
+#[test]
+fn a_setting_given_in_two_spellings_is_a_problem() {
+    let found = only_problem(&json!({"lanes.count": 1, "lanes_count": 2}));
+    assert!(found.contains("lanes.count is given twice"), "{found}");
+}
+
+#[test]
+fn client_properties_pass_through_with_their_client() {
+    let s = with(&json!({
+        "security.protocol": "SASL_SSL", "sasl.username": "me", "client.id": "x", "consumer.fetch.min.bytes": 5,
+        "producer.linger.ms": 2, "admin.request.timeout.ms": 9, "main.consumer.check.crcs": true, "linger.ms": 1, "log_level": 7,
+    }))
+    .unwrap();
+    let has = |role, name: &str, value: &str| s.client_properties.contains(&(role, name.to_owned(), value.to_owned()));
+    assert!(has(ClientRole::All, "security.protocol", "SASL_SSL"));
+    assert!(has(ClientRole::All, "sasl.username", "me"));
+    assert!(has(ClientRole::All, "client.id", "x"));
+    assert!(has(ClientRole::Consumer, "fetch.min.bytes", "5"));
+    assert!(has(ClientRole::Consumer, "check.crcs", "true"));
+    assert!(has(ClientRole::Producer, "linger.ms", "2"));
+    assert!(has(ClientRole::Producer, "linger.ms", "1"));
+    assert!(has(ClientRole::Admin, "request.timeout.ms", "9"));
+    assert!(has(ClientRole::All, "log_level", "7"));
+    assert_eq!(s.client_properties.len(), 9);
+}
+
+#[test]
+fn every_owned_property_is_refused_with_every_prefix() {
+    for (owned, _) in OWNED {
+        let own = KEYS.iter().any(|k| k.name == *owned);
+        for prefix in ["", "consumer.", "producer.", "main.consumer.", "restore.consumer.", "admin."] {
+            if !(prefix.is_empty() && own) {
+                let name = format!("{prefix}{owned}");
+                let found = only_problem(&json!({ name.as_str(): "x" }));
+                assert!(found.contains("can't be set: "), "{found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_kafka_streams_without_meaning_say_what_to_do() {
+    for (name, instead) in super::table::FOREIGN {
+        let found = only_problem(&json!({ *name: "x" }));
+        assert!(found.contains(instead), "{found}");
+    }
+    assert!(only_problem(&json!({"topic.retention.ms": 1})).contains("at the store"));
+    assert!(only_problem(&json!({"global.consumer.x": 1})).contains("prefix consumer."));
+    assert!(only_problem(&json!({"sasl.jaas.config": "secret words"})).contains("use sasl.username"));
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let found = only_problem(&json!({"sasl.jaas.config": "hunter2"}));
+    assert!(!found.contains("hunter2"), "{found}");
+}
+
+#[test]
+fn application_ids_that_kafka_refuses_in_topic_names_are_problems() {
+    for bad in ["", " ", "a b", "a/b", "ü", ".", "..", &"x".repeat(151)] {
+        let found = only_problem(&json!({"application.id": bad}));
+        assert!(found.starts_with("application.id = "), "{found}");
+    }
+    with(&json!({"application.id": "Orders_v2.eu-1"})).unwrap();
+}
+
+#[test]
+fn addresses_are_checked() {
+    for bad in ["localhost", "localhost:", ":9092", "a:1,b", "a:x", "a:99999", "embeded:"] {
+        assert!(only_problem(&json!({"bootstrap.servers": bad})).contains("host:port"), "{bad}");
+    }
+    for good in ["a:1,b:2", "[::1]:9092", "PLAINTEXT://a:1, b:2"] {
+        with(&json!({"bootstrap.servers": good})).unwrap();
+    }
+    for bad in ["8080", "localhost:http", ":80"] {
+        assert!(only_problem(&json!({"admin.listen": bad})).contains("port 0"), "{bad}");
+    }
+}
+
+#[test]
+fn the_table_is_sound_and_documented() {
+    for key in KEYS {
+        assert!(!key.doc.is_empty() && key.doc.ends_with('.'), "{}", key.name);
+        assert_eq!(key.kind == KeyType::Choice, !key.allowed.is_empty(), "{}", key.name);
+        assert_eq!(KEYS.iter().filter(|k| k.name == key.name || k.alias == Some(key.name)).count(), 1, "{}", key.name);
+        let kinds = [("ms", KeyType::Duration), ("bytes", KeyType::Size)];
+        for (end, kind) in kinds {
+            assert!(!key.name.ends_with(&format!(".{end}")) || key.kind == kind, "{}", key.name);
+        }
+    }
+    let docs = docs_markdown();
+    assert_eq!(docs.lines().count(), KEYS.len() + 2);
+    assert!(KEYS.iter().all(|k| docs.contains(&format!("`{}`", k.name))));
+    assert!(docs.contains("| `application.id` | text | required |"));
+}

@@ -1,0 +1,93 @@
+//! How single values are written.
+//!
+//! Takes a JSON scalar (Python gives text, numbers and booleans; the environment gives text only);
+//! gives a number, a duration, a size, a boolean. Knows no setting by name.
+
+use serde_json::Value as Json;
+
+/// A value that fits its row.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    /// Text, a path, or one of the allowed words.
+    Text(String),
+    /// A count, milliseconds, or bytes.
+    Number(i64),
+    /// True or false.
+    Bool(bool),
+    /// Given, but of no use; its problem is noted.
+    Wrong,
+}
+
+/// The text of a scalar.
+pub(super) fn text_of(value: &Json) -> Option<String> {
+    match value {
+        Json::String(s) => Some(s.clone()),
+        Json::Number(n) => Some(n.to_string()),
+        Json::Bool(b) => Some(b.to_string()),
+        _ => None,
+    }
+}
+
+pub(super) fn bool_of(value: &Json) -> Option<bool> {
+    match text_of(value)?.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+pub(super) fn number_of(value: &Json) -> Option<i64> {
+    match value {
+        Json::Number(n) => n.as_i64(),
+        Json::String(s) => s.trim().replace('_', "").parse().ok(),
+        _ => None,
+    }
+}
+
+/// Milliseconds.
+pub(super) fn duration_of(value: &Json) -> Option<i64> {
+    with_unit(value, &[("ms", 1.0), ("s", 1e3), ("m", 6e4), ("min", 6e4), ("h", 3.6e6), ("d", 8.64e7)])
+}
+
+/// Bytes.
+pub(super) fn size_of(value: &Json) -> Option<i64> {
+    const UNITS: &[(&str, f64)] = &[
+        ("b", 1.0),
+        ("k", 1024.0),
+        ("kb", 1e3),
+        ("kib", 1024.0),
+        ("m", 1_048_576.0),
+        ("mb", 1e6),
+        ("mib", 1_048_576.0),
+        ("g", 1_073_741_824.0),
+        ("gb", 1e9),
+        ("gib", 1_073_741_824.0),
+    ];
+    with_unit(value, UNITS)
+}
+
+fn with_unit(value: &Json, units: &[(&str, f64)]) -> Option<i64> {
+    if let Some(number) = number_of(value) {
+        return Some(number);
+    }
+    let Json::String(text) = value else { return None };
+    let text = text.trim().to_ascii_lowercase();
+    let split = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = (text[..split].trim(), text[split..].trim());
+    let factor = units.iter().find(|(u, _)| *u == unit)?.1;
+    let number: f64 = number.parse().ok()?;
+    let total = (number * factor).round();
+    // Beyond 2^53 a float is no longer exact, and nothing here is that large.
+    #[allow(clippy::cast_possible_truncation)]
+    (total.abs() < 9e15).then_some(total as i64)
+}
+
+/// Does the name tell of something that must not reach a log?
+pub(super) fn is_secret(name: &str) -> bool {
+    ["password", "secret", "jaas", "token", "private", "ssl.key.pem", "credential"].iter().any(|word| name.contains(word))
+}
+
+/// The value as an error message may show it.
+pub(super) fn shown(name: &str, value: &Json) -> String {
+    if is_secret(name) { "***".to_owned() } else { value.to_string() }
+}
