@@ -21,7 +21,11 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
     let partitions = shared.status.partitions();
     // A partition that had no record yet says nothing about time.
-    let minimum = partitions.iter().map(|p| p.stream_time).filter(|&t| t >= 0).min();
+    let minimum = partitions
+        .iter()
+        .map(|p| p.stream_time)
+        .filter(|&t| t >= 0)
+        .min();
     let now = shared.clock.now().0;
     let rows: Vec<_> = partitions
         .iter()
@@ -50,7 +54,13 @@ pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
 /// Lanes and threads.
 pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
     let now = millis(shared.clock.monotonic());
-    let lanes: Vec<_> = shared.status.lanes.iter().enumerate().map(|(n, l)| lane(n, l, now)).collect();
+    let lanes: Vec<_> = shared
+        .status
+        .lanes
+        .iter()
+        .enumerate()
+        .map(|(n, l)| lane(n, l, now))
+        .collect();
     let body = json!({
         "monotonic_ms": now,
         "lanes": lanes,
@@ -86,7 +96,11 @@ pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
 fn lane(number: usize, lane: &LaneStatus, now: u64) -> Value {
     let since = lane.busy_since_ms.load(Relaxed);
     let working = since != 0;
-    let current = if working { now.saturating_sub(since) } else { 0 };
+    let current = if working {
+        now.saturating_sub(since)
+    } else {
+        0
+    };
     // The batch under way counts as well: a function that never returns must not look idle.
     let busy = lane.busy_ns.load(Relaxed) / 1_000_000 + current;
     json!({
@@ -105,7 +119,9 @@ fn lane(number: usize, lane: &LaneStatus, now: u64) -> Value {
 
 /// One entry per thread of this process; empty where the kernel does not say.
 fn os_threads(tasks: &Path) -> Vec<Value> {
-    let Ok(entries) = std::fs::read_dir(tasks) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(tasks) else {
+        return Vec::new();
+    };
     let mut threads: Vec<(u64, Value)> = entries
         .flatten()
         // A thread may end between the listing and the reading.
@@ -146,8 +162,13 @@ impl ProcStat {
         let name = head.split_once('(')?.1.to_owned();
         let fields: Vec<&str> = tail.split_whitespace().collect();
         let state = fields.first()?.chars().next()?;
-        let ticks: f64 = fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
-        Some(Self { name, state, cpu_seconds: ticks / TICKS_PER_SECOND })
+        let ticks: f64 =
+            fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?;
+        Some(Self {
+            name,
+            state,
+            cpu_seconds: ticks / TICKS_PER_SECOND,
+        })
     }
 
     const fn state_word(&self) -> &'static str {

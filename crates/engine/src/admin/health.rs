@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use stoatflow_protocol::Lifecycle;
 
-/// 200 unless FAILED: only then does a restart help.
+/// 200 unless it failed: only then does a restart help.
 pub(super) async fn live(State(shared): State<Arc<Shared>>) -> Response {
     let state = shared.status.state();
     let live = state != Lifecycle::Failed;
@@ -26,7 +26,10 @@ pub(super) async fn live(State(shared): State<Arc<Shared>>) -> Response {
 /// 200 while records are processed; else 503 with the reason.
 pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     match unready(&shared) {
-        None => answer(StatusCode::OK, &json!({ "ready": true, "state": shared.status.state().name() })),
+        None => answer(
+            StatusCode::OK,
+            &json!({ "ready": true, "state": shared.status.state().name() }),
+        ),
         Some(reason) => answer(StatusCode::SERVICE_UNAVAILABLE, &reason),
     }
 }
@@ -51,7 +54,11 @@ pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 const fn code(good: bool) -> StatusCode {
-    if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+    if good {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
 }
 
 /// Why it is not ready, if it is not.
@@ -59,24 +66,47 @@ fn unready(shared: &Shared) -> Option<Value> {
     let status = &shared.status;
     // The state is read once, so that reason and state of one answer agree.
     let state = status.state();
+    let mut restore = None;
     let (reason, detail, next_step) = match state {
         Lifecycle::Running => {
-            let (reason, detail) = status.ready(shared.clock.monotonic(), shared.stall_after).err()?;
+            let (reason, detail) = status
+                .ready(shared.clock.monotonic(), shared.stall_after)
+                .err()?;
             let next = "look at /debug/barriers for the step that hangs and at /debug/threads for the lane that is busy";
             (reason, detail, next.to_owned())
         }
         Lifecycle::Restoring => {
-            ("restoring", restored(&status.restore()), "wait: it reads its changelogs and becomes ready by itself".to_owned())
+            restore = Some(status.restore());
+            let stores = restore.as_deref().unwrap_or_default();
+            (
+                "restoring",
+                restored(stores),
+                "wait: it reads its changelogs and becomes ready by itself".to_owned(),
+            )
         }
         Lifecycle::Failed => {
             let error = status.error();
-            let detail = error.as_ref().map_or_else(|| "the application failed".to_owned(), |e| e.message.clone());
-            let next = error.map_or_else(|| "look at the log, then start it again".to_owned(), |e| e.next_step);
+            let detail = error.as_ref().map_or_else(
+                || "the application failed".to_owned(),
+                |e| e.message.clone(),
+            );
+            let next = error.map_or_else(
+                || "look at the log, then start it again".to_owned(),
+                |e| e.next_step,
+            );
             ("failed", detail, next)
         }
         other => {
-            let next = if other.is_final() { "start it again" } else { "wait: the state will change by itself" };
-            ("not_running", format!("the application is {}", other.name()), next.to_owned())
+            let next = if other.is_final() {
+                "start it again"
+            } else {
+                "wait: the state will change by itself"
+            };
+            (
+                "not_running",
+                format!("the application is {}", other.name()),
+                next.to_owned(),
+            )
         }
     };
     let mut body = json!({
@@ -86,8 +116,8 @@ fn unready(shared: &Shared) -> Option<Value> {
         "next_step": next_step,
         "state": state.name(),
     });
-    if state == Lifecycle::Restoring {
-        body["restore"] = json!(status.restore());
+    if let Some(stores) = restore {
+        body["restore"] = json!(stores);
     }
     Some(body)
 }
@@ -97,5 +127,8 @@ fn restored(stores: &[RestoreProgress]) -> String {
     let complete = stores.iter().filter(|s| s.complete).count();
     let done: u64 = stores.iter().map(|s| s.done).sum();
     let total: u64 = stores.iter().map(|s| s.total).sum();
-    format!("{complete} of {} stores are restored, {done} of {total} changelog records read", stores.len())
+    format!(
+        "{complete} of {} stores are restored, {done} of {total} changelog records read",
+        stores.len()
+    )
 }

@@ -42,17 +42,30 @@ pub(super) struct Exposition {
 }
 
 impl Exposition {
-    pub(super) fn new(status: Arc<Status>, clock: Arc<dyn Clock>, stall_after: Duration, version: &'static str) -> Self {
+    pub(super) fn new(
+        status: Arc<Status>,
+        clock: Arc<dyn Clock>,
+        stall_after: Duration,
+        version: &'static str,
+    ) -> Self {
         // One scraper may read many applications: each sample says whose it is.
-        let labels = [("application_id".into(), status.application_id.clone().into())];
+        let labels = [(
+            "application_id".into(),
+            status.application_id.clone().into(),
+        )];
         let mut engine = Registry::with_prefix_and_labels("stoatflow", labels.into_iter());
-        engine.register_collector(Box::new(Engine { status, clock, stall_after, version }));
+        engine.register_collector(Box::new(Engine {
+            status,
+            clock,
+            stall_after,
+            version,
+        }));
         let mut process = Registry::default();
         process.register_collector(Box::new(Process));
         Self { engine, process }
     }
 
-    fn text(&self) -> Result<String, fmt::Error> {
+    pub(super) fn text(&self) -> Result<String, fmt::Error> {
         let mut body = String::with_capacity(8 * 1024);
         text::encode_registry(&mut body, &self.engine)?;
         text::encode_registry(&mut body, &self.process)?;
@@ -67,21 +80,37 @@ type Labels = Vec<(&'static str, String)>;
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    fn counter<V: EncodeCounterValue>(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, V)>) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+    fn counter<V: EncodeCounterValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Labels, V)>,
+    ) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, value) in samples {
             let no_exemplar: Option<&Exemplar<Labels, f64>> = None;
             if labels.is_empty() {
                 family.encode_counter(&value, no_exemplar)?;
             } else {
-                family.encode_family(&labels)?.encode_counter(&value, no_exemplar)?;
+                family
+                    .encode_family(&labels)?
+                    .encode_counter(&value, no_exemplar)?;
             }
         }
         Ok(())
     }
 
-    fn gauge<V: EncodeGaugeValue>(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, V)>) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    fn gauge<V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Labels, V)>,
+    ) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in samples {
             if labels.is_empty() {
                 family.encode_gauge(&value)?;
@@ -121,81 +150,227 @@ impl Collector for Engine {
 impl Engine {
     fn lifecycle(&self, families: &mut Families<'_>) -> fmt::Result {
         let state = self.status.state();
-        let ready = self.status.ready(self.clock.monotonic(), self.stall_after).is_ok();
+        let ready = self
+            .status
+            .ready(self.clock.monotonic(), self.stall_after)
+            .is_ok();
         let build: Labels = vec![("version", self.version.to_owned())];
-        families.0.encode_descriptor("build", "What runs", None, MetricType::Info)?.encode_info(&build)?;
-        let states = Lifecycle::ALL.map(|s| (vec![("state", s.name().to_owned())], i64::from(s == state)));
+        families
+            .0
+            .encode_descriptor("build", "What runs", None, MetricType::Info)?
+            .encode_info(&build)?;
+        let states =
+            Lifecycle::ALL.map(|s| (vec![("state", s.name().to_owned())], i64::from(s == state)));
         families.gauge("state", "1 for the present state, 0 for the others", states)?;
-        families.gauge("ready", "1 while records are processed", one(i64::from(ready)))?;
-        let error = self.status.error().map(|e| (vec![("kind", e.kind.to_owned())], 1_i64));
-        families.gauge("error", "1 if the application failed, by kind of error", error)
+        families.gauge(
+            "ready",
+            "1 while records are processed",
+            one(i64::from(ready)),
+        )?;
+        let error = self
+            .status
+            .error()
+            .map(|e| (vec![("kind", e.kind.to_owned())], 1_i64));
+        families.gauge(
+            "error",
+            "1 if the application failed, by kind of error",
+            error,
+        )
     }
 
     fn records(&self, families: &mut Families<'_>) -> fmt::Result {
         let status = &self.status;
-        families.counter("records_in", "Input records admitted", one(status.records_in.load(Relaxed)))?;
-        families.counter("records_out", "Output records handed to the producer", one(status.records_out.load(Relaxed)))?;
-        families.counter("records_committed", "Input records in committed epochs", one(status.records_committed.load(Relaxed)))?;
-        families.counter("changelog_records", "Changelog records handed to the producer", one(status.changelog_out.load(Relaxed)))?;
-        families.gauge("in_flight_bytes", "Bytes admitted and not yet through their lane", one(status.in_flight_bytes.load(Relaxed).max(0)))?;
+        families.counter(
+            "records_in",
+            "Input records admitted",
+            one(status.records_in.load(Relaxed)),
+        )?;
+        families.counter(
+            "records_out",
+            "Output records handed to the producer",
+            one(status.records_out.load(Relaxed)),
+        )?;
+        families.counter(
+            "records_committed",
+            "Input records in committed epochs",
+            one(status.records_committed.load(Relaxed)),
+        )?;
+        families.counter(
+            "changelog_records",
+            "Changelog records handed to the producer",
+            one(status.changelog_out.load(Relaxed)),
+        )?;
+        families.gauge(
+            "in_flight_bytes",
+            "Bytes admitted and not yet through their lane",
+            one(status.in_flight_bytes.load(Relaxed).max(0)),
+        )?;
         // Summed by labels: a sample that stands there twice would spoil the whole scrape.
         let mut nodes: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for (node, count) in status.plan.nodes.iter().zip(&status.nodes) {
             *nodes.entry((&node.name, node.op.name())).or_default() += count.load(Relaxed);
         }
-        let nodes = nodes.into_iter().map(|((node, op), count)| (vec![("node", node.to_owned()), ("op", op.to_owned())], count));
+        let nodes = nodes.into_iter().map(|((node, op), count)| {
+            (
+                vec![("node", node.to_owned()), ("op", op.to_owned())],
+                count,
+            )
+        });
         families.counter("node_records", "Records that entered a node", nodes)?;
         let drops = status.drops();
-        let drops = drops.into_iter().map(|(node, reason, count)| (vec![("node", node), ("reason", reason.to_owned())], count));
-        families.counter("dropped_records", "Records dropped, by node and reason", drops)
+        let drops = drops.into_iter().map(|(node, reason, count)| {
+            (vec![("node", node), ("reason", reason.to_owned())], count)
+        });
+        families.counter(
+            "dropped_records",
+            "Records dropped, by node and reason",
+            drops,
+        )
     }
 
     fn lanes(&self, families: &mut Families<'_>) -> fmt::Result {
-        let lanes = || self.status.lanes.iter().enumerate().map(|(n, lane)| (vec![("lane", n.to_string())], lane));
-        families.gauge("lane_queue_items", "Items waiting in a lane's queue", lanes().map(|(l, lane)| (l, lane.queued_items.load(Relaxed).max(0))))?;
-        families.gauge("lane_queue_bytes", "Bytes waiting in a lane's queue", lanes().map(|(l, lane)| (l, lane.queued_bytes.load(Relaxed).max(0))))?;
-        families.gauge("lane_working", "1 while a lane works on a batch", lanes().map(|(l, lane)| (l, i64::from(lane.busy_since_ms.load(Relaxed) != 0))))?;
-        families.counter("lane_busy_seconds", "Time a lane spent on finished batches", lanes().map(|(l, lane)| (l, seconds(lane.busy_ns.load(Relaxed), 1e9))))?;
-        families.counter("lane_records", "Records a lane took from its queue", lanes().map(|(l, lane)| (l, lane.records.load(Relaxed))))
+        let lanes = || {
+            self.status
+                .lanes
+                .iter()
+                .enumerate()
+                .map(|(n, lane)| (vec![("lane", n.to_string())], lane))
+        };
+        families.gauge(
+            "lane_queue_items",
+            "Items waiting in a lane's queue",
+            lanes().map(|(l, lane)| (l, lane.queued_items.load(Relaxed).max(0))),
+        )?;
+        families.gauge(
+            "lane_queue_bytes",
+            "Bytes waiting in a lane's queue",
+            lanes().map(|(l, lane)| (l, lane.queued_bytes.load(Relaxed).max(0))),
+        )?;
+        families.gauge(
+            "lane_working",
+            "1 while a lane works on a batch",
+            lanes().map(|(l, lane)| (l, i64::from(lane.busy_since_ms.load(Relaxed) != 0))),
+        )?;
+        families.counter(
+            "lane_busy_seconds",
+            "Time a lane spent on finished batches",
+            lanes().map(|(l, lane)| (l, seconds(lane.busy_ns.load(Relaxed), 1e9))),
+        )?;
+        families.counter(
+            "lane_records",
+            "Records a lane took from its queue",
+            lanes().map(|(l, lane)| (l, lane.records.load(Relaxed))),
+        )
     }
 
     fn commits(&self, families: &mut Families<'_>) -> fmt::Result {
         let status = &self.status;
         families.counter("commits", "Commits done", one(status.commits.load(Relaxed)))?;
         let quantiles = [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("1", 1.0)];
-        let quantiles = quantiles.map(|(name, q)| (vec![("quantile", name.to_owned())], seconds(status.commit_quantile_us(q), 1e6)));
-        families.gauge("commit_duration_quantile_seconds", "From barrier to local store, since the start", quantiles)?;
+        let quantiles = quantiles.map(|(name, q)| {
+            (
+                vec![("quantile", name.to_owned())],
+                seconds(status.commit_quantile_us(q), 1e6),
+            )
+        });
+        families.gauge(
+            "commit_duration_quantile_seconds",
+            "From barrier to local store, since the start",
+            quantiles,
+        )?;
         let last = status.recent_commits().pop().unwrap_or_default();
-        let phases = [("align", last.align_us), ("commit", last.commit_us), ("apply", last.apply_us)];
+        let phases = [
+            ("align", last.align_us),
+            ("commit", last.commit_us),
+            ("apply", last.apply_us),
+        ];
         let phases = phases.map(|(name, us)| (vec![("phase", name.to_owned())], seconds(us, 1e6)));
         families.gauge("last_commit_seconds", "The last commit, by phase", phases)?;
         let barrier = status.barrier();
-        families.gauge("open_epoch", "The epoch that admits records", one(barrier.open_epoch))?;
-        families.gauge("committed_epoch", "The last committed epoch", barrier.committed.map(|e| (Vec::new(), e)))
+        families.gauge(
+            "open_epoch",
+            "The epoch that admits records",
+            one(barrier.open_epoch),
+        )?;
+        families.gauge(
+            "committed_epoch",
+            "The last committed epoch",
+            barrier.committed.map(|e| (Vec::new(), e)),
+        )
     }
 
     fn partitions(&self, families: &mut Families<'_>) -> fmt::Result {
         let partitions = self.status.partitions();
         let rows = || {
-            partitions.iter().map(|p| (vec![("topic", p.topic.clone()), ("partition", p.partition.to_string())], p))
+            partitions.iter().map(|p| {
+                (
+                    vec![
+                        ("topic", p.topic.clone()),
+                        ("partition", p.partition.to_string()),
+                    ],
+                    p,
+                )
+            })
         };
-        families.gauge("partition_lag", "Readable records that are not committed yet", rows().map(|(l, p)| (l, (p.end - p.committed).max(0))))?;
-        families.gauge("partition_position", "The next offset to be admitted", rows().map(|(l, p)| (l, p.position)))?;
-        families.gauge("partition_committed", "The committed offset", rows().map(|(l, p)| (l, p.committed)))?;
+        families.gauge(
+            "partition_lag",
+            "Readable records that are not committed yet",
+            rows().map(|(l, p)| (l, (p.end - p.committed).max(0))),
+        )?;
+        families.gauge(
+            "partition_position",
+            "The next offset to be admitted",
+            rows().map(|(l, p)| (l, p.position)),
+        )?;
+        families.gauge(
+            "partition_committed",
+            "The committed offset",
+            rows().map(|(l, p)| (l, p.committed)),
+        )?;
         #[allow(clippy::cast_precision_loss)] // milliseconds since 1970 fit a double exactly
-        let times = rows().filter(|(_, p)| p.stream_time >= 0).map(|(l, p)| (l, p.stream_time as f64 / 1e3));
-        families.gauge("partition_stream_time_seconds", "The highest timestamp admitted", times)
+        let times = rows()
+            .filter(|(_, p)| p.stream_time >= 0)
+            .map(|(l, p)| (l, p.stream_time as f64 / 1e3));
+        families.gauge(
+            "partition_stream_time_seconds",
+            "The highest timestamp admitted",
+            times,
+        )
     }
 
     fn stores(&self, families: &mut Families<'_>) -> fmt::Result {
         let status = &self.status;
-        families.gauge("state_memory_bytes", "Memory of the state back end", one(status.state_memory_bytes.load(Relaxed)))?;
-        families.gauge("state_staged_bytes", "Bytes staged by open epochs in all stores", one(status.staged_bytes.load(Relaxed)))?;
+        families.gauge(
+            "state_memory_bytes",
+            "Memory of the state back end",
+            one(status.state_memory_bytes.load(Relaxed)),
+        )?;
+        families.gauge(
+            "state_staged_bytes",
+            "Bytes staged by open epochs in all stores",
+            one(status.staged_bytes.load(Relaxed)),
+        )?;
         let restore = status.restore();
-        let rows = || restore.iter().map(|r| (vec![("store", r.store.clone())], r));
-        families.gauge("restore_records", "Changelog records to read before running", rows().map(|(l, r)| (l, r.total)))?;
-        families.gauge("restore_records_done", "Changelog records read", rows().map(|(l, r)| (l, r.done)))?;
-        families.gauge("restore_complete", "1 once a store has caught up", rows().map(|(l, r)| (l, i64::from(r.complete))))
+        let rows = || {
+            restore
+                .iter()
+                .map(|r| (vec![("store", r.store.clone())], r))
+        };
+        families.gauge(
+            "restore_records",
+            "Changelog records to read before running",
+            rows().map(|(l, r)| (l, r.total)),
+        )?;
+        families.gauge(
+            "restore_records_done",
+            "Changelog records read",
+            rows().map(|(l, r)| (l, r.done)),
+        )?;
+        families.gauge(
+            "restore_complete",
+            "1 once a store has caught up",
+            rows().map(|(l, r)| (l, i64::from(r.complete))),
+        )
     }
 }
 
@@ -212,10 +387,18 @@ impl Collector for Process {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut families = Families(encoder);
         if let Some(stat) = ProcStat::read(Path::new("/proc/self/stat")) {
-            families.counter("process_cpu_seconds", "User and system time", one(stat.cpu_seconds))?;
+            families.counter(
+                "process_cpu_seconds",
+                "User and system time",
+                one(stat.cpu_seconds),
+            )?;
         }
         if let Some(bytes) = resident_bytes() {
-            families.gauge("process_resident_memory_bytes", "Resident memory", one(bytes))?;
+            families.gauge(
+                "process_resident_memory_bytes",
+                "Resident memory",
+                one(bytes),
+            )?;
         }
         Ok(())
     }

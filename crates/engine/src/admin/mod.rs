@@ -30,20 +30,37 @@ use stoatflow_core::{Clock, Error, Result};
 const PAGE: &str = include_str!("page.html");
 
 /// The page may run its own script and ask its own port, nothing else.
-const PAGE_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// What can be asked, with one line each; an unknown path answers with this list.
 const ENDPOINTS: &[(&str, &str)] = &[
     ("/", "the live page"),
-    ("/health/live", "200 while the process is worth keeping, 503 once it has FAILED"),
-    ("/health/ready", "200 while records are processed, else 503 with the reason"),
+    (
+        "/health/live",
+        "200 while the process is worth keeping, 503 once it has failed",
+    ),
+    (
+        "/health/ready",
+        "200 while records are processed, else 503 with the reason",
+    ),
     ("/metrics", "all numbers, as OpenMetrics text"),
-    ("/topology", "nodes, edges, stages and stores with counts; ?format=text gives describe()"),
-    ("/state", "lifecycle with its history, readiness, restore progress, the error"),
-    ("/watermarks", "position, committed offset, end, lag and stream time per partition"),
+    (
+        "/topology",
+        "nodes, edges, stages and stores with counts; ?format=text gives describe()",
+    ),
+    (
+        "/state",
+        "lifecycle with its history, readiness, restore progress, the error",
+    ),
+    (
+        "/watermarks",
+        "position, committed offset, end, lag and stream time per partition",
+    ),
     ("/debug/threads", "what every lane and every thread does"),
-    ("/debug/barriers", "open epoch, the commit under way, recent commits by phase"),
+    (
+        "/debug/barriers",
+        "open epoch, the commit under way, recent commits by phase",
+    ),
     ("/config", "the settings in force"),
 ];
 

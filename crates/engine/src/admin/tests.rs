@@ -1,1 +1,323 @@
-//! .
+//! Every endpoint through a real request on loopback.
+
+mod exposition;
+mod fixture;
+
+use super::{ENDPOINTS, bind};
+use crate::status::{CommitStatus, RestoreProgress};
+use fixture::{MONOTONIC_MS, NOW_MS, Port, partition, plan};
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::Error;
+use stoatflow_protocol::Lifecycle;
+
+#[test]
+fn live_until_it_failed() {
+    let port = Port::open();
+    assert_eq!(port.get("/health/live").0, 200);
+    port.status
+        .failed(&Error::missing_topic("there is no topic lines"));
+    port.enter(&[Lifecycle::Starting]);
+    assert_eq!(port.get("/health/live").0, 200, "only the state counts");
+    port.enter(&[Lifecycle::Failed]);
+    let (code, body) = port.get("/health/live");
+    assert_eq!((code, &body["live"]), (503, &json!(false)));
+    assert_eq!(body["error"]["kind"], "missing_topic");
+}
+
+#[test]
+fn every_reason_for_not_being_ready_has_a_next_step() {
+    let port = Port::open();
+    let unready = |reason: &str, detail: &str| {
+        let (code, body) = port.get("/health/ready");
+        assert_eq!(
+            (code, &body["ready"], &body["reason"]),
+            (503, &json!(false), &json!(reason)),
+            "{body}"
+        );
+        assert!(body["detail"].as_str().unwrap().contains(detail), "{body}");
+        assert!(!body["next_step"].as_str().unwrap().is_empty(), "{body}");
+        body
+    };
+    unready("not_running", "CREATED");
+    port.enter(&[Lifecycle::Starting, Lifecycle::Restoring]);
+    port.status.restoring(RestoreProgress {
+        store: "counts".to_owned(),
+        total: 200,
+        done: 50,
+        complete: false,
+    });
+    let body = unready(
+        "restoring",
+        "0 of 1 stores are restored, 50 of 200 changelog records",
+    );
+    assert_eq!(
+        body["restore"][0],
+        json!({ "store": "counts", "total": 200, "done": 50, "complete": false })
+    );
+    port.enter(&[Lifecycle::Running]);
+    port.status
+        .progress_ms
+        .store(MONOTONIC_MS - 30_001, Relaxed);
+    unready("stalled", "30.0 s");
+    port.status
+        .progress_ms
+        .store(MONOTONIC_MS - 30_000, Relaxed);
+    let (code, body) = port.get("/health/ready");
+    assert_eq!((code, &body["ready"]), (200, &json!(true)));
+    port.status
+        .failed(&Error::user("it raised").hint("fix app.py"));
+    port.enter(&[Lifecycle::Failed]);
+    assert_eq!(unready("failed", "it raised")["next_step"], "fix app.py");
+}
+
+#[test]
+fn topology_shows_the_graph_and_the_text() {
+    let port = Port::running();
+    port.status.nodes[1].store(7, Relaxed);
+    port.status.dropped("by-word", "null_key", 3);
+    let (code, body) = port.get("/topology");
+    assert_eq!(code, 200);
+    assert_eq!(body["nodes"].as_array().unwrap().len(), 5);
+    assert_eq!(
+        (&body["nodes"][1]["records"], &body["nodes"][1]["foreign"]),
+        (&json!(7), &json!(true))
+    );
+    assert_eq!(body["nodes"][3]["store"], "counts");
+    assert_eq!(body["nodes"][4]["topics"], json!(["word-counts"]));
+    let edges = body["edges"].as_array().unwrap();
+    assert_eq!(
+        edges
+            .iter()
+            .filter(|e| e["exchange"] == json!(true))
+            .collect::<Vec<_>>(),
+        [&json!({ "from": 2, "to": 3, "exchange": true })]
+    );
+    assert_eq!(edges.len(), 4);
+    assert_eq!(body["stages"][1]["nodes"], json!([3, 4]));
+    assert_eq!(
+        body["stores"][0]["changelog"],
+        "word-count-counts-changelog"
+    );
+    assert_eq!(
+        body["dropped"],
+        json!([{ "node": "by-word", "reason": "null_key", "count": 3 }])
+    );
+    assert_eq!(body["description"], plan().description);
+    let (code, head, text) = port.ask("GET", "/topology?format=text");
+    assert_eq!((code, text), (200, plan().description));
+    assert!(head.contains("content-type: text/plain"), "{head}");
+    assert_eq!(port.get("/topology?format=xml").0, 400);
+}
+
+#[test]
+fn state_keeps_history_and_error() {
+    let port = Port::running();
+    port.status.failed(&Error::disk_full("no space"));
+    let (code, body) = port.get("/state");
+    assert_eq!(
+        (code, &body["state"], &body["version"]),
+        (200, &json!("RUNNING"), &json!("1.2.3"))
+    );
+    let names: Vec<_> = body["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|h| h["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["STARTING", "RESTORING", "RUNNING"]);
+    assert_eq!(body["error"]["kind"], "disk_full");
+    assert_eq!(body["ready"], json!({ "ready": true }));
+}
+
+#[test]
+fn watermarks_ignore_partitions_without_time() {
+    let port = Port::running();
+    assert_eq!(port.get("/watermarks").1["minimum"], Value::Null);
+    port.status.report_partitions(vec![
+        partition(0, 10, 30, NOW_MS - 500),
+        partition(1, 0, 0, -1),
+        partition(2, 9, 5, NOW_MS),
+    ]);
+    let (code, body) = port.get("/watermarks");
+    assert_eq!(
+        (code, &body["minimum"], &body["behind_ms"]),
+        (200, &json!(NOW_MS - 500), &json!(500))
+    );
+    assert_eq!(
+        (&body["lag"], &body["partitions"][2]["lag"]),
+        (&json!(20), &json!(0)),
+        "an end that was read earlier is no negative lag"
+    );
+    assert_eq!(body["partitions"][1]["stream_time"], Value::Null);
+}
+
+#[test]
+fn threads_show_a_lane_that_never_returns() {
+    let port = Port::running();
+    let lane = &port.status.lanes[1];
+    lane.busy_since_ms.store(MONOTONIC_MS - 9000, Relaxed);
+    lane.busy_ns.store(2_000_000_000, Relaxed);
+    lane.stage_plus_one.store(2, Relaxed);
+    lane.queued_items.store(4, Relaxed);
+    let (code, body) = port.get("/debug/threads");
+    assert_eq!(code, 200);
+    assert_eq!(
+        (&body["lanes"][0]["state"], &body["lanes"][0]["stage"]),
+        (&json!("idle"), &Value::Null)
+    );
+    let busy = &body["lanes"][1];
+    assert_eq!(
+        (&busy["state"], &busy["for_ms"], &busy["busy_ms"]),
+        (&json!("working"), &json!(9000), &json!(11_000))
+    );
+    assert_eq!(
+        (&busy["stage"], &busy["queued_items"]),
+        (&json!(1), &json!(4))
+    );
+    if cfg!(target_os = "linux") {
+        let threads = body["threads"].as_array().unwrap();
+        assert!(
+            threads
+                .iter()
+                .any(|t| t["name"].as_str().unwrap().starts_with("tokio")),
+            "{threads:?}"
+        );
+    }
+}
+
+#[test]
+fn barriers_show_the_commit_under_way_and_those_before() {
+    let port = Port::running();
+    port.status.with_barrier(|b| {
+        b.open_epoch = 9;
+        b.in_flight = Some(8);
+        b.step = Some("flush".to_owned());
+        b.arrivals = vec![2, 1];
+    });
+    for epoch in 1..=100 {
+        port.status.committed(CommitStatus {
+            epoch,
+            align_us: 1000,
+            commit_us: 2000,
+            apply_us: 3000,
+            ..CommitStatus::default()
+        });
+    }
+    let (code, body) = port.get("/debug/barriers");
+    assert_eq!(code, 200);
+    assert_eq!(
+        (&body["open_epoch"], &body["in_flight"], &body["step"]),
+        (&json!(9), &json!(8), &json!("flush"))
+    );
+    assert_eq!(
+        (&body["arrivals"], &body["lanes"], &body["commits"]),
+        (&json!([2, 1]), &json!(2), &json!(100))
+    );
+    let recent = body["recent"].as_array().unwrap();
+    assert_eq!((recent.len(), &recent[63]["epoch"]), (64, &json!(100)));
+    let median = body["quantiles_us"]["p50"].as_u64().unwrap();
+    assert!((5990..=6010).contains(&median), "{median}");
+}
+
+#[test]
+fn the_page_needs_no_other_host() {
+    let port = Port::running();
+    let (code, head, page) = port.ask("GET", "/");
+    assert_eq!(code, 200);
+    assert!(
+        head.contains("content-type: text/html; charset=utf-8"),
+        "{head}"
+    );
+    assert!(head.contains("default-src 'none'"), "{head}");
+    for outside in [
+        "http:", "https:", "\"//", "'//", "src=", "@import", "url(", "<link", "import(",
+    ] {
+        assert!(
+            !page.contains(outside),
+            "the page refers to something outside: {outside}"
+        );
+    }
+    assert!(page.contains("<html lang=\"en\">") && page.trim_end().ends_with("</html>"));
+    for asked in [
+        "/topology",
+        "/debug/barriers",
+        "/debug/threads",
+        "/watermarks",
+        "/state",
+    ] {
+        assert!(
+            page.contains(&format!("\"{asked}\"")),
+            "the page does not poll {asked}"
+        );
+    }
+}
+
+#[test]
+fn config_is_shown_as_it_was_given() {
+    assert_eq!(
+        Port::open().get("/config"),
+        (200, json!({ "application.id": "word-count" }))
+    );
+}
+
+#[test]
+fn unknown_paths_list_the_endpoints_and_each_of_them_answers() {
+    let port = Port::running();
+    let (code, body) = port.get("/metricz");
+    assert_eq!(code, 404);
+    assert!(
+        body["error"].as_str().unwrap().contains("/metricz"),
+        "{body}"
+    );
+    let listed = body["endpoints"].as_object().unwrap();
+    assert_eq!(listed.len(), ENDPOINTS.len());
+    for path in listed.keys() {
+        assert_eq!(port.ask("GET", path).0, 200, "{path}");
+        assert_eq!(port.ask("POST", path).0, 405, "{path}");
+    }
+}
+
+#[test]
+fn stop_frees_the_address() {
+    let port = Port::running();
+    let address = port.address.to_string();
+    let refused = bind(&address).unwrap_err();
+    assert_eq!(refused.kind().name(), "config");
+    let text = refused.to_string();
+    assert!(
+        text.contains(&address) && text.contains("admin.listen") && text.contains("in use"),
+        "{text}"
+    );
+    port.stop.send(true).unwrap();
+    let Port { runtime, .. } = port;
+    let freed = (0..500).any(|_| {
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(10)).await });
+        bind(&address).is_ok()
+    });
+    assert!(freed, "the port is still held");
+}
+
+#[test]
+fn without_a_host_it_is_loopback() {
+    for listen in ["0", ":0", " 127.0.0.1:0 ", "localhost:0"] {
+        assert!(
+            bind(listen)
+                .unwrap()
+                .local_addr()
+                .unwrap()
+                .ip()
+                .is_loopback(),
+            "{listen}"
+        );
+    }
+    for wrong in ["nonsense", "127.0.0.1", "192.0.2.1:0"] {
+        let error = bind(wrong).unwrap_err();
+        assert_eq!(error.kind().name(), "config", "{wrong}");
+        assert!(
+            error.to_string().contains(wrong) && error.next_step().contains("admin.listen"),
+            "{error}"
+        );
+    }
+}

@@ -21,7 +21,10 @@ pub(super) struct Wanted {
 }
 
 /// The graph, or with `?format=text` only the text of `describe()`.
-pub(super) async fn topology(State(shared): State<Arc<Shared>>, Query(wanted): Query<Wanted>) -> Response {
+pub(super) async fn topology(
+    State(shared): State<Arc<Shared>>,
+    Query(wanted): Query<Wanted>,
+) -> Response {
     let plan = &shared.status.plan;
     match wanted.format.as_deref() {
         None | Some("json") => answer(StatusCode::OK, &graph(&shared)),
@@ -31,7 +34,10 @@ pub(super) async fn topology(State(shared): State<Arc<Shared>>, Query(wanted): Q
         }
         Some(other) => {
             let message = format!("format={other} is unknown");
-            answer(StatusCode::BAD_REQUEST, &json!({ "error": message, "next_step": "use format=json or format=text" }))
+            answer(
+                StatusCode::BAD_REQUEST,
+                &json!({ "error": message, "next_step": "use format=json or format=text" }),
+            )
         }
     }
 }
@@ -39,8 +45,11 @@ pub(super) async fn topology(State(shared): State<Arc<Shared>>, Query(wanted): Q
 fn graph(shared: &Shared) -> Value {
     let status = &shared.status;
     let plan = &*status.plan;
-    let stages: Vec<_> =
-        plan.stages.iter().map(|s| json!({ "id": s.id, "nodes": s.nodes, "foreign": s.foreign })).collect();
+    let stages: Vec<_> = plan
+        .stages
+        .iter()
+        .map(|s| json!({ "id": s.id, "nodes": s.nodes, "foreign": s.foreign }))
+        .collect();
     json!({
         "application_id": status.application_id,
         "state": status.state().name(),
@@ -81,7 +90,11 @@ fn node(status: &Status, node: &Node) -> Value {
         "line": node.line,
         "records": status.nodes.get(node.id.0 as usize).map_or(0, |count| count.load(Relaxed)),
     });
-    if let Some(store) = node.op.store().and_then(|id| plan.stores.get(usize::from(id.0))) {
+    if let Some(store) = node
+        .op
+        .store()
+        .and_then(|id| plan.stores.get(usize::from(id.0)))
+    {
         body["store"] = json!(store.name);
     }
     match &node.op {
@@ -116,7 +129,10 @@ fn store(status: &Status, store: &Store) -> Value {
     // What other tools look for on the broker (design, section 6).
     let changelog = match (&store.source_changelog, store.logged) {
         (Some(topic), _) => Some(topic.clone()),
-        (None, true) => Some(format!("{}-{}-changelog", status.application_id, store.name)),
+        (None, true) => Some(format!(
+            "{}-{}-changelog",
+            status.application_id, store.name
+        )),
         (None, false) => None,
     };
     json!({

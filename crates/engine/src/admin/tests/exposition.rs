@@ -1,0 +1,175 @@
+//! The text for scrapers: valid, complete, and no sample twice.
+
+use super::fixture::NOW_MS;
+use super::fixture::{Port, Still, partition, plan};
+use crate::admin::metrics::Exposition;
+use crate::status::{CommitStatus, RestoreProgress, Status};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::SourceId;
+use stoatflow_plan::Op;
+
+/// Reads OpenMetrics text strictly: declared families, no sample twice, an end.
+fn samples(text: &str) -> Vec<(String, f64)> {
+    assert!(text.ends_with("# EOF\n"), "it must say where it ends");
+    let mut types = std::collections::HashMap::new();
+    let mut seen = HashSet::new();
+    let mut all = Vec::new();
+    for line in text.lines().filter(|l| *l != "# EOF") {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(
+                types.insert(name.to_owned(), kind.to_owned()).is_none(),
+                "{name} is declared twice"
+            );
+        } else if let Some(rest) = line.strip_prefix("# HELP ") {
+            assert!(
+                rest.split_once(' ')
+                    .is_some_and(|(_, help)| !help.is_empty()),
+                "{line}"
+            );
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let name = series.split('{').next().unwrap();
+            let known = ["", "_total", "_info"].iter().any(|suffix| {
+                let kind = name
+                    .strip_suffix(suffix)
+                    .and_then(|family| types.get(family));
+                matches!(
+                    (*suffix, kind.map(String::as_str)),
+                    ("", Some("gauge")) | ("_total", Some("counter")) | ("_info", Some("info"))
+                )
+            });
+            assert!(known, "{series} belongs to no declared family");
+            assert!(
+                seen.insert(series.to_owned()),
+                "{series} stands there twice"
+            );
+            all.push((series.to_owned(), value.parse().unwrap()));
+        }
+    }
+    all
+}
+
+#[test]
+fn metrics_are_valid_and_complete() {
+    let port = Port::running();
+    let status = &port.status;
+    status.records_in.store(11, Relaxed);
+    status.nodes[1].store(5, Relaxed);
+    status.lanes[1].queued_bytes.store(99, Relaxed);
+    status.lanes[0].busy_ns.store(1_500_000_000, Relaxed);
+    status.dropped("by-word", "null_key", 3);
+    status.report_partitions(vec![partition(0, 10, 30, NOW_MS), partition(1, 0, 0, -1)]);
+    status.restoring(RestoreProgress {
+        store: "counts".to_owned(),
+        total: 200,
+        done: 200,
+        complete: true,
+    });
+    status.committed(CommitStatus {
+        epoch: 1,
+        records: 10,
+        commit_us: 2_000_000,
+        ..CommitStatus::default()
+    });
+    let (code, head, text) = port.ask("GET", "/metrics");
+    assert_eq!(code, 200);
+    assert!(
+        head.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
+    let samples = samples(&text);
+    let value = |name: &str, labels: &[&str]| {
+        let mut found = samples.iter().filter(|(series, _)| {
+            series.split('{').next() == Some(name) && labels.iter().all(|l| series.contains(l))
+        });
+        let (series, value) = found
+            .next()
+            .unwrap_or_else(|| panic!("{name} {labels:?} is missing in\n{text}"));
+        assert!(found.next().is_none(), "{name} {labels:?} is ambiguous");
+        assert!(
+            name.starts_with("process_") || series.contains("application_id=\"word-count\""),
+            "{series}"
+        );
+        *value
+    };
+    let close = |a: f64, b: f64| assert!((a - b).abs() <= b.abs() / 500.0, "{a} is not {b}");
+    close(value("stoatflow_records_in_total", &[]), 11.0);
+    close(value("stoatflow_records_committed_total", &[]), 10.0);
+    close(
+        value(
+            "stoatflow_node_records_total",
+            &["node=\"split \\\"words\\\"\"", "op=\"flat_map_values\""],
+        ),
+        5.0,
+    );
+    close(value("stoatflow_lane_queue_bytes", &["lane=\"1\""]), 99.0);
+    close(
+        value("stoatflow_lane_busy_seconds_total", &["lane=\"0\""]),
+        1.5,
+    );
+    close(
+        value(
+            "stoatflow_commit_duration_quantile_seconds",
+            &["quantile=\"0.99\""],
+        ),
+        2.0,
+    );
+    close(
+        value(
+            "stoatflow_partition_lag",
+            &["topic=\"lines\"", "partition=\"0\""],
+        ),
+        20.0,
+    );
+    close(
+        value(
+            "stoatflow_partition_stream_time_seconds",
+            &["application_id"],
+        ),
+        1_700_000_100.0,
+    );
+    close(
+        value(
+            "stoatflow_dropped_records_total",
+            &["node=\"by-word\"", "reason=\"null_key\""],
+        ),
+        3.0,
+    );
+    close(
+        value("stoatflow_restore_records_done", &["store=\"counts\""]),
+        200.0,
+    );
+    close(value("stoatflow_state", &["state=\"RUNNING\""]), 1.0);
+    close(value("stoatflow_state", &["state=\"STOPPED\""]), 0.0);
+    close(value("stoatflow_ready", &[]), 1.0);
+    close(value("stoatflow_build_info", &["version=\"1.2.3\""]), 1.0);
+    if cfg!(target_os = "linux") {
+        assert!(value("process_resident_memory_bytes", &[]) > 1e5);
+        assert!(value("process_cpu_seconds_total", &[]) >= 0.0);
+    }
+}
+
+#[test]
+fn two_nodes_of_one_name_do_not_spoil_the_scrape() {
+    let mut plan = plan();
+    plan.nodes[2].name = "lines-source".to_owned();
+    plan.nodes[2].op = Op::Source {
+        source: SourceId(0),
+    };
+    let status = Arc::new(Status::new("word-count", Arc::new(plan), 1));
+    status.nodes[0].store(2, Relaxed);
+    status.nodes[2].store(3, Relaxed);
+    let text = Exposition::new(status, Arc::new(Still), Duration::ZERO, "1")
+        .text()
+        .unwrap();
+    let found: Vec<_> = samples(&text)
+        .into_iter()
+        .filter(|(series, _)| series.contains("node=\"lines-source\""))
+        .collect();
+    assert_eq!(found.len(), 1);
+    assert!((found[0].1 - 5.0).abs() < f64::EPSILON);
+}

@@ -1,0 +1,239 @@
+//! A running port over a word count that never moves, and a client that speaks HTTP by hand.
+
+use crate::admin::{AdminOptions, serve};
+use crate::status::{PartitionStatus, Status};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::{Clock, NodeId, SinkId, SourceId, StageId, StoreId, Timestamp};
+use stoatflow_plan::{
+    Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
+};
+use stoatflow_protocol::Lifecycle;
+
+/// A clock that stands still: answers can be compared.
+#[derive(Debug)]
+pub(super) struct Still;
+
+pub(super) const NOW_MS: i64 = 1_700_000_100_000;
+pub(super) const MONOTONIC_MS: u64 = 60_000;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(NOW_MS)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(MONOTONIC_MS)
+    }
+}
+
+pub(super) fn serde(name: &str) -> SerdeSpec {
+    SerdeSpec::Builtin(name.to_owned())
+}
+
+pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) -> Node {
+    Node {
+        id: NodeId(id),
+        name: name.to_owned(),
+        stage: StageId(stage),
+        op,
+        children: children.iter().map(|&c| NodeId(c)).collect(),
+        fork: Fork::Batch,
+        foreign: id == 1,
+        line: Some("app.py:12".to_owned()),
+    }
+}
+
+/// Word count: a source, a function, an exchange, a count and a sink.
+pub(super) fn plan() -> PhysicalPlan {
+    let stage = |id, nodes: &[u32]| Stage {
+        id: StageId(id),
+        nodes: nodes.iter().map(|&n| NodeId(n)).collect(),
+        foreign: id == 0,
+        independent_entries: true,
+    };
+    let exchange = Op::Exchange {
+        to: vec![NodeId(3)],
+        stage: StageId(1),
+        key: serde("string"),
+    };
+    PhysicalPlan {
+        sources: vec![Source {
+            id: SourceId(0),
+            name: "lines-source".to_owned(),
+            topics: vec!["lines".to_owned()],
+            key: serde("string"),
+            value: serde("string"),
+            reset: None,
+            entry: NodeId(0),
+        }],
+        sinks: vec![Sink {
+            id: SinkId(0),
+            name: "counts-sink".to_owned(),
+            topic: "word-counts".to_owned(),
+            key: serde("string"),
+            value: serde("int64"),
+        }],
+        stores: vec![Store {
+            id: StoreId(0),
+            name: "counts".to_owned(),
+            named: true,
+            key: serde("string"),
+            value: serde("int64"),
+            logged: true,
+            source_changelog: None,
+            upstream_topics: vec!["lines".to_owned()],
+        }],
+        nodes: vec![
+            node(
+                0,
+                "lines-source",
+                0,
+                Op::Source {
+                    source: SourceId(0),
+                },
+                &[1],
+            ),
+            node(
+                1,
+                "split \"words\"",
+                0,
+                Op::FlatMapValues {
+                    function: Function::Udf(0),
+                    with_key: false,
+                },
+                &[2],
+            ),
+            node(2, "by-word", 0, exchange, &[]),
+            node(
+                3,
+                "counts-node",
+                1,
+                Op::Count {
+                    store: StoreId(0),
+                    key: serde("string"),
+                },
+                &[4],
+            ),
+            node(4, "counts-sink", 1, Op::Sink { sink: SinkId(0) }, &[]),
+        ],
+        stages: vec![stage(0, &[0, 1, 2]), stage(1, &[3, 4])],
+        functions: vec!["app.py:12 split".to_owned()],
+        description: "Topologies:\n   Sub-topology: 0\n".to_owned(),
+    }
+}
+
+/// A port that answers, until it is dropped.
+pub(super) struct Port {
+    pub(super) status: Arc<Status>,
+    pub(super) address: SocketAddr,
+    pub(super) stop: tokio::sync::watch::Sender<bool>,
+    pub(super) runtime: tokio::runtime::Runtime,
+}
+
+pub(super) fn options(listen: &str) -> AdminOptions {
+    AdminOptions {
+        listen: listen.to_owned(),
+        stall_after: Duration::from_secs(30),
+        version: "1.2.3",
+    }
+}
+
+impl Port {
+    pub(super) fn open() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let status = Arc::new(Status::new("word-count", Arc::new(plan()), 2));
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let settings = json!({ "application.id": "word-count" });
+        let address = serve(
+            runtime.handle(),
+            options("127.0.0.1:0"),
+            Arc::clone(&status),
+            Arc::new(Still),
+            settings,
+            stopped,
+        )
+        .unwrap();
+        Self {
+            status,
+            address,
+            stop,
+            runtime,
+        }
+    }
+
+    /// Enters states one after another.
+    pub(super) fn enter(&self, states: &[Lifecycle]) {
+        for &state in states {
+            assert!(
+                self.status.enter(state, Timestamp(NOW_MS)),
+                "{state:?} may not follow"
+            );
+        }
+    }
+
+    pub(super) fn running() -> Self {
+        let port = Self::open();
+        port.enter(&[
+            Lifecycle::Starting,
+            Lifecycle::Restoring,
+            Lifecycle::Running,
+        ]);
+        port.status.progress_ms.store(MONOTONIC_MS - 1000, Relaxed);
+        port
+    }
+
+    pub(super) fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (
+            head.split(' ').nth(1).unwrap().parse().unwrap(),
+            head.to_ascii_lowercase(),
+            body.to_owned(),
+        )
+    }
+
+    pub(super) fn get(&self, path: &str) -> (u16, Value) {
+        let (code, head, body) = self.ask("GET", path);
+        assert!(
+            head.contains("content-type: application/json"),
+            "{path}: {head}"
+        );
+        assert!(head.contains("cache-control: no-store"), "{path}: {head}");
+        (code, serde_json::from_str(&body).unwrap())
+    }
+}
+
+pub(super) fn partition(
+    partition: i32,
+    committed: i64,
+    end: i64,
+    stream_time: i64,
+) -> PartitionStatus {
+    PartitionStatus {
+        topic: "lines".to_owned(),
+        partition,
+        position: committed + 5,
+        committed,
+        end,
+        stream_time,
+    }
+}
