@@ -48,12 +48,13 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Run:
-    """One measured run."""
+    """One measured run; `seconds` is the engine's own, from its start() on, `wall_seconds` that of its whole process."""
 
     engine: str
     repeat: int
     records: int
     seconds: float
+    wall_seconds: float
     cpu_seconds: float
     process_cpu_seconds: float
     peak_rss_kb: int
@@ -108,9 +109,11 @@ def run_engine(name: str, repeat: int, at: Conditions, records: int, source: str
     """Runs it until it has consumed the input and ended by itself."""
     with tempfile.TemporaryDirectory(prefix="stoatflow-versus-") as folder:
         command = _command(name, at, records, source, sink, str(Path(folder) / "state"))
+        began = time.monotonic()
         broker_before, machine_before = process_cpu(at.broker_pid), machine_cpu()
         output, status, cpu = _run_measured(command, Path(folder), at.timeout_s)
         broker = process_cpu(at.broker_pid) - broker_before
+        wall = time.monotonic() - began
         other = machine_cpu() - machine_before - broker - cpu
         if status != 0:
             raise EngineError(f"{name} ended with {status}. Its last words:\n{_tail(Path(folder) / 'stderr')}")
@@ -125,6 +128,7 @@ def run_engine(name: str, repeat: int, at: Conditions, records: int, source: str
         repeat=repeat,
         records=said["records"],
         seconds=said["seconds"],
+        wall_seconds=round(wall, 3),
         cpu_seconds=said["cpu_seconds"],
         process_cpu_seconds=round(cpu, 3),
         peak_rss_kb=said["peak_rss_kb"],

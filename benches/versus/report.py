@@ -103,8 +103,12 @@ def as_text(measured: Sequence[Measurement]) -> str:
             against = f"{ratio.low:.3f}x {ratio.median:.3f}x {ratio.high:.3f}x" if ratio else "-"
             lines.append(f"  {engine:40} {spread}   {'1' if engine == KSTREAMS else against}")
     outputs = {one.engine: one.full.output_records for one in measured}
-    lines += ["", "output records (last repeat): " + ", ".join(f"{name} {count}" for name, count in outputs.items())]
-    busy = [run.other_cpu_seconds / run.seconds for one in measured for run in (one.short, one.full)]
+    lines += [
+        "",
+        "output records (last repeat; an engine that folds more updates writes less): "
+        + ", ".join(f"{name} {count}" for name, count in outputs.items()),
+    ]
+    busy = [run.other_cpu_seconds / run.wall_seconds for one in measured for run in (one.short, one.full)]
     lines.append(f"other processes meanwhile used {min(busy):.2f} to {max(busy):.2f} cores")
     return "\n".join(lines)
 

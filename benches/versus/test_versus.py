@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +13,16 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[2] / "tests" / "integration")]
 
 import word_count  # noqa: E402
+from broker.kafka_broker import KafkaBroker  # noqa: E402
+from confluent_kafka import Producer  # noqa: E402
 from engines import Run  # noqa: E402
-from final_table import FinalTable, TableError, differences, table_hash  # noqa: E402
+from final_table import FinalTable, TableError, differences, read_final_table, table_hash  # noqa: E402
 from report import Measurement, as_json, as_text, paired_ratios  # noqa: E402
 from word_count import checked, order_of  # noqa: E402
 from workload import LONGEST, SHORTEST, VOCABULARY, Workload, generate, true_counts, vocabulary  # noqa: E402
 
 RUN = Run(
-    engine="kstreams", repeat=0, records=1000, seconds=2.0, cpu_seconds=4.0, process_cpu_seconds=4.0,
+    engine="kstreams", repeat=0, records=1000, seconds=2.0, wall_seconds=2.5, cpu_seconds=4.0, process_cpu_seconds=4.0,
     peak_rss_kb=512_000, broker_cpu_seconds=0.5, other_cpu_seconds=1.0,
 )  # fmt: skip
 
@@ -106,3 +109,35 @@ def test_json_is_written_also_when_noise_hides_the_marginal_cost() -> None:
     assert written["summary"]["marginal_cpu_per_million"]["ratio_to_kafka_streams"] == {}
     assert written["summary"]["cpu_per_million"]["spread"]["kstreams"]["median"] == 4000.0
     assert len(written["runs"]) == 4
+
+
+def test_the_reader_of_final_tables_is_not_fooled() -> None:
+    """On a real broker: aborted records, an open transaction, and a key in two partitions."""
+    with KafkaBroker() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
+        producer.init_transactions(30)
+
+        def write(topic: str, rows: list[tuple[str, int, int]]) -> None:
+            producer.begin_transaction()
+            for key, count, partition in rows:
+                producer.produce(topic, key=key.encode(), value=struct.pack(">q", count), partition=partition)
+            assert producer.flush(30) == 0
+
+        broker.create_topic("counts", 3)
+        write("counts", [("a", 1, 0), ("b", 1, 1), ("a", 2, 0)])
+        producer.commit_transaction(30)
+        write("counts", [("a", 99, 0)])
+        producer.abort_transaction(30)
+        table = read_final_table(broker.bootstrap, "counts", 3)
+        assert (dict(table.counts), table.records) == ({"a": 2, "b": 1}, 3)
+
+        write("counts", [("a", 3, 0)])
+        with pytest.raises(TableError, match="transaction is still open"):
+            read_final_table(broker.bootstrap, "counts", 3)
+        producer.commit_transaction(30)
+        assert read_final_table(broker.bootstrap, "counts", 3).counts["a"] == 3
+
+        write("counts", [("a", 4, 2)])
+        producer.commit_transaction(30)
+        with pytest.raises(TableError, match="'a' stands in partitions"):
+            read_final_table(broker.bootstrap, "counts", 3)
