@@ -48,7 +48,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Run:
-    """One measured run; `seconds` is the engine's own, from its start() on, `wall_seconds` that of its whole process."""
+    """One measured run; `seconds` is the engine's own, from start() on, `wall_seconds` of its whole process."""
 
     engine: str
     repeat: int

@@ -192,7 +192,7 @@ def test_a_taken_port_quotes_the_log() -> None:
 
 def test_the_command_prints_its_address_and_stops_with_stdin() -> None:
     command = [sys.executable, str(SCRIPT), "--print-bootstrap"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:  # noqa: S603
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
         assert served.stdin is not None
         assert served.stdout is not None
         host, port = served.stdout.readline().strip().split(":")
@@ -206,7 +206,7 @@ def test_the_command_prints_its_address_and_stops_with_stdin() -> None:
 def test_the_command_stops_on_sigterm_and_leaves_nothing_after_sigkill(tmp_path: Path) -> None:
     for how, code in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
         command = [sys.executable, str(SCRIPT), "--print-bootstrap", "--data", str(tmp_path / how.name)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:  # noqa: S603
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
             assert served.stdout is not None
             host, port = served.stdout.readline().strip().split(":")
             served.send_signal(how)
