@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Return the shared session."""
-    session = local_session(conf={"spark.sql.shuffle.partitions": "2"})
+    session = local_session(conf={"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"})
     yield session
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
