@@ -1,95 +1,95 @@
-//! Stores on disk: one RocksDB per application, a column family per store.
+//! Committed data on disk: one RocksDB per application, one column family per store.
 //!
-//! Takes epochs and restored batches; gives committed values. Owns the directory (RocksDB's lock keeps
-//! others out), one block cache and one write-buffer budget for all stores. An epoch is ONE write
-//! batch: data and changelog positions together. The write-ahead log is on and not synced: after the
-//! end of the process nothing is lost, after the end of the machine a consistent older epoch is there,
-//! and restore reads the rest from the changelog.
+//! Takes epochs and restored records; gives committed values. Owns the directory, the files in it and
+//! the memory budget of block cache and write buffers together. Data and changelog positions go into
+//! one write batch, so the store never stands for another position than it has. Nothing is synced:
+//! after a power loss the log's tail may be missing, and its positions with it, and the changelog
+//! gives it back.
+//!
+//! The meta column family holds the format version, a format word per store, and positions.
 
 mod batch;
 mod errors;
 mod open;
 mod options;
-mod restore;
+#[cfg(test)]
+mod tests;
 
-use crate::{Backend, EpochBatch, KeyRange, Write};
+use crate::{Backend, EpochBatch, KeyRange, StoreLayout, Write};
+use ::rocksdb::{BoundColumnFamily, DB, Direction, IteratorMode, ReadOptions};
 use bytes::Bytes;
-use rocksdb::{BoundColumnFamily, DB, Direction, IteratorMode, ReadOptions};
+use errors::Place;
+use options::Budget;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use stoatflow_core::{Error, Offset, Partition, Result, StoreId};
 
-use errors::located;
+/// The meta column family. A colon can't be part of a store's name.
+const META: &str = "stoatflow:meta";
 
-/// Where positions and formats are kept.
-const META: &str = "stoatflow-meta";
-
-/// One store of the application.
-#[derive(Debug)]
-struct Family {
-    id: StoreId,
-    name: String,
-}
-
-/// Stores in RocksDB.
+/// Keeps stores on disk.
 pub struct RocksBackend {
     db: DB,
-    dir: PathBuf,
-    families: Vec<Family>,
+    place: Place,
+    budget: Budget,
+    /// Column family by store id.
+    names: Vec<Option<String>>,
     orphans: Vec<String>,
-    budget: options::Budget,
+    /// Where sorted files are made before they are taken in.
+    ingest: PathBuf,
+    next_file: AtomicU64,
 }
 
 impl std::fmt::Debug for RocksBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RocksBackend").field("dir", &self.dir).field("families", &self.families).finish_non_exhaustive()
+        f.debug_struct("RocksBackend").field("dir", &self.place.dir).field("stores", &self.names).finish_non_exhaustive()
     }
 }
 
 impl RocksBackend {
-    /// Stores on disk that the topology no longer has.
+    /// Opens or makes the state in `dir`. Block cache and write buffers of all stores together stay
+    /// within about `memory_max_bytes`.
+    ///
+    /// # Errors
+    /// `StateLocked` if another process has it, `Incompatible` if it was written in another format,
+    /// `StateCorrupt`, `DiskFull`, `Config` if the directory can't be made or read.
+    pub fn open(dir: impl Into<PathBuf>, layouts: &[StoreLayout], memory_max_bytes: usize) -> Result<Self> {
+        open::open(dir.into(), layouts, memory_max_bytes)
+    }
+
+    /// Stores on disk that the topology doesn't have (any more). They are kept, and cost only space.
     #[must_use]
     pub fn orphans(&self) -> &[String] {
         &self.orphans
     }
 
-    fn family(&self, store: StoreId) -> Result<Arc<BoundColumnFamily<'_>>> {
-        let family = self.families.iter().find(|f| f.id == store);
-        family
-            .and_then(|f| self.db.cf_handle(&f.name))
-            .ok_or_else(|| Error::internal(format!("the back end was not opened with store {store}")))
+    fn name(&self, store: StoreId) -> Result<&str> {
+        let name = self.names.get(usize::from(store.0)).and_then(Option::as_deref);
+        name.ok_or_else(|| Error::internal(format!("store {store} was not declared when the state was opened")))
     }
 
-    fn meta(&self) -> Result<Arc<BoundColumnFamily<'_>>> {
-        self.db.cf_handle(META).ok_or_else(|| Error::internal("the back end has no place for positions"))
+    fn family(&self, name: &str) -> Result<Arc<BoundColumnFamily<'_>>> {
+        self.db.cf_handle(name).ok_or_else(|| Error::internal(format!("the column family {name} is not open")))
     }
 
-    fn name(&self, store: StoreId) -> &str {
-        self.families.iter().find(|f| f.id == store).map_or("?", |f| f.name.as_str())
+    fn store(&self, store: StoreId) -> Result<Arc<BoundColumnFamily<'_>>> {
+        self.family(self.name(store)?)
     }
-}
-
-/// The key of a store's position in [`META`].
-fn position_key(store: &str, partition: Partition) -> Vec<u8> {
-    let mut key = position_prefix(store);
-    key.extend_from_slice(&partition.0.to_be_bytes());
-    key
-}
-
-/// All positions of a store begin with this; a store's name holds no zero byte.
-fn position_prefix(store: &str) -> Vec<u8> {
-    [b"position\0", store.as_bytes(), b"\0"].concat()
 }
 
 impl Backend for RocksBackend {
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
-        let family = self.family(store)?;
-        let value = self.db.get_pinned_cf(&family, key).map_err(|e| located(&e, &self.dir))?;
-        Ok(value.map(|v| Bytes::copy_from_slice(&v)))
+        let found = self.db.get_pinned_cf(&self.store(store)?, key).map_err(|e| self.place.error(&e))?;
+        Ok(found.map(|value| Bytes::copy_from_slice(&value)))
     }
 
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
-        let family = self.family(store)?;
+        if let (Some(from), Some(to)) = (&range.from, &range.to)
+            && from >= to
+        {
+            return Ok(Vec::new());
+        }
         let mut options = ReadOptions::default();
         if let Some(from) = &range.from {
             options.set_iterate_lower_bound(from.to_vec());
@@ -97,40 +97,30 @@ impl Backend for RocksBackend {
         if let Some(to) = &range.to {
             options.set_iterate_upper_bound(to.to_vec());
         }
-        if let (Some(from), Some(to)) = (&range.from, &range.to)
-            && from >= to
-        {
-            return Ok(Vec::new());
-        }
         let mode = if range.reverse { IteratorMode::End } else { IteratorMode::Start };
-        let mut found = Vec::new();
-        for entry in self.db.iterator_cf_opt(&family, options, mode).take(limit) {
-            let (key, value) = entry.map_err(|e| located(&e, &self.dir))?;
-            found.push((Bytes::from(key), Bytes::from(value)));
-        }
-        Ok(found)
+        let entries = self.db.iterator_cf_opt(&self.store(store)?, options, mode).take(limit);
+        entries.map(|e| e.map(|(k, v)| (Bytes::from(k), Bytes::from(v))).map_err(|e| self.place.error(&e))).collect()
     }
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {
-        self.apply_batch(batch)
+        self.apply_epoch(&batch)
     }
 
     fn restore(&self, store: StoreId, writes: Vec<Write>, positions: &[(Partition, Offset)]) -> Result<()> {
-        self.restore_batch(store, writes, positions)
+        self.restore_writes(store, writes, positions)
     }
 
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {
-        let prefix = position_prefix(self.name(store));
-        let meta = self.meta()?;
+        let prefix = open::position_prefix(self.name(store)?);
         let mut found = Vec::new();
+        let meta = self.family(META)?;
         for entry in self.db.iterator_cf(&meta, IteratorMode::From(&prefix, Direction::Forward)) {
-            let (key, value) = entry.map_err(|e| located(&e, &self.dir))?;
-            let Some(rest) = key.strip_prefix(prefix.as_slice()) else { break };
-            let parsed = rest.try_into().ok().map(i32::from_be_bytes).zip(value.as_ref().try_into().ok().map(i64::from_be_bytes));
-            let (partition, offset) = parsed.ok_or_else(|| {
-                Error::state_corrupt(format!("the position of store '{}' in {} is damaged", self.name(store), self.dir.display()))
-            })?;
-            found.push((Partition(partition), Offset(offset)));
+            let (key, value) = entry.map_err(|e| self.place.error(&e))?;
+            let Some(partition) = key.strip_prefix(prefix.as_slice()) else { break };
+            match (<[u8; 4]>::try_from(partition), <[u8; 8]>::try_from(value.as_ref())) {
+                (Ok(p), Ok(o)) => found.push((Partition(i32::from_be_bytes(p)), Offset(i64::from_be_bytes(o)))),
+                _ => return Err(self.place.corrupt("a changelog position has the wrong length")),
+            }
         }
         Ok(found)
     }
@@ -140,10 +130,8 @@ impl Backend for RocksBackend {
     }
 
     fn approximate_len(&self, store: StoreId) -> u64 {
-        let estimate = self.family(store).ok().and_then(|family| {
-            self.db.property_int_value_cf(&family, "rocksdb.estimate-num-keys").ok().flatten()
-        });
-        estimate.unwrap_or(0)
+        let Ok(family) = self.store(store) else { return 0 };
+        self.db.property_int_value_cf(&family, "rocksdb.estimate-num-keys").ok().flatten().unwrap_or(0)
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -154,6 +142,3 @@ impl Backend for RocksBackend {
         true
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,31 +1,76 @@
-//! RocksDB's errors as ours: what to do depends on the kind.
+//! What RocksDB's errors ask of the reader.
+//!
+//! Takes its errors; gives ours, with the path and the next step. RocksDB tells a full disk and a
+//! held lock from other I/O errors in its text only.
 
-use rocksdb::ErrorKind as Rocks;
-use std::path::Path;
-use stoatflow_core::Error;
+use ::rocksdb::ErrorKind as Kind;
+use std::path::PathBuf;
+use stoatflow_core::{Error, ErrorKind};
 
-/// An error with the directory it concerns.
-pub(super) fn located(error: &rocksdb::Error, dir: &Path) -> Error {
-    let text = error.to_string();
-    let place = dir.display();
-    if text.contains("No space left") || text.contains("NoSpace") {
-        return Error::disk_full(format!("the disk of the state directory {place} is full")).caused_by(error.clone());
+/// Which directory an error is about.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub dir: PathBuf,
+}
+
+impl Place {
+    pub fn error(&self, cause: &::rocksdb::Error) -> Error {
+        let text = cause.to_string();
+        self.say(classify(&cause.kind(), &text), &text)
     }
-    if is_lock(&text) {
-        return Error::state_locked(format!("the state directory {place} is in use by another process"))
-            .hint("stop the other instance of this application, or set another state.dir")
-            .caused_by(error.clone());
+
+    pub fn io(&self, cause: &std::io::Error) -> Error {
+        let text = cause.to_string();
+        let kind = match cause.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::DiskFull,
+            _ => ErrorKind::Config,
+        };
+        self.say(kind, &text)
     }
-    match error.kind() {
-        Rocks::Corruption => Error::state_corrupt(format!("the local state in {place} is damaged")).caused_by(error.clone()),
-        Rocks::IOError => Error::internal(format!("the state directory {place} can't be read or written"))
-            .hint("check that the directory exists on a working disk and that this user may write to it")
-            .caused_by(error.clone()),
-        _ => Error::internal(format!("RocksDB failed in {place}")).caused_by(error.clone()),
+
+    pub fn corrupt(&self, what: &str) -> Error {
+        self.say(ErrorKind::StateCorrupt, what)
+    }
+
+    fn say(&self, kind: ErrorKind, cause: &str) -> Error {
+        let dir = self.dir.display();
+        let (message, hint) = match kind {
+            ErrorKind::StateLocked => (
+                format!("the local state in {dir} is in use by another process"),
+                "stop the other process, or give this one another state.dir".to_owned(),
+            ),
+            ErrorKind::StateCorrupt => (
+                format!("the local state in {dir} is damaged"),
+                format!("stop the application, delete {dir} and start again: it is rebuilt from the changelog topics"),
+            ),
+            ErrorKind::DiskFull => (
+                format!("the disk of the local state in {dir} is full"),
+                "free space on that disk (or move state.dir), then start again; what is committed is safe in the changelog topics".to_owned(),
+            ),
+            ErrorKind::Config => (
+                format!("the directory {dir} of the local state can't be used"),
+                "check the path and the permissions of state.dir".to_owned(),
+            ),
+            _ => (format!("the local state in {dir} failed"), "report it with this message; what is committed is safe in the changelog topics".to_owned()),
+        };
+        Error::new(kind, message).hint(hint).caused_by(cause.to_owned())
     }
 }
 
-fn is_lock(text: &str) -> bool {
-    // RocksDB gives a held lock no kind of its own.
-    text.contains("LOCK") && (text.contains("lock hold by current process") || text.contains("Resource temporarily unavailable") || text.contains("lock file"))
+fn classify(kind: &Kind, text: &str) -> ErrorKind {
+    let lower = text.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|w| lower.contains(w));
+    match kind {
+        _ if says(&["no space left", "disk quota exceeded"]) => ErrorKind::DiskFull,
+        Kind::Corruption => ErrorKind::StateCorrupt,
+        Kind::IOError if says(&["lock hold by current process", "while lock file"]) => ErrorKind::StateLocked,
+        Kind::IOError if says(&["permission denied", "read-only file system", "not a directory"]) => ErrorKind::Config,
+        // A file that the manifest names and that is gone, or a manifest without its end.
+        Kind::IOError | Kind::NotFound if says(&["no such file"]) => ErrorKind::StateCorrupt,
+        Kind::InvalidArgument if says(&["does not match", "unknown", "comparator"]) => ErrorKind::Incompatible,
+        _ => ErrorKind::Internal,
+    }
 }
+
+#[cfg(test)]
+mod tests;

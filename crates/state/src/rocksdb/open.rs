@@ -1,82 +1,140 @@
-//! Opening the directory: every store finds its column family, or says why it can't be used.
+//! Opening: lock, format, stores.
+//!
+//! Takes a directory and the stores that the topology wants; gives an open back end. Owns the layout
+//! of the meta column family. Refuses what another version or another topology wrote, before it
+//! changes anything.
 
-use super::errors::located;
+use super::errors::Place;
 use super::options::Budget;
-use super::{Family, META, RocksBackend};
+use super::{META, RocksBackend};
 use crate::StoreLayout;
-use rocksdb::{ColumnFamilyDescriptor, DB, Options};
-use std::path::Path;
+use ::rocksdb::{ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, IteratorMode};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use stoatflow_core::{Error, Result};
 
-/// The version of this directory's layout.
-const LAYOUT: &[u8] = b"1";
-const LAYOUT_KEY: &[u8] = b"layout";
+/// The layout of this directory. A reader of another one must refuse.
+const VERSION: &str = "stoatflow-state-1";
+const VERSION_KEY: &[u8] = b"version";
+
+fn format_key(store: &str) -> Vec<u8> {
+    [b"format:", store.as_bytes()].concat()
+}
+
+pub(super) fn position_prefix(store: &str) -> Vec<u8> {
+    // The zero ends the name: "orders" is no prefix of "orders-by-day".
+    [b"position:", store.as_bytes(), b"\0"].concat()
+}
+
+pub(super) fn open(dir: PathBuf, layouts: &[StoreLayout], memory_max_bytes: usize) -> Result<RocksBackend> {
+    let place = Place { dir };
+    let names = names(layouts)?;
+    std::fs::create_dir_all(&place.dir).map_err(|e| place.io(&e))?;
+    let budget = Budget::new(memory_max_bytes);
+    let database = budget.database();
+    let exists = place.dir.join("CURRENT").exists();
+    let mut families = if exists { DB::list_cf(&database, &place.dir).map_err(|e| place.error(&e))? } else { Vec::new() };
+    let foreign = families.iter().any(|f| f != META && f != DEFAULT_COLUMN_FAMILY_NAME) && !families.iter().any(|f| f == META);
+    if foreign {
+        return Err(Error::incompatible(format!("{} holds a RocksDB that StoatFlow didn't write", place.dir.display()))
+            .hint("give the application another state.dir"));
+    }
+    if !families.iter().any(|f| f == DEFAULT_COLUMN_FAMILY_NAME) {
+        families.push(DEFAULT_COLUMN_FAMILY_NAME.to_owned());
+    }
+    let descriptors = families.iter().map(|name| ColumnFamilyDescriptor::new(name, budget.store()));
+    let db = DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))?;
+    let ingest = place.dir.join("ingest");
+    let mut backend =
+        RocksBackend { db, place, budget, names, orphans: Vec::new(), ingest, next_file: AtomicU64::new(0) };
+    backend.check_version(families.iter().any(|f| f == META))?;
+    backend.check_formats(layouts)?;
+    backend.add_stores(layouts)?;
+    backend.orphans = families.into_iter().filter(|f| f != META && f != DEFAULT_COLUMN_FAMILY_NAME && !layouts.iter().any(|l| l.name == *f)).collect();
+    // Files that an earlier process made and didn't get to take in.
+    match std::fs::remove_dir_all(&backend.ingest) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(backend.place.io(&e)),
+        _ => {}
+    }
+    Ok(backend)
+}
+
+fn names(layouts: &[StoreLayout]) -> Result<Vec<Option<String>>> {
+    let mut names: Vec<Option<String>> = Vec::new();
+    for layout in layouts {
+        let at = usize::from(layout.id.0);
+        if names.len() <= at {
+            names.resize(at + 1, None);
+        }
+        if names.iter().flatten().any(|n| *n == layout.name) || names[at].is_some() {
+            return Err(Error::internal(format!("the store {} was declared twice", layout.name)));
+        }
+        if layout.name == META || layout.name == DEFAULT_COLUMN_FAMILY_NAME {
+            return Err(Error::topology(format!("a store can't be named '{}' on disk", layout.name)).hint("give the store another name"));
+        }
+        names[at] = Some(layout.name.clone());
+    }
+    Ok(names)
+}
 
 impl RocksBackend {
-    /// Opens or makes the directory with these stores.
-    ///
-    /// # Errors
-    /// `StateLocked` if another process has it, `Incompatible` if it was written in another format,
-    /// `StateCorrupt` if it is damaged, `DiskFull`.
-    pub fn open(dir: &Path, layouts: &[StoreLayout], memory_max_bytes: usize) -> Result<Self> {
-        std::fs::create_dir_all(dir).map_err(|e| {
-            let error = if e.kind() == std::io::ErrorKind::StorageFull {
-                Error::disk_full(format!("the disk of the state directory {} is full", dir.display()))
-            } else {
-                Error::config(format!("the state directory {} can't be made", dir.display()))
-                    .hint("set state.dir to a directory that this user may write to")
-            };
-            error.caused_by(e)
-        })?;
-        let budget = Budget::new(memory_max_bytes);
-        let known = if dir.join("CURRENT").exists() {
-            DB::list_cf(&Options::default(), dir).map_err(|e| located(&e, dir))?
-        } else {
-            Vec::new()
-        };
-        let wanted = layouts.iter().map(|l| l.name.clone()).chain([META.to_owned(), "default".to_owned()]);
-        let mut names: Vec<String> = known.iter().cloned().chain(wanted).collect();
-        names.sort();
-        names.dedup();
-        let descriptors = names.iter().map(|n| ColumnFamilyDescriptor::new(n.clone(), budget.family()));
-        let db = DB::open_cf_descriptors(&budget.database(), dir, descriptors).map_err(|e| located(&e, dir))?;
-        let orphans = known
-            .into_iter()
-            .filter(|n| n != META && n != "default" && !layouts.iter().any(|l| l.name == *n))
-            .collect();
-        let families = layouts.iter().map(|l| Family { id: l.id, name: l.name.clone() }).collect();
-        let backend = Self { db, dir: dir.to_owned(), families, orphans, budget };
-        backend.check_layout()?;
-        for layout in layouts {
-            backend.check_format(layout)?;
+    fn check_version(&self, has_meta: bool) -> Result<()> {
+        if !has_meta {
+            self.create(META)?;
         }
-        Ok(backend)
-    }
-
-    fn check_layout(&self) -> Result<()> {
-        self.check_word(LAYOUT_KEY, LAYOUT, || "the state directory".to_owned())
-    }
-
-    fn check_format(&self, layout: &StoreLayout) -> Result<()> {
-        let key = [b"format\0", layout.name.as_bytes()].concat();
-        self.check_word(&key, layout.format.as_bytes(), || format!("the store '{}'", layout.name))
-    }
-
-    /// Writes a word of the format the first time, compares it ever after.
-    fn check_word(&self, key: &[u8], word: &[u8], what: impl Fn() -> String) -> Result<()> {
-        let meta = self.meta()?;
-        let found = self.db.get_cf(&meta, key).map_err(|e| located(&e, &self.dir))?;
+        let meta = self.family(META)?;
+        let found = self.db.get_cf(&meta, VERSION_KEY).map_err(|e| self.place.error(&e))?;
         match found {
-            None => self.db.put_cf(&meta, key, word).map_err(|e| located(&e, &self.dir)),
-            Some(found) if found == word => Ok(()),
-            Some(found) => Err(Error::incompatible(format!(
-                "{} in {} has the format '{}', this topology needs '{}'",
-                what(),
-                self.dir.display(),
-                String::from_utf8_lossy(&found),
-                String::from_utf8_lossy(word)
+            Some(version) if version == VERSION.as_bytes() => Ok(()),
+            Some(version) => Err(Error::incompatible(format!(
+                "the local state in {} has the layout '{}', this version of StoatFlow reads '{VERSION}'",
+                self.place.dir.display(),
+                String::from_utf8_lossy(&version)
             ))
-            .hint("if the serdes were changed on purpose, give the store a new name or delete the state directory and its changelog topic; otherwise restore the old serdes")),
+            .hint(format!("start the version that wrote it, or delete {} and start again: it is rebuilt from the changelog topics", self.place.dir.display()))),
+            None => self.db.put_cf(&meta, VERSION_KEY, VERSION).map_err(|e| self.place.error(&e)),
         }
+    }
+
+    /// All stores are checked before the first one is made.
+    fn check_formats(&self, layouts: &[StoreLayout]) -> Result<()> {
+        let meta = self.family(META)?;
+        for layout in layouts {
+            let Some(family) = self.db.cf_handle(&layout.name) else { continue };
+            let found = self.db.get_cf(&meta, format_key(&layout.name)).map_err(|e| self.place.error(&e))?;
+            let found = match found {
+                Some(word) => String::from_utf8_lossy(&word).into_owned(),
+                // The process ended between making the family and noting its format.
+                None if self.db.iterator_cf(&family, IteratorMode::Start).next().is_none() => continue,
+                None => "unknown".to_owned(),
+            };
+            if found != layout.format {
+                let dir = self.place.dir.display();
+                return Err(Error::incompatible(format!(
+                    "the store {} on disk has the format '{found}', the topology asks for '{}' (in {dir})",
+                    layout.name, layout.format
+                ))
+                .at(|w| w.store = Some(layout.name.clone()))
+                .hint(format!(
+                    "go back to the serdes that wrote it, or give the store another name; if its changelog topic holds the new format, delete {dir} and start again"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_stores(&self, layouts: &[StoreLayout]) -> Result<()> {
+        let meta = self.family(META)?;
+        for layout in layouts {
+            if self.db.cf_handle(&layout.name).is_none() {
+                self.create(&layout.name)?;
+            }
+            self.db.put_cf(&meta, format_key(&layout.name), &layout.format).map_err(|e| self.place.error(&e))?;
+        }
+        Ok(())
+    }
+
+    fn create(&self, name: &str) -> Result<()> {
+        self.db.create_cf(name, &self.budget.store()).map_err(|e| self.place.error(&e))
     }
 }

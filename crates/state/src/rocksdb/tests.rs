@@ -1,74 +1,191 @@
+//! RocksDB against the contract, and what only a disk can do.
+
 use super::*;
-use crate::StoreLayout;
+use crate::contract::{self, layouts};
+use std::io::{BufRead, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use stoatflow_core::{Epoch, ErrorKind};
 
-fn layouts(format: &str) -> Vec<StoreLayout> {
-    vec![StoreLayout { id: StoreId(0), name: "counts".into(), format: format.into() }]
+const MEMORY: usize = 32 << 20;
+
+fn open(dir: &Path) -> Result<RocksBackend> {
+    RocksBackend::open(dir, &layouts(), MEMORY)
 }
 
-fn write(key: &str, value: Option<&str>) -> Write {
-    Write { key: Bytes::from(key.to_owned()), value: value.map(|v| Bytes::from(v.to_owned())) }
-}
-
-#[test]
-fn an_epoch_and_its_position_survive_a_reopen() {
-    let dir = tempfile::tempdir().unwrap();
-    {
-        let backend = RocksBackend::open(dir.path(), &layouts("f"), 32 << 20).unwrap();
-        backend
-            .apply(EpochBatch {
-                epoch: Epoch(1),
-                writes: vec![(StoreId(0), vec![write("a", Some("1")), write("b", Some("2"))])],
-                positions: vec![(StoreId(0), Partition(3), Offset(17))],
-            })
-            .unwrap();
-    }
-    let backend = RocksBackend::open(dir.path(), &layouts("f"), 32 << 20).unwrap();
-    assert_eq!(backend.get(StoreId(0), b"a").unwrap().unwrap(), "1");
-    assert_eq!(backend.positions(StoreId(0)).unwrap(), vec![(Partition(3), Offset(17))]);
-    backend.wipe(StoreId(0)).unwrap();
-    assert_eq!(backend.get(StoreId(0), b"a").unwrap(), None);
-    assert_eq!(backend.positions(StoreId(0)).unwrap(), vec![]);
+fn put(b: &dyn Backend, store: u16, key: &str, value: &str) {
+    let write = Write { key: Bytes::copy_from_slice(key.as_bytes()), value: Some(Bytes::copy_from_slice(value.as_bytes())) };
+    b.apply(EpochBatch { epoch: Epoch(1), writes: vec![(StoreId(store), vec![write])], positions: vec![(StoreId(store), Partition(0), Offset(1))] }).unwrap();
 }
 
 #[test]
-fn a_cold_restore_goes_through_sorted_files_and_later_wins() {
-    let dir = tempfile::tempdir().unwrap();
-    let backend = RocksBackend::open(dir.path(), &layouts("f"), 32 << 20).unwrap();
-    let mut writes: Vec<Write> = (0..20_000).rev().map(|i| write(&format!("k{i:06}"), Some("old"))).collect();
-    writes.push(write("k000007", Some("new")));
-    writes.push(write("k000008", None));
-    backend.restore(StoreId(0), writes, &[(Partition(0), Offset(20_002))]).unwrap();
-    assert_eq!(backend.get(StoreId(0), b"k000007").unwrap().unwrap(), "new");
-    assert_eq!(backend.get(StoreId(0), b"k000008").unwrap(), None);
-    assert_eq!(backend.scan(StoreId(0), &KeyRange::default(), usize::MAX).unwrap().len(), 19_999);
-    backend.restore(StoreId(0), vec![write("k000007", None)], &[(Partition(0), Offset(20_003))]).unwrap();
-    assert_eq!(backend.get(StoreId(0), b"k000007").unwrap(), None);
-    assert_eq!(backend.positions(StoreId(0)).unwrap(), vec![(Partition(0), Offset(20_003))]);
+fn keeps_the_contract() {
+    let root = tempfile::tempdir().unwrap();
+    let mut n = 0;
+    contract::run(&mut || {
+        n += 1;
+        Box::new(open(&root.path().join(n.to_string())).unwrap())
+    });
 }
 
 #[test]
-fn another_format_is_refused_with_both_words() {
+fn is_durable() {
     let dir = tempfile::tempdir().unwrap();
-    drop(RocksBackend::open(dir.path(), &layouts("string:int64"), 32 << 20).unwrap());
-    let error = RocksBackend::open(dir.path(), &layouts("string:json"), 32 << 20).unwrap_err();
+    contract::reopen(&mut || Box::new(open(dir.path()).unwrap()));
+}
+
+#[test]
+fn large_restores_leave_no_files_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("ingest")).unwrap();
+    std::fs::write(dir.path().join("ingest/7.sst"), b"of a process that was killed").unwrap();
+    let b = open(dir.path()).unwrap();
+    contract::large_restores(&b);
+    let left = std::fs::read_dir(dir.path().join("ingest")).map_or(0, Iterator::count);
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn another_format_is_refused_and_nothing_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    put(&open(dir.path()).unwrap(), 0, "k", "v");
+    let mut other = layouts();
+    other[0].format = "kv-timestamped:string:json".to_owned();
+    other[1].name = "new-store".to_owned();
+    let error = RocksBackend::open(dir.path(), &other, MEMORY).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     let text = error.to_string();
-    assert!(text.contains("string:int64") && text.contains("string:json") && text.contains("'counts'"), "{text}");
+    for part in ["orders", "'kv-timestamped:string:int64'", "'kv-timestamped:string:json'", &dir.path().display().to_string(), "Next: go back"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let b = open(dir.path()).unwrap();
+    assert_eq!(b.get(StoreId(0), b"k").unwrap().as_deref(), Some(b"v".as_slice()));
+    assert!(b.orphans().is_empty(), "the refused topology left a store: {:?}", b.orphans());
 }
 
 #[test]
-fn a_directory_in_use_says_so() {
+fn another_version_of_the_layout_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let _first = RocksBackend::open(dir.path(), &layouts("f"), 32 << 20).unwrap();
-    let error = RocksBackend::open(dir.path(), &layouts("f"), 32 << 20).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::StateLocked);
+    let b = open(dir.path()).unwrap();
+    b.db.put_cf(&b.family(META).unwrap(), b"version", b"stoatflow-state-9").unwrap();
+    drop(b);
+    let error = open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    let text = error.to_string();
+    assert!(text.contains("'stoatflow-state-9'") && text.contains("'stoatflow-state-1'") && text.contains("delete"), "{text}");
 }
 
 #[test]
-fn a_store_that_left_the_topology_is_kept_and_named() {
+fn a_rocksdb_of_somebody_else_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
-    drop(RocksBackend::open(dir.path(), &layouts("f"), 32 << 20).unwrap());
-    let backend = RocksBackend::open(dir.path(), &[], 32 << 20).unwrap();
-    assert_eq!(backend.orphans(), ["counts"]);
+    let mut options = ::rocksdb::Options::default();
+    options.create_if_missing(true);
+    let foreign = DB::open(&options, dir.path()).unwrap();
+    foreign.create_cf("theirs", &options).unwrap();
+    drop(foreign);
+    let error = open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible);
+    assert_eq!(DB::list_cf(&options, dir.path()).unwrap(), ["default", "theirs"]);
+}
+
+#[test]
+fn removed_stores_are_kept_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    put(&open(dir.path()).unwrap(), 1, "k", "v");
+    let b = RocksBackend::open(dir.path(), &layouts()[..1], MEMORY).unwrap();
+    assert_eq!(b.orphans(), ["orders-by-day"]);
+    assert_eq!(b.get(StoreId(1), b"k").unwrap_err().kind(), ErrorKind::Internal);
+    drop(b);
+    let b = open(dir.path()).unwrap();
+    assert!(b.orphans().is_empty());
+    assert_eq!(b.get(StoreId(1), b"k").unwrap().as_deref(), Some(b"v".as_slice()));
+    assert_eq!(b.positions(StoreId(1)).unwrap(), [(Partition(0), Offset(1))]);
+}
+
+#[test]
+fn stores_are_found_by_name_not_by_id() {
+    let dir = tempfile::tempdir().unwrap();
+    put(&open(dir.path()).unwrap(), 0, "k", "v");
+    let mut swapped = layouts();
+    (swapped[0].id, swapped[1].id) = (StoreId(1), StoreId(0));
+    let b = RocksBackend::open(dir.path(), &swapped, MEMORY).unwrap();
+    assert_eq!(b.get(StoreId(1), b"k").unwrap().as_deref(), Some(b"v".as_slice()));
+    assert_eq!(b.get(StoreId(0), b"k").unwrap(), None);
+}
+
+#[test]
+fn damage_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    contract::large_restores(&open(dir.path()).unwrap());
+    let manifest = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()).find(|p| p.to_string_lossy().contains("MANIFEST")).unwrap();
+    let mut bytes = std::fs::read(&manifest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 16].fill(0x5a);
+    std::fs::write(&manifest, bytes).unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StateCorrupt, "{error}");
+    assert!(error.to_string().contains(&dir.path().display().to_string()));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), b"").unwrap();
+    let error = open(&dir.path().join("file/state")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("state.dir"), "{error}");
+}
+
+#[test]
+fn two_backends_of_one_process_exclude_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path()).unwrap();
+    assert_eq!(open(dir.path()).unwrap_err().kind(), ErrorKind::StateLocked);
+    drop(first);
+    open(dir.path()).unwrap();
+}
+
+/// Starts itself a second time; that one holds the state until its input ends.
+#[test]
+#[allow(clippy::disallowed_methods)] // the variable tells the two processes apart
+fn another_process_excludes_us() {
+    const HELD: &str = "STOATFLOW_TEST_HOLD_STATE";
+    if let Some(dir) = std::env::var_os(HELD) {
+        let _held = open(Path::new(&dir)).unwrap();
+        println!("\nholds it");
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut other = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "rocksdb::tests::another_process_excludes_us", "--nocapture"])
+        .env(HELD, dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Kept until the other one has ended: it could not write its last lines otherwise.
+    let mut lines = std::io::BufReader::new(other.stdout.take().unwrap()).lines().map_while(std::result::Result::ok);
+    assert!(lines.any(|l| l == "holds it"), "the other process did not start");
+    let error = open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StateLocked, "{error}");
+    assert!(error.to_string().contains(&dir.path().display().to_string()) && error.to_string().contains("another state.dir"));
+    drop(other.stdin.take());
+    lines.for_each(drop);
+    assert!(other.wait().unwrap().success());
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn memory_stays_within_the_budget() {
+    let dir = tempfile::tempdir().unwrap();
+    let budget = 16 << 20;
+    let b = RocksBackend::open(dir.path(), &layouts(), budget).unwrap();
+    for round in 0..40u32 {
+        let writes = (0..2_000u32).map(|i| Write { key: Bytes::from(format!("{round}-{i}")), value: Some(Bytes::from(vec![b'x'; 500])) }).collect();
+        b.apply(EpochBatch { epoch: Epoch(1), writes: vec![(StoreId(0), writes)], positions: vec![] }).unwrap();
+        b.scan(StoreId(0), &KeyRange::default(), usize::MAX).unwrap();
+    }
+    let used = b.memory_bytes();
+    assert!(used > 0 && used < budget as u64 * 5 / 4, "{used} of {budget}");
 }

@@ -181,3 +181,16 @@ proptest! {
         history(Arc::new(MemoryBackend::new(false)), cache, steps);
     }
 }
+
+proptest! {
+    // Opening a database takes longer than a history.
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rocksdb_back_end_agrees_with_the_model(cache in prop_oneof![Just(0usize), Just(1 << 20)], steps in prop::collection::vec(step(), 0..400)) {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = crate::StoreLayout { id: StoreId(0), name: "s".to_owned(), format: "test".to_owned() };
+        let backend = crate::rocksdb::RocksBackend::open(dir.path(), &[layout], 8 << 20).unwrap();
+        history(Arc::new(backend), cache, steps);
+    }
+}
