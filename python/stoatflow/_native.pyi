@@ -13,6 +13,19 @@ from typing import Any, final
 
 from stoatflow.serdes import Serde
 
+__all__ = [
+    "Driver",
+    "EmbeddedBroker",
+    "Engine",
+    "Plan",
+    "__version__",
+    "check_settings",
+    "compile",
+    "error_kinds",
+    "node_kinds",
+    "settings_schema",
+]
+
 __version__: str
 
 def compile(

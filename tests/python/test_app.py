@@ -29,7 +29,7 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 def make(broker: EmbeddedBroker, tmp_path: Path) -> Callable[..., StoatFlow]:
     def upper_app(fn: Callable[[str], str] = str.upper) -> StoatFlow:
         builder = sf.StreamsBuilder()
-        builder.stream("in", key=str, value=str).map_values(fn).to("out")
+        builder.stream("in", key=str, value=str).map_values(fn).to("out", value=str)
         config = sf.Settings({"application.id": "app", "state.dir": str(tmp_path / "state")}, environ={})
         return StoatFlow(builder.build(), config, broker=broker)
 

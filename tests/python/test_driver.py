@@ -143,7 +143,7 @@ def test_a_failing_function_is_named() -> None:
         return 1 // value
 
     builder = sf.StreamsBuilder()
-    builder.stream("in", key=str, value=int).map_values(divide).to("out")
+    builder.stream("in", key=str, value=int).map_values(divide).to("out", value=int)
     with TopologyTestDriver(builder.build()) as driver:
         source = driver.input("in", str, int)
         source.pipe(1)
@@ -159,7 +159,7 @@ def test_a_failing_function_is_named() -> None:
 
 def test_text_from_flat_map_values_is_refused() -> None:
     builder = sf.StreamsBuilder()
-    builder.stream("in", key=str, value=str).flat_map_values(lambda value: value).to("out")
+    builder.stream("in", key=str, value=str).flat_map_values(lambda value: value).to("out", value=str)
     with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.ProcessingError):
         driver.input("in", str, str).pipe("abc")
 

@@ -57,7 +57,7 @@ def test_every_operator_with_functions() -> None:
     two = two.flat_map_values(lambda key, value: [key, value], with_key=True).select_key(lambda key, value: value)
     two.peek(print).foreach(print)
     merged = one.merge(two)
-    merged.group_by_key().reduce(max, store=sf.Materialized("r", value=str, logged=False))
+    merged.group_by_key(key=str, value=str).reduce(max, store=sf.Materialized("r", value=str, logged=False))
     merged.group_by(lambda key, value: value, key=str).aggregate(
         sf.lit(0), lambda key, value, agg: agg + 1, store="a", value=int
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,5 +70,8 @@ def test_wrong_isolation(broker: EmbeddedBroker) -> None:
 
 
 def test_one_process_at_a_time(broker: EmbeddedBroker) -> None:
-    with pytest.raises(sf.StateLockedError):
-        EmbeddedBroker(broker.path)
+    code = f"from stoatflow import EmbeddedBroker; EmbeddedBroker({broker.path!r})"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "stoatflow.errors.StateLockedError" in ended.stderr
+    assert "Next: " in ended.stderr
