@@ -53,5 +53,5 @@ pub fn compile(
 /// The tags (`op`) that a plan may hold.
 #[pyfunction]
 pub fn node_kinds() -> Vec<&'static str> {
-    stoatflow_plan::logical::KINDS.to_vec()
+    stoatflow_plan::logical::CALLS.to_vec()
 }

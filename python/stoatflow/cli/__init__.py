@@ -1,0 +1,42 @@
+"""`stoatflow` on the command line.
+
+Takes: arguments. Gives: an exit code (0 done, 1 failed, 2 wrong arguments or settings). Owns nothing: every
+command is a module beside this one, imported only when it is called.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from stoatflow._version import __version__
+
+__all__ = ["main"]
+
+EXIT_WRONG_INPUT = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command."""
+    parser = argparse.ArgumentParser(prog="stoatflow", description="Kafka Streams topologies in Python, on one machine.")
+    parser.add_argument("--version", action="version", version=f"stoatflow {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    from stoatflow.cli import demo, describe, word_count
+
+    for command in (demo, describe, word_count):
+        command.add_to(commands)
+    given = parser.parse_args(argv)
+    from stoatflow.errors import ConfigError, StoatFlowError, TopologyError
+
+    try:
+        return int(given.run(given))
+    except (ConfigError, TopologyError) as error:
+        print(f"stoatflow: {error}", file=sys.stderr)
+        return EXIT_WRONG_INPUT
+    except StoatFlowError as error:
+        print(f"stoatflow: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stoatflow: interrupted", file=sys.stderr)
+        return 130

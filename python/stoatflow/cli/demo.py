@@ -1,0 +1,213 @@
+"""`stoatflow demo`: a word count that is killed in the middle, and the proof that nothing was lost or doubled.
+
+Takes: nothing, or a real broker with `--bootstrap`. Gives: live progress, the address of the live page, and a
+report. PySpark makes the lines and checks the result; the engine runs in a process of its own, which is ended
+with SIGKILL once and started again. Never touches topics or state that it did not make.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from stoatflow.spark.report import Reconciliation
+
+LINES = 300_000
+PARTITIONS = 4
+SEED = 7
+KILL_AT = 0.4
+"""The engine is killed after this share of the lines."""
+LIMIT_S = 600.0
+"""A demo that takes longer has failed."""
+
+
+class Places(NamedTuple):
+    """Where a demo keeps what it makes."""
+
+    bootstrap: str
+    folder: Path
+    source: str
+    sink: str
+    application: str
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("demo", help="count words, be killed, recover, and prove the result")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a real broker (default: the embedded one)")
+    parser.add_argument("--lines", type=int, default=LINES, help=f"how many lines (default {LINES})")
+    parser.add_argument("--flavour", choices=["native", "lambda"], default="native")
+    parser.add_argument("--no-kill", action="store_true", help="let the engine run undisturbed")
+    parser.add_argument("--keep", action="store_true", help="keep the topics and the state, and say where")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Load, count, kill, recover, reconcile."""
+    began = time.monotonic()
+    with _places(given.bootstrap, given.keep) as places:
+        say(1, f"PySpark makes {given.lines:,} lines (starting Spark takes some seconds)")
+        spark = _session(kafka=given.bootstrap is not None)
+        try:
+            _load(spark, places, given.lines)
+            say(2, "StoatFlow counts the words, exactly once")
+            kills = _count(places, given)
+            say(3, "PySpark reads both topics and counts again")
+            result = _reconcile(spark, places)
+        finally:
+            spark.stop()
+        print()
+        print(result.render())
+        print(f"  killed with SIGKILL : {kills}, recovered every time")
+        print(f"  took                : {time.monotonic() - began:.0f} s in all")
+        print(_next(places, given.keep))
+    return 0 if result.ok else 1
+
+
+def say(step: int, text: str) -> None:
+    """Print a step."""
+    print(f"[{step}/3] {text}", flush=True)
+
+
+@contextlib.contextmanager
+def _places(bootstrap: str | None, keep: bool) -> Iterator[Places]:
+    folder = Path(tempfile.mkdtemp(prefix="stoatflow-demo-"))
+    run_id = f"{int(time.time())}-{os.getpid()}"
+    try:
+        yield Places(
+            bootstrap=bootstrap or f"embedded:{folder / 'broker'}",
+            folder=folder,
+            source=f"demo-lines-{run_id}",
+            sink=f"demo-counts-{run_id}",
+            application=f"demo-{run_id}",
+        )
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _session(*, kafka: bool) -> Any:
+    from stoatflow.spark.session import local_session
+
+    return local_session(kafka=kafka)
+
+
+def _load(spark: Any, places: Places, lines: int) -> None:
+    from stoatflow.spark import load
+    from stoatflow.spark.arguments import counter
+
+    rows = load.lines(spark, records=lines, seed=SEED, partitions=PARTITIONS)
+    arrived = load.to_broker(
+        rows, places.bootstrap, places.source, partitions=PARTITIONS, progress=counter(lines, "lines")
+    )
+    if arrived != lines:
+        raise SystemExit(f"stoatflow demo: {arrived} of {lines} lines arrived in {places.source}; look at the broker's log")
+    _make_sink(places)
+
+
+def _make_sink(places: Places) -> None:
+    """The engine leaves sink topics to the broker; the embedded one wants them made."""
+    if places.bootstrap.startswith("embedded:"):
+        from stoatflow.embedded import EmbeddedBroker
+
+        with EmbeddedBroker(places.bootstrap.removeprefix("embedded:")) as broker:
+            broker.create_topic(places.sink, PARTITIONS)
+
+
+def _reconcile(spark: Any, places: Places) -> Reconciliation:
+    from stoatflow.spark.reconcile import reconcile_topics
+
+    return reconcile_topics(spark, places.bootstrap, places.source, places.sink)
+
+
+def _count(places: Places, given: argparse.Namespace) -> int:
+    """Run the engine until it has consumed the input; kill it once on the way. Gives the number of kills."""
+    kills = 0
+    deadline = time.monotonic() + LIMIT_S
+    shown_url = False
+    while True:
+        with _engine(places, given.flavour) as engine:
+            killed = False
+            for line in _progress(engine, deadline):
+                if line["url"] and not shown_url:
+                    print(f"      live page while it runs: {line['url']}", flush=True)
+                    shown_url = True
+                done = given.lines - line["lag"] if line["state"] == "RUNNING" else 0
+                _bar(done, given.lines, line)
+                if not kills and not given.no_kill and KILL_AT * given.lines <= done < given.lines:
+                    engine.send_signal(signal.SIGKILL)
+                    kills, killed, shown_url = 1, True, False
+                    print(f"\n      SIGKILL to process {engine.pid} after {done:,} lines; starting it again", flush=True)
+                    break
+            code = engine.wait()
+        if killed:
+            continue
+        print()
+        if code != 0:
+            raise SystemExit(f"stoatflow demo: the engine ended with exit code {code}; its log is in {places.folder}")
+        if not kills and not given.no_kill:
+            print("      (it was done before it could be killed: try more --lines)", flush=True)
+        return kills
+
+
+@contextlib.contextmanager
+def _engine(places: Places, flavour: str) -> Iterator[subprocess.Popen[str]]:
+    command = [
+        sys.executable, "-m", "stoatflow", "word-count", "--follow",
+        "--bootstrap", places.bootstrap, "--input", places.source, "--output", places.sink,
+        "--application-id", places.application, "--state-dir", str(places.folder / "state"), "--flavour", flavour,
+    ]  # fmt: skip
+    with (places.folder / "engine.log").open("a") as log:
+        engine = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603 (our own module)
+    try:
+        yield engine
+    finally:
+        if engine.poll() is None:
+            engine.terminate()
+            try:
+                engine.wait(20)
+            except subprocess.TimeoutExpired:
+                engine.kill()
+                engine.wait()
+        if engine.stdout is not None:
+            engine.stdout.close()
+
+
+def _progress(engine: subprocess.Popen[str], deadline: float) -> Iterator[dict[str, Any]]:
+    if engine.stdout is None:
+        return
+    for line in engine.stdout:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"stoatflow demo: not done after {LIMIT_S:.0f} s")
+        yield json.loads(line)
+
+
+def _bar(done: int, total: int, line: dict[str, Any]) -> None:
+    share = done / total if total else 1.0
+    text = (
+        f"      {'#' * int(share * 30):<30} {done:>9,} lines  {line['records_out']:>11,} counts out  "
+        f"{line['commits']:>5} commits, p50 {line['commit_p50_us'] / 1000:.1f} ms"
+    )
+    if sys.stdout.isatty():
+        print(f"\r{text}", end="", flush=True)
+    else:
+        print(text, flush=True)
+
+
+def _next(places: Places, keep: bool) -> str:
+    kept = f"\n  kept: {places.folder} (topics {places.source}, {places.sink})" if keep else ""
+    return f"{kept}\nWhere to look next: README.md (a topology of your own), docs/explain/architecture.md (how it works)."
