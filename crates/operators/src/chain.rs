@@ -9,9 +9,10 @@ mod build;
 #[cfg(test)]
 mod tests;
 
-use crate::{Context, Operator};
+use crate::{Context, Operator, Udf};
 use smallvec::SmallVec;
 use std::fmt;
+use std::sync::Arc;
 use stoatflow_core::{Error, NodeId, Record, Result};
 use stoatflow_plan::Fork;
 
@@ -29,6 +30,9 @@ struct Step {
     operator: Box<dyn Operator>,
     children: SmallVec<[usize; 2]>,
     fork: Fork,
+    /// Set where records go down one by one to a function: its interpreter is attached once for all of
+    /// them, not once for each (with several lanes each would have to queue for it).
+    scope: Option<Arc<dyn Udf>>,
     /// What the operator gives.
     out: Vec<Record>,
     /// What a child gets when there are several.
@@ -45,7 +49,9 @@ pub struct Chain {
 
 impl fmt::Debug for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chain").field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("Chain")
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
     }
 }
 
@@ -54,9 +60,16 @@ impl Chain {
     ///
     /// # Errors
     /// What operators fail with; `Internal` if `entry` is no node of this stage.
-    pub fn push(&mut self, entry: NodeId, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    pub fn push(
+        &mut self,
+        entry: NodeId,
+        batch: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let Some(at) = self.places.get(entry.0 as usize).copied().flatten() else {
-            return Err(Error::internal(format!("node {entry} is not in this stage")));
+            return Err(Error::internal(format!(
+                "node {entry} is not in this stage"
+            )));
         };
         if batch.is_empty() {
             return Ok(());
@@ -102,14 +115,26 @@ impl Chain {
                 (0, _) => out.clear(),
                 (1, _) => self.run(self.steps[at].children[0], &mut out, context)?,
                 (_, Fork::Batch) => self.share_batch(at, &mut out, context)?,
-                (_, Fork::Record) => self.share_records(at, &mut out, context)?,
+                (_, Fork::Record) => match self.steps[at].scope.clone() {
+                    None => self.share_records(at, &mut out, context)?,
+                    Some(udf) => {
+                        let mut done = Err(Error::internal("a function's scope did not run"));
+                        udf.scope(&mut || done = self.share_records(at, &mut out, context));
+                        done?;
+                    }
+                },
             }
         }
         self.steps[at].out = recycled(out);
         Ok(())
     }
 
-    fn share_batch(&mut self, at: usize, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn share_batch(
+        &mut self,
+        at: usize,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let last = self.steps[at].children.len() - 1;
         let mut share = std::mem::take(&mut self.steps[at].share);
         for nth in 0..last {
@@ -120,7 +145,12 @@ impl Chain {
         self.run(self.steps[at].children[last], out, context)
     }
 
-    fn share_records(&mut self, at: usize, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn share_records(
+        &mut self,
+        at: usize,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let last = self.steps[at].children.len() - 1;
         let mut share = std::mem::take(&mut self.steps[at].share);
         for record in out.drain(..) {

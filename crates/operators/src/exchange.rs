@@ -3,6 +3,9 @@
 //! Takes records, gives them to other lanes with the hash of their key's bytes; gives nothing to its
 //! own stage. Null keys have no lane: dropped and counted. Never touches a topic (law 4).
 
+#[cfg(test)]
+mod tests;
+
 use crate::site::Site;
 use crate::{Context, Operator, Routed, dropped, key_hash};
 use stoatflow_core::{Datum, Record, Result, Serde, StageId};
@@ -24,7 +27,9 @@ impl Exchange {
     fn hash(&self, key: &Datum) -> Result<u64> {
         match (&self.key, key) {
             (Serde::String, Datum::Str(text)) => Ok(key_hash(text.as_bytes())),
-            (Serde::Bytes, Datum::Bytes(bytes)) | (Serde::Json, Datum::Json(bytes)) => Ok(key_hash(bytes)),
+            (Serde::Bytes, Datum::Bytes(bytes)) | (Serde::Json, Datum::Json(bytes)) => {
+                Ok(key_hash(bytes))
+            }
             (Serde::Int64, Datum::Int(number)) => Ok(key_hash(&number.to_be_bytes())),
             (serde, key) => Ok(key_hash(serde.encode(key)?.as_deref().unwrap_or_default())),
         }
@@ -32,7 +37,12 @@ impl Exchange {
 }
 
 impl Operator for Exchange {
-    fn process(&mut self, input: &mut Vec<Record>, _out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        _out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let via = self.site.node;
         context.effects.routed.reserve(input.len());
         for record in input.drain(..) {
@@ -40,8 +50,15 @@ impl Operator for Exchange {
                 context.effects.dropped.push((via, dropped::NULL_KEY));
                 continue;
             }
-            let hash = self.hash(&record.key).map_err(|e| self.site.locate(e, &record.origin))?;
-            context.effects.routed.push(Routed { via, stage: self.stage, hash, record });
+            let hash = self
+                .hash(&record.key)
+                .map_err(|e| self.site.locate(e, &record.origin))?;
+            context.effects.routed.push(Routed {
+                via,
+                stage: self.stage,
+                hash,
+                record,
+            });
         }
         Ok(())
     }

@@ -34,7 +34,8 @@ impl Compiled {
     /// `Topology` for what can never work: an empty separator, an unknown type to cast to.
     pub fn new(expression: &Expression) -> Result<Self> {
         let text = render::render(expression);
-        let node = Node::new(expression).map_err(|e| e.at(|at| at.function = Some(text.clone())))?;
+        let node =
+            Node::new(expression).map_err(|e| e.at(|at| at.function = Some(text.clone())))?;
         Ok(Self { node, text })
     }
 
@@ -74,7 +75,9 @@ impl Compiled {
     /// As `eval`, and `User` if it is no list.
     pub fn each(&self, record: &Record, take: &mut dyn FnMut(Datum)) -> Result<bool> {
         if let Node::Split(of, by) = &self.node {
-            let Some(line) = of.text(record)? else { return Ok(false) };
+            let Some(line) = of.text(record)? else {
+                return Ok(false);
+            };
             text::split(&line, by.as_deref(), &mut |part| take(Datum::Str(part)));
             return Ok(true);
         }
@@ -84,9 +87,14 @@ impl Compiled {
                 items.iter().cloned().for_each(take);
                 Ok(true)
             }
-            Datum::Json(bytes) if json::is_array(&bytes) => json::items(&bytes, take).map(|()| true),
-            other => Err(Error::user(format!("a list was expected, but the expression gave {}", kind(&other)))
-                .hint("give a list: a JSON array, or a text split with .str.split()")),
+            Datum::Json(bytes) if json::is_array(&bytes) => {
+                json::items(&bytes, take).map(|()| true)
+            }
+            other => Err(Error::user(format!(
+                "a list was expected, but the expression gave {}",
+                kind(&other)
+            ))
+            .hint("give a list: a JSON array, or a text split with .str.split()")),
         }
     }
 
@@ -95,7 +103,9 @@ impl Compiled {
         let mut parts = Vec::new();
         match json::plain(item)? {
             Datum::List(items) => parts.extend(items.iter().cloned()),
-            Datum::Json(bytes) if json::is_array(&bytes) => json::items(&bytes, &mut |part| parts.push(part))?,
+            Datum::Json(bytes) if json::is_array(&bytes) => {
+                json::items(&bytes, &mut |part| parts.push(part))?
+            }
             other => return Err(not_a_pair(&kind(&other))),
         }
         match <[Datum; 2]>::try_from(parts) {
@@ -106,8 +116,10 @@ impl Compiled {
 }
 
 fn not_a_pair(found: &str) -> Error {
-    Error::user(format!("a key and a value were expected, but the expression gave {found}"))
-        .hint("give a list of two, or use select_key and map_values")
+    Error::user(format!(
+        "a key and a value were expected, but the expression gave {found}"
+    ))
+    .hint("give a list of two, or use select_key and map_values")
 }
 
 /// Names the type of a datum as a user of JSON and Python would.
@@ -129,14 +141,19 @@ impl Node {
         match self.operand(record)? {
             Datum::Str(text) => Ok(Some(text)),
             Datum::Null => Ok(None),
-            other => Err(Error::user(format!("text was expected, but found {}", kind(&other))).hint("convert it with .cast(\"str\"), or read the topic with Serdes.string()")),
+            other => Err(
+                Error::user(format!("text was expected, but found {}", kind(&other)))
+                    .hint("convert it with .cast(\"str\"), or read the topic with Serdes.string()"),
+            ),
         }
     }
 
     /// Evaluates a condition: true, false or null.
     fn truth(&self, record: &Record) -> Result<Option<bool>> {
         match self {
-            Self::Compare(how, sides) => compare::compare(*how, &sides[0].operand(record)?, &sides[1].operand(record)?),
+            Self::Compare(how, sides) => {
+                compare::compare(*how, &sides[0].operand(record)?, &sides[1].operand(record)?)
+            }
             Self::And(sides) => match sides[0].truth(record)? {
                 Some(false) => Ok(Some(false)),
                 Some(true) => sides[1].truth(record),
@@ -149,12 +166,17 @@ impl Node {
             },
             Self::Not(of) => Ok(of.truth(record)?.map(|truth| !truth)),
             Self::IsNull(of) => Ok(Some(of.eval(record)?.is_null())),
-            Self::Matches(how, of, what) => Ok(of.text(record)?.map(|text| text::matches(*how, text.as_str(), what))),
+            Self::Matches(how, of, what) => Ok(of
+                .text(record)?
+                .map(|text| text::matches(*how, text.as_str(), what))),
             other => match other.operand(record)? {
                 Datum::Bool(truth) => Ok(Some(truth)),
                 Datum::Null => Ok(None),
-                found => Err(Error::user(format!("a condition must be true or false, but {} was found", kind(&found)))
-                    .hint("compare it with something, or convert it with .cast(\"bool\")")),
+                found => Err(Error::user(format!(
+                    "a condition must be true or false, but {} was found",
+                    kind(&found)
+                ))
+                .hint("compare it with something, or convert it with .cast(\"bool\")")),
             },
         }
     }
@@ -167,13 +189,24 @@ impl Node {
             Self::Literal(datum) => datum.clone(),
             Self::Path(of, path) => json::walk(of.whole(record)?, path)?,
             Self::FromEnd(of, back) => json::from_end(of.whole(record)?, *back)?,
-            Self::Compare(..) | Self::And(_) | Self::Or(_) | Self::Not(_) | Self::IsNull(_) | Self::Matches(..) => self.truth(record)?.map_or(Datum::Null, Datum::Bool),
-            Self::Arithmetic(how, sides) => arithmetic::compute(*how, sides[0].operand(record)?, sides[1].operand(record)?)?,
-            Self::Change(how, of) => of.text(record)?.map_or(Datum::Null, |text| Datum::Str(text::change(*how, text))),
+            Self::Compare(..)
+            | Self::And(_)
+            | Self::Or(_)
+            | Self::Not(_)
+            | Self::IsNull(_)
+            | Self::Matches(..) => self.truth(record)?.map_or(Datum::Null, Datum::Bool),
+            Self::Arithmetic(how, sides) => {
+                arithmetic::compute(*how, sides[0].operand(record)?, sides[1].operand(record)?)?
+            }
+            Self::Change(how, of) => of
+                .text(record)?
+                .map_or(Datum::Null, |text| Datum::Str(text::change(*how, text))),
             Self::Split(of, by) => match of.text(record)? {
                 Some(line) => {
                     let mut parts = Vec::new();
-                    text::split(&line, by.as_deref(), &mut |part| parts.push(Datum::Str(part)));
+                    text::split(&line, by.as_deref(), &mut |part| {
+                        parts.push(Datum::Str(part))
+                    });
                     Datum::List(parts.into())
                 }
                 None => Datum::Null,
@@ -189,7 +222,12 @@ impl Node {
                 }
                 Datum::Null
             }
-            Self::When(args) => args[if args[0].truth(record)?.unwrap_or(false) { 1 } else { 2 }].eval(record)?,
+            Self::When(args) => args[if args[0].truth(record)?.unwrap_or(false) {
+                1
+            } else {
+                2
+            }]
+            .eval(record)?,
             Self::Object(members) => {
                 let mut object = json::ObjectWriter::default();
                 for (name, node) in members {

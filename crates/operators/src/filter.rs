@@ -17,12 +17,20 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub fn new(function: Function) -> Self {
-        Self { function, verdicts: Vec::new() }
+        Self {
+            function,
+            verdicts: Vec::new(),
+        }
     }
 }
 
 impl Operator for Filter {
-    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        _context: &mut Context<'_>,
+    ) -> Result<()> {
         self.function.test(input, &mut self.verdicts)?;
         let mut verdicts = self.verdicts.iter();
         input.retain(|_| verdicts.next().copied().unwrap_or(false));

@@ -18,12 +18,21 @@ pub(crate) struct FlatMap {
 
 impl FlatMap {
     pub fn new(function: Function) -> Self {
-        Self { function, results: Vec::new(), ends: Vec::new() }
+        Self {
+            function,
+            results: Vec::new(),
+            ends: Vec::new(),
+        }
     }
 }
 
 impl Operator for FlatMap {
-    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         match &self.function.callee {
             Callee::Native(expr) => {
                 for record in input.drain(..) {
@@ -32,17 +41,29 @@ impl Operator for FlatMap {
                         Ok((key, value)) => out.push(record.with_pair(key, value)),
                         Err(e) => pairs = Err(e),
                     });
-                    if !listed.and_then(|listed| pairs.map(|()| listed)).map_err(|e| self.function.locate(e, &record))? {
-                        context.effects.dropped.push((self.function.site.node, dropped::NULL_LIST));
+                    if !listed
+                        .and_then(|listed| pairs.map(|()| listed))
+                        .map_err(|e| self.function.locate(e, &record))?
+                    {
+                        context
+                            .effects
+                            .dropped
+                            .push((self.function.site.node, dropped::NULL_LIST));
                     }
                 }
             }
             Callee::Foreign(udf) => {
-                self.function.many_pairs(udf.as_ref(), input, &mut self.results, &mut self.ends)?;
+                self.function
+                    .many_pairs(udf.as_ref(), input, &mut self.results, &mut self.ends)?;
                 let mut results = self.results.drain(..);
                 let mut start = 0;
                 for (record, end) in input.drain(..).zip(self.ends.drain(..)) {
-                    out.extend(results.by_ref().take(end - start).map(|(key, value)| record.with_pair(key, value)));
+                    out.extend(
+                        results
+                            .by_ref()
+                            .take(end - start)
+                            .map(|(key, value)| record.with_pair(key, value)),
+                    );
                     start = end;
                 }
             }

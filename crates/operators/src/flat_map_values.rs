@@ -18,27 +18,46 @@ pub(crate) struct FlatMapValues {
 
 impl FlatMapValues {
     pub fn new(function: Function) -> Self {
-        Self { function, results: Vec::new(), ends: Vec::new() }
+        Self {
+            function,
+            results: Vec::new(),
+            ends: Vec::new(),
+        }
     }
 }
 
 impl Operator for FlatMapValues {
-    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         match &self.function.callee {
             Callee::Native(expr) => {
                 for record in input.drain(..) {
-                    let listed = expr.each(&record, &mut |value| out.push(record.with_value(value)));
+                    let listed =
+                        expr.each(&record, &mut |value| out.push(record.with_value(value)));
                     if !listed.map_err(|e| self.function.locate(e, &record))? {
-                        context.effects.dropped.push((self.function.site.node, dropped::NULL_LIST));
+                        context
+                            .effects
+                            .dropped
+                            .push((self.function.site.node, dropped::NULL_LIST));
                     }
                 }
             }
             Callee::Foreign(udf) => {
-                self.function.many(udf.as_ref(), input, &mut self.results, &mut self.ends)?;
+                self.function
+                    .many(udf.as_ref(), input, &mut self.results, &mut self.ends)?;
                 let mut results = self.results.drain(..);
                 let mut start = 0;
                 for (record, end) in input.drain(..).zip(self.ends.drain(..)) {
-                    out.extend(results.by_ref().take(end - start).map(|value| record.with_value(value)));
+                    out.extend(
+                        results
+                            .by_ref()
+                            .take(end - start)
+                            .map(|value| record.with_value(value)),
+                    );
                     start = end;
                 }
             }

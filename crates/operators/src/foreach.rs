@@ -19,7 +19,12 @@ impl Foreach {
 }
 
 impl Operator for Foreach {
-    fn process(&mut self, input: &mut Vec<Record>, _out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        _out: &mut Vec<Record>,
+        _context: &mut Context<'_>,
+    ) -> Result<()> {
         self.function.effect(input)?;
         input.clear();
         Ok(())

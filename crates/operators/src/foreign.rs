@@ -22,7 +22,12 @@ impl Foreign {
     /// # Errors
     /// `Internal` if the plan and the table don't belong together.
     pub fn udf(&self, index: u32) -> Result<Arc<dyn Udf>> {
-        self.udfs.get(index as usize).cloned().ok_or_else(|| Error::internal(format!("the plan names callable {index}, but only {} came with it", self.udfs.len())))
+        self.udfs.get(index as usize).cloned().ok_or_else(|| {
+            Error::internal(format!(
+                "the plan names callable {index}, but only {} came with it",
+                self.udfs.len()
+            ))
+        })
     }
 
     /// The serde that the plan names.
@@ -32,11 +37,15 @@ impl Foreign {
     pub fn serde(&self, spec: &SerdeSpec) -> Result<Serde> {
         match spec {
             SerdeSpec::Builtin(name) => Serde::builtin(name).ok_or_else(|| {
-                Error::topology(format!("there is no serde '{name}'")).hint("use bytes, string, int32, int64, double, json, or a serde of your own")
+                Error::topology(format!("there is no serde '{name}'"))
+                    .hint("use bytes, string, int32, int64, double, json, or a serde of your own")
             }),
             SerdeSpec::Custom { custom } => match self.serdes.get(*custom as usize) {
                 Some(serde) => Ok(Serde::Custom(Arc::clone(serde))),
-                None => Err(Error::internal(format!("the plan names custom serde {custom}, but only {} came with it", self.serdes.len()))),
+                None => Err(Error::internal(format!(
+                    "the plan names custom serde {custom}, but only {} came with it",
+                    self.serdes.len()
+                ))),
             },
         }
     }

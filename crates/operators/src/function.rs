@@ -3,6 +3,9 @@
 //! Takes whole batches, gives results in reused buffers, and adds to every failure the record it
 //! happened at. So operators don't ask which kind they have. Never runs a function twice.
 
+#[cfg(test)]
+mod tests;
+
 use crate::expr::Compiled;
 use crate::site::Site;
 use crate::{Args, Failed, Foreign, Udf};
@@ -38,7 +41,8 @@ impl Function {
         out.clear();
         match &self.callee {
             Callee::Foreign(udf) => {
-                udf.test(self.args, batch, out).map_err(|failed| self.failed(failed, batch))?;
+                udf.test(self.args, batch, out)
+                    .map_err(|failed| self.failed(failed, batch))?;
                 self.complete(out.len(), batch)
             }
             Callee::Native(expr) => batch.iter().try_for_each(|record| {
@@ -53,7 +57,8 @@ impl Function {
         out.clear();
         match &self.callee {
             Callee::Foreign(udf) => {
-                udf.one(self.args, batch, out).map_err(|failed| self.failed(failed, batch))?;
+                udf.one(self.args, batch, out)
+                    .map_err(|failed| self.failed(failed, batch))?;
                 self.complete(out.len(), batch)
             }
             Callee::Native(expr) => batch.iter().try_for_each(|record| {
@@ -68,30 +73,49 @@ impl Function {
         out.clear();
         match &self.callee {
             Callee::Foreign(udf) => {
-                udf.pair(self.args, batch, out).map_err(|failed| self.failed(failed, batch))?;
+                udf.pair(self.args, batch, out)
+                    .map_err(|failed| self.failed(failed, batch))?;
                 self.complete(out.len(), batch)
             }
             Callee::Native(expr) => batch.iter().try_for_each(|record| {
-                out.push(expr.eval(record).and_then(Compiled::pair).map_err(|e| self.locate(e, record))?);
+                out.push(
+                    expr.eval(record)
+                        .and_then(Compiled::pair)
+                        .map_err(|e| self.locate(e, record))?,
+                );
                 Ok(())
             }),
         }
     }
 
     /// Foreign only: any number of datums per record.
-    pub fn many(&self, udf: &dyn Udf, batch: &[Record], out: &mut Vec<Datum>, ends: &mut Vec<usize>) -> Result<()> {
+    pub fn many(
+        &self,
+        udf: &dyn Udf,
+        batch: &[Record],
+        out: &mut Vec<Datum>,
+        ends: &mut Vec<usize>,
+    ) -> Result<()> {
         out.clear();
         ends.clear();
-        udf.many(self.args, batch, out, ends).map_err(|failed| self.failed(failed, batch))?;
+        udf.many(self.args, batch, out, ends)
+            .map_err(|failed| self.failed(failed, batch))?;
         self.complete(ends.len(), batch)?;
         self.whole(out.len(), ends)
     }
 
     /// Foreign only: any number of pairs per record.
-    pub fn many_pairs(&self, udf: &dyn Udf, batch: &[Record], out: &mut Vec<(Datum, Datum)>, ends: &mut Vec<usize>) -> Result<()> {
+    pub fn many_pairs(
+        &self,
+        udf: &dyn Udf,
+        batch: &[Record],
+        out: &mut Vec<(Datum, Datum)>,
+        ends: &mut Vec<usize>,
+    ) -> Result<()> {
         out.clear();
         ends.clear();
-        udf.many_pairs(self.args, batch, out, ends).map_err(|failed| self.failed(failed, batch))?;
+        udf.many_pairs(self.args, batch, out, ends)
+            .map_err(|failed| self.failed(failed, batch))?;
         self.complete(ends.len(), batch)?;
         self.whole(out.len(), ends)
     }
@@ -99,8 +123,14 @@ impl Function {
     /// Side effects. A native expression has none, but it may fail, and that shows.
     pub fn effect(&self, batch: &[Record]) -> Result<()> {
         match &self.callee {
-            Callee::Foreign(udf) => udf.effect(self.args, batch).map_err(|failed| self.failed(failed, batch)),
-            Callee::Native(expr) => batch.iter().try_for_each(|record| expr.eval(record).map(drop).map_err(|e| self.locate(e, record))),
+            Callee::Foreign(udf) => udf
+                .effect(self.args, batch)
+                .map_err(|failed| self.failed(failed, batch)),
+            Callee::Native(expr) => batch.iter().try_for_each(|record| {
+                expr.eval(record)
+                    .map(drop)
+                    .map_err(|e| self.locate(e, record))
+            }),
         }
     }
 
@@ -108,8 +138,11 @@ impl Function {
     pub fn reducer(&self, operator: &str) -> Result<Arc<dyn Udf>> {
         match &self.callee {
             Callee::Foreign(udf) => Ok(Arc::clone(udf)),
-            Callee::Native(expr) => Err(Error::topology(format!("{operator} can't use the expression {}: it would not see the value so far", expr.text()))
-                .hint("give a function: reduce takes (agg, value), aggregate takes (key, value, agg)")),
+            Callee::Native(expr) => Err(Error::topology(format!(
+                "{operator} can't use the expression {}: it would not see the value so far",
+                expr.text()
+            ))
+            .hint("give a function: reduce takes (agg, value), aggregate takes (key, value, agg)")),
         }
     }
 
@@ -134,14 +167,22 @@ impl Function {
         if results == batch.len() {
             return Ok(());
         }
-        let error = Error::internal(format!("a function gave {results} results for {} records", batch.len()));
-        Err(batch.first().map_or(Error::internal("a function gave results for no records"), |first| self.locate(error, first)))
+        let error = Error::internal(format!(
+            "a function gave {results} results for {} records",
+            batch.len()
+        ));
+        Err(batch.first().map_or(
+            Error::internal("a function gave results for no records"),
+            |first| self.locate(error, first),
+        ))
     }
 
     fn whole(&self, results: usize, ends: &[usize]) -> Result<()> {
         if ends.is_sorted() && ends.last().copied().unwrap_or(0) == results {
             return Ok(());
         }
-        Err(Error::internal(format!("a function gave {results} results, but their ends don't add up")))
+        Err(Error::internal(format!(
+            "a function gave {results} results, but their ends don't add up"
+        )))
     }
 }

@@ -35,7 +35,12 @@ impl Held {
         }
         let Self { index, entries } = self;
         index.insert_unique(hash, entries.len(), |&at| entries[at].hash);
-        entries.push(Entry { hash, key: key.clone(), existed, record });
+        entries.push(Entry {
+            hash,
+            key: key.clone(),
+            existed,
+            record,
+        });
     }
 
     /// Gives everything held.

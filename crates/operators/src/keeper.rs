@@ -1,4 +1,4 @@
-//! What all operators that keep a table share: which store, how its keys are written, and whether
+//! What all operators that keep a table share: which store, how it writes keys and values, and whether
 //! updates go on at once or wait for the barrier.
 //!
 //! Takes records and results, gives key bytes and forwarded updates. Never computes a value.
@@ -15,6 +15,7 @@ pub(crate) struct Keeper {
     pub site: Site,
     pub store: StoreId,
     key: Serde,
+    value: Serde,
     held: Option<Held>,
 }
 
@@ -30,8 +31,14 @@ pub(crate) struct Update {
 }
 
 impl Keeper {
-    pub fn new(site: Site, store: StoreId, key: Serde, cached: bool) -> Self {
-        Self { site, store, key, held: cached.then(Held::default) }
+    pub fn new(site: Site, store: StoreId, key: Serde, value: Serde, cached: bool) -> Self {
+        Self {
+            site,
+            store,
+            key,
+            value,
+            held: cached.then(Held::default),
+        }
     }
 
     pub fn is_cached(&self) -> bool {
@@ -61,8 +68,18 @@ impl Keeper {
     }
 
     /// Passes an update on, now or at the barrier.
-    pub fn forward(&mut self, key: &Bytes, mut record: Record, update: Update, out: &mut Vec<Record>) {
-        let Update { existed, value, timestamp } = update;
+    pub fn forward(
+        &mut self,
+        key: &Bytes,
+        mut record: Record,
+        update: Update,
+        out: &mut Vec<Record>,
+    ) {
+        let Update {
+            existed,
+            value,
+            timestamp,
+        } = update;
         // A tombstone held by the cache keeps the time of the record that caused it, as in Kafka Streams.
         if !(self.is_cached() && value.is_null()) {
             record.timestamp = timestamp;
@@ -72,6 +89,18 @@ impl Keeper {
             Some(held) => held.hold(key, existed, record),
             None => out.push(record),
         }
+    }
+
+    /// Gives a record a foreign value of its own, if it has one: as it would come back from the store.
+    pub fn freeze(&self, record: &mut Record) -> Result<()> {
+        if let Datum::Opaque(_) = &record.value {
+            let copy = self
+                .value
+                .encode(&record.value)
+                .and_then(|bytes| self.value.decode(bytes));
+            record.value = copy.map_err(|e| self.locate(e, record))?;
+        }
+        Ok(())
     }
 
     pub fn barrier(&mut self, out: &mut Vec<Record>) {

@@ -30,7 +30,10 @@ pub fn key_hash(bytes: &[u8]) -> u64 {
     } else if len >= 4 {
         (four(bytes, 0), four(bytes, len - 4))
     } else if len > 0 {
-        (u64::from(bytes[0]) << 16 | u64::from(bytes[len / 2]) << 8 | u64::from(bytes[len - 1]), 0)
+        (
+            u64::from(bytes[0]) << 16 | u64::from(bytes[len / 2]) << 8 | u64::from(bytes[len - 1]),
+            0,
+        )
     } else {
         (0, 0)
     };
@@ -42,7 +45,11 @@ pub fn key_hash(bytes: &[u8]) -> u64 {
 /// # Panics
 /// If there are no lanes.
 #[must_use]
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)] // as published
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)] // as published
 pub fn jump_hash(hash: u64, lanes: u32) -> u32 {
     assert!(lanes > 0, "an engine has at least one lane");
     let mut key = hash;
@@ -63,9 +70,15 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 fn eight(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a slice of eight bytes"))
+    u64::from_le_bytes(
+        bytes[at..at + 8]
+            .try_into()
+            .expect("a slice of eight bytes"),
+    )
 }
 
 fn four(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32::from_le_bytes(bytes[at..at + 4].try_into().expect("a slice of four bytes")))
+    u64::from(u32::from_le_bytes(
+        bytes[at..at + 4].try_into().expect("a slice of four bytes"),
+    ))
 }

@@ -11,6 +11,7 @@ pub mod lane_hash;
 mod operator;
 mod udf;
 
+mod fold;
 mod function;
 mod held;
 mod keeper;

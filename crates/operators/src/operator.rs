@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use std::sync::Arc;
-use stoatflow_core::{Epoch, Headers, NodeId, Origin, Record, Result, SinkId, StageId, StoreId, Timestamp};
+use stoatflow_core::{
+    Epoch, Headers, NodeId, Origin, Record, Result, SinkId, StageId, StoreId, Timestamp,
+};
 use stoatflow_state::{Dirty, KeyValueStore};
 
 /// A store as one lane holds it: the shared store, and what this lane wrote in its open epoch.
@@ -79,7 +81,12 @@ pub trait Operator: Send {
     ///
     /// # Errors
     /// `User` and `Serde` with the origin of the record; what stores fail with.
-    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()>;
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()>;
 
     /// The epoch ends: forwards what was held back (cached updates).
     ///

@@ -21,7 +21,12 @@ impl Peek {
 }
 
 impl Operator for Peek {
-    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        _context: &mut Context<'_>,
+    ) -> Result<()> {
         self.function.effect(input)?;
         pour(input, out);
         Ok(())

@@ -16,12 +16,20 @@ pub(crate) struct SelectKey {
 
 impl SelectKey {
     pub fn new(function: Function) -> Self {
-        Self { function, results: Vec::new() }
+        Self {
+            function,
+            results: Vec::new(),
+        }
     }
 }
 
 impl Operator for SelectKey {
-    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        _context: &mut Context<'_>,
+    ) -> Result<()> {
         self.function.one(input, &mut self.results)?;
         for (record, result) in input.iter_mut().zip(self.results.drain(..)) {
             record.key = result;

@@ -20,11 +20,23 @@ pub(crate) struct Site {
 
 impl Site {
     pub fn new(node: NodeId, name: &str, topics: Topics) -> Self {
-        Self { node, name: name.into(), topics }
+        Self {
+            node,
+            name: name.into(),
+            topics,
+        }
     }
 
     pub fn topics(plan: &PhysicalPlan) -> Topics {
-        plan.sources.iter().map(|source| source.topics.clone()).collect()
+        plan.sources
+            .iter()
+            .map(|source| source.topics.clone())
+            .collect()
+    }
+
+    /// Adds the node, for what no single record caused.
+    pub fn name_node(&self, error: Error) -> Error {
+        error.at(|at| at.node = Some(self.name.to_string()))
     }
 
     /// Adds the coordinates of a record.
@@ -38,7 +50,11 @@ impl Site {
             at.node = Some(self.name.to_string());
             at.function = function.map(str::to_owned);
             // A topic that joined by pattern while running isn't in the plan; the engine knows it.
-            at.topic = self.topics.get(usize::from(origin.source.0)).and_then(|topics| topics.get(usize::from(origin.topic))).cloned();
+            at.topic = self
+                .topics
+                .get(usize::from(origin.source.0))
+                .and_then(|topics| topics.get(usize::from(origin.topic)))
+                .cloned();
             at.partition = Some(origin.partition);
             at.offset = Some(origin.offset);
         })

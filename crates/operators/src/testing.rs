@@ -1,1 +1,363 @@
-//! x
+//! What the tests of this crate share: a function made of a closure, a small plan, stores in memory.
+
+use crate::{Args, Chain, ChainOptions, Context, Effects, Failed, Foreign, LaneStore, Udf};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use stoatflow_core::{
+    Datum, Epoch, Error, NodeId, Offset, Origin, Partition, Record, Result, Serde, SinkId,
+    SourceId, StageId, StoreId, Timestamp,
+};
+use stoatflow_plan::{
+    Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
+};
+use stoatflow_state::{Dirty, KeyValueStore};
+
+type Body = Box<dyn Fn(&[&Datum]) -> Result<Datum> + Send + Sync>;
+
+/// A foreign function that is a closure. Lists stand for pairs and for many results.
+pub(crate) struct Closure {
+    body: Body,
+    pub scopes: AtomicUsize,
+    /// How many scopes are open.
+    pub attached: AtomicUsize,
+    pub calls: AtomicUsize,
+    pub batches: AtomicUsize,
+}
+
+impl fmt::Debug for Closure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Closure")
+    }
+}
+
+pub(crate) fn closure(
+    body: impl Fn(&[&Datum]) -> Result<Datum> + Send + Sync + 'static,
+) -> Arc<Closure> {
+    let zero = AtomicUsize::default;
+    Arc::new(Closure {
+        body: Box::new(body),
+        scopes: zero(),
+        attached: zero(),
+        calls: zero(),
+        batches: zero(),
+    })
+}
+
+impl Closure {
+    fn each(
+        &self,
+        args: Args,
+        batch: &[Record],
+        mut take: impl FnMut(Datum),
+    ) -> Result<(), Failed> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        for (at, record) in batch.iter().enumerate() {
+            let result = match args {
+                Args::Value => (self.body)(&[&record.value]),
+                Args::KeyValue => (self.body)(&[&record.key, &record.value]),
+            };
+            take(result.map_err(|error| Failed { at, error })?);
+        }
+        Ok(())
+    }
+}
+
+fn pair(datum: Datum) -> (Datum, Datum) {
+    match datum {
+        Datum::List(items) => (items[0].clone(), items[1].clone()),
+        other => panic!("a pair was expected, found {other:?}"),
+    }
+}
+
+fn list(datum: Datum) -> Arc<[Datum]> {
+    match datum {
+        Datum::List(items) => items,
+        other => panic!("a list was expected, found {other:?}"),
+    }
+}
+
+impl Udf for Closure {
+    fn name(&self) -> &str {
+        "app.py:7 closure"
+    }
+    fn test(&self, args: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed> {
+        self.each(args, batch, |datum| out.push(datum == Datum::Bool(true)))
+    }
+    fn one(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
+        self.each(args, batch, |datum| out.push(datum))
+    }
+    fn pair(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<(Datum, Datum)>,
+    ) -> Result<(), Failed> {
+        self.each(args, batch, |datum| out.push(pair(datum)))
+    }
+    fn many(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<Datum>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
+        self.each(args, batch, |datum| {
+            out.extend(list(datum).iter().cloned());
+            ends.push(out.len());
+        })
+    }
+    fn many_pairs(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<(Datum, Datum)>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
+        self.each(args, batch, |datum| {
+            out.extend(list(datum).iter().cloned().map(pair));
+            ends.push(out.len());
+        })
+    }
+    fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
+        self.each(args, batch, drop)
+    }
+    fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        (self.body)(arguments)
+    }
+    fn scope(&self, body: &mut dyn FnMut()) {
+        self.scopes.fetch_add(1, Ordering::Relaxed);
+        self.attached.fetch_add(1, Ordering::Relaxed);
+        body();
+        self.attached.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn serde(name: &str) -> SerdeSpec {
+    SerdeSpec::Builtin(name.into())
+}
+
+pub(crate) fn text(s: &str) -> Datum {
+    Datum::text(s)
+}
+
+pub(crate) fn json(s: &str) -> Datum {
+    Datum::Json(s.to_owned().into())
+}
+
+pub(crate) fn list_of(items: impl IntoIterator<Item = Datum>) -> Datum {
+    Datum::List(items.into_iter().collect())
+}
+
+/// `~` is null. The offset is the timestamp, so that errors can be told apart.
+pub(crate) fn record(key: &str, value: &str, timestamp: i64) -> Record {
+    let datum = |s: &str| if s == "~" { Datum::Null } else { text(s) };
+    let origin = Origin {
+        source: SourceId(0),
+        topic: 0,
+        partition: Partition(3),
+        offset: Offset(timestamp),
+    };
+    Record {
+        key: datum(key),
+        value: datum(value),
+        timestamp: Timestamp(timestamp),
+        headers: None,
+        origin,
+    }
+}
+
+pub(crate) fn expression(json: &str) -> Function {
+    Function::Expr(serde_json::from_str(json).expect("a well-formed expression"))
+}
+
+/// How tests write a datum.
+pub(crate) fn word(datum: &Datum) -> String {
+    match datum {
+        Datum::Null => "~".into(),
+        Datum::Str(t) => t.as_str().into(),
+        Datum::Int(i) => i.to_string(),
+        Datum::Json(b) => String::from_utf8_lossy(b).into_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A stage under test, with its stores and what it gave.
+pub(crate) struct Rig {
+    pub chain: Chain,
+    pub stores: Vec<LaneStore>,
+    pub effects: Effects,
+    pub epoch: Epoch,
+}
+
+/// Nodes of one stage: operation, children, how they get it. Node 0 is the entry.
+pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
+    let store = |id: u16, value: &str| Store {
+        id: StoreId(id),
+        name: format!("store-{id}"),
+        named: true,
+        key: serde("string"),
+        value: serde(value),
+        logged: true,
+        source_changelog: None,
+        upstream_topics: vec!["in".into()],
+    };
+    let sink = |id: u16, value: &str| Sink {
+        id: SinkId(id),
+        name: format!("sink-{id}"),
+        topic: format!("out-{id}"),
+        key: serde("string"),
+        value: serde(value),
+    };
+    let stage = Stage {
+        id: StageId(0),
+        nodes: (0..).map(NodeId).take(nodes.len()).collect(),
+        foreign: false,
+        independent_entries: true,
+    };
+    let nodes = nodes
+        .into_iter()
+        .enumerate()
+        .map(|(at, (op, children, fork))| Node {
+            id: NodeId(u32::try_from(at).unwrap()),
+            name: format!("{}-{at}", op.name()),
+            stage: StageId(0),
+            op,
+            children: children.into_iter().map(NodeId).collect(),
+            fork,
+            foreign: false,
+            line: Some("app.py:5".into()),
+        });
+    PhysicalPlan {
+        sources: vec![Source {
+            id: SourceId(0),
+            name: "source".into(),
+            topics: vec!["in".into()],
+            key: serde("string"),
+            value: serde("string"),
+            reset: None,
+            entry: NodeId(0),
+        }],
+        sinks: vec![sink(0, "string"), sink(1, "int64"), sink(2, "json")],
+        stores: vec![store(0, "string"), store(1, "int64"), store(2, "json")],
+        nodes: nodes.collect(),
+        stages: vec![stage],
+        functions: vec![],
+        description: String::new(),
+    }
+}
+
+impl Rig {
+    pub fn new(nodes: Vec<(Op, Vec<u32>, Fork)>, udfs: Vec<Arc<dyn Udf>>, cached: bool) -> Self {
+        Self::build(nodes, udfs, cached).expect("a chain that can be built")
+    }
+
+    pub fn build(
+        nodes: Vec<(Op, Vec<u32>, Fork)>,
+        udfs: Vec<Arc<dyn Udf>>,
+        cached: bool,
+    ) -> Result<Self> {
+        let plan = plan(nodes);
+        let foreign = Foreign {
+            udfs,
+            serdes: vec![],
+        };
+        let chain = Chain::build(&plan, StageId(0), &foreign, ChainOptions { cached })?;
+        let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));
+        let stores = plan.stores.iter().map(|store| {
+            let value = foreign.serde(&store.value).expect("a serde");
+            let shared = KeyValueStore::new(
+                store.id,
+                store.name.as_str().into(),
+                value,
+                backend.clone(),
+                1 << 20,
+            );
+            LaneStore {
+                store: Arc::new(shared),
+                dirty: Dirty::default(),
+            }
+        });
+        Ok(Self {
+            chain,
+            stores: stores.collect(),
+            effects: Effects::default(),
+            epoch: Epoch(1),
+        })
+    }
+
+    pub fn push(&mut self, records: Vec<Record>) -> Result<()> {
+        self.push_at(0, records)
+    }
+
+    pub fn push_at(&mut self, entry: u32, mut records: Vec<Record>) -> Result<()> {
+        let mut context = Context {
+            epoch: self.epoch,
+            stores: &mut self.stores,
+            effects: &mut self.effects,
+        };
+        self.chain.push(NodeId(entry), &mut records, &mut context)?;
+        assert!(records.is_empty(), "a chain takes all of its input");
+        Ok(())
+    }
+
+    pub fn barrier(&mut self) {
+        let mut context = Context {
+            epoch: self.epoch,
+            stores: &mut self.stores,
+            effects: &mut self.effects,
+        };
+        self.chain.barrier(&mut context).expect("a barrier");
+        self.epoch = self.epoch.next();
+    }
+
+    /// What came to the sinks: `sink:key=value@timestamp`.
+    pub fn outputs(&mut self) -> Vec<String> {
+        let shown = |serde: &str, bytes: Option<bytes::Bytes>| {
+            word(&Serde::builtin(serde).unwrap().decode(bytes).unwrap())
+        };
+        let value_serdes = ["string", "int64", "json"];
+        let outputs = std::mem::take(&mut self.effects.outputs);
+        let shown = outputs.into_iter().map(|o| {
+            format!(
+                "{}:{}={}@{}",
+                o.sink,
+                shown("string", o.key),
+                shown(value_serdes[usize::from(o.sink.0)], o.value),
+                o.timestamp
+            )
+        });
+        shown.collect()
+    }
+
+    pub fn stored(&self, store: u16, key: &str) -> String {
+        let found = self.stores[usize::from(store)]
+            .store
+            .get(self.epoch, key.as_bytes())
+            .expect("a readable store");
+        found.map_or("-".into(), |s| {
+            format!("{}@{}", word(&s.value), s.timestamp)
+        })
+    }
+
+    pub fn dropped(&mut self) -> Vec<(u32, &'static str)> {
+        std::mem::take(&mut self.effects.dropped)
+            .into_iter()
+            .map(|(node, why)| (node.0, why))
+            .collect()
+    }
+}
+
+/// `user` error, as a foreign function raises it.
+pub(crate) fn raised() -> Error {
+    Error::user("ValueError: boom")
+}
+
+/// An operation and a sink behind it.
+pub(crate) fn into_sink(op: Op, sink: u16) -> Vec<(Op, Vec<u32>, Fork)> {
+    vec![
+        (op, vec![1], Fork::Batch),
+        (Op::Sink { sink: SinkId(sink) }, vec![], Fork::Batch),
+    ]
+}

@@ -11,7 +11,12 @@ use stoatflow_core::{Record, Result};
 pub(crate) struct ToStream;
 
 impl Operator for ToStream {
-    fn process(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        _context: &mut Context<'_>,
+    ) -> Result<()> {
         pour(input, out);
         Ok(())
     }

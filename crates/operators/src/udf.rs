@@ -42,17 +42,34 @@ pub trait Udf: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Failed`] if the function raises or gives no pair.
-    fn pair(&self, args: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>) -> Result<(), Failed>;
+    fn pair(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<(Datum, Datum)>,
+    ) -> Result<(), Failed>;
     /// Any number of datums per record; `ends[i]` is where record `i` ends in `out` (`flat_map_values`).
     ///
     /// # Errors
     /// [`Failed`] if the function raises, or gives text (which would fall apart into characters).
-    fn many(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>, ends: &mut Vec<usize>) -> Result<(), Failed>;
+    fn many(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<Datum>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Failed>;
     /// Any number of pairs per record (`flat_map`).
     ///
     /// # Errors
     /// [`Failed`] if the function raises or gives something else.
-    fn many_pairs(&self, args: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>, ends: &mut Vec<usize>) -> Result<(), Failed>;
+    fn many_pairs(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<(Datum, Datum)>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Failed>;
     /// Side effects (`peek`, `foreach`).
     ///
     /// # Errors

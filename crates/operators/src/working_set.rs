@@ -18,6 +18,8 @@ pub(crate) struct Loaded {
     hash: u64,
     pub key: Bytes,
     pub current: Option<Stored>,
+    /// Where in the batch's output the last update of this key is.
+    pub passed_on: Option<usize>,
 }
 
 /// The keys of a batch, each once. Empty between batches; keeps its buffers.
@@ -30,7 +32,12 @@ pub(crate) struct WorkingSet {
 
 impl WorkingSet {
     /// Drops what the operator may not take (counted), and loads the rest's entries.
-    pub fn load(&mut self, keeper: &Keeper, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    pub fn load(
+        &mut self,
+        keeper: &Keeper,
+        batch: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         self.clear();
         batch.retain(|record| keeper.admits(record, context));
         let epoch = context.epoch;
@@ -38,15 +45,26 @@ impl WorkingSet {
         for record in batch.iter() {
             let key = keeper.key(record)?;
             let hash = key_hash(&key);
-            let Self { index, entries, slots } = self;
+            let Self {
+                index,
+                entries,
+                slots,
+            } = self;
             if let Some(&at) = index.find(hash, |&at| entries[at].key == key) {
                 slots.push(at);
                 continue;
             }
-            let current = store.get(epoch, &key).map_err(|e| keeper.locate(e, record))?;
+            let current = store
+                .get(epoch, &key)
+                .map_err(|e| keeper.locate(e, record))?;
             slots.push(entries.len());
             index.insert_unique(hash, entries.len(), |&at| entries[at].hash);
-            entries.push(Loaded { hash, key, current });
+            entries.push(Loaded {
+                hash,
+                key,
+                current,
+                passed_on: None,
+            });
         }
         Ok(())
     }
@@ -61,7 +79,9 @@ impl WorkingSet {
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(keeper.store);
         for entry in self.entries.drain(..) {
-            store.put(epoch, dirty, &entry.key, entry.current)?;
+            store
+                .put(epoch, dirty, &entry.key, entry.current)
+                .map_err(|e| keeper.site.name_node(e))?;
         }
         self.clear();
         Ok(())

@@ -39,15 +39,27 @@ pub(super) fn compute(how: Arithmetic, left: Datum, right: Datum) -> Result<Datu
         (Some(Number::Int(a)), Some(Number::Int(b))) => whole(how, a, b),
         (Some(a), Some(b)) => double(how, a.float(), b.float()).map(Datum::Float),
         _ => match (how, &left, &right) {
-            (Arithmetic::Add, Datum::Str(a), Datum::Str(b)) => Ok(Datum::Str(Text::from([a.as_str(), b.as_str()].concat()))),
-            _ => Err(Error::user(format!("can't compute {} {} {}", kind(&left), how.sign(), kind(&right)))
-                .hint("convert one side with .cast(\"int\"), .cast(\"float\") or .cast(\"str\")")),
+            (Arithmetic::Add, Datum::Str(a), Datum::Str(b)) => {
+                Ok(Datum::Str(Text::from([a.as_str(), b.as_str()].concat())))
+            }
+            _ => Err(Error::user(format!(
+                "can't compute {} {} {}",
+                kind(&left),
+                how.sign(),
+                kind(&right)
+            ))
+            .hint("convert one side with .cast(\"int\"), .cast(\"float\") or .cast(\"str\")")),
         },
     }
 }
 
 fn whole(how: Arithmetic, a: i64, b: i64) -> Result<Datum> {
-    if b == 0 && matches!(how, Arithmetic::Div | Arithmetic::FloorDiv | Arithmetic::Mod) {
+    if b == 0
+        && matches!(
+            how,
+            Arithmetic::Div | Arithmetic::FloorDiv | Arithmetic::Mod
+        )
+    {
         return Err(by_zero(how));
     }
     let result = match how {
@@ -55,12 +67,25 @@ fn whole(how: Arithmetic, a: i64, b: i64) -> Result<Datum> {
         Arithmetic::Sub => a.checked_sub(b),
         Arithmetic::Mul => a.checked_mul(b),
         Arithmetic::Div => return Ok(Datum::Float(true_division(a, b))),
-        Arithmetic::FloorDiv => a.checked_div(b).map(|q| if a % b != 0 && (a < 0) != (b < 0) { q - 1 } else { q }),
+        Arithmetic::FloorDiv => a.checked_div(b).map(|q| {
+            if a % b != 0 && (a < 0) != (b < 0) {
+                q - 1
+            } else {
+                q
+            }
+        }),
         // i64::MIN % -1 overflows in hardware, but the remainder is 0.
-        Arithmetic::Mod => Some(a.checked_rem(b).map_or(0, |r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r })),
+        Arithmetic::Mod => Some(a.checked_rem(b).map_or(0, |r| {
+            if r != 0 && (r < 0) != (b < 0) {
+                r + b
+            } else {
+                r
+            }
+        })),
     };
     result.map(Datum::Int).ok_or_else(|| {
-        Error::user(format!("{a} {} {b} goes beyond 64 bits", how.sign())).hint("convert one side with .cast(\"float\") if a rounded result will do")
+        Error::user(format!("{a} {} {b} goes beyond 64 bits", how.sign()))
+            .hint("convert one side with .cast(\"float\") if a rounded result will do")
     })
 }
 
@@ -76,7 +101,7 @@ fn true_division(a: i64, b: i64) -> f64 {
     // the division: the one rounding that follows, to 53 bits, is then the right one.
     let shift = u128::from(x.max(1)).leading_zeros();
     let scaled = u128::from(x) << shift;
-    let quotient = scaled / u128::from(y) | u128::from(scaled % u128::from(y) != 0);
+    let quotient = (scaled / u128::from(y)) | u128::from(scaled % u128::from(y) != 0);
     let result = quotient as f64 / 2_f64.powi(i32::try_from(shift).unwrap_or(i32::MAX));
     if (a < 0) == (b < 0) { result } else { -result }
 }
@@ -107,9 +132,17 @@ fn floor_parts(a: f64, b: f64) -> (f64, f64) {
         return (0.0_f64.copysign(a / b), rest);
     }
     let floor = quotient.floor();
-    (if quotient - floor > 0.5 { floor + 1.0 } else { floor }, rest)
+    (
+        if quotient - floor > 0.5 {
+            floor + 1.0
+        } else {
+            floor
+        },
+        rest,
+    )
 }
 
 fn by_zero(how: Arithmetic) -> Error {
-    Error::user(format!("division by zero ({})", how.sign())).hint("filter such records out before, or use sf.when(divisor != 0, ..., otherwise)")
+    Error::user(format!("division by zero ({})", how.sign()))
+        .hint("filter such records out before, or use sf.when(divisor != 0, ..., otherwise)")
 }

@@ -27,7 +27,12 @@ impl Target {
             "str" => Self::Str,
             "bool" => Self::Bool,
             "json" => Self::Json,
-            other => return Err(Error::topology(format!("there is no type '{other}' to cast to")).hint("use int, float, str, bool or json")),
+            other => {
+                return Err(
+                    Error::topology(format!("there is no type '{other}' to cast to"))
+                        .hint("use int, float, str, bool or json"),
+                );
+            }
         })
     }
 
@@ -59,11 +64,15 @@ pub(super) fn cast(to: Target, datum: Datum) -> Result<Datum> {
     };
     done.ok_or_else(|| {
         let shown = match &datum {
-            Datum::Str(text) => format!("the text {:?}", text.as_str().chars().take(40).collect::<String>()),
+            Datum::Str(text) => format!(
+                "the text {:?}",
+                text.as_str().chars().take(40).collect::<String>()
+            ),
             Datum::Float(x) => format!("the number {}", python_float(*x)),
             other => format!("a value of type {}", kind(other)),
         };
-        Error::user(format!("can't convert {shown} to {}", to.name())).hint("filter such records out before, or convert something else")
+        Error::user(format!("can't convert {shown} to {}", to.name()))
+            .hint("filter such records out before, or convert something else")
     })
 }
 
@@ -72,7 +81,9 @@ fn int(datum: &Datum) -> Option<i64> {
     match Number::of(datum) {
         Some(Number::Int(i)) => Some(i),
         // 2^63 itself is out; -2^63 is in.
-        Some(Number::Float(x)) => (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&x.trunc()).then(|| x.trunc() as i64),
+        Some(Number::Float(x)) => (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0)
+            .contains(&x.trunc())
+            .then(|| x.trunc() as i64),
         None => match datum {
             Datum::Str(text) => {
                 let digits = digits_only(text.as_str())?;
@@ -95,8 +106,13 @@ fn float(datum: &Datum) -> Option<f64> {
 fn digits_only(text: &str) -> Option<String> {
     let trimmed = text.trim_matches(text::is_space);
     let bytes = trimmed.as_bytes();
-    let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
-    let misplaced = |(at, byte): (usize, &u8)| *byte == b'_' && !(digit(at.checked_sub(1)) && digit(at.checked_add(1)));
+    let digit = |at: Option<usize>| {
+        at.and_then(|at| bytes.get(at))
+            .is_some_and(u8::is_ascii_digit)
+    };
+    let misplaced = |(at, byte): (usize, &u8)| {
+        *byte == b'_' && !(digit(at.checked_sub(1)) && digit(at.checked_add(1)))
+    };
     (!bytes.iter().enumerate().any(misplaced)).then(|| trimmed.replace('_', ""))
 }
 
@@ -126,10 +142,8 @@ fn bool(datum: &Datum) -> Option<bool> {
 }
 
 fn checked_json(bytes: bytes::Bytes) -> Result<Datum> {
-    match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
-        Ok(_) => json::settle(bytes),
-        Err(e) => Err(json::malformed(&bytes).caused_by(e)),
-    }
+    json::well_formed(&bytes)?;
+    json::settle(bytes)
 }
 
 /// As `repr` in Python.
@@ -137,7 +151,9 @@ fn python_float(x: f64) -> String {
     let shortest = format!("{x:?}");
     match shortest.split_once('e') {
         Some((mantissa, exponent)) => {
-            let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
+            let (sign, digits) = exponent
+                .strip_prefix('-')
+                .map_or(('+', exponent), |digits| ('-', digits));
             format!("{mantissa}e{sign}{digits:0>2}")
         }
         None => shortest.to_lowercase(), // NaN

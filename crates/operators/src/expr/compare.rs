@@ -53,7 +53,9 @@ pub(super) fn equal(left: &Datum, right: &Datum, depth: usize) -> Result<bool> {
         return Ok(a.order(b).is_some_and(Ordering::is_eq));
     }
     match (left, right) {
-        (Datum::Json(_) | Datum::List(_), Datum::Json(_) | Datum::List(_)) => json::same(left, right, depth),
+        (Datum::Json(_) | Datum::List(_), Datum::Json(_) | Datum::List(_)) => {
+            json::same(left, right, depth)
+        }
         _ => Ok(left == right),
     }
 }

@@ -47,12 +47,17 @@ impl Node {
             E::Value => Self::Value,
             E::Timestamp => Self::Timestamp,
             E::Lit { value } => Self::Literal(literal(value)),
-            E::Get { args, name } => Self::new(&args[0])?.step(PointerNode::Key(name.clone().into())),
+            E::Get { args, name } => {
+                Self::new(&args[0])?.step(PointerNode::Key(name.clone().into()))
+            }
             E::At { args, index } => {
                 let of = Self::new(&args[0])?;
                 match usize::try_from(*index) {
                     Ok(index) => of.step(PointerNode::Index(index)),
-                    Err(_) => Self::FromEnd(Box::new(of), usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX)),
+                    Err(_) => Self::FromEnd(
+                        Box::new(of),
+                        usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX),
+                    ),
                 }
             }
             E::Eq { args } => Self::Compare(Comparison::Eq, two(args)?),
@@ -76,22 +81,53 @@ impl Node {
             E::StrStrip { args } => Self::Change(Change::Strip, one(args)?),
             E::StrSplit { args, by } => {
                 if by.as_deref() == Some("") {
-                    return Err(Error::topology("a text can't be split at an empty separator").hint("name a separator, or none to split at white space"));
+                    return Err(
+                        Error::topology("a text can't be split at an empty separator")
+                            .hint("name a separator, or none to split at white space"),
+                    );
                 }
                 Self::Split(one(args)?, by.clone())
             }
             E::Len { args } => Self::Len(one(args)?),
-            E::StrContains { args, text } => Self::Matches(Match::Contains, one(args)?, text.clone()),
-            E::StrStartsWith { args, text } => Self::Matches(Match::StartsWith, one(args)?, text.clone()),
-            E::StrEndsWith { args, text } => Self::Matches(Match::EndsWith, one(args)?, text.clone()),
+            E::StrContains { args, text } => {
+                Self::Matches(Match::Contains, one(args)?, text.clone())
+            }
+            E::StrStartsWith { args, text } => {
+                Self::Matches(Match::StartsWith, one(args)?, text.clone())
+            }
+            E::StrEndsWith { args, text } => {
+                Self::Matches(Match::EndsWith, one(args)?, text.clone())
+            }
             E::Cast { args, to } => Self::Cast(Target::new(to)?, one(args)?),
-            E::Coalesce { args } => Self::Coalesce(args.iter().map(Self::new).collect::<Result<_>>()?),
-            E::When { args } => Self::When(Box::new([Self::new(&args[0])?, Self::new(&args[1])?, Self::new(&args[2])?])),
+            E::Coalesce { args } => {
+                Self::Coalesce(args.iter().map(Self::new).collect::<Result<_>>()?)
+            }
+            E::When { args } => Self::When(Box::new([
+                Self::new(&args[0])?,
+                Self::new(&args[1])?,
+                Self::new(&args[2])?,
+            ])),
             E::Object { names, args } => {
                 if names.len() != args.len() {
-                    return Err(Error::topology(format!("an object has {} names for {} values", names.len(), args.len())).hint("give every member a name and a value"));
+                    return Err(Error::topology(format!(
+                        "an object has {} names for {} values",
+                        names.len(),
+                        args.len()
+                    ))
+                    .hint("give every member a name and a value"));
                 }
-                Self::Object(names.iter().zip(args).map(|(name, arg)| Ok((serde_json::Value::from(name.as_str()).to_string(), Self::new(arg)?))).collect::<Result<_>>()?)
+                Self::Object(
+                    names
+                        .iter()
+                        .zip(args)
+                        .map(|(name, arg)| {
+                            Ok((
+                                serde_json::Value::from(name.as_str()).to_string(),
+                                Self::new(arg)?,
+                            ))
+                        })
+                        .collect::<Result<_>>()?,
+                )
             }
         })
     }
@@ -111,9 +147,17 @@ impl Node {
         match self {
             Self::Key | Self::Value | Self::Timestamp => true,
             Self::Literal(_) => false,
-            Self::Path(of, _) | Self::FromEnd(of, _) | Self::Not(of) | Self::IsNull(of) | Self::Change(_, of) => of.reads_record(),
-            Self::Matches(_, of, _) | Self::Split(of, _) | Self::Len(of) | Self::Cast(_, of) => of.reads_record(),
-            Self::Compare(_, of) | Self::And(of) | Self::Or(of) | Self::Arithmetic(_, of) => of.iter().any(Self::reads_record),
+            Self::Path(of, _)
+            | Self::FromEnd(of, _)
+            | Self::Not(of)
+            | Self::IsNull(of)
+            | Self::Change(_, of) => of.reads_record(),
+            Self::Matches(_, of, _) | Self::Split(of, _) | Self::Len(of) | Self::Cast(_, of) => {
+                of.reads_record()
+            }
+            Self::Compare(_, of) | Self::And(of) | Self::Or(of) | Self::Arithmetic(_, of) => {
+                of.iter().any(Self::reads_record)
+            }
             Self::Coalesce(of) => of.iter().any(Self::reads_record),
             Self::When(of) => of.iter().any(Self::reads_record),
             Self::Object(members) => members.iter().any(|(_, of)| of.reads_record()),

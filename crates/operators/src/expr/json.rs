@@ -2,8 +2,9 @@
 //!
 //! Takes JSON text, gives slices of it; numbers, texts without escapes and constants become datums
 //! without building anything in between. Of a member that occurs twice the first one counts. A whole
-//! number beyond 64 bits stays JSON text, so that it passes through unharmed. Never guesses: malformed
-//! text is a `Serde` error, a member of a number a `User` error.
+//! number beyond 64 bits stays JSON text, so that it passes through unharmed. What lies behind the
+//! answer isn't read; what is read must be well-formed (else a `Serde` error), and a member of a number
+//! is a `User` error. Never guesses.
 
 use super::compare::equal;
 use super::kind as kind_of;
@@ -61,7 +62,9 @@ fn string(bytes: &Bytes, text: &[u8]) -> Result<Text> {
             return Text::from_utf8(bytes.slice_ref(inner));
         }
     }
-    serde_json::from_slice::<String>(text).map(Text::from).map_err(|e| malformed(text).caused_by(e))
+    serde_json::from_slice::<String>(text)
+        .map(Text::from)
+        .map_err(|e| malformed(text).caused_by(e))
 }
 
 fn number(bytes: &Bytes, text: &[u8]) -> Result<Datum> {
@@ -71,19 +74,30 @@ fn number(bytes: &Bytes, text: &[u8]) -> Result<Datum> {
         [b'0', b'0'..=b'9', ..] | [] => false,
         _ => whole || serde_json::from_slice::<serde_json::Number>(text).is_ok() || is_huge(digits),
     };
-    let Some(spelled) = std::str::from_utf8(text).ok().filter(|_| plain) else { return Err(malformed(text)) };
+    let Some(spelled) = std::str::from_utf8(text).ok().filter(|_| plain) else {
+        return Err(malformed(text));
+    };
     if whole {
-        return Ok(spelled.parse().map_or_else(|_| Datum::Json(bytes.slice_ref(text)), Datum::Int));
+        return Ok(spelled
+            .parse()
+            .map_or_else(|_| Datum::Json(bytes.slice_ref(text)), Datum::Int));
     }
-    spelled.parse().map(Datum::Float).map_err(|e| malformed(text).caused_by(e))
+    spelled
+        .parse()
+        .map(Datum::Float)
+        .map_err(|e| malformed(text).caused_by(e))
 }
 
 // 1e999: well-formed, but no finite double. Python reads it as infinity, and so do we.
 fn is_huge(digits: &[u8]) -> bool {
-    let Some(at) = digits.iter().position(|b| matches!(b, b'e' | b'E')) else { return false };
+    let Some(at) = digits.iter().position(|b| matches!(b, b'e' | b'E')) else {
+        return false;
+    };
     let (mantissa, exponent) = (&digits[..at], &digits[at + 1..]);
     let exponent = exponent.strip_prefix(b"+").unwrap_or(exponent);
-    !exponent.is_empty() && exponent.iter().all(u8::is_ascii_digit) && serde_json::from_slice::<serde_json::Number>(mantissa).is_ok()
+    !exponent.is_empty()
+        && exponent.iter().all(u8::is_ascii_digit)
+        && serde_json::from_slice::<serde_json::Number>(mantissa).is_ok()
 }
 
 /// Follows a path from a value; null where there is nothing.
@@ -93,10 +107,14 @@ pub(super) fn walk(from: Datum, path: &[PointerNode]) -> Result<Datum> {
         (Datum::Null, _) => Ok(Datum::Null),
         (Datum::Json(bytes), path) => match sonic_rs::get(bytes.as_ref(), path) {
             Ok(found) => settle(bytes.slice_ref(found.as_raw_str().as_bytes())),
-            Err(e) if e.is_not_found() => Ok(Datum::Null),
-            Err(_) => step_by_step(bytes, path),
+            Err(e) if e.is_not_found() => absent(&bytes),
+            Err(_) => step_by_step(bytes.clone(), path),
         },
-        (Datum::List(items), [PointerNode::Index(at), rest @ ..]) => items.get(*at).map_or(Ok(Datum::Null), |item| walk(plain_whole(item.clone())?, rest)),
+        (Datum::List(items), [PointerNode::Index(at), rest @ ..]) => {
+            items.get(*at).map_or(Ok(Datum::Null), |item| {
+                walk(plain_whole(item.clone())?, rest)
+            })
+        }
         (other, [step, ..]) => Err(no_such(&kind_of(&other), step)),
     }
 }
@@ -108,24 +126,44 @@ fn step_by_step(mut here: Bytes, path: &[PointerNode]) -> Result<Datum> {
             (Some(b'n'), _) if here.trim_ascii() == b"null" => return Ok(Datum::Null),
             (Some(b'{'), PointerNode::Key(_)) | (Some(b'['), PointerNode::Index(_)) => {}
             _ => {
-                settle(here.clone())?; // malformed text says so
+                well_formed(&here)?;
                 return Err(no_such(kind(&here), step));
             }
         }
         here = match sonic_rs::get(here.as_ref(), [step]) {
             Ok(found) => here.slice_ref(found.as_raw_str().as_bytes()),
-            Err(e) if e.is_not_found() => return Ok(Datum::Null),
+            Err(e) if e.is_not_found() => return absent(&here),
             Err(e) => return Err(malformed(&here).caused_by(e)),
         };
     }
     settle(here)
 }
 
+// The search takes an object that doesn't go on with a member for an empty one. A record must not be
+// filtered out because it is broken, so what has nothing to give is read once from end to end.
+fn absent(bytes: &Bytes) -> Result<Datum> {
+    let no_path: [&str; 0] = [];
+    match sonic_rs::get(bytes.as_ref(), no_path) {
+        Ok(_) => Ok(Datum::Null),
+        Err(e) => Err(malformed(bytes).caused_by(e)),
+    }
+}
+
+/// Is it JSON from beginning to end? Only asked where something is wrong anyway.
+pub(super) fn well_formed(bytes: &[u8]) -> Result<()> {
+    serde_json::from_slice::<serde::de::IgnoredAny>(bytes)
+        .map(drop)
+        .map_err(|e| malformed(bytes).caused_by(e))
+}
+
 /// The `back`-th element from the end; null if there are fewer.
 pub(super) fn from_end(list: Datum, back: usize) -> Result<Datum> {
     match list {
         Datum::Null => Ok(Datum::Null),
-        Datum::List(items) => items.len().checked_sub(back).map_or(Ok(Datum::Null), |at| settled(plain(items[at].clone())?)),
+        Datum::List(items) => items
+            .len()
+            .checked_sub(back)
+            .map_or(Ok(Datum::Null), |at| settled(plain(items[at].clone())?)),
         Datum::Json(bytes) if is_array(&bytes) => match length(&bytes)?.checked_sub(back) {
             Some(at) => walk(Datum::Json(bytes), &[PointerNode::Index(at)]),
             None => Ok(Datum::Null),
@@ -182,7 +220,10 @@ pub(super) fn length(bytes: &Bytes) -> Result<usize> {
             }
         }
         Some(b'{') => n = members(bytes)?.len(),
-        _ => return Err(Error::user(format!("{} has no length", kind(bytes))).hint("take the length of a text, a list or an object")),
+        _ => {
+            return Err(Error::user(format!("{} has no length", kind(bytes)))
+                .hint("take the length of a text, a list or an object"));
+        }
     }
     Ok(n)
 }
@@ -190,7 +231,10 @@ pub(super) fn length(bytes: &Bytes) -> Result<usize> {
 /// Equality of lists and objects, by content.
 pub(super) fn same(left: &Datum, right: &Datum, depth: usize) -> Result<bool> {
     if depth > DEEPEST {
-        return Err(Error::user(format!("values nested deeper than {DEEPEST} can't be compared")).hint("compare a member of them"));
+        return Err(Error::user(format!(
+            "values nested deeper than {DEEPEST} can't be compared"
+        ))
+        .hint("compare a member of them"));
     }
     match (left, right) {
         (Datum::Json(a), Datum::Json(b)) if a == b => return Ok(true),
@@ -200,7 +244,9 @@ pub(super) fn same(left: &Datum, right: &Datum, depth: usize) -> Result<bool> {
                 return Ok(false);
             }
             for (name, value) in &a {
-                let Some(other) = b.get(name) else { return Ok(false) };
+                let Some(other) = b.get(name) else {
+                    return Ok(false);
+                };
                 if !equal(value, other, depth + 1)? {
                     return Ok(false);
                 }
@@ -209,7 +255,9 @@ pub(super) fn same(left: &Datum, right: &Datum, depth: usize) -> Result<bool> {
         }
         _ => {}
     }
-    let (Some(a), Some(b)) = (elements(left)?, elements(right)?) else { return Ok(false) };
+    let (Some(a), Some(b)) = (elements(left)?, elements(right)?) else {
+        return Ok(false);
+    };
     if a.len() != b.len() {
         return Ok(false);
     }
@@ -223,7 +271,11 @@ pub(super) fn same(left: &Datum, right: &Datum, depth: usize) -> Result<bool> {
 
 fn elements(datum: &Datum) -> Result<Option<Vec<Datum>>> {
     match datum {
-        Datum::List(items) => items.iter().map(|item| settled(plain(item.clone())?)).collect::<Result<_>>().map(Some),
+        Datum::List(items) => items
+            .iter()
+            .map(|item| settled(plain(item.clone())?))
+            .collect::<Result<_>>()
+            .map(Some),
         Datum::Json(bytes) if is_array(bytes) => {
             let mut found = Vec::new();
             items(bytes, &mut |item| found.push(item))?;
@@ -258,7 +310,10 @@ impl ObjectWriter {
 
 fn no_such(found: &str, step: &PointerNode) -> Error {
     let (what, hint) = match step {
-        PointerNode::Key(name) => (format!("member '{name}'"), "take members of JSON objects only"),
+        PointerNode::Key(name) => (
+            format!("member '{name}'"),
+            "take members of JSON objects only",
+        ),
         PointerNode::Index(_) => ("elements".to_owned(), "take elements of lists only"),
     };
     let hint = match found {
@@ -268,7 +323,8 @@ fn no_such(found: &str, step: &PointerNode) -> Error {
     Error::user(format!("a value of type {found} has no {what}")).hint(hint)
 }
 
-pub(super) fn malformed(text: &[u8]) -> Error {
+fn malformed(text: &[u8]) -> Error {
     let start = String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned();
-    Error::serde(format!("the value is not well-formed JSON: {start:?}")).hint("fix the producer, or read the topic with Serdes.bytes() or Serdes.string()")
+    Error::serde(format!("the value is not well-formed JSON: {start:?}"))
+        .hint("fix the producer, or read the topic with Serdes.bytes() or Serdes.string()")
 }

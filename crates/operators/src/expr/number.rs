@@ -56,5 +56,8 @@ fn mixed(a: i64, b: f64) -> Option<Ordering> {
         return Some(Ordering::Greater);
     }
     let whole = b.trunc();
-    Some(a.cmp(&(whole as i64)).then_with(|| 0.0_f64.partial_cmp(&(b - whole)).unwrap_or(Ordering::Equal)))
+    Some(
+        a.cmp(&(whole as i64))
+            .then_with(|| 0.0_f64.partial_cmp(&(b - whole)).unwrap_or(Ordering::Equal)),
+    )
 }

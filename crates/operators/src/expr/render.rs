@@ -45,7 +45,9 @@ fn write(expression: &E, inner: bool, out: &mut String) {
         E::StrSplit { args, by: Some(by) } => after(&args[0], &format!(".str.split({by:?})"), out),
         E::Len { args } => after(&args[0], ".len()", out),
         E::StrContains { args, text } => after(&args[0], &format!(".str.contains({text:?})"), out),
-        E::StrStartsWith { args, text } => after(&args[0], &format!(".str.starts_with({text:?})"), out),
+        E::StrStartsWith { args, text } => {
+            after(&args[0], &format!(".str.starts_with({text:?})"), out)
+        }
         E::StrEndsWith { args, text } => after(&args[0], &format!(".str.ends_with({text:?})"), out),
         E::Cast { args, to } => after(&args[0], &format!(".cast({to:?})"), out),
         E::Coalesce { args } => call("sf.coalesce", args, out),

@@ -46,11 +46,18 @@ pub(super) fn split(line: &Text, by: Option<&str>, take: &mut dyn FnMut(Text)) {
     let s = line.as_str();
     match by {
         Some(by) => s.split(by).for_each(|part| take(line.cut(part))),
-        None if s.is_ascii() => s.as_bytes().split(|&b| is_ascii_space(b)).filter(|part| !part.is_empty()).for_each(|part| {
-            let start = part.as_ptr().addr() - s.as_ptr().addr();
-            take(line.cut(&s[start..start + part.len()]));
-        }),
-        None => s.split(is_space).filter(|part| !part.is_empty()).for_each(|part| take(line.cut(part))),
+        None if s.is_ascii() => s
+            .as_bytes()
+            .split(|&b| is_ascii_space(b))
+            .filter(|part| !part.is_empty())
+            .for_each(|part| {
+                let start = part.as_ptr().addr() - s.as_ptr().addr();
+                take(line.cut(&s[start..start + part.len()]));
+            }),
+        None => s
+            .split(is_space)
+            .filter(|part| !part.is_empty())
+            .for_each(|part| take(line.cut(part))),
     }
 }
 
@@ -62,7 +69,10 @@ pub(super) fn length(datum: &Datum) -> Result<Datum> {
         Datum::Bytes(bytes) => bytes.len(),
         Datum::List(items) => items.len(),
         Datum::Json(bytes) => json::length(bytes)?,
-        other => return Err(Error::user(format!("{} has no length", kind(other))).hint("take the length of a text, a list or an object")),
+        other => {
+            return Err(Error::user(format!("{} has no length", kind(other)))
+                .hint("take the length of a text, a list or an object"));
+        }
     };
     Ok(Datum::Int(i64::try_from(n).unwrap_or(i64::MAX)))
 }

@@ -1,0 +1,86 @@
+//! Where records go, and that the short way to a hash equals the long one.
+
+use crate::key_hash;
+use crate::testing::*;
+use stoatflow_core::{Datum, NodeId, Serde, StageId};
+use stoatflow_plan::{Fork, Op};
+
+fn rig(key: &str) -> Rig {
+    let exchange = Op::Exchange {
+        to: vec![],
+        stage: StageId(4),
+        key: serde(key),
+    };
+    Rig::new(vec![(exchange, vec![], Fork::Batch)], vec![], false)
+}
+
+#[test]
+fn records_leave_in_order_with_the_hash_of_their_key() {
+    let mut rig = rig("string");
+    rig.push(vec![
+        record("b", "1", 1),
+        record("~", "2", 2),
+        record("a", "~", 3),
+    ])
+    .unwrap();
+    let routed: Vec<_> = rig
+        .effects
+        .routed
+        .iter()
+        .map(|r| {
+            (
+                r.via,
+                r.stage,
+                r.hash,
+                word(&r.record.key),
+                r.record.timestamp.0,
+            )
+        })
+        .collect();
+    let expected = [("b", 1), ("a", 3)].map(|(key, at)| {
+        (
+            NodeId(0),
+            StageId(4),
+            key_hash(key.as_bytes()),
+            key.to_owned(),
+            at,
+        )
+    });
+    assert_eq!(routed, expected);
+    assert_eq!(rig.dropped(), [(0, "null_key")]);
+}
+
+#[test]
+fn the_hash_is_that_of_the_encoded_key() {
+    let keys = [
+        ("string", text("wörd")),
+        ("bytes", Datum::Bytes("raw".into())),
+        ("int64", Datum::Int(-5)),
+        ("int32", Datum::Int(77)),
+        ("double", Datum::Float(1.5)),
+        ("json", json(r#"{"a":1}"#)),
+        ("json", text("t")),
+        ("json", Datum::Int(3)),
+    ];
+    for (name, key) in keys {
+        let mut rig = rig(name);
+        let encoded = Serde::builtin(name).unwrap().encode(&key).unwrap().unwrap();
+        let mut one = record("k", "v", 1);
+        one.key = key;
+        rig.push(vec![one]).unwrap();
+        assert_eq!(rig.effects.routed[0].hash, key_hash(&encoded), "{name}");
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_written_says_where() {
+    let error = rig("int64").push(vec![record("text", "v", 8)]).unwrap_err();
+    assert_eq!(error.kind(), stoatflow_core::ErrorKind::Serde);
+    assert_eq!(
+        (
+            error.coordinates().node.as_deref(),
+            error.coordinates().offset.map(|o| o.0)
+        ),
+        (Some("exchange-0"), Some(8))
+    );
+}
