@@ -10,11 +10,19 @@ use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Dirty, KeyValueStore, Stored};
 
 fn store() -> KeyValueStore {
-    KeyValueStore::new(StoreId(0), "counts".into(), Serde::Int64, Arc::new(MemoryBackend::new(false)), 64 << 20)
+    KeyValueStore::new(
+        StoreId(0),
+        "counts".into(),
+        Serde::Int64,
+        Arc::new(MemoryBackend::new(false)),
+        64 << 20,
+    )
 }
 
 fn keys(n: usize) -> Vec<Bytes> {
-    (0..n).map(|i| Bytes::from(format!("user-{i:08}"))).collect()
+    (0..n)
+        .map(|i| Bytes::from(format!("user-{i:08}")))
+        .collect()
 }
 
 fn count(store: &KeyValueStore, epoch: Epoch, dirty: &mut Dirty, key: &Bytes) {
@@ -24,17 +32,27 @@ fn count(store: &KeyValueStore, epoch: Epoch, dirty: &mut Dirty, key: &Bytes) {
                 Some(Datum::Int(n)) => *n,
                 _ => 0,
             };
-            Ok((Some(Stored { value: Datum::Int(n + 1), timestamp: Timestamp(1) }), ()))
+            Ok((
+                Some(Stored {
+                    value: Datum::Int(n + 1),
+                    timestamp: Timestamp(1),
+                }),
+                (),
+            ))
         })
         .expect("an update of an open epoch");
 }
 
 fn update(c: &mut Criterion) {
     let mut group = c.benchmark_group("key_value");
-    group.warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2)).sample_size(20);
+    group
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .sample_size(20);
     for n in [1_000usize, 100_000] {
         let (store, keys, mut dirty) = (store(), keys(n), Dirty::default());
-        keys.iter().for_each(|k| count(&store, Epoch(1), &mut dirty, k));
+        keys.iter()
+            .for_each(|k| count(&store, Epoch(1), &mut dirty, k));
         let mut i = 0usize;
         group.bench_function(format!("update_cached_int/{n}_keys"), |b| {
             b.iter(|| {
@@ -56,7 +74,8 @@ fn update(c: &mut Criterion) {
         b.iter_batched(
             Dirty::default,
             |mut dirty| {
-                keys.iter().for_each(|k| count(&store, epoch, &mut dirty, k));
+                keys.iter()
+                    .for_each(|k| count(&store, epoch, &mut dirty, k));
                 let sealed = store.seal(epoch, dirty).expect("seal");
                 store.committed(epoch);
                 epoch = epoch.next();

@@ -69,7 +69,12 @@ pub trait Backend: Send + Sync + Debug {
     ///
     /// # Errors
     /// As `get`.
-    fn restore(&self, store: StoreId, writes: Vec<Write>, positions: &[(Partition, Offset)]) -> Result<()>;
+    fn restore(
+        &self,
+        store: StoreId,
+        writes: Vec<Write>,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()>;
     /// The changelog positions that the data of this store stands for.
     ///
     /// # Errors

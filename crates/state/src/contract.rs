@@ -16,14 +16,26 @@ const B: StoreId = StoreId(1);
 /// The stores that a back end under test must know.
 #[must_use]
 pub fn layouts() -> Vec<StoreLayout> {
-    let layout = |id, name: &str| StoreLayout { id, name: name.to_owned(), format: "kv-timestamped:string:int64".to_owned() };
+    let layout = |id, name: &str| StoreLayout {
+        id,
+        name: name.to_owned(),
+        format: "kv-timestamped:string:int64".to_owned(),
+    };
     // One name is a prefix of the other: their positions must not mix.
     vec![layout(A, "orders"), layout(B, "orders-by-day")]
 }
 
 /// All checks but [`reopen`], each on an empty back end.
 pub fn run(open: &mut dyn FnMut() -> Box<dyn Backend>) {
-    for check in [round_trip, epochs_are_atomic, stores_are_apart, scans_are_ordered_and_bounded, later_restored_records_win, large_restores, wiping] {
+    for check in [
+        round_trip,
+        epochs_are_atomic,
+        stores_are_apart,
+        scans_are_ordered_and_bounded,
+        later_restored_records_win,
+        large_restores,
+        wiping,
+    ] {
         check(open().as_ref());
     }
 }
@@ -37,11 +49,22 @@ fn bytes(text: &str) -> Bytes {
 }
 
 fn write(key: &str, value: Option<&str>) -> Write {
-    Write { key: bytes(key), value: value.map(bytes) }
+    Write {
+        key: bytes(key),
+        value: value.map(bytes),
+    }
 }
 
-fn epoch(number: u64, writes: Vec<(StoreId, Vec<Write>)>, positions: Vec<(StoreId, Partition, Offset)>) -> EpochBatch {
-    EpochBatch { epoch: Epoch(number), writes, positions }
+fn epoch(
+    number: u64,
+    writes: Vec<(StoreId, Vec<Write>)>,
+    positions: Vec<(StoreId, Partition, Offset)>,
+) -> EpochBatch {
+    EpochBatch {
+        epoch: Epoch(number),
+        writes,
+        positions,
+    }
 }
 
 fn value(b: &dyn Backend, store: StoreId, key: &str) -> Option<Bytes> {
@@ -49,11 +72,17 @@ fn value(b: &dyn Backend, store: StoreId, key: &str) -> Option<Bytes> {
 }
 
 fn keys(b: &dyn Backend, range: &KeyRange, limit: usize) -> Vec<String> {
-    ok(b.scan(A, range, limit)).into_iter().map(|(k, _)| String::from_utf8_lossy(&k).into_owned()).collect()
+    ok(b.scan(A, range, limit))
+        .into_iter()
+        .map(|(k, _)| String::from_utf8_lossy(&k).into_owned())
+        .collect()
 }
 
 fn positions(b: &dyn Backend, store: StoreId) -> Vec<(i32, i64)> {
-    let mut found: Vec<_> = ok(b.positions(store)).into_iter().map(|(p, o)| (p.0, o.0)).collect();
+    let mut found: Vec<_> = ok(b.positions(store))
+        .into_iter()
+        .map(|(p, o)| (p.0, o.0))
+        .collect();
     found.sort_unstable();
     found
 }
@@ -61,11 +90,33 @@ fn positions(b: &dyn Backend, store: StoreId) -> Vec<(i32, i64)> {
 /// What is written is read; the last write counts; a delete deletes; empty and zero bytes are bytes.
 pub fn round_trip(b: &dyn Backend) {
     assert_eq!(value(b, A, "k"), None);
-    ok(b.apply(epoch(1, vec![(A, vec![write("k", Some("1")), write("", Some("")), write("\0\u{7f}", Some("\0"))])], vec![])));
+    ok(b.apply(epoch(
+        1,
+        vec![(
+            A,
+            vec![
+                write("k", Some("1")),
+                write("", Some("")),
+                write("\0\u{7f}", Some("\0")),
+            ],
+        )],
+        vec![],
+    )));
     assert_eq!(value(b, A, "k"), Some(bytes("1")));
-    assert_eq!(value(b, A, ""), Some(bytes("")), "an empty key and an empty value are not nothing");
+    assert_eq!(
+        value(b, A, ""),
+        Some(bytes("")),
+        "an empty key and an empty value are not nothing"
+    );
     assert_eq!(value(b, A, "\0\u{7f}"), Some(bytes("\0")));
-    ok(b.apply(epoch(2, vec![(A, vec![write("k", Some("2")), write("", None), write("never", None)])], vec![])));
+    ok(b.apply(epoch(
+        2,
+        vec![(
+            A,
+            vec![write("k", Some("2")), write("", None), write("never", None)],
+        )],
+        vec![],
+    )));
     assert_eq!(value(b, A, "k"), Some(bytes("2")));
     assert_eq!(value(b, A, ""), None);
     ok(b.apply(epoch(3, vec![], vec![])));
@@ -84,16 +135,30 @@ pub fn epochs_are_atomic(b: &dyn Backend) {
                 seen = position;
                 if seen > 0 {
                     for (store, key) in [(A, "x"), (A, "y"), (B, "z")] {
-                        let found = value(b, store, key).map_or(0, |v| String::from_utf8_lossy(&v).parse().unwrap_or(0));
-                        assert!(found >= seen, "position {seen} without the data of {key}: {found}");
+                        let found = value(b, store, key)
+                            .map_or(0, |v| String::from_utf8_lossy(&v).parse().unwrap_or(0));
+                        assert!(
+                            found >= seen,
+                            "position {seen} without the data of {key}: {found}"
+                        );
                     }
                 }
             }
         });
         for n in 1..=EPOCHS {
             let text = n.to_string();
-            let writes = vec![(A, vec![write("x", Some(&text)), write("y", Some(&text))]), (B, vec![write("z", Some(&text))])];
-            ok(b.apply(epoch(u64::try_from(n).unwrap_or(0), writes, vec![(A, Partition(0), Offset(n)), (B, Partition(7), Offset(n * 2))])));
+            let writes = vec![
+                (A, vec![write("x", Some(&text)), write("y", Some(&text))]),
+                (B, vec![write("z", Some(&text))]),
+            ];
+            ok(b.apply(epoch(
+                u64::try_from(n).unwrap_or(0),
+                writes,
+                vec![
+                    (A, Partition(0), Offset(n)),
+                    (B, Partition(7), Offset(n * 2)),
+                ],
+            )));
         }
         reader.join().expect("the reader found an epoch in parts");
     });
@@ -104,8 +169,18 @@ pub fn epochs_are_atomic(b: &dyn Backend) {
 /// Stores share nothing.
 pub fn stores_are_apart(b: &dyn Backend) {
     let at = |store, p, o| (store, Partition(p), Offset(o));
-    ok(b.apply(epoch(1, vec![(A, vec![write("k", Some("a"))]), (B, vec![write("k", Some("b")), write("l", Some("b"))])], vec![at(A, 0, 1), at(B, 0, 2), at(A, 1, 3)])));
-    assert_eq!((value(b, A, "k"), value(b, B, "k"), value(b, A, "l")), (Some(bytes("a")), Some(bytes("b")), None));
+    ok(b.apply(epoch(
+        1,
+        vec![
+            (A, vec![write("k", Some("a"))]),
+            (B, vec![write("k", Some("b")), write("l", Some("b"))]),
+        ],
+        vec![at(A, 0, 1), at(B, 0, 2), at(A, 1, 3)],
+    )));
+    assert_eq!(
+        (value(b, A, "k"), value(b, B, "k"), value(b, A, "l")),
+        (Some(bytes("a")), Some(bytes("b")), None)
+    );
     assert_eq!(positions(b, A), [(0, 1), (1, 3)]);
     assert_eq!(positions(b, B), [(0, 2)]);
     assert_eq!(keys(b, &KeyRange::default(), 9), ["k"]);
@@ -114,29 +189,70 @@ pub fn stores_are_apart(b: &dyn Backend) {
 
 /// `from` is in, `to` is out, order is that of the bytes, in both directions.
 pub fn scans_are_ordered_and_bounded(b: &dyn Backend) {
-    let writes = ["b", "a", "ab", "d", "c", "\u{ff}", ""].map(|k| write(k, Some("v"))).to_vec();
+    let writes = ["b", "a", "ab", "d", "c", "\u{ff}", ""]
+        .map(|k| write(k, Some("v")))
+        .to_vec();
     ok(b.apply(epoch(1, vec![(A, writes)], vec![])));
-    let range = |from: Option<&str>, to: Option<&str>, reverse| KeyRange { from: from.map(bytes), to: to.map(bytes), reverse };
-    assert_eq!(keys(b, &range(None, None, false), 99), ["", "a", "ab", "b", "c", "d", "\u{ff}"]);
-    assert_eq!(keys(b, &range(None, None, true), 99), ["\u{ff}", "d", "c", "b", "ab", "a", ""]);
-    assert_eq!(keys(b, &range(Some("a"), Some("c"), false), 99), ["a", "ab", "b"]);
-    assert_eq!(keys(b, &range(Some("a"), Some("c"), true), 99), ["b", "ab", "a"]);
+    let range = |from: Option<&str>, to: Option<&str>, reverse| KeyRange {
+        from: from.map(bytes),
+        to: to.map(bytes),
+        reverse,
+    };
+    assert_eq!(
+        keys(b, &range(None, None, false), 99),
+        ["", "a", "ab", "b", "c", "d", "\u{ff}"]
+    );
+    assert_eq!(
+        keys(b, &range(None, None, true), 99),
+        ["\u{ff}", "d", "c", "b", "ab", "a", ""]
+    );
+    assert_eq!(
+        keys(b, &range(Some("a"), Some("c"), false), 99),
+        ["a", "ab", "b"]
+    );
+    assert_eq!(
+        keys(b, &range(Some("a"), Some("c"), true), 99),
+        ["b", "ab", "a"]
+    );
     assert_eq!(keys(b, &range(Some("aa"), None, false), 2), ["ab", "b"]);
     assert_eq!(keys(b, &range(None, Some("b"), true), 2), ["ab", "a"]);
     for (from, to) in [("c", "c"), ("d", "a"), ("e", "f")] {
-        assert!(keys(b, &range(Some(from), Some(to), false), 9).is_empty(), "{from}..{to}");
-        assert!(keys(b, &range(Some(from), Some(to), true), 9).is_empty(), "{from}..{to} reverse");
+        assert!(
+            keys(b, &range(Some(from), Some(to), false), 9).is_empty(),
+            "{from}..{to}"
+        );
+        assert!(
+            keys(b, &range(Some(from), Some(to), true), 9).is_empty(),
+            "{from}..{to} reverse"
+        );
     }
     assert!(keys(b, &KeyRange::default(), 0).is_empty());
 }
 
 /// Restored records may repeat a key; the last one counts, also over what was there.
 pub fn later_restored_records_win(b: &dyn Backend) {
-    let writes = vec![write("a", Some("1")), write("b", Some("1")), write("a", Some("2")), write("b", None), write("c", None), write("c", Some("3"))];
+    let writes = vec![
+        write("a", Some("1")),
+        write("b", Some("1")),
+        write("a", Some("2")),
+        write("b", None),
+        write("c", None),
+        write("c", Some("3")),
+    ];
     ok(b.restore(A, writes, &[(Partition(0), Offset(6))]));
-    assert_eq!((value(b, A, "a"), value(b, A, "b"), value(b, A, "c")), (Some(bytes("2")), None, Some(bytes("3"))));
-    ok(b.restore(A, vec![write("a", None), write("b", Some("9"))], &[(Partition(0), Offset(8)), (Partition(1), Offset(4))]));
-    assert_eq!((value(b, A, "a"), value(b, A, "b")), (None, Some(bytes("9"))));
+    assert_eq!(
+        (value(b, A, "a"), value(b, A, "b"), value(b, A, "c")),
+        (Some(bytes("2")), None, Some(bytes("3")))
+    );
+    ok(b.restore(
+        A,
+        vec![write("a", None), write("b", Some("9"))],
+        &[(Partition(0), Offset(8)), (Partition(1), Offset(4))],
+    ));
+    assert_eq!(
+        (value(b, A, "a"), value(b, A, "b")),
+        (None, Some(bytes("9")))
+    );
     assert_eq!(positions(b, A), [(0, 8), (1, 4)]);
 }
 
@@ -144,19 +260,49 @@ pub fn later_restored_records_win(b: &dyn Backend) {
 pub fn large_restores(b: &dyn Backend) {
     const N: usize = 12_000;
     let key = |i: usize| format!("key-{:05}", i * 7_919 % N);
-    let writes = |round: usize| (0..N).map(|i| write(&key(i), (i % 10 != round).then_some(if round == 0 { "first" } else { "second" }))).collect::<Vec<_>>();
+    let writes = |round: usize| {
+        (0..N)
+            .map(|i| {
+                write(
+                    &key(i),
+                    (i % 10 != round).then_some(if round == 0 { "first" } else { "second" }),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
     let mut first = writes(0);
     first.splice(0..0, (0..N).map(|i| write(&key(i), Some("overwritten"))));
     ok(b.restore(A, first, &[(Partition(0), Offset(1))]));
-    assert_eq!(ok(b.scan(A, &KeyRange::default(), usize::MAX)).len(), N - N / 10);
+    assert_eq!(
+        ok(b.scan(A, &KeyRange::default(), usize::MAX)).len(),
+        N - N / 10
+    );
     assert_eq!(value(b, A, &key(10)), None);
     assert_eq!(value(b, A, &key(11)), Some(bytes("first")));
-    ok(b.apply(epoch(1, vec![(A, vec![write(&key(12), Some("epoch")), write(&key(21), Some("epoch"))])], vec![])));
+    ok(b.apply(epoch(
+        1,
+        vec![(
+            A,
+            vec![
+                write(&key(12), Some("epoch")),
+                write(&key(21), Some("epoch")),
+            ],
+        )],
+        vec![],
+    )));
     ok(b.restore(A, writes(1), &[(Partition(0), Offset(2))]));
     assert_eq!(value(b, A, &key(10)), Some(bytes("second")));
-    assert_eq!(value(b, A, &key(12)), Some(bytes("second")), "restored later than the epoch");
+    assert_eq!(
+        value(b, A, &key(12)),
+        Some(bytes("second")),
+        "restored later than the epoch"
+    );
     assert_eq!(value(b, A, &key(21)), None, "deleted later than the epoch");
-    ok(b.apply(epoch(2, vec![(A, vec![write(&key(11), Some("again"))])], vec![(A, Partition(0), Offset(3))])));
+    ok(b.apply(epoch(
+        2,
+        vec![(A, vec![write(&key(11), Some("again"))])],
+        vec![(A, Partition(0), Offset(3))],
+    )));
     assert_eq!(value(b, A, &key(11)), Some(bytes("again")));
     let all = ok(b.scan(A, &KeyRange::default(), usize::MAX));
     assert_eq!(all.len(), N - N / 10 + 1);
@@ -167,15 +313,35 @@ pub fn large_restores(b: &dyn Backend) {
 /// A wiped store is as if new, and the others don't notice.
 pub fn wiping(b: &dyn Backend) {
     ok(b.wipe(A));
-    let data = || vec![write("a", Some("1")), write("\u{10ffff}", Some("2")), write("", Some("3"))];
-    ok(b.apply(epoch(1, vec![(A, data()), (B, data())], vec![(A, Partition(0), Offset(5)), (B, Partition(0), Offset(6))])));
+    let data = || {
+        vec![
+            write("a", Some("1")),
+            write("\u{10ffff}", Some("2")),
+            write("", Some("3")),
+        ]
+    };
+    ok(b.apply(epoch(
+        1,
+        vec![(A, data()), (B, data())],
+        vec![(A, Partition(0), Offset(5)), (B, Partition(0), Offset(6))],
+    )));
     ok(b.wipe(A));
     assert!(keys(b, &KeyRange::default(), 9).is_empty());
     assert_eq!(value(b, A, "a"), None);
     assert!(positions(b, A).is_empty());
-    assert_eq!((value(b, B, "a"), positions(b, B)), (Some(bytes("1")), vec![(0, 6)]));
-    ok(b.apply(epoch(2, vec![(A, vec![write("a", Some("new"))])], vec![(A, Partition(0), Offset(7))])));
-    assert_eq!((value(b, A, "a"), positions(b, A)), (Some(bytes("new")), vec![(0, 7)]));
+    assert_eq!(
+        (value(b, B, "a"), positions(b, B)),
+        (Some(bytes("1")), vec![(0, 6)])
+    );
+    ok(b.apply(epoch(
+        2,
+        vec![(A, vec![write("a", Some("new"))])],
+        vec![(A, Partition(0), Offset(7))],
+    )));
+    assert_eq!(
+        (value(b, A, "a"), positions(b, A)),
+        (Some(bytes("new")), vec![(0, 7)])
+    );
 }
 
 /// What a durable back end still knows when it is opened again. `open` must drop nothing by itself;
@@ -183,16 +349,31 @@ pub fn wiping(b: &dyn Backend) {
 pub fn reopen(open: &mut dyn FnMut() -> Box<dyn Backend>) {
     let b = open();
     assert!(b.is_durable(), "only durable back ends are reopened");
-    ok(b.apply(epoch(1, vec![(A, vec![write("a", Some("1"))])], vec![(A, Partition(0), Offset(5))])));
-    let many = (0..10_000).map(|i| write(&format!("many-{i:05}"), Some("m"))).collect();
+    ok(b.apply(epoch(
+        1,
+        vec![(A, vec![write("a", Some("1"))])],
+        vec![(A, Partition(0), Offset(5))],
+    )));
+    let many = (0..10_000)
+        .map(|i| write(&format!("many-{i:05}"), Some("m")))
+        .collect();
     ok(b.restore(B, many, &[(Partition(3), Offset(6))]));
     drop(b);
     let b = open();
-    assert_eq!((value(b.as_ref(), A, "a"), positions(b.as_ref(), A)), (Some(bytes("1")), vec![(0, 5)]));
-    assert_eq!((value(b.as_ref(), B, "many-09999"), positions(b.as_ref(), B)), (Some(bytes("m")), vec![(3, 6)]));
+    assert_eq!(
+        (value(b.as_ref(), A, "a"), positions(b.as_ref(), A)),
+        (Some(bytes("1")), vec![(0, 5)])
+    );
+    assert_eq!(
+        (value(b.as_ref(), B, "many-09999"), positions(b.as_ref(), B)),
+        (Some(bytes("m")), vec![(3, 6)])
+    );
     ok(b.wipe(B));
     drop(b);
     let b = open();
-    assert_eq!((value(b.as_ref(), B, "many-00000"), positions(b.as_ref(), B)), (None, vec![]));
+    assert_eq!(
+        (value(b.as_ref(), B, "many-00000"), positions(b.as_ref(), B)),
+        (None, vec![])
+    );
     assert_eq!(value(b.as_ref(), A, "a"), Some(bytes("1")));
 }

@@ -78,7 +78,13 @@ impl KeyValueStore {
     /// A store over `backend` that caches about `cache_bytes` of committed values. What is not yet
     /// committed comes on top; the admission budget bounds that.
     #[must_use]
-    pub fn new(id: StoreId, name: Arc<str>, value: Serde, backend: Arc<dyn Backend>, cache_bytes: usize) -> Self {
+    pub fn new(
+        id: StoreId,
+        name: Arc<str>,
+        value: Serde,
+        backend: Arc<dyn Backend>,
+        cache_bytes: usize,
+    ) -> Self {
         Self {
             id,
             name,
@@ -86,7 +92,9 @@ impl KeyValueStore {
             backend,
             // Fixed seeds: the same run evicts the same slots, which the simulator relies on.
             hasher: ahash::RandomState::with_seeds(0x73_746f, 0x61_7466, 0x6c_6f77, 0x6b_7631),
-            shards: (0..SHARDS).map(|_| Shard::new(cache_bytes / SHARDS)).collect(),
+            shards: (0..SHARDS)
+                .map(|_| Shard::new(cache_bytes / SHARDS))
+                .collect(),
         }
     }
 
@@ -115,7 +123,13 @@ impl KeyValueStore {
     ///
     /// # Errors
     /// `Internal` if `epoch` is sealed already.
-    pub fn put(&self, epoch: Epoch, dirty: &mut Dirty, key: &Bytes, value: Option<Stored>) -> Result<()> {
+    pub fn put(
+        &self,
+        epoch: Epoch,
+        dirty: &mut Dirty,
+        key: &Bytes,
+        value: Option<Stored>,
+    ) -> Result<()> {
         let hash = self.hash(key);
         let shard = self.shard(hash);
         let mut table = shard.lock();
@@ -196,7 +210,10 @@ impl KeyValueStore {
     /// Bytes that wait for their epoch to commit.
     #[must_use]
     pub fn staged_bytes(&self) -> usize {
-        self.shards.iter().map(|s| s.staged_bytes.load(Relaxed)).sum()
+        self.shards
+            .iter()
+            .map(|s| s.staged_bytes.load(Relaxed))
+            .sum()
     }
 
     /// Keys in memory, dirty and clean.

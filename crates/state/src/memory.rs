@@ -51,27 +51,47 @@ impl MemoryBackend {
     /// that a test keeps, false for a process that really loses it.
     #[must_use]
     pub fn new(durable: bool) -> Self {
-        Self { stores: Arc::default(), durable }
+        Self {
+            stores: Arc::default(),
+            durable,
+        }
     }
 }
 
 impl Backend for MemoryBackend {
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
-        Ok(self.stores.read().get(&store).and_then(|s| s.data.get(key)).cloned())
+        Ok(self
+            .stores
+            .read()
+            .get(&store)
+            .and_then(|s| s.data.get(key))
+            .cloned())
     }
 
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
         let stores = self.stores.read();
-        let Some(store) = stores.get(&store) else { return Ok(Vec::new()) };
+        let Some(store) = stores.get(&store) else {
+            return Ok(Vec::new());
+        };
         if let (Some(from), Some(to)) = (&range.from, &range.to)
             && from >= to
         {
             return Ok(Vec::new());
         }
-        let from = range.from.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let from = range
+            .from
+            .as_ref()
+            .map_or(Bound::Unbounded, Bound::Included);
         let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let entries = store.data.range::<Bytes, _>((from, to)).map(|(k, v)| (k.clone(), v.clone()));
-        Ok(if range.reverse { entries.rev().take(limit).collect() } else { entries.take(limit).collect() })
+        let entries = store
+            .data
+            .range::<Bytes, _>((from, to))
+            .map(|(k, v)| (k.clone(), v.clone()));
+        Ok(if range.reverse {
+            entries.rev().take(limit).collect()
+        } else {
+            entries.take(limit).collect()
+        })
     }
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {
@@ -81,12 +101,21 @@ impl Backend for MemoryBackend {
             writes.into_iter().for_each(|w| store.write(w));
         }
         for (id, partition, offset) in batch.positions {
-            stores.entry(id).or_default().positions.insert(partition, offset);
+            stores
+                .entry(id)
+                .or_default()
+                .positions
+                .insert(partition, offset);
         }
         Ok(())
     }
 
-    fn restore(&self, store: StoreId, writes: Vec<Write>, positions: &[(Partition, Offset)]) -> Result<()> {
+    fn restore(
+        &self,
+        store: StoreId,
+        writes: Vec<Write>,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()> {
         let mut stores = self.stores.write();
         let store = stores.entry(store).or_default();
         writes.into_iter().for_each(|w| store.write(w));
@@ -95,7 +124,12 @@ impl Backend for MemoryBackend {
     }
 
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {
-        Ok(self.stores.read().get(&store).map(|s| s.positions.iter().map(|(p, o)| (*p, *o)).collect()).unwrap_or_default())
+        Ok(self
+            .stores
+            .read()
+            .get(&store)
+            .map(|s| s.positions.iter().map(|(p, o)| (*p, *o)).collect())
+            .unwrap_or_default())
     }
 
     fn wipe(&self, store: StoreId) -> Result<()> {
@@ -105,7 +139,10 @@ impl Backend for MemoryBackend {
     }
 
     fn approximate_len(&self, store: StoreId) -> u64 {
-        self.stores.read().get(&store).map_or(0, |s| s.data.len() as u64)
+        self.stores
+            .read()
+            .get(&store)
+            .map_or(0, |s| s.data.len() as u64)
     }
 
     fn memory_bytes(&self) -> u64 {

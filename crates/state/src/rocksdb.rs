@@ -43,7 +43,10 @@ pub struct RocksBackend {
 
 impl std::fmt::Debug for RocksBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RocksBackend").field("dir", &self.place.dir).field("stores", &self.names).finish_non_exhaustive()
+        f.debug_struct("RocksBackend")
+            .field("dir", &self.place.dir)
+            .field("stores", &self.names)
+            .finish_non_exhaustive()
     }
 }
 
@@ -54,7 +57,11 @@ impl RocksBackend {
     /// # Errors
     /// `StateLocked` if another process has it, `Incompatible` if it was written in another format,
     /// `StateCorrupt`, `DiskFull`, `Config` if the directory can't be made or read.
-    pub fn open(dir: impl Into<PathBuf>, layouts: &[StoreLayout], memory_max_bytes: usize) -> Result<Self> {
+    pub fn open(
+        dir: impl Into<PathBuf>,
+        layouts: &[StoreLayout],
+        memory_max_bytes: usize,
+    ) -> Result<Self> {
         open::open(dir.into(), layouts, memory_max_bytes)
     }
 
@@ -65,12 +72,21 @@ impl RocksBackend {
     }
 
     fn name(&self, store: StoreId) -> Result<&str> {
-        let name = self.names.get(usize::from(store.0)).and_then(Option::as_deref);
-        name.ok_or_else(|| Error::internal(format!("store {store} was not declared when the state was opened")))
+        let name = self
+            .names
+            .get(usize::from(store.0))
+            .and_then(Option::as_deref);
+        name.ok_or_else(|| {
+            Error::internal(format!(
+                "store {store} was not declared when the state was opened"
+            ))
+        })
     }
 
     fn family(&self, name: &str) -> Result<Arc<BoundColumnFamily<'_>>> {
-        self.db.cf_handle(name).ok_or_else(|| Error::internal(format!("the column family {name} is not open")))
+        self.db
+            .cf_handle(name)
+            .ok_or_else(|| Error::internal(format!("the column family {name} is not open")))
     }
 
     fn store(&self, store: StoreId) -> Result<Arc<BoundColumnFamily<'_>>> {
@@ -80,7 +96,10 @@ impl RocksBackend {
 
 impl Backend for RocksBackend {
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
-        let found = self.db.get_pinned_cf(&self.store(store)?, key).map_err(|e| self.place.error(&e))?;
+        let found = self
+            .db
+            .get_pinned_cf(&self.store(store)?, key)
+            .map_err(|e| self.place.error(&e))?;
         Ok(found.map(|value| Bytes::copy_from_slice(&value)))
     }
 
@@ -97,16 +116,33 @@ impl Backend for RocksBackend {
         if let Some(to) = &range.to {
             options.set_iterate_upper_bound(to.to_vec());
         }
-        let mode = if range.reverse { IteratorMode::End } else { IteratorMode::Start };
-        let entries = self.db.iterator_cf_opt(&self.store(store)?, options, mode).take(limit);
-        entries.map(|e| e.map(|(k, v)| (Bytes::from(k), Bytes::from(v))).map_err(|e| self.place.error(&e))).collect()
+        let mode = if range.reverse {
+            IteratorMode::End
+        } else {
+            IteratorMode::Start
+        };
+        let entries = self
+            .db
+            .iterator_cf_opt(&self.store(store)?, options, mode)
+            .take(limit);
+        entries
+            .map(|e| {
+                e.map(|(k, v)| (Bytes::from(k), Bytes::from(v)))
+                    .map_err(|e| self.place.error(&e))
+            })
+            .collect()
     }
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {
         self.apply_epoch(&batch)
     }
 
-    fn restore(&self, store: StoreId, writes: Vec<Write>, positions: &[(Partition, Offset)]) -> Result<()> {
+    fn restore(
+        &self,
+        store: StoreId,
+        writes: Vec<Write>,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()> {
         self.restore_writes(store, writes, positions)
     }
 
@@ -114,12 +150,27 @@ impl Backend for RocksBackend {
         let prefix = open::position_prefix(self.name(store)?);
         let mut found = Vec::new();
         let meta = self.family(META)?;
-        for entry in self.db.iterator_cf(&meta, IteratorMode::From(&prefix, Direction::Forward)) {
+        for entry in self
+            .db
+            .iterator_cf(&meta, IteratorMode::From(&prefix, Direction::Forward))
+        {
             let (key, value) = entry.map_err(|e| self.place.error(&e))?;
-            let Some(partition) = key.strip_prefix(prefix.as_slice()) else { break };
-            match (<[u8; 4]>::try_from(partition), <[u8; 8]>::try_from(value.as_ref())) {
-                (Ok(p), Ok(o)) => found.push((Partition(i32::from_be_bytes(p)), Offset(i64::from_be_bytes(o)))),
-                _ => return Err(self.place.corrupt("a changelog position has the wrong length")),
+            let Some(partition) = key.strip_prefix(prefix.as_slice()) else {
+                break;
+            };
+            match (
+                <[u8; 4]>::try_from(partition),
+                <[u8; 8]>::try_from(value.as_ref()),
+            ) {
+                (Ok(p), Ok(o)) => found.push((
+                    Partition(i32::from_be_bytes(p)),
+                    Offset(i64::from_be_bytes(o)),
+                )),
+                _ => {
+                    return Err(self
+                        .place
+                        .corrupt("a changelog position has the wrong length"));
+                }
             }
         }
         Ok(found)
@@ -130,8 +181,14 @@ impl Backend for RocksBackend {
     }
 
     fn approximate_len(&self, store: StoreId) -> u64 {
-        let Ok(family) = self.store(store) else { return 0 };
-        self.db.property_int_value_cf(&family, "rocksdb.estimate-num-keys").ok().flatten().unwrap_or(0)
+        let Ok(family) = self.store(store) else {
+            return 0;
+        };
+        self.db
+            .property_int_value_cf(&family, "rocksdb.estimate-num-keys")
+            .ok()
+            .flatten()
+            .unwrap_or(0)
     }
 
     fn memory_bytes(&self) -> u64 {

@@ -32,7 +32,14 @@ fn every_kind_has_a_name_and_an_action() {
         assert_eq!(rows.len(), 1, "{kind:?}");
         assert_eq!(kind.name(), rows[0].1);
         assert!(!kind.action().is_empty(), "{kind:?}");
-        assert_eq!(ERROR_KINDS.iter().filter(|row| row.1 == kind.name()).count(), 1, "{kind:?}");
+        assert_eq!(
+            ERROR_KINDS
+                .iter()
+                .filter(|row| row.1 == kind.name())
+                .count(),
+            1,
+            "{kind:?}"
+        );
     }
 }
 
@@ -49,6 +56,12 @@ fn a_message_has_coordinates_cause_and_next_step() {
         })
         .caused_by("ValueError")
         .hint("look at line 3");
-    assert_eq!(error.to_string(), "it raised [topic orders, partition 2, offset 17]: ValueError. Next: look at line 3");
-    assert_eq!(Error::fenced("gone").next_step(), ErrorKind::Fenced.action());
+    assert_eq!(
+        error.to_string(),
+        "it raised [topic orders, partition 2, offset 17]: ValueError. Next: look at line 3"
+    );
+    assert_eq!(
+        Error::fenced("gone").next_step(),
+        ErrorKind::Fenced.action()
+    );
 }

@@ -7,22 +7,55 @@ use super::ClientRole;
 
 /// Client properties that the engine owns, and why.
 pub const OWNED: &[(&str, &str)] = &[
-    ("acks", "nothing may be lost: every write waits for all in-sync replicas"),
-    ("allow.auto.create.topics", "a missing source topic is an error, not a new empty topic"),
-    ("auto.commit.interval.ms", "offsets are committed with the results, see commit.interval.ms"),
-    ("auto.offset.reset", "set auto.offset.reset without a prefix, or reset at the source"),
-    ("bootstrap.servers", "set bootstrap.servers without a prefix"),
-    ("enable.auto.commit", "offsets are committed with the results"),
-    ("enable.auto.offset.store", "offsets are committed with the results"),
-    ("enable.idempotence", "it is always on: without it a retry could write a record twice"),
+    (
+        "acks",
+        "nothing may be lost: every write waits for all in-sync replicas",
+    ),
+    (
+        "allow.auto.create.topics",
+        "a missing source topic is an error, not a new empty topic",
+    ),
+    (
+        "auto.commit.interval.ms",
+        "offsets are committed with the results, see commit.interval.ms",
+    ),
+    (
+        "auto.offset.reset",
+        "set auto.offset.reset without a prefix, or reset at the source",
+    ),
+    (
+        "bootstrap.servers",
+        "set bootstrap.servers without a prefix",
+    ),
+    (
+        "enable.auto.commit",
+        "offsets are committed with the results",
+    ),
+    (
+        "enable.auto.offset.store",
+        "offsets are committed with the results",
+    ),
+    (
+        "enable.idempotence",
+        "it is always on: without it a retry could write a record twice",
+    ),
     ("group.id", "it is application.id"),
-    ("group.instance.id", "one process reads all partitions and joins no group"),
+    (
+        "group.instance.id",
+        "one process reads all partitions and joins no group",
+    ),
     ("interceptor.classes", "Java classes can't run here"),
     ("isolation.level", "only committed records are read"),
     ("key.deserializer", "give the source its serde"),
     ("key.serializer", "give the sink its serde"),
-    ("partition.assignment.strategy", "one process reads all partitions and joins no group"),
-    ("transaction.timeout.ms", "set transaction.timeout.ms without a prefix"),
+    (
+        "partition.assignment.strategy",
+        "one process reads all partitions and joins no group",
+    ),
+    (
+        "transaction.timeout.ms",
+        "set transaction.timeout.ms without a prefix",
+    ),
     ("transactional.id", "it is application.id"),
     ("value.deserializer", "give the source its serde"),
     ("value.serializer", "give the sink its serde"),
@@ -31,13 +64,28 @@ pub const OWNED: &[(&str, &str)] = &[
 /// Names of the Java clients, and what librdkafka calls the thing.
 const JAVA_ONLY: &[(&str, &str)] = &[
     ("fetch.max.wait.ms", "use fetch.wait.max.ms"),
-    ("max.poll.records", "use batch.max.records: it bounds what a lane takes at a time"),
+    (
+        "max.poll.records",
+        "use batch.max.records: it bounds what a lane takes at a time",
+    ),
     ("receive.buffer.bytes", "use socket.receive.buffer.bytes"),
-    ("sasl.jaas.config", "use sasl.username and sasl.password (or sasl.kerberos.*)"),
+    (
+        "sasl.jaas.config",
+        "use sasl.username and sasl.password (or sasl.kerberos.*)",
+    ),
     ("send.buffer.bytes", "use socket.send.buffer.bytes"),
-    ("ssl.keystore.type", "use ssl.keystore.location (PKCS#12), or ssl.certificate.location and ssl.key.location (PEM)"),
-    ("ssl.truststore.location", "use ssl.ca.location with a PEM file"),
-    ("ssl.truststore.password", "use ssl.ca.location with a PEM file, which needs no password"),
+    (
+        "ssl.keystore.type",
+        "use ssl.keystore.location (PKCS#12), or ssl.certificate.location and ssl.key.location (PEM)",
+    ),
+    (
+        "ssl.truststore.location",
+        "use ssl.ca.location with a PEM file",
+    ),
+    (
+        "ssl.truststore.password",
+        "use ssl.ca.location with a PEM file, which needs no password",
+    ),
     ("ssl.truststore.type", "use ssl.ca.location with a PEM file"),
 ];
 
@@ -50,7 +98,15 @@ const PREFIXES: &[(&str, ClientRole)] = &[
 ];
 
 /// Families that need no prefix.
-const FAMILIES: &[&str] = &["sasl.", "ssl.", "socket.", "security.", "broker.address.", "topic.metadata.", "oauthbearer."];
+const FAMILIES: &[&str] = &[
+    "sasl.",
+    "ssl.",
+    "socket.",
+    "security.",
+    "broker.address.",
+    "topic.metadata.",
+    "oauthbearer.",
+];
 
 const BARE: &[(&str, ClientRole)] = &[
     ("api.version.request", ClientRole::All),
@@ -97,8 +153,12 @@ pub(super) fn client(name: &str) -> Client<'_> {
     if let Some((prefix, role)) = PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
         return known(*role, &name[prefix.len()..]);
     }
-    let bare = BARE.iter().find(|(bare, _)| *bare == name).map(|(_, role)| *role);
-    let is_client = FAMILIES.iter().any(|f| name.starts_with(f)) || OWNED.iter().chain(JAVA_ONLY).any(|(n, _)| *n == name);
+    let bare = BARE
+        .iter()
+        .find(|(bare, _)| *bare == name)
+        .map(|(_, role)| *role);
+    let is_client = FAMILIES.iter().any(|f| name.starts_with(f))
+        || OWNED.iter().chain(JAVA_ONLY).any(|(n, _)| *n == name);
     match bare.or(is_client.then_some(ClientRole::All)) {
         Some(role) => known(role, name),
         None => Client::No,

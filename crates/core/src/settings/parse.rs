@@ -41,19 +41,30 @@ pub(super) fn parse(pairs: &[(String, Json)]) -> Result<Settings> {
         1 => "one setting is wrong".to_owned(),
         n => format!("{n} settings are wrong"),
     };
-    Err(Error::config(format!("{head}:\n  {}", reading.problems.join("\n  "))).hint("fix what is listed; nothing was started"))
+    Err(
+        Error::config(format!("{head}:\n  {}", reading.problems.join("\n  ")))
+            .hint("fix what is listed; nothing was started"),
+    )
 }
 
 impl Reading {
     fn problem(&mut self, name: &str, value: &Json, why: &str) {
-        self.problems.push(format!("{name} = {}: {why}", shown(name, value)));
+        self.problems
+            .push(format!("{name} = {}: {why}", shown(name, value)));
     }
 
     fn pair(&mut self, given: &str, value: &Json) {
         let name = given.trim().replace('_', ".");
-        if let Some(key) = KEYS.iter().find(|k| k.name == name || k.alias == Some(name.as_str())) {
+        if let Some(key) = KEYS
+            .iter()
+            .find(|k| k.name == name || k.alias == Some(name.as_str()))
+        {
             if self.values.contains_key(key.name) {
-                return self.problem(given, value, &format!("{} is given twice; keep one of the two", key.name));
+                return self.problem(
+                    given,
+                    value,
+                    &format!("{} is given twice; keep one of the two", key.name),
+                );
             }
             match read(key, value) {
                 Ok(read) => drop(self.values.insert(key.name, read)),
@@ -69,24 +80,46 @@ impl Reading {
             return self.problem(given, value, &format!("has no meaning here: {instead}"));
         }
         if name.starts_with("topic.") && name != "topic.metadata.refresh.interval.ms" {
-            return self.problem(given, value, "settings of changelog topics are given at the store, not here");
+            return self.problem(
+                given,
+                value,
+                "settings of changelog topics are given at the store, not here",
+            );
         }
         if name.starts_with("global.consumer.") {
-            return self.problem(given, value, "there is one consumer; use the prefix consumer.");
+            return self.problem(
+                given,
+                value,
+                "there is one consumer; use the prefix consumer.",
+            );
         }
         // librdkafka has names with underscores (log_level): those stay as they are.
         let (dotted, raw) = (client(&name), client(given));
         match if raw == Client::No { dotted } else { raw } {
             Client::Passed(role, property) if !value.is_null() => match text_of(value) {
                 Some(text) => self.clients.push((role, property.to_owned(), text)),
-                None => self.problem(given, value, "a client property is text, a number, true or false"),
+                None => self.problem(
+                    given,
+                    value,
+                    "a client property is text, a number, true or false",
+                ),
             },
             Client::Passed(..) => {}
-            Client::Refused(reason) => self.problem(given, value, &format!("can't be set: {reason}")),
-            Client::Elsewhere(other) => self.problem(given, value, &format!("is a name of the Java clients: {other}")),
+            Client::Refused(reason) => {
+                self.problem(given, value, &format!("can't be set: {reason}"))
+            }
+            Client::Elsewhere(other) => self.problem(
+                given,
+                value,
+                &format!("is a name of the Java clients: {other}"),
+            ),
             Client::No => {
                 let near = nearest(&name);
-                self.problem(given, value, &format!("there is no such setting; the nearest is {near}"));
+                self.problem(
+                    given,
+                    value,
+                    &format!("there is no such setting; the nearest is {near}"),
+                );
             }
         }
     }
@@ -97,12 +130,18 @@ impl Reading {
         }
         let value = match (key.name, key.default) {
             ("lanes.count", _) => Value::Number(default_lanes()),
-            ("state.dir", _) => Value::Text(std::env::temp_dir().join("stoatflow").to_string_lossy().into_owned()),
+            ("state.dir", _) => Value::Text(
+                std::env::temp_dir()
+                    .join("stoatflow")
+                    .to_string_lossy()
+                    .into_owned(),
+            ),
             (_, Some(default)) => {
                 read(key, &Json::from(default)).expect("defaults in the table are valid (tested)")
             }
             (_, None) => {
-                self.problems.push(format!("{} is not set: {}", key.name, key.doc));
+                self.problems
+                    .push(format!("{} is not set: {}", key.name, key.doc));
                 Value::Wrong
             }
         };
@@ -110,12 +149,22 @@ impl Reading {
     }
 
     fn settings(&mut self) -> Settings {
-        let (commit_interval, commit_min_interval) = (self.duration("commit.interval.ms"), self.duration("commit.min.interval.ms"));
-        let (commit_timeout, transaction_timeout) = (self.duration("commit.timeout.ms"), self.duration("transaction.timeout.ms"));
+        let (commit_interval, commit_min_interval) = (
+            self.duration("commit.interval.ms"),
+            self.duration("commit.min.interval.ms"),
+        );
+        let (commit_timeout, transaction_timeout) = (
+            self.duration("commit.timeout.ms"),
+            self.duration("transaction.timeout.ms"),
+        );
         let application_id = self.text("application.id");
         let settings = Settings {
             broker: self.broker(),
-            guarantee: if self.text("processing.guarantee") == "at_least_once" { Guarantee::AtLeastOnce } else { Guarantee::ExactlyOnceV2 },
+            guarantee: if self.text("processing.guarantee") == "at_least_once" {
+                Guarantee::AtLeastOnce
+            } else {
+                Guarantee::ExactlyOnceV2
+            },
             commit_interval,
             commit_min_interval,
             commit_timeout,
@@ -124,18 +173,26 @@ impl Reading {
             // As in Kafka Streams: applications that share the directory don't share their state.
             state_dir: PathBuf::from(self.text("state.dir")).join(&application_id),
             state_memory_max_bytes: self.size("state.memory.max.bytes"),
-            store_backend: if self.text("default.dsl.store") == "in_memory" { StoreBackend::Memory } else { StoreBackend::RocksDb },
+            store_backend: if self.text("default.dsl.store") == "in_memory" {
+                StoreBackend::Memory
+            } else {
+                StoreBackend::RocksDb
+            },
             in_flight_max_bytes: self.size("in.flight.max.bytes"),
             cache_max_bytes: self.size("statestore.cache.max.bytes"),
             max_task_idle: self.duration("max.task.idle.ms"),
             reset_to_earliest: self.text("auto.offset.reset") != "latest",
-            changelog_partitions: i32::try_from(self.number("changelog.num.partitions")).unwrap_or(0),
+            changelog_partitions: i32::try_from(self.number("changelog.num.partitions"))
+                .unwrap_or(0),
             replication_factor: i32::try_from(self.number("replication.factor")).unwrap_or(-1),
             broker_wait: self.duration("broker.wait.timeout.ms"),
             transaction_timeout,
             shutdown_timeout: self.duration("shutdown.timeout.ms"),
             admin_listen: self.admin(),
-            ensure_explicit_naming: matches!(self.values["ensure.explicit.naming"], Value::Bool(true)),
+            ensure_explicit_naming: matches!(
+                self.values["ensure.explicit.naming"],
+                Value::Bool(true)
+            ),
             client_properties: std::mem::take(&mut self.clients),
             application_id,
         };
@@ -151,9 +208,18 @@ impl Reading {
         }
         let shown = Json::from(id.as_str());
         if id.is_empty() || id == "." || id == ".." {
-            self.problem("application.id", &shown, "needs a name made of letters, digits, '.', '_' and '-'");
-        } else if let Some(bad) = id.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))) {
-            let why = format!("'{bad}' can't be part of a topic's name, and changelog topics are named after it; use letters, digits, '.', '_' and '-'");
+            self.problem(
+                "application.id",
+                &shown,
+                "needs a name made of letters, digits, '.', '_' and '-'",
+            );
+        } else if let Some(bad) = id
+            .chars()
+            .find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')))
+        {
+            let why = format!(
+                "'{bad}' can't be part of a topic's name, and changelog topics are named after it; use letters, digits, '.', '_' and '-'"
+            );
             self.problem("application.id", &shown, &why);
         } else if id.len() > MAX_APPLICATION_ID {
             self.problem("application.id", &shown, &format!("is {} characters long; at most {MAX_APPLICATION_ID} leave room for the names of changelog topics", id.len()));
@@ -162,9 +228,15 @@ impl Reading {
 
     /// Rules over several settings; silent about those that are wrong by themselves.
     fn contradictions(&mut self, s: &Settings) {
-        let known = |names: &[&str]| names.iter().all(|n| !matches!(self.values[n], Value::Wrong));
+        let known = |names: &[&str]| {
+            names
+                .iter()
+                .all(|n| !matches!(self.values[n], Value::Wrong))
+        };
         let mut found = Vec::new();
-        if known(&["commit.min.interval.ms", "commit.interval.ms"]) && s.commit_min_interval > s.commit_interval {
+        if known(&["commit.min.interval.ms", "commit.interval.ms"])
+            && s.commit_min_interval > s.commit_interval
+        {
             found.push(format!(
                 "commit.min.interval.ms = {} is more than commit.interval.ms = {}: lower the first or raise the second",
                 s.commit_min_interval.as_millis(),
@@ -191,9 +263,13 @@ impl Reading {
             return BrokerAddress::Embedded((!path.is_empty()).then(|| PathBuf::from(path)));
         }
         if !matches!(self.values["bootstrap.servers"], Value::Wrong) {
-            let bad = text.split(',').map(str::trim).find(|part| !is_address(part));
+            let bad = text
+                .split(',')
+                .map(str::trim)
+                .find(|part| !is_address(part));
             if let Some(bad) = bad {
-                let why = format!("'{bad}' is not host:port; write host:port,host:port or embedded:PATH");
+                let why =
+                    format!("'{bad}' is not host:port; write host:port,host:port or embedded:PATH");
                 self.problem("bootstrap.servers", &Json::from(text.as_str()), &why);
             }
         }
@@ -205,19 +281,34 @@ impl Reading {
         if matches!(text.as_str(), "off" | "false" | "") {
             return None;
         }
-        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+        let port = text
+            .rsplit_once(':')
+            .filter(|(host, _)| !host.is_empty())
+            .map(|(_, port)| port.parse::<u16>());
         if !matches!(port, Some(Ok(_))) {
-            self.problem("admin.listen", &Json::from(text.as_str()), "write host:port (port 0 takes a free one), or off");
+            self.problem(
+                "admin.listen",
+                &Json::from(text.as_str()),
+                "write host:port (port 0 takes a free one), or off",
+            );
         }
         Some(text)
     }
 
     fn text(&self, name: &str) -> String {
-        if let Value::Text(text) = &self.values[name] { text.clone() } else { String::new() }
+        if let Value::Text(text) = &self.values[name] {
+            text.clone()
+        } else {
+            String::new()
+        }
     }
 
     fn number(&self, name: &str) -> i64 {
-        if let Value::Number(n) = self.values[name] { n } else { 1 }
+        if let Value::Number(n) = self.values[name] {
+            n
+        } else {
+            1
+        }
     }
 
     fn size(&self, name: &str) -> usize {
@@ -239,24 +330,44 @@ fn read(key: &KeySpec, value: &Json) -> std::result::Result<Value, String> {
         None => Err(what.to_owned()),
     };
     match key.kind {
-        KeyType::Text | KeyType::Path => text.filter(|t| !t.trim().is_empty()).map(Value::Text).ok_or_else(|| "must be text".to_owned()),
+        KeyType::Text | KeyType::Path => text
+            .filter(|t| !t.trim().is_empty())
+            .map(Value::Text)
+            .ok_or_else(|| "must be text".to_owned()),
         KeyType::Choice => {
             let words = || format!("must be {}", key.allowed.join(" or "));
             let text = text.ok_or_else(words)?;
-            let found = key.allowed.iter().find(|w| w.eq_ignore_ascii_case(text.trim()));
-            found.map(|w| Value::Text((*w).to_owned())).ok_or_else(words)
+            let found = key
+                .allowed
+                .iter()
+                .find(|w| w.eq_ignore_ascii_case(text.trim()));
+            found
+                .map(|w| Value::Text((*w).to_owned()))
+                .ok_or_else(words)
         }
-        KeyType::Bool => bool_of(value).map(Value::Bool).ok_or_else(|| "must be true or false".to_owned()),
+        KeyType::Bool => bool_of(value)
+            .map(Value::Bool)
+            .ok_or_else(|| "must be true or false".to_owned()),
         KeyType::Count => bounded(number_of(value), "must be a whole number"),
-        KeyType::Duration => bounded(duration_of(value), "must be milliseconds, or a duration such as 100ms, 5s, 2m"),
-        KeyType::Size => bounded(size_of(value), "must be bytes, or a size such as 64MiB, 10MB, 512KiB"),
+        KeyType::Duration => bounded(
+            duration_of(value),
+            "must be milliseconds, or a duration such as 100ms, 5s, 2m",
+        ),
+        KeyType::Size => bounded(
+            size_of(value),
+            "must be bytes, or a size such as 64MiB, 10MB, 512KiB",
+        ),
     }
 }
 
 fn is_address(part: &str) -> bool {
     // PLAINTEXT://host:port is accepted by librdkafka too.
     let rest = part.split_once("://").map_or(part, |(_, rest)| rest);
-    rest.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && !host.contains(char::is_whitespace) && port.parse::<u16>().is_ok_and(|p| p > 0))
+    rest.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty()
+            && !host.contains(char::is_whitespace)
+            && port.parse::<u16>().is_ok_and(|p| p > 0)
+    })
 }
 
 fn default_lanes() -> i64 {
@@ -266,6 +377,11 @@ fn default_lanes() -> i64 {
 
 /// The valid name that looks most like this one.
 fn nearest(name: &str) -> &'static str {
-    let score = |key: &&KeySpec| strsim::jaro_winkler(name, key.name).max(key.alias.map_or(0.0, |a| strsim::jaro_winkler(name, a)));
-    KEYS.iter().max_by(|a, b| score(a).total_cmp(&score(b))).map_or("application.id", |k| k.name)
+    let score = |key: &&KeySpec| {
+        strsim::jaro_winkler(name, key.name)
+            .max(key.alias.map_or(0.0, |a| strsim::jaro_winkler(name, a)))
+    };
+    KEYS.iter()
+        .max_by(|a, b| score(a).total_cmp(&score(b)))
+        .map_or("application.id", |k| k.name)
 }

@@ -46,7 +46,17 @@ pub(super) fn number_of(value: &Json) -> Option<i64> {
 
 /// Milliseconds.
 pub(super) fn duration_of(value: &Json) -> Option<i64> {
-    with_unit(value, &[("ms", 1.0), ("s", 1e3), ("m", 6e4), ("min", 6e4), ("h", 3.6e6), ("d", 8.64e7)])
+    with_unit(
+        value,
+        &[
+            ("ms", 1.0),
+            ("s", 1e3),
+            ("m", 6e4),
+            ("min", 6e4),
+            ("h", 3.6e6),
+            ("d", 8.64e7),
+        ],
+    )
 }
 
 /// Bytes.
@@ -70,7 +80,9 @@ fn with_unit(value: &Json, units: &[(&str, f64)]) -> Option<i64> {
     if let Some(number) = number_of(value) {
         return Some(number);
     }
-    let Json::String(text) = value else { return None };
+    let Json::String(text) = value else {
+        return None;
+    };
     let text = text.trim().to_ascii_lowercase();
     let split = text.find(|c: char| c.is_ascii_alphabetic())?;
     let (number, unit) = (text[..split].trim(), text[split..].trim());
@@ -84,10 +96,24 @@ fn with_unit(value: &Json, units: &[(&str, f64)]) -> Option<i64> {
 
 /// Does the name tell of something that must not reach a log?
 pub(super) fn is_secret(name: &str) -> bool {
-    ["password", "secret", "jaas", "token", "private", "ssl.key.pem", "credential"].iter().any(|word| name.contains(word))
+    [
+        "password",
+        "secret",
+        "jaas",
+        "token",
+        "private",
+        "ssl.key.pem",
+        "credential",
+    ]
+    .iter()
+    .any(|word| name.contains(word))
 }
 
 /// The value as an error message may show it.
 pub(super) fn shown(name: &str, value: &Json) -> String {
-    if is_secret(name) { "***".to_owned() } else { value.to_string() }
+    if is_secret(name) {
+        "***".to_owned()
+    } else {
+        value.to_string()
+    }
 }

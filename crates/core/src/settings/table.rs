@@ -44,8 +44,22 @@ pub struct KeySpec {
 }
 
 impl KeySpec {
-    const fn new(name: &'static str, kind: KeyType, default: &'static str, doc: &'static str) -> Self {
-        Self { name, kind, default: Some(default), doc, allowed: &[], min: 0, max: i64::MAX, alias: None }
+    const fn new(
+        name: &'static str,
+        kind: KeyType,
+        default: &'static str,
+        doc: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind,
+            default: Some(default),
+            doc,
+            allowed: &[],
+            min: 0,
+            max: i64::MAX,
+            alias: None,
+        }
     }
 
     const fn required(mut self) -> Self {
@@ -103,47 +117,164 @@ pub const KEYS: &[KeySpec] = &[
 
 /// Names of Kafka Streams that mean nothing in one process, and what to do instead.
 pub(super) const FOREIGN: &[(&str, &str)] = &[
-    ("acceptable.recovery.lag", "there are no standbys to choose from; remove it"),
-    ("application.server", "all state is in this process; the address of queries is admin.listen"),
-    ("buffered.records.per.partition", "memory is bounded in bytes for all partitions together: in.flight.max.bytes"),
-    ("built.in.metrics.version", "there is one version of metrics; remove it"),
-    ("default.client.supplier", "the clients are part of the engine; set their properties with consumer., producer. or admin."),
-    ("default.deserialization.exception.handler", "handlers are given to the application object, not named in a setting"),
-    ("default.key.serde", "give each source, store and sink its serde (Serdes.string())"),
-    ("default.production.exception.handler", "handlers are given to the application object, not named in a setting"),
-    ("default.timestamp.extractor", "give the source its timestamp extractor"),
-    ("default.value.serde", "give each source, store and sink its serde (Serdes.string())"),
-    ("deserialization.exception.handler", "handlers are given to the application object, not named in a setting"),
-    ("dsl.store.suppliers.class", "use default.dsl.store, or a back end per store"),
-    ("enable.metrics.push", "metrics are at /metrics of admin.listen; remove it"),
-    ("group.protocol", "one process reads all partitions and joins no group; remove it"),
-    ("log.summary.interval.ms", "see /metrics of admin.listen; remove it"),
-    ("max.warmup.replicas", "there are no replicas to warm up: state is restored before work starts; remove it"),
-    ("metric.reporters", "metrics are at /metrics of admin.listen; remove it"),
-    ("metrics.num.samples", "metrics are at /metrics of admin.listen; remove it"),
-    ("metrics.recording.level", "all metrics are always recorded; remove it"),
-    ("metrics.sample.window.ms", "metrics are at /metrics of admin.listen; remove it"),
-    ("num.standby.replicas", "one process holds all state, and restores it from the changelogs; remove it"),
-    ("num.stream.threads", "use lanes.count: keys are spread over lanes, not partitions over threads"),
+    (
+        "acceptable.recovery.lag",
+        "there are no standbys to choose from; remove it",
+    ),
+    (
+        "application.server",
+        "all state is in this process; the address of queries is admin.listen",
+    ),
+    (
+        "buffered.records.per.partition",
+        "memory is bounded in bytes for all partitions together: in.flight.max.bytes",
+    ),
+    (
+        "built.in.metrics.version",
+        "there is one version of metrics; remove it",
+    ),
+    (
+        "default.client.supplier",
+        "the clients are part of the engine; set their properties with consumer., producer. or admin.",
+    ),
+    (
+        "default.deserialization.exception.handler",
+        "handlers are given to the application object, not named in a setting",
+    ),
+    (
+        "default.key.serde",
+        "give each source, store and sink its serde (Serdes.string())",
+    ),
+    (
+        "default.production.exception.handler",
+        "handlers are given to the application object, not named in a setting",
+    ),
+    (
+        "default.timestamp.extractor",
+        "give the source its timestamp extractor",
+    ),
+    (
+        "default.value.serde",
+        "give each source, store and sink its serde (Serdes.string())",
+    ),
+    (
+        "deserialization.exception.handler",
+        "handlers are given to the application object, not named in a setting",
+    ),
+    (
+        "dsl.store.suppliers.class",
+        "use default.dsl.store, or a back end per store",
+    ),
+    (
+        "enable.metrics.push",
+        "metrics are at /metrics of admin.listen; remove it",
+    ),
+    (
+        "group.protocol",
+        "one process reads all partitions and joins no group; remove it",
+    ),
+    (
+        "log.summary.interval.ms",
+        "see /metrics of admin.listen; remove it",
+    ),
+    (
+        "max.warmup.replicas",
+        "there are no replicas to warm up: state is restored before work starts; remove it",
+    ),
+    (
+        "metric.reporters",
+        "metrics are at /metrics of admin.listen; remove it",
+    ),
+    (
+        "metrics.num.samples",
+        "metrics are at /metrics of admin.listen; remove it",
+    ),
+    (
+        "metrics.recording.level",
+        "all metrics are always recorded; remove it",
+    ),
+    (
+        "metrics.sample.window.ms",
+        "metrics are at /metrics of admin.listen; remove it",
+    ),
+    (
+        "num.standby.replicas",
+        "one process holds all state, and restores it from the changelogs; remove it",
+    ),
+    (
+        "num.stream.threads",
+        "use lanes.count: keys are spread over lanes, not partitions over threads",
+    ),
     ("poll.ms", "reading never waits for processing; remove it"),
-    ("probing.rebalance.interval.ms", "there is nothing to rebalance; remove it"),
-    ("processing.exception.handler", "handlers are given to the application object, not named in a setting"),
-    ("processor.wrapper.class", "wrap the function where the topology is built"),
-    ("production.exception.handler", "handlers are given to the application object, not named in a setting"),
-    ("rack.aware.assignment.non_overlap_cost", "there is nothing to assign; remove it"),
-    ("rack.aware.assignment.strategy", "there is nothing to assign; remove it"),
-    ("rack.aware.assignment.tags", "there is nothing to assign; remove it"),
-    ("rack.aware.assignment.traffic_cost", "there is nothing to assign; remove it"),
-    ("repartition.purge.interval.ms", "there are no repartition topics; remove it"),
-    ("rocksdb.config.setter", "use state.memory.max.bytes: one budget for all stores"),
-    ("state.cleanup.delay.ms", "state of removed stores stays until it is deleted by hand; remove it"),
-    ("task.assignor.class", "there is nothing to assign; remove it"),
-    ("task.timeout.ms", "use commit.timeout.ms and broker.wait.timeout.ms"),
-    ("topology.optimization", "the plan is always optimised, and source topics serve as changelogs; remove it"),
-    ("upgrade.from", "there is no rolling upgrade of one process; remove it"),
+    (
+        "probing.rebalance.interval.ms",
+        "there is nothing to rebalance; remove it",
+    ),
+    (
+        "processing.exception.handler",
+        "handlers are given to the application object, not named in a setting",
+    ),
+    (
+        "processor.wrapper.class",
+        "wrap the function where the topology is built",
+    ),
+    (
+        "production.exception.handler",
+        "handlers are given to the application object, not named in a setting",
+    ),
+    (
+        "rack.aware.assignment.non_overlap_cost",
+        "there is nothing to assign; remove it",
+    ),
+    (
+        "rack.aware.assignment.strategy",
+        "there is nothing to assign; remove it",
+    ),
+    (
+        "rack.aware.assignment.tags",
+        "there is nothing to assign; remove it",
+    ),
+    (
+        "rack.aware.assignment.traffic_cost",
+        "there is nothing to assign; remove it",
+    ),
+    (
+        "repartition.purge.interval.ms",
+        "there are no repartition topics; remove it",
+    ),
+    (
+        "rocksdb.config.setter",
+        "use state.memory.max.bytes: one budget for all stores",
+    ),
+    (
+        "state.cleanup.delay.ms",
+        "state of removed stores stays until it is deleted by hand; remove it",
+    ),
+    (
+        "task.assignor.class",
+        "there is nothing to assign; remove it",
+    ),
+    (
+        "task.timeout.ms",
+        "use commit.timeout.ms and broker.wait.timeout.ms",
+    ),
+    (
+        "topology.optimization",
+        "the plan is always optimised, and source topics serve as changelogs; remove it",
+    ),
+    (
+        "upgrade.from",
+        "there is no rolling upgrade of one process; remove it",
+    ),
     ("window.size.ms", "the window is part of the topology"),
-    ("windowed.inner.class.serde", "give the windowed source its serde"),
-    ("windowstore.changelog.additional.retention.ms", "set the changelog's topic settings at the store"),
+    (
+        "windowed.inner.class.serde",
+        "give the windowed source its serde",
+    ),
+    (
+        "windowstore.changelog.additional.retention.ms",
+        "set the changelog's topic settings at the store",
+    ),
 ];
 
 /// Every setting as a Markdown table, in the order of [`KEYS`].
@@ -152,12 +283,24 @@ pub fn docs_markdown() -> String {
     let mut out = String::from("| setting | type | default | what it does |\n|---|---|---|---|\n");
     for key in KEYS {
         let kind = match key.kind {
-            Choice => key.allowed.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(" or "),
+            Choice => key
+                .allowed
+                .iter()
+                .map(|w| format!("`{w}`"))
+                .collect::<Vec<_>>()
+                .join(" or "),
             other => format!("{other:?}").to_lowercase(),
         };
-        let default = key.default.map_or_else(|| "required".to_owned(), |d| format!("`{d}`"));
-        let alias = key.alias.map_or_else(String::new, |a| format!(" Also: `{a}`."));
-        out.push_str(&format!("| `{}` | {kind} | {default} | {}{alias} |\n", key.name, key.doc));
+        let default = key
+            .default
+            .map_or_else(|| "required".to_owned(), |d| format!("`{d}`"));
+        let alias = key
+            .alias
+            .map_or_else(String::new, |a| format!(" Also: `{a}`."));
+        out.push_str(&format!(
+            "| `{}` | {kind} | {default} | {}{alias} |\n",
+            key.name, key.doc
+        ));
     }
     out
 }

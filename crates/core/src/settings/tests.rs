@@ -5,7 +5,12 @@ use crate::ErrorKind;
 use serde_json::{Value, json};
 
 fn pairs(value: &Value) -> Vec<(String, Value)> {
-    value.as_object().unwrap().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    value
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
 }
 
 /// Valid settings with these on top.
@@ -21,7 +26,12 @@ fn with(more: &Value) -> crate::Result<Settings> {
 fn problems(more: &Value) -> Vec<String> {
     let error = with(more).expect_err("must be refused");
     assert_eq!(error.kind(), ErrorKind::Config);
-    error.message().lines().skip(1).map(|l| l.trim().to_owned()).collect()
+    error
+        .message()
+        .lines()
+        .skip(1)
+        .map(|l| l.trim().to_owned())
+        .collect()
 }
 
 fn only_problem(more: &Value) -> String {
@@ -33,15 +43,45 @@ fn only_problem(more: &Value) -> String {
 #[test]
 fn defaults_are_those_of_the_table() {
     let s = with(&json!({})).unwrap();
-    assert_eq!((s.application_id.as_str(), &s.broker), ("app", &BrokerAddress::Kafka("localhost:9092".into())));
+    assert_eq!(
+        (s.application_id.as_str(), &s.broker),
+        ("app", &BrokerAddress::Kafka("localhost:9092".into()))
+    );
     assert_eq!(s.guarantee, Guarantee::ExactlyOnceV2);
     let ms = |d: Duration| d.as_millis();
-    assert_eq!((ms(s.commit_interval), ms(s.commit_min_interval), ms(s.commit_timeout)), (100, 10, 60_000));
-    assert_eq!((ms(s.transaction_timeout), ms(s.shutdown_timeout), ms(s.broker_wait), ms(s.max_task_idle)), (60_000, 30_000, 30_000, 0));
-    assert_eq!(s.lanes as usize, 4 * std::thread::available_parallelism().unwrap().get());
-    assert_eq!((s.batch_max_records, s.in_flight_max_bytes), (1024, 64 << 20));
-    assert_eq!((s.state_memory_max_bytes, s.cache_max_bytes), (256 << 20, 10_485_760));
-    assert_eq!(s.state_dir, std::env::temp_dir().join("stoatflow").join("app"));
+    assert_eq!(
+        (
+            ms(s.commit_interval),
+            ms(s.commit_min_interval),
+            ms(s.commit_timeout)
+        ),
+        (100, 10, 60_000)
+    );
+    assert_eq!(
+        (
+            ms(s.transaction_timeout),
+            ms(s.shutdown_timeout),
+            ms(s.broker_wait),
+            ms(s.max_task_idle)
+        ),
+        (60_000, 30_000, 30_000, 0)
+    );
+    assert_eq!(
+        s.lanes as usize,
+        4 * std::thread::available_parallelism().unwrap().get()
+    );
+    assert_eq!(
+        (s.batch_max_records, s.in_flight_max_bytes),
+        (1024, 64 << 20)
+    );
+    assert_eq!(
+        (s.state_memory_max_bytes, s.cache_max_bytes),
+        (256 << 20, 10_485_760)
+    );
+    assert_eq!(
+        s.state_dir,
+        std::env::temp_dir().join("stoatflow").join("app")
+    );
     assert_eq!(s.store_backend, StoreBackend::RocksDb);
     assert!(s.reset_to_earliest && s.ensure_explicit_naming);
     assert_eq!((s.changelog_partitions, s.replication_factor), (0, -1));
@@ -59,12 +99,32 @@ fn every_value_can_be_written_in_the_ways_of_python_and_the_environment() {
     }))
     .unwrap();
     assert_eq!(s.guarantee, Guarantee::AtLeastOnce);
-    assert_eq!((s.commit_interval, s.commit_min_interval), (Duration::from_secs(2), Duration::ZERO));
-    assert_eq!((s.lanes, s.in_flight_max_bytes, s.state_memory_max_bytes, s.cache_max_bytes), (7, 3 << 19, 32_000_000, 0));
-    assert_eq!((s.max_task_idle.as_millis(), s.state_dir), (250, PathBuf::from("/data/app")));
-    assert_eq!((s.store_backend, s.reset_to_earliest, s.admin_listen), (StoreBackend::Memory, false, None));
+    assert_eq!(
+        (s.commit_interval, s.commit_min_interval),
+        (Duration::from_secs(2), Duration::ZERO)
+    );
+    assert_eq!(
+        (
+            s.lanes,
+            s.in_flight_max_bytes,
+            s.state_memory_max_bytes,
+            s.cache_max_bytes
+        ),
+        (7, 3 << 19, 32_000_000, 0)
+    );
+    assert_eq!(
+        (s.max_task_idle.as_millis(), s.state_dir),
+        (250, PathBuf::from("/data/app"))
+    );
+    assert_eq!(
+        (s.store_backend, s.reset_to_earliest, s.admin_listen),
+        (StoreBackend::Memory, false, None)
+    );
     assert_eq!((s.ensure_explicit_naming, s.replication_factor), (false, 3));
-    assert_eq!(s.broker, BrokerAddress::Embedded(Some(PathBuf::from("/topics"))));
+    assert_eq!(
+        s.broker,
+        BrokerAddress::Embedded(Some(PathBuf::from("/topics")))
+    );
     let temporary = with(&json!({"bootstrap.servers": "embedded:"})).unwrap();
     assert_eq!(temporary.broker, BrokerAddress::Embedded(None));
 }
@@ -87,7 +147,10 @@ fn all_problems_come_in_one_message() {
         "ensure.explicit.naming = \"maybe\": must be true or false",
     ];
     for part in expected {
-        assert!(found.iter().any(|p| p.starts_with(part)), "{part} is not in {found:#?}");
+        assert!(
+            found.iter().any(|p| p.starts_with(part)),
+            "{part} is not in {found:#?}"
+        );
     }
 }
 
@@ -102,9 +165,17 @@ fn what_must_be_set_is_asked_for() {
 #[test]
 fn contradictions_are_problems() {
     let found = only_problem(&json!({"commit.min.interval.ms": "1s"}));
-    assert_eq!(found, "commit.min.interval.ms = 1000 is more than commit.interval.ms = 100: lower the first or raise the second");
+    assert_eq!(
+        found,
+        "commit.min.interval.ms = 1000 is more than commit.interval.ms = 100: lower the first or raise the second"
+    );
     let found = only_problem(&json!({"commit.interval.ms": "2m"}));
-    assert!(found.starts_with("transaction.timeout.ms = 60000 is not more than commit.interval.ms = 120000"), "{found}");
+    assert!(
+        found.starts_with(
+            "transaction.timeout.ms = 60000 is not more than commit.interval.ms = 120000"
+        ),
+        "{found}"
+    );
     // Without transactions there is nothing to time out; and a wrong value is reported once.
     with(&json!({"commit.interval.ms": "2m", "processing.guarantee": "at_least_once"})).unwrap();
     only_problem(&json!({"commit.min.interval.ms": "never"}));
@@ -123,7 +194,10 @@ fn client_properties_pass_through_with_their_client() {
         "producer.linger.ms": 2, "admin.request.timeout.ms": 9, "main.consumer.check.crcs": true, "linger.ms": 1, "log_level": 7,
     }))
     .unwrap();
-    let has = |role, name: &str, value: &str| s.client_properties.contains(&(role, name.to_owned(), value.to_owned()));
+    let has = |role, name: &str, value: &str| {
+        s.client_properties
+            .contains(&(role, name.to_owned(), value.to_owned()))
+    };
     assert!(has(ClientRole::All, "security.protocol", "SASL_SSL"));
     assert!(has(ClientRole::All, "sasl.username", "me"));
     assert!(has(ClientRole::All, "client.id", "x"));
@@ -140,7 +214,14 @@ fn client_properties_pass_through_with_their_client() {
 fn every_owned_property_is_refused_with_every_prefix() {
     for (owned, _) in OWNED {
         let own = KEYS.iter().any(|k| k.name == *owned);
-        for prefix in ["", "consumer.", "producer.", "main.consumer.", "restore.consumer.", "admin."] {
+        for prefix in [
+            "",
+            "consumer.",
+            "producer.",
+            "main.consumer.",
+            "restore.consumer.",
+            "admin.",
+        ] {
             if !(prefix.is_empty() && own) {
                 let name = format!("{prefix}{owned}");
                 let found = only_problem(&json!({ name.as_str(): "x" }));
@@ -158,7 +239,9 @@ fn names_of_kafka_streams_without_meaning_say_what_to_do() {
     }
     assert!(only_problem(&json!({"topic.retention.ms": 1})).contains("at the store"));
     assert!(only_problem(&json!({"global.consumer.x": 1})).contains("prefix consumer."));
-    assert!(only_problem(&json!({"sasl.jaas.config": "secret words"})).contains("use sasl.username"));
+    assert!(
+        only_problem(&json!({"sasl.jaas.config": "secret words"})).contains("use sasl.username")
+    );
 }
 
 #[test]
@@ -178,26 +261,60 @@ fn application_ids_that_kafka_refuses_in_topic_names_are_problems() {
 
 #[test]
 fn addresses_are_checked() {
-    for bad in ["localhost", "localhost:", ":9092", "a:1,b", "a:x", "a:99999", "embeded:"] {
-        assert!(only_problem(&json!({"bootstrap.servers": bad})).contains("host:port"), "{bad}");
+    for bad in [
+        "localhost",
+        "localhost:",
+        ":9092",
+        "a:1,b",
+        "a:x",
+        "a:99999",
+        "embeded:",
+    ] {
+        assert!(
+            only_problem(&json!({"bootstrap.servers": bad})).contains("host:port"),
+            "{bad}"
+        );
     }
     for good in ["a:1,b:2", "[::1]:9092", "PLAINTEXT://a:1, b:2"] {
         with(&json!({"bootstrap.servers": good})).unwrap();
     }
     for bad in ["8080", "localhost:http", ":80"] {
-        assert!(only_problem(&json!({"admin.listen": bad})).contains("port 0"), "{bad}");
+        assert!(
+            only_problem(&json!({"admin.listen": bad})).contains("port 0"),
+            "{bad}"
+        );
     }
 }
 
 #[test]
 fn the_table_is_sound_and_documented() {
     for key in KEYS {
-        assert!(!key.doc.is_empty() && key.doc.ends_with('.'), "{}", key.name);
-        assert_eq!(key.kind == KeyType::Choice, !key.allowed.is_empty(), "{}", key.name);
-        assert_eq!(KEYS.iter().filter(|k| k.name == key.name || k.alias == Some(key.name)).count(), 1, "{}", key.name);
+        assert!(
+            !key.doc.is_empty() && key.doc.ends_with('.'),
+            "{}",
+            key.name
+        );
+        assert_eq!(
+            key.kind == KeyType::Choice,
+            !key.allowed.is_empty(),
+            "{}",
+            key.name
+        );
+        assert_eq!(
+            KEYS.iter()
+                .filter(|k| k.name == key.name || k.alias == Some(key.name))
+                .count(),
+            1,
+            "{}",
+            key.name
+        );
         let kinds = [("ms", KeyType::Duration), ("bytes", KeyType::Size)];
         for (end, kind) in kinds {
-            assert!(!key.name.ends_with(&format!(".{end}")) || key.kind == kind, "{}", key.name);
+            assert!(
+                !key.name.ends_with(&format!(".{end}")) || key.kind == kind,
+                "{}",
+                key.name
+            );
         }
     }
     let docs = docs_markdown();

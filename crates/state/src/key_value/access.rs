@@ -5,7 +5,7 @@
 //! while it reads or decodes.
 
 use super::shard::{Shard, Table};
-use super::slot::{Frozen, Slot, Version, stamp};
+use super::slot::{Frozen, Replaced, Slot, stamp};
 use super::{Dirty, KeyValueStore, Stored};
 use bytes::Bytes;
 use parking_lot::MutexGuard;
@@ -17,7 +17,7 @@ pub(super) struct Access<'a> {
     shard: &'a Shard,
     index: u32,
     _evicted: Vec<Slot>,
-    replaced: Option<Version>,
+    replaced: Option<Replaced>,
 }
 
 /// What is missing before a slot can be read.
@@ -42,7 +42,13 @@ impl KeyValueStore {
                     None => Missing::Value(table.committed),
                     Some(version) if version.read(reader).is_some() => {
                         table.slot_mut(index).referenced = true;
-                        return Ok(Access { table, shard, index, _evicted: Vec::new(), replaced: None });
+                        return Ok(Access {
+                            table,
+                            shard,
+                            index,
+                            _evicted: Vec::new(),
+                            replaced: None,
+                        });
                     }
                     Some(version) => Missing::Freeze(version.ticket, version.value.clone()),
                 },
@@ -54,19 +60,30 @@ impl KeyValueStore {
                         return Ok(access);
                     }
                 }
-                Missing::Freeze(ticket, value) => self.freeze(shard, hash, key, reader, ticket, &value)?,
+                Missing::Freeze(ticket, value) => {
+                    self.freeze(shard, hash, key, reader, ticket, &value)?
+                }
             }
         }
     }
 
     /// Reads the back end and keeps what it says, unless somebody was faster or a commit came between.
-    fn load<'a>(&'a self, shard: &'a Shard, hash: u64, key: &[u8], reader: u64, generation: u64) -> Result<Option<Access<'a>>> {
+    fn load<'a>(
+        &'a self,
+        shard: &'a Shard,
+        hash: u64,
+        key: &[u8],
+        reader: u64,
+        generation: u64,
+    ) -> Result<Option<Access<'a>>> {
         let value = match self.backend.get(self.id, key)? {
             Some(bytes) => Some(self.decode_stored(bytes)?),
             None => None,
         };
         let mut table = shard.lock();
-        let seen = table.find(hash, key).is_some_and(|i| table.slot(i).visible(reader).is_some());
+        let seen = table
+            .find(hash, key)
+            .is_some_and(|i| table.slot(i).visible(reader).is_some());
         if seen || table.committed != generation {
             drop(table);
             return Ok(None);
@@ -74,17 +91,38 @@ impl KeyValueStore {
         let mut evicted = Vec::new();
         let index = table.insert_committed(hash, key, value, &mut evicted);
         shard.publish(&table);
-        Ok(Some(Access { table, shard, index, _evicted: evicted, replaced: None }))
+        Ok(Some(Access {
+            table,
+            shard,
+            index,
+            _evicted: evicted,
+            replaced: None,
+        }))
     }
 
     /// Makes the bytes of a foreign value before a later epoch gets to touch it.
-    fn freeze(&self, shard: &Shard, hash: u64, key: &[u8], reader: u64, ticket: u64, value: &Stored) -> Result<()> {
+    fn freeze(
+        &self,
+        shard: &Shard,
+        hash: u64,
+        key: &[u8],
+        reader: u64,
+        ticket: u64,
+        value: &Stored,
+    ) -> Result<()> {
         let bytes = self.encode(&value.value)?;
-        let copy = Stored { value: self.decode(bytes.clone())?, timestamp: value.timestamp };
+        let copy = Stored {
+            value: self.decode(bytes.clone())?,
+            timestamp: value.timestamp,
+        };
         let frozen = Box::new(Frozen { bytes, copy });
         let mut table = shard.lock();
-        let Some(index) = table.find(hash, key) else { return Ok(()) };
-        let Some(seen) = table.slot(index).visible(reader).map(|v| v.stamp) else { return Ok(()) };
+        let Some(index) = table.find(hash, key) else {
+            return Ok(());
+        };
+        let Some(seen) = table.slot(index).visible(reader).map(|v| v.stamp) else {
+            return Ok(());
+        };
         // The first one wins: whoever came first has made its bytes before anybody could change the
         // object. A changed ticket means that the epoch itself wrote again: start over.
         let late = match table.slot_mut(index).exact(seen) {
@@ -102,8 +140,11 @@ impl KeyValueStore {
     /// From the back end's bytes: timestamp, then value.
     pub(super) fn decode_stored(&self, mut bytes: Bytes) -> Result<Stored> {
         let Some(prefix) = bytes.first_chunk::<8>() else {
-            return Err(Error::state_corrupt(format!("a value of {} bytes has no room for its timestamp", bytes.len()))
-                .at(|w| w.store = Some(self.name.to_string())));
+            return Err(Error::state_corrupt(format!(
+                "a value of {} bytes has no room for its timestamp",
+                bytes.len()
+            ))
+            .at(|w| w.store = Some(self.name.to_string())));
         };
         let timestamp = Timestamp(i64::from_be_bytes(*prefix));
         let value = self.decode(Some(bytes.split_off(8)))?;
@@ -111,11 +152,15 @@ impl KeyValueStore {
     }
 
     fn decode(&self, bytes: Option<Bytes>) -> Result<stoatflow_core::Datum> {
-        self.value.decode(bytes).map_err(|e| e.at(|w| w.store = Some(self.name.to_string())))
+        self.value
+            .decode(bytes)
+            .map_err(|e| e.at(|w| w.store = Some(self.name.to_string())))
     }
 
     pub(super) fn encode(&self, value: &stoatflow_core::Datum) -> Result<Option<Bytes>> {
-        self.value.encode(value).map_err(|e| e.at(|w| w.store = Some(self.name.to_string())))
+        self.value
+            .encode(value)
+            .map_err(|e| e.at(|w| w.store = Some(self.name.to_string())))
     }
 }
 
@@ -128,7 +173,10 @@ impl Access<'_> {
     }
 
     fn ticket(&self, epoch: Epoch) -> Option<u64> {
-        self.table.slot(self.index).visible(stamp(epoch)).map(|v| v.ticket)
+        self.table
+            .slot(self.index)
+            .visible(stamp(epoch))
+            .map(|v| v.ticket)
     }
 
     /// Keeps the slot from being evicted while a new value is computed without the lock.

@@ -15,7 +15,8 @@ impl KeyRange {
     /// Is the key in the range?
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.from.as_ref().is_none_or(|from| key >= from.as_ref()) && self.to.as_ref().is_none_or(|to| key < to.as_ref())
+        self.from.as_ref().is_none_or(|from| key >= from.as_ref())
+            && self.to.as_ref().is_none_or(|to| key < to.as_ref())
     }
 
     /// Which of two keys comes first.
@@ -31,12 +32,22 @@ impl KeyValueStore {
     ///
     /// # Errors
     /// Those of `get`.
-    pub fn scan(&self, epoch: Epoch, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Stored)>> {
+    pub fn scan(
+        &self,
+        epoch: Epoch,
+        range: &KeyRange,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Stored)>> {
         let staged = self.staged_in(epoch, range)?;
         // Every staged key may hide one committed entry.
-        let committed = self.backend.scan(self.id, range, limit.saturating_add(staged.len()))?;
+        let committed = self
+            .backend
+            .scan(self.id, range, limit.saturating_add(staged.len()))?;
         let mut out = Vec::new();
-        let (mut staged, mut committed) = (staged.into_iter().peekable(), committed.into_iter().peekable());
+        let (mut staged, mut committed) = (
+            staged.into_iter().peekable(),
+            committed.into_iter().peekable(),
+        );
         while out.len() < limit {
             let side = match (staged.peek(), committed.peek()) {
                 (None, None) => break,
@@ -68,9 +79,14 @@ impl KeyValueStore {
         for shard in &self.shards {
             let table = shard.lock();
             for slot in table.staged().filter(|s| range.contains(&s.key)) {
-                let Some(version) = slot.visible(reader).filter(|v| v.stamp > 0) else { continue };
+                let Some(version) = slot.visible(reader).filter(|v| v.stamp > 0) else {
+                    continue;
+                };
                 match version.read(reader) {
-                    Some(value) => found.push((slot.key.clone(), Some(value.clone()).filter(|v| !v.value.is_null()))),
+                    Some(value) => found.push((
+                        slot.key.clone(),
+                        Some(value.clone()).filter(|v| !v.value.is_null()),
+                    )),
                     None => foreign.push(slot.key.clone()),
                 }
             }

@@ -23,8 +23,14 @@ impl KeyValueStore {
             let hash = self.hash(&key);
             let shard = self.shard(hash);
             let mut table = shard.lock();
-            let Some(version) = table.find(hash, &key).and_then(|i| table.slot_mut(i).exact(written)) else {
-                return Err(Error::internal(format!("store {}: epoch {epoch} has no write to a key it is said to have written", self.name)));
+            let Some(version) = table
+                .find(hash, &key)
+                .and_then(|i| table.slot_mut(i).exact(written))
+            else {
+                return Err(Error::internal(format!(
+                    "store {}: epoch {epoch} has no write to a key it is said to have written",
+                    self.name
+                )));
             };
             if version.phase != Phase::Open {
                 continue;
@@ -43,18 +49,34 @@ impl KeyValueStore {
                 version.phase = Phase::Sealed;
                 self.encode(&version.value.value)?
             };
-            sealed.push(Sealed { key, value, timestamp });
+            sealed.push(Sealed {
+                key,
+                value,
+                timestamp,
+            });
         }
         Ok(sealed)
     }
 
     /// Encodes without the lock. A lane of the next epoch may freeze the same value meanwhile: then
     /// its bytes count, because they were made before that lane could change the object.
-    fn seal_outside(&self, hash: u64, key: &[u8], written: u64, value: &Stored) -> Result<Option<Bytes>> {
+    fn seal_outside(
+        &self,
+        hash: u64,
+        key: &[u8],
+        written: u64,
+        value: &Stored,
+    ) -> Result<Option<Bytes>> {
         let made = self.encode(&value.value);
         let mut table = self.shard(hash).lock();
-        let Some(version) = table.find(hash, key).and_then(|i| table.slot_mut(i).exact(written)) else {
-            return Err(Error::internal(format!("store {}: a key vanished while it was sealed", self.name)));
+        let Some(version) = table
+            .find(hash, key)
+            .and_then(|i| table.slot_mut(i).exact(written))
+        else {
+            return Err(Error::internal(format!(
+                "store {}: a key vanished while it was sealed",
+                self.name
+            )));
         };
         version.phase = Phase::Sealed;
         match &version.frozen {
@@ -77,7 +99,10 @@ impl KeyValueStore {
             bytes.put_slice(value);
             bytes.freeze()
         });
-        Write { key: sealed.key.clone(), value }
+        Write {
+            key: sealed.key.clone(),
+            value,
+        }
     }
 
     /// `epoch` and all before it are committed *and* applied to the back end: what they wrote becomes

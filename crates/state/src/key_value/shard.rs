@@ -5,7 +5,7 @@
 //! reads the back end, never runs a serde, never drops a value itself (callers do, without the lock).
 
 use super::Stored;
-use super::slot::{ABSENT, Slot, Version, stamp};
+use super::slot::{ABSENT, Replaced, Slot, Version, stamp};
 use bytes::Bytes;
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
@@ -29,8 +29,15 @@ pub(super) struct Shard {
 
 impl Shard {
     pub fn new(budget: usize) -> Self {
-        let table = Table { budget, ..Table::default() };
-        Self { table: Mutex::new(table), staged_bytes: AtomicUsize::new(0), entries: AtomicUsize::new(0) }
+        let table = Table {
+            budget,
+            ..Table::default()
+        };
+        Self {
+            table: Mutex::new(table),
+            staged_bytes: AtomicUsize::new(0),
+            entries: AtomicUsize::new(0),
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Table> {
@@ -67,7 +74,7 @@ pub(super) struct Written {
     /// The key, if this was its first write in the epoch.
     pub first: Option<Bytes>,
     /// What was there; to be dropped without the lock.
-    pub replaced: Option<Version>,
+    pub replaced: Option<Replaced>,
 }
 
 /// The slots of a shard.
@@ -89,15 +96,25 @@ pub(super) struct Table {
 
 impl Table {
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        self.index.find(hash, |&i| self.slots[i as usize].as_ref().is_some_and(|s| s.hash == hash && *s.key == *key)).copied()
+        self.index
+            .find(hash, |&i| {
+                self.slots[i as usize]
+                    .as_ref()
+                    .is_some_and(|s| s.hash == hash && *s.key == *key)
+            })
+            .copied()
     }
 
     pub fn slot(&self, index: u32) -> &Slot {
-        self.slots[index as usize].as_ref().expect("the index holds live slots only")
+        self.slots[index as usize]
+            .as_ref()
+            .expect("the index holds live slots only")
     }
 
     pub fn slot_mut(&mut self, index: u32) -> &mut Slot {
-        self.slots[index as usize].as_mut().expect("the index holds live slots only")
+        self.slots[index as usize]
+            .as_mut()
+            .expect("the index holds live slots only")
     }
 
     /// The slots with uncommitted versions.
@@ -114,14 +131,18 @@ impl Table {
         if stamp(epoch) > self.committed {
             return Ok(());
         }
-        Err(Error::internal(format!("a write to epoch {epoch} after it was committed")))
+        Err(Error::internal(format!(
+            "a write to epoch {epoch} after it was committed"
+        )))
     }
 
     /// Writes to a slot.
     pub fn write(&mut self, index: u32, epoch: Epoch, value: Option<Stored>) -> Result<Written> {
         self.check_open(epoch)?;
         let (ticket, committed) = (self.ticket(), self.committed);
-        let slot = self.slots[index as usize].as_mut().expect("the index holds live slots only");
+        let slot = self.slots[index as usize]
+            .as_mut()
+            .expect("the index holds live slots only");
         slot.referenced = true;
         let wrote = slot.write(stamp(epoch), committed, ticket, value)?;
         let first = wrote.first.then(|| slot.key.clone());
@@ -131,11 +152,21 @@ impl Table {
         }
         self.staged_bytes = self.staged_bytes.saturating_add_signed(wrote.grown);
         self.cached_bytes -= wrote.uncached;
-        Ok(Written { first, replaced: wrote.replaced })
+        Ok(Written {
+            first,
+            replaced: wrote.replaced,
+        })
     }
 
     /// A slot for a key that is written without having been read.
-    pub fn insert_written(&mut self, hash: u64, key: &[u8], epoch: Epoch, value: Option<Stored>, trash: &mut Vec<Slot>) -> Result<Written> {
+    pub fn insert_written(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        epoch: Epoch,
+        value: Option<Stored>,
+        trash: &mut Vec<Slot>,
+    ) -> Result<Written> {
         self.check_open(epoch)?;
         let value = value.unwrap_or(ABSENT);
         let version = Version::open(stamp(epoch), self.ticket(), key.len(), value);
@@ -146,11 +177,20 @@ impl Table {
         let first = Some(slot.key.clone());
         let index = self.insert(slot);
         self.staged.push(index);
-        Ok(Written { first, replaced: None })
+        Ok(Written {
+            first,
+            replaced: None,
+        })
     }
 
     /// Keeps what the back end holds: in a new slot, or below the versions of later epochs.
-    pub fn insert_committed(&mut self, hash: u64, key: &[u8], value: Option<Stored>, trash: &mut Vec<Slot>) -> u32 {
+    pub fn insert_committed(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: Option<Stored>,
+        trash: &mut Vec<Slot>,
+    ) -> u32 {
         let version = Version::committed(self.ticket(), key.len(), value);
         let weight = version.weight as usize;
         let index = if let Some(index) = self.find(hash, key) {
@@ -171,10 +211,13 @@ impl Table {
             free
         } else {
             self.slots.push(Some(slot));
-            u32::try_from(self.slots.len() - 1).expect("a shard of 2^32 keys would not fit into memory")
+            u32::try_from(self.slots.len() - 1)
+                .expect("a shard of 2^32 keys would not fit into memory")
         };
         let slots = &self.slots;
-        self.index.insert_unique(hash, at, |&i| slots[i as usize].as_ref().map_or(0, |s| s.hash));
+        self.index.insert_unique(hash, at, |&i| {
+            slots[i as usize].as_ref().map_or(0, |s| s.hash)
+        });
         at
     }
 
@@ -192,7 +235,9 @@ impl Table {
             }
             let at = self.hand;
             self.hand += 1;
-            let Some(slot) = &mut self.slots[at] else { continue };
+            let Some(slot) = &mut self.slots[at] else {
+                continue;
+            };
             live += 1;
             if slot.listed || slot.pins > 0 {
                 continue;
@@ -200,14 +245,17 @@ impl Table {
             if std::mem::take(&mut slot.referenced) {
                 continue;
             }
-            let Some(slot) = self.slots[at].take() else { continue };
+            let Some(slot) = self.slots[at].take() else {
+                continue;
+            };
             #[allow(clippy::cast_possible_truncation)] // `insert` checked that it fits
             let number = at as u32;
             if let Ok(entry) = self.index.find_entry(slot.hash, |&i| i == number) {
                 entry.remove();
             }
             self.free.push(number);
-            self.cached_bytes -= slot.newest.weight as usize + slot.older.iter().map(|v| v.weight as usize).sum::<usize>();
+            self.cached_bytes -= slot.newest.weight as usize
+                + slot.older.iter().map(|v| v.weight as usize).sum::<usize>();
             trash.push(slot);
         }
     }
@@ -216,9 +264,15 @@ impl Table {
     pub fn commit(&mut self, epoch: Epoch, trash: &mut Vec<Version>) {
         self.committed = self.committed.max(stamp(epoch));
         let committed = self.committed;
-        let (slots, staged_bytes, cached_bytes) = (&mut self.slots, &mut self.staged_bytes, &mut self.cached_bytes);
+        let (slots, staged_bytes, cached_bytes) = (
+            &mut self.slots,
+            &mut self.staged_bytes,
+            &mut self.cached_bytes,
+        );
         self.staged.retain(|&i| {
-            let slot = slots[i as usize].as_mut().expect("listed slots are never evicted");
+            let slot = slots[i as usize]
+                .as_mut()
+                .expect("listed slots are never evicted");
             let mut k = 0;
             while k < slot.older.len() {
                 if slot.older[k].stamp > committed {
@@ -262,7 +316,8 @@ impl Table {
             if slot.listed {
                 self.staged.push(at);
             }
-            self.index.insert_unique(slot.hash, at, |_| unreachable!("the capacity was reserved"));
+            self.index
+                .insert_unique(slot.hash, at, |_| unreachable!("the capacity was reserved"));
             self.slots.push(Some(slot));
         }
     }

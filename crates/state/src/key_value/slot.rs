@@ -56,7 +56,14 @@ impl Version {
     }
 
     fn new(stamp: u64, ticket: u64, key_len: usize, value: Stored, phase: Phase) -> Self {
-        Self { stamp, ticket, weight: weight(key_len, &value), value, frozen: None, phase }
+        Self {
+            stamp,
+            ticket,
+            weight: weight(key_len, &value),
+            value,
+            frozen: None,
+            phase,
+        }
     }
 
     /// The value as a lane with the stamp `reader` may touch it; `None` inside `Err` asks to freeze first.
@@ -74,7 +81,10 @@ impl Version {
 }
 
 /// "No such key".
-pub(super) const ABSENT: Stored = Stored { value: Datum::Null, timestamp: Timestamp::UNKNOWN };
+pub(super) const ABSENT: Stored = Stored {
+    value: Datum::Null,
+    timestamp: Timestamp::UNKNOWN,
+};
 
 fn weight(key_len: usize, value: &Stored) -> u32 {
     u32::try_from(OVERHEAD + key_len + value.value.weight()).unwrap_or(u32::MAX)
@@ -115,17 +125,29 @@ pub(super) struct Wrote {
     /// A clean version that gave way: its bytes are not cached any more.
     pub uncached: usize,
     /// What was there; to be dropped without a lock.
-    pub replaced: Option<Version>,
+    pub replaced: Option<Replaced>,
 }
+
+/// The parts of a version that may be foreign.
+pub(super) type Replaced = (Stored, Option<Box<Frozen>>);
 
 impl Slot {
     pub fn new(hash: u64, key: &[u8], version: Version) -> Self {
         // A copy: the caller's key may be a slice that keeps a whole input buffer alive.
         let key = Bytes::copy_from_slice(key);
-        Self { hash, key, newest: version, older: Vec::new(), pins: 0, referenced: true, listed: false }
+        Self {
+            hash,
+            key,
+            newest: version,
+            older: Vec::new(),
+            pins: 0,
+            referenced: true,
+            listed: false,
+        }
     }
 
     /// The newest version at or before `reader`.
+    #[inline]
     pub fn visible(&self, reader: u64) -> Option<&Version> {
         if self.newest.stamp <= reader {
             return Some(&self.newest);
@@ -134,6 +156,7 @@ impl Slot {
     }
 
     /// The version with exactly this stamp.
+    #[inline]
     pub fn exact(&mut self, stamp: u64) -> Option<&mut Version> {
         if self.newest.stamp == stamp {
             return Some(&mut self.newest);
@@ -147,24 +170,54 @@ impl Slot {
     }
 
     /// Writes as the epoch `stamp`; versions up to `committed` need not be kept.
-    pub fn write(&mut self, stamp: u64, committed: u64, ticket: u64, value: Option<Stored>) -> Result<Wrote> {
-        let value = value.unwrap_or_else(|| Stored { value: Datum::Null, timestamp: self.last_timestamp(stamp) });
+    pub fn write(
+        &mut self,
+        stamp: u64,
+        committed: u64,
+        ticket: u64,
+        value: Option<Stored>,
+    ) -> Result<Wrote> {
+        let value = value.unwrap_or_else(|| Stored {
+            value: Datum::Null,
+            timestamp: self.last_timestamp(stamp),
+        });
         let key_len = self.key.len();
         if let Some(version) = self.exact(stamp) {
             if version.phase != Phase::Open {
-                return Err(Error::internal(format!("a write to epoch {} after it was sealed", stamp - 1)));
+                return Err(Error::internal(format!(
+                    "a write to epoch {} after it was sealed",
+                    stamp - 1
+                )));
             }
-            let fresh = Version::open(stamp, ticket, key_len, value);
-            let grown = grown(fresh.weight) - grown(version.weight);
-            let replaced = Some(std::mem::replace(version, fresh));
-            return Ok(Wrote { first: false, grown, uncached: 0, replaced });
+            let before = std::mem::replace(&mut version.weight, weight(key_len, &value));
+            let grown = grown(version.weight) - grown(before);
+            version.ticket = ticket;
+            let replaced = Some((
+                std::mem::replace(&mut version.value, value),
+                version.frozen.take(),
+            ));
+            return Ok(Wrote {
+                first: false,
+                grown,
+                uncached: 0,
+                replaced,
+            });
         }
-        let mut wrote = Wrote { first: true, grown: 0, uncached: 0, replaced: None };
+        let mut wrote = Wrote {
+            first: true,
+            grown: 0,
+            uncached: 0,
+            replaced: None,
+        };
         let fresh = Version::open(stamp, ticket, key_len, value);
         wrote.grown = grown(fresh.weight);
         if self.newest.stamp > stamp {
             // A later epoch was here first: this write goes below it.
-            let at = self.older.iter().position(|v| v.stamp < stamp).unwrap_or(self.older.len());
+            let at = self
+                .older
+                .iter()
+                .position(|v| v.stamp < stamp)
+                .unwrap_or(self.older.len());
             self.older.insert(at, fresh);
         } else {
             let replaced = std::mem::replace(&mut self.newest, fresh);
@@ -173,14 +226,15 @@ impl Slot {
             } else {
                 // Committed: whoever still needs it finds it in the back end.
                 wrote.uncached = replaced.weight as usize;
-                wrote.replaced = Some(replaced);
+                wrote.replaced = Some((replaced.value, replaced.frozen));
             }
         }
         Ok(wrote)
     }
 
     fn last_timestamp(&self, stamp: u64) -> Timestamp {
-        self.visible(stamp).map_or(Timestamp::UNKNOWN, |v| v.value.timestamp)
+        self.visible(stamp)
+            .map_or(Timestamp::UNKNOWN, |v| v.value.timestamp)
     }
 }
 

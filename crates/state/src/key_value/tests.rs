@@ -9,7 +9,10 @@ use crate::{EpochBatch, KeyRange};
 use stoatflow_core::ErrorKind;
 
 fn int(n: i64, ts: i64) -> Stored {
-    Stored { value: Datum::Int(n), timestamp: Timestamp(ts) }
+    Stored {
+        value: Datum::Int(n),
+        timestamp: Timestamp(ts),
+    }
 }
 
 fn key(k: &str) -> Bytes {
@@ -18,20 +21,41 @@ fn key(k: &str) -> Bytes {
 
 fn store(cache_bytes: usize) -> (KeyValueStore, MemoryBackend) {
     let backend = MemoryBackend::new(true);
-    (KeyValueStore::new(StoreId(3), "counts".into(), Serde::Int64, Arc::new(backend.clone()), cache_bytes), backend)
+    (
+        KeyValueStore::new(
+            StoreId(3),
+            "counts".into(),
+            Serde::Int64,
+            Arc::new(backend.clone()),
+            cache_bytes,
+        ),
+        backend,
+    )
 }
 
 /// What the commit room does with a sealed epoch.
 fn apply(store: &KeyValueStore, backend: &dyn Backend, epoch: Epoch, sealed: &[Sealed]) {
     let writes = sealed.iter().map(KeyValueStore::stored_bytes).collect();
-    backend.apply(EpochBatch { epoch, writes: vec![(store.id(), writes)], positions: Vec::new() }).unwrap();
+    backend
+        .apply(EpochBatch {
+            epoch,
+            writes: vec![(store.id(), writes)],
+            positions: Vec::new(),
+        })
+        .unwrap();
     store.committed(epoch);
 }
 
 fn add_one(store: &KeyValueStore, epoch: Epoch, dirty: &mut Dirty, k: &str) -> i64 {
     store
         .update(epoch, dirty, &key(k), |old| {
-            let n = old.map_or(0, |s| if let Datum::Int(n) = s.value { n } else { panic!("not an int") }) + 1;
+            let n = old.map_or(0, |s| {
+                if let Datum::Int(n) = s.value {
+                    n
+                } else {
+                    panic!("not an int")
+                }
+            }) + 1;
             Ok((Some(int(n, 7)), n))
         })
         .unwrap()
@@ -43,8 +67,12 @@ fn a_lane_does_not_see_what_the_next_epoch_wrote() {
     let (e, next) = (Epoch(4), Epoch(5));
     let (mut d4, mut d5) = (Dirty::default(), Dirty::default());
     store.put(e, &mut d4, &key("k"), Some(int(1, 1))).unwrap();
-    store.put(next, &mut d5, &key("k"), Some(int(2, 2))).unwrap();
-    store.put(next, &mut d5, &key("only-next"), Some(int(3, 3))).unwrap();
+    store
+        .put(next, &mut d5, &key("k"), Some(int(2, 2)))
+        .unwrap();
+    store
+        .put(next, &mut d5, &key("only-next"), Some(int(3, 3)))
+        .unwrap();
     assert_eq!(store.get(e, b"k").unwrap(), Some(int(1, 1)));
     assert_eq!(store.get(e, b"only-next").unwrap(), None);
     assert_eq!(store.get(next, b"k").unwrap(), Some(int(2, 2)));
@@ -53,7 +81,14 @@ fn a_lane_does_not_see_what_the_next_epoch_wrote() {
     assert_eq!(seen, vec![(key("k"), int(1, 1))]);
     // Nor does sealing the epoch take it.
     let sealed = store.seal(e, d4).unwrap();
-    assert_eq!(sealed, vec![Sealed { key: key("k"), value: Some(Bytes::copy_from_slice(&1i64.to_be_bytes())), timestamp: Timestamp(1) }]);
+    assert_eq!(
+        sealed,
+        vec![Sealed {
+            key: key("k"),
+            value: Some(Bytes::copy_from_slice(&1i64.to_be_bytes())),
+            timestamp: Timestamp(1)
+        }]
+    );
 }
 
 #[test]
@@ -61,13 +96,20 @@ fn a_lane_still_in_the_old_epoch_reads_and_writes_below_the_new_one() {
     let (store, backend) = store(1 << 20);
     let (mut d1, mut d2) = (Dirty::default(), Dirty::default());
     assert_eq!(add_one(&store, Epoch(2), &mut d2, "k"), 1);
-    assert_eq!(add_one(&store, Epoch(1), &mut d1, "k"), 1, "the old epoch must not build on the new one");
+    assert_eq!(
+        add_one(&store, Epoch(1), &mut d1, "k"),
+        1,
+        "the old epoch must not build on the new one"
+    );
     assert_eq!(add_one(&store, Epoch(1), &mut d1, "k"), 2);
     assert_eq!(d1.keys, vec![key("k")]);
     let sealed = store.seal(Epoch(1), d1).unwrap();
     apply(&store, &backend, Epoch(1), &sealed);
     assert_eq!(store.get(Epoch(2), b"k").unwrap(), Some(int(1, 7)));
-    assert_eq!(backend.get(StoreId(3), b"k").unwrap().unwrap()[8..], 2i64.to_be_bytes());
+    assert_eq!(
+        backend.get(StoreId(3), b"k").unwrap().unwrap()[8..],
+        2i64.to_be_bytes()
+    );
     let sealed = store.seal(Epoch(2), d2).unwrap();
     assert_eq!(sealed.len(), 1);
 }
@@ -76,10 +118,14 @@ fn a_lane_still_in_the_old_epoch_reads_and_writes_below_the_new_one() {
 fn an_older_lane_finds_the_committed_value_under_a_newer_write() {
     let (store, backend) = store(0);
     let mut dirty = Dirty::default();
-    store.put(Epoch(1), &mut dirty, &key("k"), Some(int(1, 1))).unwrap();
+    store
+        .put(Epoch(1), &mut dirty, &key("k"), Some(int(1, 1)))
+        .unwrap();
     let sealed = store.seal(Epoch(1), std::mem::take(&mut dirty)).unwrap();
     apply(&store, &backend, Epoch(1), &sealed);
-    store.put(Epoch(3), &mut dirty, &key("k"), Some(int(3, 3))).unwrap();
+    store
+        .put(Epoch(3), &mut dirty, &key("k"), Some(int(3, 3)))
+        .unwrap();
     assert_eq!(store.get(Epoch(2), b"k").unwrap(), Some(int(1, 1)));
     assert_eq!(store.get(Epoch(3), b"k").unwrap(), Some(int(3, 3)));
 }
@@ -91,18 +137,26 @@ fn a_key_is_sealed_once_with_its_last_value_and_a_delete_is_a_tombstone() {
     for _ in 0..5 {
         add_one(&store, Epoch(0), &mut dirty, "a");
     }
-    store.put(Epoch(0), &mut dirty, &key("b"), Some(int(9, 40))).unwrap();
+    store
+        .put(Epoch(0), &mut dirty, &key("b"), Some(int(9, 40)))
+        .unwrap();
     store.put(Epoch(0), &mut dirty, &key("b"), None).unwrap();
-    let timed = Stored { value: Datum::Null, timestamp: Timestamp(77) };
-    store.put(Epoch(0), &mut dirty, &key("c"), Some(timed)).unwrap();
+    let timed = Stored {
+        value: Datum::Null,
+        timestamp: Timestamp(77),
+    };
+    store
+        .put(Epoch(0), &mut dirty, &key("c"), Some(timed))
+        .unwrap();
     assert_eq!(store.get(Epoch(0), b"b").unwrap(), None);
     dirty.keys.push(key("a")); // a lane that lists a key twice must not double it
     let sealed = store.seal(Epoch(0), dirty).unwrap();
-    let expected = [("a", Some(5i64), 7), ("b", None, 40), ("c", None, 77)].map(|(k, v, ts)| Sealed {
-        key: key(k),
-        value: v.map(|v| Bytes::copy_from_slice(&v.to_be_bytes())),
-        timestamp: Timestamp(ts),
-    });
+    let expected =
+        [("a", Some(5i64), 7), ("b", None, 40), ("c", None, 77)].map(|(k, v, ts)| Sealed {
+            key: key(k),
+            value: v.map(|v| Bytes::copy_from_slice(&v.to_be_bytes())),
+            timestamp: Timestamp(ts),
+        });
     assert_eq!(sealed, expected);
     apply(&store, &backend, Epoch(0), &sealed);
     assert_eq!(store.get(Epoch(1), b"a").unwrap(), Some(int(5, 7)));
@@ -111,9 +165,19 @@ fn a_key_is_sealed_once_with_its_last_value_and_a_delete_is_a_tombstone() {
 
 #[test]
 fn the_back_end_gets_kafka_streams_timestamped_format() {
-    let sealed = Sealed { key: key("k"), value: Some(key("v")), timestamp: Timestamp(258) };
-    assert_eq!(KeyValueStore::stored_bytes(&sealed).value.unwrap().as_ref(), b"\0\0\0\0\0\0\x01\x02v");
-    let gone = Sealed { value: None, ..sealed };
+    let sealed = Sealed {
+        key: key("k"),
+        value: Some(key("v")),
+        timestamp: Timestamp(258),
+    };
+    assert_eq!(
+        KeyValueStore::stored_bytes(&sealed).value.unwrap().as_ref(),
+        b"\0\0\0\0\0\0\x01\x02v"
+    );
+    let gone = Sealed {
+        value: None,
+        ..sealed
+    };
     assert_eq!(KeyValueStore::stored_bytes(&gone).value, None);
 }
 
@@ -121,13 +185,19 @@ fn the_back_end_gets_kafka_streams_timestamped_format() {
 fn writes_after_the_seal_and_after_the_commit_are_refused() {
     let (store, backend) = store(1 << 20);
     let mut dirty = Dirty::default();
-    store.put(Epoch(1), &mut dirty, &key("k"), Some(int(1, 1))).unwrap();
+    store
+        .put(Epoch(1), &mut dirty, &key("k"), Some(int(1, 1)))
+        .unwrap();
     let sealed = store.seal(Epoch(1), std::mem::take(&mut dirty)).unwrap();
-    let late = store.put(Epoch(1), &mut dirty, &key("k"), Some(int(2, 2))).unwrap_err();
+    let late = store
+        .put(Epoch(1), &mut dirty, &key("k"), Some(int(2, 2)))
+        .unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Internal);
     apply(&store, &backend, Epoch(1), &sealed);
     for k in ["k", "new"] {
-        let late = store.put(Epoch(1), &mut dirty, &key(k), Some(int(2, 2))).unwrap_err();
+        let late = store
+            .put(Epoch(1), &mut dirty, &key(k), Some(int(2, 2)))
+            .unwrap_err();
         assert_eq!(late.kind(), ErrorKind::Internal);
     }
     assert!(dirty.keys.is_empty());
@@ -137,7 +207,9 @@ fn writes_after_the_seal_and_after_the_commit_are_refused() {
 fn a_failing_function_writes_nothing() {
     let (store, _) = store(1 << 20);
     let mut dirty = Dirty::default();
-    let failed = store.update::<()>(Epoch(1), &mut dirty, &key("k"), |_| Err(stoatflow_core::Error::user("no")));
+    let failed = store.update::<()>(Epoch(1), &mut dirty, &key("k"), |_| {
+        Err(stoatflow_core::Error::user("no"))
+    });
     assert_eq!(failed.unwrap_err().kind(), ErrorKind::User);
     let nothing = store.update(Epoch(1), &mut dirty, &key("k"), |_| Ok((None, 5)));
     assert_eq!(nothing.unwrap(), 5);
@@ -152,22 +224,49 @@ fn the_cache_is_bounded_and_dirty_slots_stay() {
     let mut dirty = Dirty::default();
     let n = 20_000;
     for i in 0..n {
-        store.put(Epoch(1), &mut dirty, &key(&format!("key-{i}")), Some(int(i, 0))).unwrap();
+        store
+            .put(
+                Epoch(1),
+                &mut dirty,
+                &key(&format!("key-{i}")),
+                Some(int(i, 0)),
+            )
+            .unwrap();
     }
-    assert_eq!(store.cached_entries(), usize::try_from(n).unwrap(), "a write that isn't committed must not be evicted");
+    assert_eq!(
+        store.cached_entries(),
+        usize::try_from(n).unwrap(),
+        "a write that isn't committed must not be evicted"
+    );
     let staged = store.staged_bytes();
     assert!(staged > budget);
     let sealed = store.seal(Epoch(1), dirty).unwrap();
     assert_eq!(store.staged_bytes(), staged);
     apply(&store, &backend, Epoch(1), &sealed);
     assert_eq!(store.staged_bytes(), 0);
-    assert!(store.cached_entries() * 200 <= budget, "{} entries", store.cached_entries());
+    assert!(
+        store.cached_entries() * 200 <= budget,
+        "{} entries",
+        store.cached_entries()
+    );
     for i in 0..n {
-        assert_eq!(store.get(Epoch(2), format!("key-{i}").as_bytes()).unwrap(), Some(int(i, 0)));
-        assert_eq!(store.get(Epoch(2), format!("absent-{i}").as_bytes()).unwrap(), None);
+        assert_eq!(
+            store.get(Epoch(2), format!("key-{i}").as_bytes()).unwrap(),
+            Some(int(i, 0))
+        );
+        assert_eq!(
+            store
+                .get(Epoch(2), format!("absent-{i}").as_bytes())
+                .unwrap(),
+            None
+        );
     }
     // A slot per shard may be over: the one that was just read.
-    assert!(store.cached_entries() * 200 <= budget + SHARDS * 300, "{} entries", store.cached_entries());
+    assert!(
+        store.cached_entries() * 200 <= budget + SHARDS * 300,
+        "{} entries",
+        store.cached_entries()
+    );
 }
 
 #[test]
@@ -177,17 +276,39 @@ fn keys_and_values_do_not_keep_input_buffers_alive() {
     let mut dirty = Dirty::default();
     let buffer = Bytes::from(vec![b'x'; 1 << 16]);
     let value = Datum::Str(stoatflow_core::Text::from_utf8(buffer.slice(8..16)).unwrap());
-    store.put(Epoch(1), &mut dirty, &buffer.slice(..4), Some(Stored { value, timestamp: Timestamp(0) })).unwrap();
+    store
+        .put(
+            Epoch(1),
+            &mut dirty,
+            &buffer.slice(..4),
+            Some(Stored {
+                value,
+                timestamp: Timestamp(0),
+            }),
+        )
+        .unwrap();
     assert!(!buffer.is_unique());
     let sealed = store.seal(Epoch(1), dirty).unwrap();
-    assert!(buffer.is_unique(), "the store still holds a slice of the input");
+    assert!(
+        buffer.is_unique(),
+        "the store still holds a slice of the input"
+    );
     assert_eq!(sealed[0].value.as_deref(), Some(b"xxxxxxxx".as_slice()));
 }
 
 #[test]
 fn damaged_bytes_name_the_store() {
     let (store, backend) = store(1 << 20);
-    backend.restore(StoreId(3), vec![crate::Write { key: key("k"), value: Some(key("abc")) }], &[]).unwrap();
+    backend
+        .restore(
+            StoreId(3),
+            vec![crate::Write {
+                key: key("k"),
+                value: Some(key("abc")),
+            }],
+            &[],
+        )
+        .unwrap();
     let error = store.get(Epoch(1), b"k").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StateCorrupt);
     assert_eq!(error.coordinates().store.as_deref(), Some("counts"));
@@ -206,14 +327,29 @@ fn lanes_that_update_one_key_at_the_same_time_lose_nothing() {
                         add_one(store, Epoch(1), &mut dirty, "k");
                     } else {
                         let next = |old: Option<&Stored>| {
-                            let n = old.map_or(0, |s| if let Datum::Int(n) = s.value { n } else { panic!("not an int") });
+                            let n = old.map_or(0, |s| {
+                                if let Datum::Int(n) = s.value {
+                                    n
+                                } else {
+                                    panic!("not an int")
+                                }
+                            });
                             Ok((Some(int(n + 1, 7)), ()))
                         };
-                        store.update_unlocked(Epoch(1), &mut dirty, &key("k"), next).unwrap();
+                        store
+                            .update_unlocked(Epoch(1), &mut dirty, &key("k"), next)
+                            .unwrap();
                     }
                 }
             });
         }
     });
     assert_eq!(store.get(Epoch(1), b"k").unwrap(), Some(int(8_000, 7)));
+}
+
+#[test]
+fn a_slot_is_small() {
+    // What `OVERHEAD` says a slot costs must be true: slot, index entry, the key's allocation.
+    let size = size_of::<Option<slot::Slot>>();
+    assert!(size <= 176, "{size}");
 }

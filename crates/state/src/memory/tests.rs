@@ -18,7 +18,12 @@ fn a_clone_is_the_same_disk() {
 #[test]
 fn memory_is_accounted_for() {
     let b = MemoryBackend::new(false);
-    let write = |value: Option<&'static str>| vec![Write { key: "key".into(), value: value.map(Into::into) }];
+    let write = |value: Option<&'static str>| {
+        vec![Write {
+            key: "key".into(),
+            value: value.map(Into::into),
+        }]
+    };
     b.restore(StoreId(0), write(Some("12345")), &[]).unwrap();
     assert_eq!(b.memory_bytes(), 8 + OVERHEAD);
     b.restore(StoreId(0), write(Some("1")), &[]).unwrap();

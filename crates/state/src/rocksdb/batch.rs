@@ -26,7 +26,12 @@ impl RocksBackend {
         self.write(batch)
     }
 
-    pub(super) fn restore_writes(&self, store: StoreId, writes: Vec<Write>, positions: &[(Partition, Offset)]) -> Result<()> {
+    pub(super) fn restore_writes(
+        &self,
+        store: StoreId,
+        writes: Vec<Write>,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()> {
         let mut batch = WriteBatch::default();
         if writes.len() < INGEST_FROM {
             self.add_writes(&mut batch, store, &writes)?;
@@ -43,25 +48,41 @@ impl RocksBackend {
     pub(super) fn wipe_store(&self, store: StoreId) -> Result<()> {
         let family = self.store(store)?;
         let mut batch = WriteBatch::default();
-        let last = self.db.iterator_cf(&family, IteratorMode::End).next().transpose().map_err(|e| self.place.error(&e))?;
+        let last = self
+            .db
+            .iterator_cf(&family, IteratorMode::End)
+            .next()
+            .transpose()
+            .map_err(|e| self.place.error(&e))?;
         if let Some((last, _)) = &last {
             // A range ends before its end: one byte more than the last key.
-            batch.delete_range_cf(&family, [].as_slice(), [last.as_ref(), b"\0"].concat().as_slice());
+            batch.delete_range_cf(
+                &family,
+                [].as_slice(),
+                [last.as_ref(), b"\0"].concat().as_slice(),
+            );
         }
         let prefix = position_prefix(self.name(store)?);
         let meta = self.family(META)?;
         for partition in self.partitions(store)? {
-            batch.delete_cf(&meta, [prefix.as_slice(), &partition.0.to_be_bytes()].concat());
+            batch.delete_cf(
+                &meta,
+                [prefix.as_slice(), &partition.0.to_be_bytes()].concat(),
+            );
         }
         self.write(batch)?;
         if last.is_some() {
-            self.db.compact_range_cf(&family, None::<&[u8]>, None::<&[u8]>);
+            self.db
+                .compact_range_cf(&family, None::<&[u8]>, None::<&[u8]>);
         }
         Ok(())
     }
 
     fn partitions(&self, store: StoreId) -> Result<Vec<Partition>> {
-        Ok(crate::Backend::positions(self, store)?.into_iter().map(|(p, _)| p).collect())
+        Ok(crate::Backend::positions(self, store)?
+            .into_iter()
+            .map(|(p, _)| p)
+            .collect())
     }
 
     fn add_writes(&self, batch: &mut WriteBatch, store: StoreId, writes: &[Write]) -> Result<()> {
@@ -75,8 +96,18 @@ impl RocksBackend {
         Ok(())
     }
 
-    fn add_position(&self, batch: &mut WriteBatch, store: StoreId, partition: Partition, offset: Offset) -> Result<()> {
-        let key = [position_prefix(self.name(store)?).as_slice(), &partition.0.to_be_bytes()].concat();
+    fn add_position(
+        &self,
+        batch: &mut WriteBatch,
+        store: StoreId,
+        partition: Partition,
+        offset: Offset,
+    ) -> Result<()> {
+        let key = [
+            position_prefix(self.name(store)?).as_slice(),
+            &partition.0.to_be_bytes(),
+        ]
+        .concat();
         batch.put_cf(&self.family(META)?, key, offset.0.to_be_bytes());
         Ok(())
     }
@@ -87,20 +118,31 @@ impl RocksBackend {
         }
         let mut options = WriteOptions::default();
         options.set_sync(false);
-        self.db.write_opt(batch, &options).map_err(|e| self.place.error(&e))
+        self.db
+            .write_opt(batch, &options)
+            .map_err(|e| self.place.error(&e))
     }
 
     /// `writes` is sorted and without duplicates.
     fn ingest(&self, store: StoreId, writes: Vec<Write>) -> Result<()> {
         let family = self.store(store)?;
-        let cold = self.db.iterator_cf(&family, IteratorMode::Start).next().is_none();
+        let cold = self
+            .db
+            .iterator_cf(&family, IteratorMode::Start)
+            .next()
+            .is_none();
         // A delete of what isn't there is not worth an entry.
-        let mut writes = writes.into_iter().filter(|w| !cold || w.value.is_some()).peekable();
+        let mut writes = writes
+            .into_iter()
+            .filter(|w| !cold || w.value.is_some())
+            .peekable();
         if writes.peek().is_none() {
             return Ok(());
         }
         std::fs::create_dir_all(&self.ingest).map_err(|e| self.place.io(&e))?;
-        let path = self.ingest.join(format!("{}.sst", self.next_file.fetch_add(1, Relaxed)));
+        let path = self
+            .ingest
+            .join(format!("{}.sst", self.next_file.fetch_add(1, Relaxed)));
         let options = self.budget.store();
         let fail = |e: ::rocksdb::Error| self.place.error(&e);
         let mut file = SstFileWriter::create(&options);
@@ -115,7 +157,9 @@ impl RocksBackend {
         file.finish().map_err(fail)?;
         let mut options = IngestExternalFileOptions::default();
         options.set_move_files(true);
-        self.db.ingest_external_file_cf_opts(&family, &options, vec![path]).map_err(fail)
+        self.db
+            .ingest_external_file_cf_opts(&family, &options, vec![path])
+            .map_err(fail)
     }
 }
 

@@ -22,7 +22,9 @@ impl Place {
     pub fn io(&self, cause: &std::io::Error) -> Error {
         let text = cause.to_string();
         let kind = match cause.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::DiskFull,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                ErrorKind::DiskFull
+            }
             _ => ErrorKind::Config,
         };
         self.say(kind, &text)
@@ -53,7 +55,9 @@ impl Place {
             ),
             _ => (format!("the local state in {dir} failed"), "report it with this message; what is committed is safe in the changelog topics".to_owned()),
         };
-        Error::new(kind, message).hint(hint).caused_by(cause.to_owned())
+        Error::new(kind, message)
+            .hint(hint)
+            .caused_by(cause.to_owned())
     }
 }
 
@@ -63,11 +67,23 @@ fn classify(kind: &Kind, text: &str) -> ErrorKind {
     match kind {
         _ if says(&["no space left", "disk quota exceeded"]) => ErrorKind::DiskFull,
         Kind::Corruption => ErrorKind::StateCorrupt,
-        Kind::IOError if says(&["lock hold by current process", "while lock file"]) => ErrorKind::StateLocked,
-        Kind::IOError if says(&["permission denied", "read-only file system", "not a directory"]) => ErrorKind::Config,
+        Kind::IOError if says(&["lock hold by current process", "while lock file"]) => {
+            ErrorKind::StateLocked
+        }
+        Kind::IOError
+            if says(&[
+                "permission denied",
+                "read-only file system",
+                "not a directory",
+            ]) =>
+        {
+            ErrorKind::Config
+        }
         // A file that the manifest names and that is gone, or a manifest without its end.
         Kind::IOError | Kind::NotFound if says(&["no such file"]) => ErrorKind::StateCorrupt,
-        Kind::InvalidArgument if says(&["does not match", "unknown", "comparator"]) => ErrorKind::Incompatible,
+        Kind::InvalidArgument if says(&["does not match", "unknown", "comparator"]) => {
+            ErrorKind::Incompatible
+        }
         _ => ErrorKind::Internal,
     }
 }

@@ -26,31 +26,60 @@ pub(super) fn position_prefix(store: &str) -> Vec<u8> {
     [b"position:", store.as_bytes(), b"\0"].concat()
 }
 
-pub(super) fn open(dir: PathBuf, layouts: &[StoreLayout], memory_max_bytes: usize) -> Result<RocksBackend> {
+pub(super) fn open(
+    dir: PathBuf,
+    layouts: &[StoreLayout],
+    memory_max_bytes: usize,
+) -> Result<RocksBackend> {
     let place = Place { dir };
     let names = names(layouts)?;
     std::fs::create_dir_all(&place.dir).map_err(|e| place.io(&e))?;
     let budget = Budget::new(memory_max_bytes);
     let database = budget.database();
     let exists = place.dir.join("CURRENT").exists();
-    let mut families = if exists { DB::list_cf(&database, &place.dir).map_err(|e| place.error(&e))? } else { Vec::new() };
-    let foreign = families.iter().any(|f| f != META && f != DEFAULT_COLUMN_FAMILY_NAME) && !families.iter().any(|f| f == META);
+    let mut families = if exists {
+        DB::list_cf(&database, &place.dir).map_err(|e| place.error(&e))?
+    } else {
+        Vec::new()
+    };
+    let foreign = families
+        .iter()
+        .any(|f| f != META && f != DEFAULT_COLUMN_FAMILY_NAME)
+        && !families.iter().any(|f| f == META);
     if foreign {
-        return Err(Error::incompatible(format!("{} holds a RocksDB that StoatFlow didn't write", place.dir.display()))
-            .hint("give the application another state.dir"));
+        return Err(Error::incompatible(format!(
+            "{} holds a RocksDB that StoatFlow didn't write",
+            place.dir.display()
+        ))
+        .hint("give the application another state.dir"));
     }
     if !families.iter().any(|f| f == DEFAULT_COLUMN_FAMILY_NAME) {
         families.push(DEFAULT_COLUMN_FAMILY_NAME.to_owned());
     }
-    let descriptors = families.iter().map(|name| ColumnFamilyDescriptor::new(name, budget.store()));
-    let db = DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))?;
+    let descriptors = families
+        .iter()
+        .map(|name| ColumnFamilyDescriptor::new(name, budget.store()));
+    let db =
+        DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))?;
     let ingest = place.dir.join("ingest");
-    let mut backend =
-        RocksBackend { db, place, budget, names, orphans: Vec::new(), ingest, next_file: AtomicU64::new(0) };
+    let mut backend = RocksBackend {
+        db,
+        place,
+        budget,
+        names,
+        orphans: Vec::new(),
+        ingest,
+        next_file: AtomicU64::new(0),
+    };
     backend.check_version(families.iter().any(|f| f == META))?;
     backend.check_formats(layouts)?;
     backend.add_stores(layouts)?;
-    backend.orphans = families.into_iter().filter(|f| f != META && f != DEFAULT_COLUMN_FAMILY_NAME && !layouts.iter().any(|l| l.name == *f)).collect();
+    backend.orphans = families
+        .into_iter()
+        .filter(|f| {
+            f != META && f != DEFAULT_COLUMN_FAMILY_NAME && !layouts.iter().any(|l| l.name == *f)
+        })
+        .collect();
     // Files that an earlier process made and didn't get to take in.
     match std::fs::remove_dir_all(&backend.ingest) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(backend.place.io(&e)),
@@ -67,10 +96,17 @@ fn names(layouts: &[StoreLayout]) -> Result<Vec<Option<String>>> {
             names.resize(at + 1, None);
         }
         if names.iter().flatten().any(|n| *n == layout.name) || names[at].is_some() {
-            return Err(Error::internal(format!("the store {} was declared twice", layout.name)));
+            return Err(Error::internal(format!(
+                "the store {} was declared twice",
+                layout.name
+            )));
         }
         if layout.name == META || layout.name == DEFAULT_COLUMN_FAMILY_NAME {
-            return Err(Error::topology(format!("a store can't be named '{}' on disk", layout.name)).hint("give the store another name"));
+            return Err(Error::topology(format!(
+                "a store can't be named '{}' on disk",
+                layout.name
+            ))
+            .hint("give the store another name"));
         }
         names[at] = Some(layout.name.clone());
     }
@@ -83,7 +119,10 @@ impl RocksBackend {
             self.create(META)?;
         }
         let meta = self.family(META)?;
-        let found = self.db.get_cf(&meta, VERSION_KEY).map_err(|e| self.place.error(&e))?;
+        let found = self
+            .db
+            .get_cf(&meta, VERSION_KEY)
+            .map_err(|e| self.place.error(&e))?;
         match found {
             Some(version) if version == VERSION.as_bytes() => Ok(()),
             Some(version) => Err(Error::incompatible(format!(
@@ -100,12 +139,24 @@ impl RocksBackend {
     fn check_formats(&self, layouts: &[StoreLayout]) -> Result<()> {
         let meta = self.family(META)?;
         for layout in layouts {
-            let Some(family) = self.db.cf_handle(&layout.name) else { continue };
-            let found = self.db.get_cf(&meta, format_key(&layout.name)).map_err(|e| self.place.error(&e))?;
+            let Some(family) = self.db.cf_handle(&layout.name) else {
+                continue;
+            };
+            let found = self
+                .db
+                .get_cf(&meta, format_key(&layout.name))
+                .map_err(|e| self.place.error(&e))?;
             let found = match found {
                 Some(word) => String::from_utf8_lossy(&word).into_owned(),
                 // The process ended between making the family and noting its format.
-                None if self.db.iterator_cf(&family, IteratorMode::Start).next().is_none() => continue,
+                None if self
+                    .db
+                    .iterator_cf(&family, IteratorMode::Start)
+                    .next()
+                    .is_none() =>
+                {
+                    continue;
+                }
                 None => "unknown".to_owned(),
             };
             if found != layout.format {
@@ -129,12 +180,16 @@ impl RocksBackend {
             if self.db.cf_handle(&layout.name).is_none() {
                 self.create(&layout.name)?;
             }
-            self.db.put_cf(&meta, format_key(&layout.name), &layout.format).map_err(|e| self.place.error(&e))?;
+            self.db
+                .put_cf(&meta, format_key(&layout.name), &layout.format)
+                .map_err(|e| self.place.error(&e))?;
         }
         Ok(())
     }
 
     fn create(&self, name: &str) -> Result<()> {
-        self.db.create_cf(name, &self.budget.store()).map_err(|e| self.place.error(&e))
+        self.db
+            .create_cf(name, &self.budget.store())
+            .map_err(|e| self.place.error(&e))
     }
 }

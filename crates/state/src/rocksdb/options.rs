@@ -5,7 +5,9 @@
 //! the filter from disk (140 µs instead of 3). Write buffers are charged to the cache, so that the
 //! two together stay within the budget.
 
-use ::rocksdb::{BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager};
+use ::rocksdb::{
+    BlockBasedOptions, Cache, DBCompressionType, LogLevel, Options, WriteBufferManager,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -21,8 +23,16 @@ impl Budget {
         let cache = Cache::new_hyper_clock_cache(memory_max_bytes, 0);
         let buffer_bytes = (memory_max_bytes / 4).max(2 * MIB);
         // No stall: a write of the commit room must not wait for a flush.
-        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(buffer_bytes, false, cache.clone());
-        Self { cache, buffers, buffer_bytes }
+        let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(
+            buffer_bytes,
+            false,
+            cache.clone(),
+        );
+        Self {
+            cache,
+            buffers,
+            buffer_bytes,
+        }
     }
 
     /// Bytes in use, write buffers included.

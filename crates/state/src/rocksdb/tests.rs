@@ -14,8 +14,16 @@ fn open(dir: &Path) -> Result<RocksBackend> {
 }
 
 fn put(b: &dyn Backend, store: u16, key: &str, value: &str) {
-    let write = Write { key: Bytes::copy_from_slice(key.as_bytes()), value: Some(Bytes::copy_from_slice(value.as_bytes())) };
-    b.apply(EpochBatch { epoch: Epoch(1), writes: vec![(StoreId(store), vec![write])], positions: vec![(StoreId(store), Partition(0), Offset(1))] }).unwrap();
+    let write = Write {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        value: Some(Bytes::copy_from_slice(value.as_bytes())),
+    };
+    b.apply(EpochBatch {
+        epoch: Epoch(1),
+        writes: vec![(StoreId(store), vec![write])],
+        positions: vec![(StoreId(store), Partition(0), Offset(1))],
+    })
+    .unwrap();
 }
 
 #[test]
@@ -38,7 +46,11 @@ fn is_durable() {
 fn large_restores_leave_no_files_behind() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("ingest")).unwrap();
-    std::fs::write(dir.path().join("ingest/7.sst"), b"of a process that was killed").unwrap();
+    std::fs::write(
+        dir.path().join("ingest/7.sst"),
+        b"of a process that was killed",
+    )
+    .unwrap();
     let b = open(dir.path()).unwrap();
     contract::large_restores(&b);
     let left = std::fs::read_dir(dir.path().join("ingest")).map_or(0, Iterator::count);
@@ -55,24 +67,43 @@ fn another_format_is_refused_and_nothing_is_changed() {
     let error = RocksBackend::open(dir.path(), &other, MEMORY).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     let text = error.to_string();
-    for part in ["orders", "'kv-timestamped:string:int64'", "'kv-timestamped:string:json'", &dir.path().display().to_string(), "Next: go back"] {
+    for part in [
+        "orders",
+        "'kv-timestamped:string:int64'",
+        "'kv-timestamped:string:json'",
+        &dir.path().display().to_string(),
+        "Next: go back",
+    ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     let b = open(dir.path()).unwrap();
-    assert_eq!(b.get(StoreId(0), b"k").unwrap().as_deref(), Some(b"v".as_slice()));
-    assert!(b.orphans().is_empty(), "the refused topology left a store: {:?}", b.orphans());
+    assert_eq!(
+        b.get(StoreId(0), b"k").unwrap().as_deref(),
+        Some(b"v".as_slice())
+    );
+    assert!(
+        b.orphans().is_empty(),
+        "the refused topology left a store: {:?}",
+        b.orphans()
+    );
 }
 
 #[test]
 fn another_version_of_the_layout_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let b = open(dir.path()).unwrap();
-    b.db.put_cf(&b.family(META).unwrap(), b"version", b"stoatflow-state-9").unwrap();
+    b.db.put_cf(&b.family(META).unwrap(), b"version", b"stoatflow-state-9")
+        .unwrap();
     drop(b);
     let error = open(dir.path()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     let text = error.to_string();
-    assert!(text.contains("'stoatflow-state-9'") && text.contains("'stoatflow-state-1'") && text.contains("delete"), "{text}");
+    assert!(
+        text.contains("'stoatflow-state-9'")
+            && text.contains("'stoatflow-state-1'")
+            && text.contains("delete"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -85,7 +116,10 @@ fn a_rocksdb_of_somebody_else_is_left_alone() {
     drop(foreign);
     let error = open(dir.path()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
-    assert_eq!(DB::list_cf(&options, dir.path()).unwrap(), ["default", "theirs"]);
+    assert_eq!(
+        DB::list_cf(&options, dir.path()).unwrap(),
+        ["default", "theirs"]
+    );
 }
 
 #[test]
@@ -94,12 +128,21 @@ fn removed_stores_are_kept_and_named() {
     put(&open(dir.path()).unwrap(), 1, "k", "v");
     let b = RocksBackend::open(dir.path(), &layouts()[..1], MEMORY).unwrap();
     assert_eq!(b.orphans(), ["orders-by-day"]);
-    assert_eq!(b.get(StoreId(1), b"k").unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(
+        b.get(StoreId(1), b"k").unwrap_err().kind(),
+        ErrorKind::Internal
+    );
     drop(b);
     let b = open(dir.path()).unwrap();
     assert!(b.orphans().is_empty());
-    assert_eq!(b.get(StoreId(1), b"k").unwrap().as_deref(), Some(b"v".as_slice()));
-    assert_eq!(b.positions(StoreId(1)).unwrap(), [(Partition(0), Offset(1))]);
+    assert_eq!(
+        b.get(StoreId(1), b"k").unwrap().as_deref(),
+        Some(b"v".as_slice())
+    );
+    assert_eq!(
+        b.positions(StoreId(1)).unwrap(),
+        [(Partition(0), Offset(1))]
+    );
 }
 
 #[test]
@@ -109,7 +152,10 @@ fn stores_are_found_by_name_not_by_id() {
     let mut swapped = layouts();
     (swapped[0].id, swapped[1].id) = (StoreId(1), StoreId(0));
     let b = RocksBackend::open(dir.path(), &swapped, MEMORY).unwrap();
-    assert_eq!(b.get(StoreId(1), b"k").unwrap().as_deref(), Some(b"v".as_slice()));
+    assert_eq!(
+        b.get(StoreId(1), b"k").unwrap().as_deref(),
+        Some(b"v".as_slice())
+    );
     assert_eq!(b.get(StoreId(0), b"k").unwrap(), None);
 }
 
@@ -117,14 +163,22 @@ fn stores_are_found_by_name_not_by_id() {
 fn damage_is_named() {
     let dir = tempfile::tempdir().unwrap();
     contract::large_restores(&open(dir.path()).unwrap());
-    let manifest = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()).find(|p| p.to_string_lossy().contains("MANIFEST")).unwrap();
+    let manifest = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.to_string_lossy().contains("MANIFEST"))
+        .unwrap();
     let mut bytes = std::fs::read(&manifest).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle..middle + 16].fill(0x5a);
     std::fs::write(&manifest, bytes).unwrap();
     let error = open(dir.path()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StateCorrupt, "{error}");
-    assert!(error.to_string().contains(&dir.path().display().to_string()));
+    assert!(
+        error
+            .to_string()
+            .contains(&dir.path().display().to_string())
+    );
 }
 
 #[test]
@@ -158,18 +212,32 @@ fn another_process_excludes_us() {
     }
     let dir = tempfile::tempdir().unwrap();
     let mut other = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "rocksdb::tests::another_process_excludes_us", "--nocapture"])
+        .args([
+            "--exact",
+            "rocksdb::tests::another_process_excludes_us",
+            "--nocapture",
+        ])
         .env(HELD, dir.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     // Kept until the other one has ended: it could not write its last lines otherwise.
-    let mut lines = std::io::BufReader::new(other.stdout.take().unwrap()).lines().map_while(std::result::Result::ok);
-    assert!(lines.any(|l| l == "holds it"), "the other process did not start");
+    let mut lines = std::io::BufReader::new(other.stdout.take().unwrap())
+        .lines()
+        .map_while(std::result::Result::ok);
+    assert!(
+        lines.any(|l| l == "holds it"),
+        "the other process did not start"
+    );
     let error = open(dir.path()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StateLocked, "{error}");
-    assert!(error.to_string().contains(&dir.path().display().to_string()) && error.to_string().contains("another state.dir"));
+    assert!(
+        error
+            .to_string()
+            .contains(&dir.path().display().to_string())
+            && error.to_string().contains("another state.dir")
+    );
     drop(other.stdin.take());
     lines.for_each(drop);
     assert!(other.wait().unwrap().success());
@@ -182,10 +250,24 @@ fn memory_stays_within_the_budget() {
     let budget = 16 << 20;
     let b = RocksBackend::open(dir.path(), &layouts(), budget).unwrap();
     for round in 0..40u32 {
-        let writes = (0..2_000u32).map(|i| Write { key: Bytes::from(format!("{round}-{i}")), value: Some(Bytes::from(vec![b'x'; 500])) }).collect();
-        b.apply(EpochBatch { epoch: Epoch(1), writes: vec![(StoreId(0), writes)], positions: vec![] }).unwrap();
-        b.scan(StoreId(0), &KeyRange::default(), usize::MAX).unwrap();
+        let writes = (0..2_000u32)
+            .map(|i| Write {
+                key: Bytes::from(format!("{round}-{i}")),
+                value: Some(Bytes::from(vec![b'x'; 500])),
+            })
+            .collect();
+        b.apply(EpochBatch {
+            epoch: Epoch(1),
+            writes: vec![(StoreId(0), writes)],
+            positions: vec![],
+        })
+        .unwrap();
+        b.scan(StoreId(0), &KeyRange::default(), usize::MAX)
+            .unwrap();
     }
     let used = b.memory_bytes();
-    assert!(used > 0 && used < budget as u64 * 5 / 4, "{used} of {budget}");
+    assert!(
+        used > 0 && used < budget as u64 * 5 / 4,
+        "{used} of {budget}"
+    );
 }

@@ -26,12 +26,24 @@ impl Opaque for List {
 }
 
 fn foreign(list: &Arc<List>) -> Option<Stored> {
-    Some(Stored { value: Datum::Opaque(Arc::<List>::clone(list)), timestamp: Timestamp(1) })
+    Some(Stored {
+        value: Datum::Opaque(Arc::<List>::clone(list)),
+        timestamp: Timestamp(1),
+    })
 }
 
 fn json_store() -> (KeyValueStore, MemoryBackend) {
     let backend = MemoryBackend::new(true);
-    (KeyValueStore::new(StoreId(0), "lists".into(), Serde::Json, Arc::new(backend.clone()), 1 << 20), backend)
+    (
+        KeyValueStore::new(
+            StoreId(0),
+            "lists".into(),
+            Serde::Json,
+            Arc::new(backend.clone()),
+            1 << 20,
+        ),
+        backend,
+    )
 }
 
 #[test]
@@ -40,7 +52,9 @@ fn is_encoded_once_per_epoch() {
     let (list, mut dirty) = (Arc::new(List::default()), Dirty::default());
     for i in 0..10 {
         list.items.lock().push(b'0' + i);
-        store.put(Epoch(1), &mut dirty, &key("k"), foreign(&list)).unwrap();
+        store
+            .put(Epoch(1), &mut dirty, &key("k"), foreign(&list))
+            .unwrap();
     }
     let sealed = store.seal(Epoch(1), dirty).unwrap();
     assert_eq!(sealed[0].value.as_deref(), Some(b"0123456789".as_slice()));
@@ -50,23 +64,57 @@ fn is_encoded_once_per_epoch() {
 #[test]
 fn a_change_in_place_by_the_next_epoch_does_not_reach_the_sealed_bytes() {
     let (store, _) = json_store();
-    let (list, mut d1, mut d2) = (Arc::new(List::default()), Dirty::default(), Dirty::default());
+    let (list, mut d1, mut d2) = (
+        Arc::new(List::default()),
+        Dirty::default(),
+        Dirty::default(),
+    );
     list.items.lock().push(b'1');
-    store.put(Epoch(1), &mut d1, &key("k"), foreign(&list)).unwrap();
+    store
+        .put(Epoch(1), &mut d1, &key("k"), foreign(&list))
+        .unwrap();
     // A lane already in epoch 2 reads, and would change the object if it got it.
     store
         .update_unlocked(Epoch(2), &mut d2, &key("k"), |old| {
-            let Some(Stored { value: Datum::Json(bytes), .. }) = old else { panic!("expected a copy, got {old:?}") };
-            let more = List { items: Mutex::new([bytes.as_ref(), b"2"].concat()), ..List::default() };
+            let Some(Stored {
+                value: Datum::Json(bytes),
+                ..
+            }) = old
+            else {
+                panic!("expected a copy, got {old:?}")
+            };
+            let more = List {
+                items: Mutex::new([bytes.as_ref(), b"2"].concat()),
+                ..List::default()
+            };
             Ok((foreign(&Arc::new(more)), ()))
         })
         .unwrap();
     // A lane still in epoch 1 has its own object, and what it adds still counts for epoch 1.
-    let Some(Stored { value: Datum::Opaque(mine), .. }) = store.get(Epoch(1), b"k").unwrap() else { panic!() };
-    mine.as_any().downcast_ref::<List>().unwrap().items.lock().push(b'x');
-    store.put(Epoch(1), &mut d1, &key("k"), foreign(&list)).unwrap();
-    assert_eq!(store.seal(Epoch(1), d1).unwrap()[0].value.as_deref(), Some(b"1x".as_slice()));
-    assert_eq!(store.seal(Epoch(2), d2).unwrap()[0].value.as_deref(), Some(b"12".as_slice()));
+    let Some(Stored {
+        value: Datum::Opaque(mine),
+        ..
+    }) = store.get(Epoch(1), b"k").unwrap()
+    else {
+        panic!()
+    };
+    mine.as_any()
+        .downcast_ref::<List>()
+        .unwrap()
+        .items
+        .lock()
+        .push(b'x');
+    store
+        .put(Epoch(1), &mut d1, &key("k"), foreign(&list))
+        .unwrap();
+    assert_eq!(
+        store.seal(Epoch(1), d1).unwrap()[0].value.as_deref(),
+        Some(b"1x".as_slice())
+    );
+    assert_eq!(
+        store.seal(Epoch(2), d2).unwrap()[0].value.as_deref(),
+        Some(b"12".as_slice())
+    );
 }
 
 #[test]
@@ -74,11 +122,19 @@ fn a_frozen_value_is_sealed_with_the_bytes_made_before_the_change() {
     let (store, _) = json_store();
     let (list, mut d1) = (Arc::new(List::default()), Dirty::default());
     list.items.lock().push(b'1');
-    store.put(Epoch(1), &mut d1, &key("k"), foreign(&list)).unwrap();
+    store
+        .put(Epoch(1), &mut d1, &key("k"), foreign(&list))
+        .unwrap();
     assert!(store.get(Epoch(2), b"k").unwrap().is_some());
     list.items.lock().push(b'2');
-    assert_eq!(store.scan(Epoch(2), &KeyRange::default(), 9).unwrap().len(), 1);
-    assert_eq!(store.seal(Epoch(1), d1).unwrap()[0].value.as_deref(), Some(b"1".as_slice()));
+    assert_eq!(
+        store.scan(Epoch(2), &KeyRange::default(), 9).unwrap().len(),
+        1
+    );
+    assert_eq!(
+        store.seal(Epoch(1), d1).unwrap()[0].value.as_deref(),
+        Some(b"1".as_slice())
+    );
     assert_eq!(list.encoded.load(Relaxed), 1);
 }
 
@@ -103,8 +159,14 @@ impl stoatflow_core::CustomSerde for Nosy {
 impl Nosy {
     /// Takes every lock of the store from another thread; hangs if one is held here.
     fn look(&self) {
-        let Some(store) = self.0.upgrade() else { return };
-        std::thread::spawn(move || drop(store.scan(Epoch(9), &KeyRange { to: Some(Bytes::new()), ..KeyRange::default() }, 1))).join().unwrap();
+        let Some(store) = self.0.upgrade() else {
+            return;
+        };
+        let nothing = KeyRange {
+            to: Some(Bytes::new()),
+            ..KeyRange::default()
+        };
+        std::thread::scope(|s| s.spawn(|| drop(store.scan(Epoch(9), &nothing, 1))).join()).unwrap();
     }
 }
 
@@ -116,12 +178,17 @@ fn a_users_serde_never_runs_under_a_lock() {
         KeyValueStore::new(StoreId(0), "s".into(), serde, Arc::new(backend.clone()), 0)
     });
     let mut dirty = Dirty::default();
-    store.put(Epoch(1), &mut dirty, &key("k"), Some(int(1, 1))).unwrap();
+    store
+        .put(Epoch(1), &mut dirty, &key("k"), Some(int(1, 1)))
+        .unwrap();
     let sealed = store.seal(Epoch(1), dirty).unwrap();
     apply(&store, &backend, Epoch(1), &sealed);
     for i in 0..100 {
         store.get(Epoch(2), format!("{i}").as_bytes()).unwrap();
     }
     assert_eq!(store.get(Epoch(2), b"k").unwrap(), Some(int(1, 1)));
-    assert_eq!(store.scan(Epoch(2), &KeyRange::default(), 9).unwrap().len(), 1);
+    assert_eq!(
+        store.scan(Epoch(2), &KeyRange::default(), 9).unwrap().len(),
+        1
+    );
 }

@@ -7,10 +7,27 @@ use std::collections::BTreeMap;
 /// One step of a history. `late` lanes are still in the older of the two open epochs.
 #[derive(Clone, Debug)]
 enum Step {
-    Put { late: bool, key: u8, value: Option<i64> },
-    Add { late: bool, key: u8, unlocked: bool },
-    Get { late: bool, key: u8 },
-    Scan { late: bool, from: u8, to: u8, reverse: bool, limit: usize },
+    Put {
+        late: bool,
+        key: u8,
+        value: Option<i64>,
+    },
+    Add {
+        late: bool,
+        key: u8,
+        unlocked: bool,
+    },
+    Get {
+        late: bool,
+        key: u8,
+    },
+    Scan {
+        late: bool,
+        from: u8,
+        to: u8,
+        reverse: bool,
+        limit: usize,
+    },
     /// All lanes have left the older epoch.
     Seal,
     /// The oldest sealed epoch reaches the back end; between the two, lanes may read.
@@ -54,9 +71,24 @@ fn name(key: u8) -> Bytes {
 
 impl World {
     fn new(backend: Arc<dyn Backend>, cache: usize) -> Self {
-        let store = KeyValueStore::new(StoreId(0), "s".into(), Serde::Int64, Arc::clone(&backend), cache);
+        let store = KeyValueStore::new(
+            StoreId(0),
+            "s".into(),
+            Serde::Int64,
+            Arc::clone(&backend),
+            cache,
+        );
         let dirty = [Dirty::default(), Dirty::default()];
-        Self { store, backend, model: BTreeMap::new(), open: 0, dirty, sealed: Vec::new(), applied: None, n: 0 }
+        Self {
+            store,
+            backend,
+            model: BTreeMap::new(),
+            open: 0,
+            dirty,
+            sealed: Vec::new(),
+            applied: None,
+            n: 0,
+        }
     }
 
     fn epoch(&self, late: bool) -> u64 {
@@ -80,10 +112,24 @@ impl World {
         match step {
             Step::Put { late, key, value } => {
                 let epoch = self.epoch(late);
-                self.store.put(Epoch(epoch), &mut self.dirty[usize::from(!late)], &name(key), value.map(|v| int(v, v))).unwrap();
-                self.model.entry(epoch).or_default().insert(name(key), value);
+                self.store
+                    .put(
+                        Epoch(epoch),
+                        &mut self.dirty[usize::from(!late)],
+                        &name(key),
+                        value.map(|v| int(v, v)),
+                    )
+                    .unwrap();
+                self.model
+                    .entry(epoch)
+                    .or_default()
+                    .insert(name(key), value);
             }
-            Step::Add { late, key, unlocked } => {
+            Step::Add {
+                late,
+                key,
+                unlocked,
+            } => {
                 let epoch = self.epoch(late);
                 let before = self.seen(epoch).get(&name(key)).copied();
                 self.n += 1;
@@ -94,27 +140,51 @@ impl World {
                 };
                 let dirty = &mut self.dirty[usize::from(!late)];
                 if unlocked {
-                    self.store.update_unlocked(Epoch(epoch), dirty, &name(key), check).unwrap();
+                    self.store
+                        .update_unlocked(Epoch(epoch), dirty, &name(key), check)
+                        .unwrap();
                 } else {
-                    self.store.update(Epoch(epoch), dirty, &name(key), check).unwrap();
+                    self.store
+                        .update(Epoch(epoch), dirty, &name(key), check)
+                        .unwrap();
                 }
-                self.model.entry(epoch).or_default().insert(name(key), Some(after));
+                self.model
+                    .entry(epoch)
+                    .or_default()
+                    .insert(name(key), Some(after));
             }
             Step::Get { late, key } => {
                 let epoch = self.epoch(late);
                 let expected = self.seen(epoch).get(&name(key)).map(|v| int(*v, *v));
                 assert_eq!(self.store.get(Epoch(epoch), &name(key)).unwrap(), expected);
             }
-            Step::Scan { late, from, to, reverse, limit } => {
+            Step::Scan {
+                late,
+                from,
+                to,
+                reverse,
+                limit,
+            } => {
                 let epoch = self.epoch(late);
-                let range = KeyRange { from: Some(name(from)), to: Some(name(to)), reverse };
-                let mut expected: Vec<_> =
-                    self.seen(epoch).into_iter().filter(|(k, _)| range.contains(k)).map(|(k, v)| (k, int(v, v))).collect();
+                let range = KeyRange {
+                    from: Some(name(from)),
+                    to: Some(name(to)),
+                    reverse,
+                };
+                let mut expected: Vec<_> = self
+                    .seen(epoch)
+                    .into_iter()
+                    .filter(|(k, _)| range.contains(k))
+                    .map(|(k, v)| (k, int(v, v)))
+                    .collect();
                 if reverse {
                     expected.reverse();
                 }
                 expected.truncate(limit);
-                assert_eq!(self.store.scan(Epoch(epoch), &range, limit).unwrap(), expected);
+                assert_eq!(
+                    self.store.scan(Epoch(epoch), &range, limit).unwrap(),
+                    expected
+                );
             }
             Step::Seal => self.seal(),
             Step::Apply => self.apply(),
@@ -126,10 +196,16 @@ impl World {
         let dirty = std::mem::take(&mut self.dirty[0]);
         self.dirty.swap(0, 1);
         let sealed = self.store.seal(Epoch(self.open), dirty).unwrap();
-        let got: BTreeMap<_, _> = sealed.iter().map(|s| (s.key.clone(), s.value.clone())).collect();
+        let got: BTreeMap<_, _> = sealed
+            .iter()
+            .map(|s| (s.key.clone(), s.value.clone()))
+            .collect();
         assert_eq!(got.len(), sealed.len(), "a key was sealed twice");
         let wrote = self.model.get(&self.open).cloned().unwrap_or_default();
-        let wrote: BTreeMap<_, _> = wrote.into_iter().map(|(k, v)| (k, v.map(|v| Bytes::copy_from_slice(&v.to_be_bytes())))).collect();
+        let wrote: BTreeMap<_, _> = wrote
+            .into_iter()
+            .map(|(k, v)| (k, v.map(|v| Bytes::copy_from_slice(&v.to_be_bytes()))))
+            .collect();
         assert_eq!(got, wrote);
         self.sealed.push((self.open, sealed));
         self.open += 1;
@@ -141,7 +217,11 @@ impl World {
         }
         let (epoch, sealed) = self.sealed.remove(0);
         let writes = sealed.iter().map(KeyValueStore::stored_bytes).collect();
-        let batch = EpochBatch { epoch: Epoch(epoch), writes: vec![(self.store.id(), writes)], positions: Vec::new() };
+        let batch = EpochBatch {
+            epoch: Epoch(epoch),
+            writes: vec![(self.store.id(), writes)],
+            positions: Vec::new(),
+        };
         self.backend.apply(batch).unwrap();
         self.applied = Some(epoch);
     }
@@ -160,10 +240,30 @@ impl World {
             self.apply();
         }
         assert_eq!(self.store.staged_bytes(), 0);
-        let committed: Vec<_> = self.seen(u64::MAX).into_iter().map(|(k, v)| (k, int(v, v))).collect();
-        assert_eq!(self.store.scan(Epoch(self.open), &KeyRange::default(), usize::MAX).unwrap(), committed);
-        let fresh = KeyValueStore::new(StoreId(0), "s".into(), Serde::Int64, Arc::clone(&self.backend), 0);
-        assert_eq!(fresh.scan(Epoch(self.open), &KeyRange::default(), usize::MAX).unwrap(), committed);
+        let committed: Vec<_> = self
+            .seen(u64::MAX)
+            .into_iter()
+            .map(|(k, v)| (k, int(v, v)))
+            .collect();
+        assert_eq!(
+            self.store
+                .scan(Epoch(self.open), &KeyRange::default(), usize::MAX)
+                .unwrap(),
+            committed
+        );
+        let fresh = KeyValueStore::new(
+            StoreId(0),
+            "s".into(),
+            Serde::Int64,
+            Arc::clone(&self.backend),
+            0,
+        );
+        assert_eq!(
+            fresh
+                .scan(Epoch(self.open), &KeyRange::default(), usize::MAX)
+                .unwrap(),
+            committed
+        );
     }
 }
 
