@@ -57,7 +57,11 @@ impl Compiled {
     /// # Errors
     /// `User` if types don't fit or a number overflows, `Serde` for malformed JSON.
     pub fn eval(&self, record: &Record) -> Result<Datum> {
-        self.node.eval(record)
+        match (&self.node, &record.value) {
+            // The commonest of all: `group_by(sf.value)` of a text.
+            (Node::Value, Datum::Str(text)) => Ok(Datum::Str(text.clone())),
+            (node, _) => node.eval(record),
+        }
     }
 
     /// The value of a condition; null counts as false.

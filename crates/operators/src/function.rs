@@ -52,20 +52,33 @@ impl Function {
         }
     }
 
-    /// One datum per record.
-    pub fn one(&self, batch: &[Record], out: &mut Vec<Datum>) -> Result<()> {
-        out.clear();
+    /// One datum per record, put where `set` says. `scratch` holds what crosses the border.
+    pub fn one(
+        &self,
+        batch: &mut [Record],
+        scratch: &mut Vec<Datum>,
+        set: impl Fn(&mut Record, Datum),
+    ) -> Result<()> {
         match &self.callee {
             Callee::Foreign(udf) => {
-                udf.one(self.args, batch, out)
+                scratch.clear();
+                udf.one(self.args, batch, scratch)
                     .map_err(|failed| self.failed(failed, batch))?;
-                self.complete(out.len(), batch)
+                self.complete(scratch.len(), batch)?;
+                let results = scratch.drain(..);
+                batch
+                    .iter_mut()
+                    .zip(results)
+                    .for_each(|(record, result)| set(record, result));
             }
-            Callee::Native(expr) => batch.iter().try_for_each(|record| {
-                out.push(expr.eval(record).map_err(|e| self.locate(e, record))?);
-                Ok(())
-            }),
+            Callee::Native(expr) => {
+                for record in batch {
+                    let result = expr.eval(record).map_err(|e| self.locate(e, record))?;
+                    set(record, result);
+                }
+            }
         }
+        Ok(())
     }
 
     /// One pair per record.

@@ -30,10 +30,10 @@ impl Operator for MapValues {
         out: &mut Vec<Record>,
         _context: &mut Context<'_>,
     ) -> Result<()> {
-        self.function.one(input, &mut self.results)?;
-        for (record, result) in input.iter_mut().zip(self.results.drain(..)) {
-            record.value = result;
-        }
+        self.function
+            .one(input, &mut self.results, |record, value| {
+                record.value = value
+            })?;
         pour(input, out);
         Ok(())
     }

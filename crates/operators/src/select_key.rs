@@ -30,10 +30,8 @@ impl Operator for SelectKey {
         out: &mut Vec<Record>,
         _context: &mut Context<'_>,
     ) -> Result<()> {
-        self.function.one(input, &mut self.results)?;
-        for (record, result) in input.iter_mut().zip(self.results.drain(..)) {
-            record.key = result;
-        }
+        self.function
+            .one(input, &mut self.results, |record, key| record.key = key)?;
         pour(input, out);
         Ok(())
     }
