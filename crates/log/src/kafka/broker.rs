@@ -1,0 +1,62 @@
+//! The door of real Kafka.
+//!
+//! Takes the bootstrap list and the user's properties, gives clients for reading, writing and
+//! asking. Owns the checked properties and the client for questions. `connect` never waits: whether
+//! a broker answers is asked with `topics`.
+
+use super::admin::Admin;
+use super::consume::KafkaConsumer;
+use super::produce::KafkaProducer;
+use super::properties::Properties;
+use crate::{Broker, Committed, Consumer, NewTopic, Producer, ProducerMode, Range, TopicInfo};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::settings::ClientRole;
+use stoatflow_core::{Result, TopicPartition};
+
+/// A Kafka cluster.
+#[derive(Debug)]
+pub struct KafkaBroker {
+    properties: Properties,
+    admin: Arc<Admin>,
+}
+
+/// Prepares the way to a cluster; connects in the background.
+///
+/// # Errors
+/// `Config` with every property that is wrong or that the engine owns.
+pub fn connect(bootstrap: &str, properties: &[(ClientRole, String, String)]) -> Result<Arc<KafkaBroker>> {
+    let properties = Properties::new(bootstrap, properties)?;
+    let admin = Arc::new(Admin::new(&properties)?);
+    Ok(Arc::new(KafkaBroker { properties, admin }))
+}
+
+impl Broker for KafkaBroker {
+    fn address(&self) -> String {
+        self.properties.bootstrap().to_owned()
+    }
+
+    fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
+        self.admin.topics(names, timeout)
+    }
+
+    fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
+        self.admin.create_topics(topics, timeout)
+    }
+
+    fn committed(&self, group: &str, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Option<Committed>>> {
+        self.admin.committed(group, partitions, timeout)
+    }
+
+    fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
+        self.admin.ranges(partitions, timeout)
+    }
+
+    fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
+        Ok(Box::new(KafkaConsumer::new(&self.properties, group)?))
+    }
+
+    fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {
+        Ok(Box::new(KafkaProducer::new(&self.properties, self.admin.clone(), mode, timeout)?))
+    }
+}

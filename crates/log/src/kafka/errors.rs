@@ -1,0 +1,134 @@
+//! What librdkafka and the broker say, in our words: the one place that maps their codes.
+//!
+//! Takes a code and what was being done, gives an error with a kind, an address and a next step.
+//! Never decides whether to try again: `Unavailable` says that one may.
+
+use rdkafka::types::RDKafkaErrorCode as Code;
+use stoatflow_core::{Error, ErrorKind};
+
+#[cfg(test)]
+mod tests;
+
+/// The kind of action a code asks for.
+pub(super) fn kind_of(code: Code) -> ErrorKind {
+    match code {
+        Code::Fenced | Code::InvalidProducerEpoch | Code::ProducerFenced | Code::FencedInstanceId => ErrorKind::Fenced,
+
+        Code::TopicAuthorizationFailed
+        | Code::GroupAuthorizationFailed
+        | Code::ClusterAuthorizationFailed
+        | Code::TransactionalIdAuthorizationFailed
+        | Code::DelegationTokenAuthorizationFailed
+        | Code::SaslAuthenticationFailed
+        | Code::Authentication
+        | Code::SecurityDisabled
+        | Code::UnsupportedSASLMechanism
+        | Code::IllegalSASLState => ErrorKind::Unauthorized,
+
+        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition | Code::InvalidTopic => ErrorKind::MissingTopic,
+
+        Code::AllBrokersDown
+        | Code::BrokerTransportFailure
+        | Code::Resolve
+        | Code::OperationTimedOut
+        | Code::MessageTimedOut
+        | Code::TimedOutQueue
+        | Code::WaitingForCoordinator
+        | Code::Retry
+        | Code::RequestTimedOut
+        | Code::CoordinatorNotAvailable
+        | Code::NotCoordinator
+        | Code::CoordinatorLoadInProgress
+        | Code::TransactionCoordinatorFenced
+        | Code::NotEnoughReplicas
+        | Code::NotEnoughReplicasAfterAppend
+        | Code::LeaderNotAvailable
+        | Code::NotLeaderForPartition
+        | Code::ReplicaNotAvailable
+        | Code::BrokerNotAvailable
+        | Code::NetworkException
+        | Code::NotController
+        | Code::ConcurrentTransactions
+        | Code::UnstableOffsetCommit
+        | Code::KafkaStorageError
+        | Code::InvalidProducerIdMapping
+        | Code::UnknownLeaderEpoch
+        | Code::FencedLeaderEpoch => ErrorKind::Unavailable,
+
+        Code::MessageSizeTooLarge | Code::MessageBatchTooLarge | Code::InvalidMessageSize | Code::InvalidMessage | Code::InvalidRecord | Code::InvalidTimestamp => {
+            ErrorKind::Serde
+        }
+
+        Code::InvalidArgument
+        | Code::InvalidConfig
+        | Code::InvalidPartitions
+        | Code::InvalidReplicationFactor
+        | Code::InvalidReplicaAssignment
+        | Code::PolicyViolation
+        | Code::InvalidTransactionTimeout
+        | Code::UnsupportedVersion
+        | Code::UnsupportedFeature
+        | Code::UnsupportedForMessageFormat
+        | Code::NotConfigured
+        | Code::SSL => ErrorKind::Config,
+
+        Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation => ErrorKind::Incompatible,
+
+        _ => ErrorKind::Internal,
+    }
+}
+
+/// What was being done when it failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doing<'a> {
+    /// The bootstrap list.
+    pub address: &'a str,
+    /// In the words of a reader: "committing the transaction of 'app'".
+    pub what: &'a str,
+    /// The topic, if it is about one.
+    pub topic: Option<&'a str>,
+}
+
+/// The error that a code becomes. `said` is the broker's or the client's own text.
+pub(super) fn error(code: Code, said: &str, doing: Doing<'_>) -> Error {
+    let Doing { address, what, topic } = doing;
+    let kind = kind_of(code);
+    let of_topic = topic.map(|t| format!(" '{t}'")).unwrap_or_default();
+    let message = match kind {
+        ErrorKind::Fenced => format!("{what}: a newer producer with the same transactional id took over"),
+        ErrorKind::Unauthorized => format!("{what}: the broker at {address} refuses this user{}", topic.map(|t| format!(" the topic '{t}'")).unwrap_or_default()),
+        ErrorKind::MissingTopic => format!("{what}: topic{of_topic} (or a partition of it) does not exist at {address}"),
+        ErrorKind::Unavailable => format!("{what}: the broker at {address} doesn't answer"),
+        ErrorKind::Serde => format!("{what}: a record for topic{of_topic} is refused by the broker at {address}"),
+        ErrorKind::Incompatible => format!("{what}: topic{of_topic} at {address} no longer holds the saved position"),
+        ErrorKind::Config => format!("{what}: the client or the broker at {address} refuses a setting"),
+        _ => format!("{what}: the client failed"),
+    };
+    let error = Error::new(kind, format!("{message} ({code:?}: {said})"));
+    let error = match kind {
+        ErrorKind::Unauthorized => error.hint(permission(code, topic)),
+        ErrorKind::MissingTopic => error.hint(format!("create the topic{of_topic}, or fix its name in the topology")),
+        ErrorKind::Serde => error.hint(format!("keep records below max.message.bytes of topic{of_topic}, or raise it there and message.max.bytes here")),
+        ErrorKind::Incompatible => error.hint(
+            "records were deleted before they were read, or the topic was made anew: raise its retention, then reset the application's offsets and state",
+        ),
+        _ => error,
+    };
+    match topic {
+        Some(topic) => error.at(|at| at.topic = Some(topic.to_owned())),
+        None => error,
+    }
+}
+
+fn permission(code: Code, topic: Option<&str>) -> String {
+    match (code, topic) {
+        (Code::TopicAuthorizationFailed, Some(topic)) => format!("grant this user Describe, Read and Write on the topic '{topic}'"),
+        (Code::GroupAuthorizationFailed, _) => "grant this user Read on the group named like application.id".to_owned(),
+        (Code::TransactionalIdAuthorizationFailed, _) => {
+            "grant this user Describe and Write on the transactional id named like application.id".to_owned()
+        }
+        (Code::ClusterAuthorizationFailed, _) => "grant this user IdempotentWrite on the cluster, and Create to make topics".to_owned(),
+        (Code::SaslAuthenticationFailed | Code::Authentication, _) => "check the user name and the password of the client properties".to_owned(),
+        _ => "grant the permission, or check security.protocol and the sasl properties".to_owned(),
+    }
+}

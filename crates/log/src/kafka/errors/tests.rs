@@ -1,0 +1,57 @@
+//! One row per code that a user can meet.
+
+use super::{Doing, error, kind_of};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use stoatflow_core::ErrorKind;
+
+const TABLE: &[(Code, ErrorKind)] = &[
+    (Code::Fenced, ErrorKind::Fenced),
+    (Code::InvalidProducerEpoch, ErrorKind::Fenced),
+    (Code::ProducerFenced, ErrorKind::Fenced),
+    (Code::FencedInstanceId, ErrorKind::Fenced),
+    (Code::TopicAuthorizationFailed, ErrorKind::Unauthorized),
+    (Code::GroupAuthorizationFailed, ErrorKind::Unauthorized),
+    (Code::ClusterAuthorizationFailed, ErrorKind::Unauthorized),
+    (Code::TransactionalIdAuthorizationFailed, ErrorKind::Unauthorized),
+    (Code::SaslAuthenticationFailed, ErrorKind::Unauthorized),
+    (Code::Authentication, ErrorKind::Unauthorized),
+    (Code::UnknownTopicOrPartition, ErrorKind::MissingTopic),
+    (Code::UnknownTopic, ErrorKind::MissingTopic),
+    (Code::UnknownPartition, ErrorKind::MissingTopic),
+    (Code::AllBrokersDown, ErrorKind::Unavailable),
+    (Code::BrokerTransportFailure, ErrorKind::Unavailable),
+    (Code::Resolve, ErrorKind::Unavailable),
+    (Code::OperationTimedOut, ErrorKind::Unavailable),
+    (Code::MessageTimedOut, ErrorKind::Unavailable),
+    (Code::CoordinatorNotAvailable, ErrorKind::Unavailable),
+    (Code::NotEnoughReplicas, ErrorKind::Unavailable),
+    (Code::ConcurrentTransactions, ErrorKind::Unavailable),
+    (Code::UnstableOffsetCommit, ErrorKind::Unavailable),
+    (Code::MessageSizeTooLarge, ErrorKind::Serde),
+    (Code::MessageBatchTooLarge, ErrorKind::Serde),
+    (Code::InvalidConfig, ErrorKind::Config),
+    (Code::InvalidReplicationFactor, ErrorKind::Config),
+    (Code::InvalidTransactionTimeout, ErrorKind::Config),
+    (Code::AutoOffsetReset, ErrorKind::Incompatible),
+    (Code::OffsetOutOfRange, ErrorKind::Incompatible),
+    (Code::State, ErrorKind::Internal),
+    (Code::InvalidTransactionalState, ErrorKind::Internal),
+];
+
+#[test]
+fn every_code_has_its_kind() {
+    for (code, kind) in TABLE {
+        assert_eq!(kind_of(*code), *kind, "{code:?}");
+    }
+}
+
+#[test]
+fn errors_name_address_topic_and_permission() {
+    let doing = Doing { address: "broker:9092", what: "writing", topic: Some("orders") };
+    let refused = error(Code::TopicAuthorizationFailed, "denied", doing).to_string();
+    assert!(refused.contains("broker:9092") && refused.contains("'orders'") && refused.contains("grant this user"), "{refused}");
+    let gone = error(Code::AllBrokersDown, "1/1 brokers are down", Doing { topic: None, ..doing }).to_string();
+    assert!(gone.contains("broker:9092") && gone.contains("bootstrap.servers") && gone.contains("1/1 brokers"), "{gone}");
+    let missing = error(Code::UnknownTopic, "", doing).to_string();
+    assert!(missing.contains("create the topic 'orders'"), "{missing}");
+}

@@ -1,0 +1,366 @@
+//! Writing to Kafka.
+//!
+//! Takes records, offsets and the end of the transaction; gives outcomes. Owns the idempotent
+//! client that writes, and in plain mode a second, transactional one that only guards the offsets.
+//! `produceva` is used because the batch call can carry neither timestamps nor headers. Never waits
+//! in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
+
+use super::admin::Admin;
+use super::errors::{Doing, error};
+use super::native::{Client, Fault, c_text, list, millis};
+use super::properties::Properties;
+use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka_sys as sys;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
+
+use sys::rd_kafka_vtype_t as Tag;
+
+/// How long a first write to a topic may take to find out whether it exists.
+const LOOK_UP: Duration = Duration::from_secs(30);
+/// One wait for room in the client's buffer.
+const ROOM: Duration = Duration::from_millis(20);
+
+/// librdkafka's "let the key decide" (a C macro that has no binding).
+const ANY: i32 = -1;
+
+/// librdkafka's handle of a topic: saves a look-up by name per record.
+#[derive(Debug)]
+struct Topic(NonNull<sys::rd_kafka_topic_t>);
+
+// SAFETY: librdkafka's topic handles are thread-safe.
+unsafe impl Send for Topic {}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        // SAFETY: made in `target`, given back once, before its client.
+        unsafe { sys::rd_kafka_topic_destroy(self.0.as_ptr()) };
+    }
+}
+
+#[derive(Debug)]
+struct Target {
+    /// As senders name it: one pointer comparison finds it.
+    name: Arc<str>,
+    topic: Topic,
+}
+
+/// What a transaction needs to know of a group.
+#[derive(Debug)]
+struct Group(String, NonNull<sys::rd_kafka_consumer_group_metadata_t>);
+
+// SAFETY: an immutable object, used under `&mut self`.
+unsafe impl Send for Group {}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // SAFETY: made in `group`, freed once.
+        unsafe { sys::rd_kafka_consumer_group_metadata_destroy(self.1.as_ptr()) };
+    }
+}
+
+/// A writer. Fields drop in order: topic handles before their client.
+#[derive(Debug)]
+pub(super) struct KafkaProducer {
+    targets: Vec<Target>,
+    last: usize,
+    remembered: Vec<Arc<str>>,
+    group: Option<Group>,
+    client: Client,
+    guard: Option<Client>,
+    admin: Arc<Admin>,
+    address: String,
+    id: String,
+}
+
+impl KafkaProducer {
+    pub(super) fn new(properties: &Properties, admin: Arc<Admin>, mode: &ProducerMode, timeout: Duration) -> Result<Self> {
+        let (ProducerMode::Transactional { id, timeout: silence } | ProducerMode::Plain { id, timeout: silence }) = mode;
+        c_text(id)?;
+        let transactional = Client::new(false, &properties.transactional(id, *silence))?;
+        let (client, guard) = match mode {
+            ProducerMode::Transactional { .. } => (transactional, None),
+            ProducerMode::Plain { .. } => (Client::new(false, &properties.idempotent())?, Some(transactional)),
+        };
+        let producer = Self {
+            targets: Vec::new(),
+            last: 0,
+            remembered: Vec::new(),
+            group: None,
+            client,
+            guard,
+            admin,
+            address: properties.bootstrap().to_owned(),
+            id: id.clone(),
+        };
+        let rk = producer.guard().ptr();
+        // SAFETY: the client is alive.
+        let opened = producer.retried(timeout, |wait| unsafe { sys::rd_kafka_init_transactions(rk, wait) });
+        opened.map_err(|fault| producer.fail(&fault, "opening the producer"))?;
+        Ok(producer)
+    }
+
+    /// The client whose transaction carries the offsets.
+    fn guard(&self) -> &Client {
+        self.guard.as_ref().unwrap_or(&self.client)
+    }
+
+    /// Calls again while librdkafka says that one may and there is time.
+    fn retried(&self, timeout: Duration, call: impl Fn(i32) -> *mut sys::rd_kafka_error_t) -> Result<(), Fault> {
+        let clock = SystemClock::new();
+        loop {
+            let left = timeout.saturating_sub(clock.monotonic());
+            // SAFETY: librdkafka's transactional calls give an error object that is ours, or null.
+            match unsafe { Fault::take(call(millis(left))) } {
+                None => return Ok(()),
+                Some(fault) if fault.retriable && !timeout.saturating_sub(clock.monotonic()).is_zero() => {
+                    self.guard().serve(Duration::from_millis(5));
+                }
+                Some(fault) => return Err(fault),
+            }
+        }
+    }
+
+    fn doing<'a>(&'a self, what: &'a str, topic: Option<&'a str>) -> Doing<'a> {
+        Doing { address: &self.address, what, topic }
+    }
+
+    /// Our error for a fault: behind "fatal" is the reason that the client died of.
+    fn fail(&self, fault: &Fault, what: &str) -> Error {
+        let what = format!("{what} of '{}'", self.id);
+        let fatal = if fault.fatal || fault.code == Code::Fatal { self.guard().fatal().or_else(|| self.client.fatal()) } else { None };
+        match fatal {
+            Some((code, said)) => error(code, &said, self.doing(&what, None)),
+            None => error(fault.code, &fault.said, self.doing(&what, None)),
+        }
+    }
+
+    /// The first record that the broker did not take, as an error.
+    fn delivered(&self) -> Result<()> {
+        let Some(failed) = self.client.events.reports.lock().first() else { return Ok(()) };
+        let topic = self.targets.get(failed.topic).map(|t| &*t.name);
+        let said = format!("partition {}", failed.partition);
+        match self.client.fatal() {
+            Some((code, said)) => Err(error(code, &said, self.doing("writing", topic))),
+            None => Err(error(failed.code, &said, self.doing("writing", topic))),
+        }
+    }
+
+    fn target(&mut self, name: &Arc<str>) -> Result<usize> {
+        if self.targets.get(self.last).is_some_and(|t| Arc::ptr_eq(&t.name, name)) {
+            return Ok(self.last);
+        }
+        if let Some(found) = self.targets.iter().position(|t| t.name == *name) {
+            self.targets[found].name = name.clone();
+            self.last = found;
+            return Ok(found);
+        }
+        // The client would wait 30 s for a topic that does not exist, or have the broker make it.
+        if self.admin.topics(&[name], LOOK_UP)?[0].is_none() {
+            return Err(error(Code::UnknownTopicOrPartition, "unknown topic", self.doing("writing", Some(name))));
+        }
+        let text = c_text(name)?;
+        // SAFETY: client and name are alive; a null configuration means the client's own.
+        let handle = unsafe { sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), ptr::null_mut()) };
+        let handle = NonNull::new(handle).ok_or_else(|| Error::internal(format!("the client gives no handle for topic '{name}'")))?;
+        self.targets.push(Target { name: name.clone(), topic: Topic(handle) });
+        self.last = self.targets.len() - 1;
+        self.client.events.reports.lock().remember(self.last, self.remembered.contains(name));
+        Ok(self.last)
+    }
+
+    fn write(&mut self, record: &Outgoing) -> Result<()> {
+        let index = self.target(&record.topic)?;
+        loop {
+            let headers = headers(record)?;
+            // SAFETY: the topic handle and the record's parts live as long as the call, which copies
+            // them; the headers belong to librdkafka if it gives no error.
+            let fault = unsafe {
+                let fault = produce(self.client.ptr(), self.targets[index].topic.0.as_ptr(), index, record, headers);
+                if fault.is_some() && !headers.is_null() {
+                    sys::rd_kafka_headers_destroy(headers);
+                }
+                fault
+            };
+            match fault {
+                None => return Ok(()),
+                Some(fault) if fault.code == Code::QueueFull => {
+                    self.client.serve(ROOM);
+                    self.delivered()?;
+                }
+                Some(fault) => {
+                    let (code, said) = self.client.fatal().filter(|_| fault.fatal || fault.code == Code::Fatal).unwrap_or((fault.code, fault.said));
+                    return Err(error(code, &said, self.doing("writing", Some(&record.topic))));
+                }
+            }
+        }
+    }
+
+    fn group(&mut self, name: &str) -> Result<*mut sys::rd_kafka_consumer_group_metadata_t> {
+        if let Some(Group(known, metadata)) = &self.group
+            && known == name
+        {
+            return Ok(metadata.as_ptr());
+        }
+        let text = c_text(name)?;
+        // SAFETY: the name lives as long as the call.
+        let metadata = unsafe { sys::rd_kafka_consumer_group_metadata_new(text.as_ptr()) };
+        let metadata = NonNull::new(metadata).ok_or_else(|| Error::internal(format!("the client gives no metadata for group '{name}'")))?;
+        self.group = Some(Group(name.to_owned(), metadata));
+        Ok(metadata.as_ptr())
+    }
+
+    fn roll_back(&self, timeout: Duration) -> Result<(), Fault> {
+        let rk = self.guard().ptr();
+        // SAFETY: the client is alive.
+        let aborted = self.retried(timeout, |wait| unsafe { sys::rd_kafka_abort_transaction(rk, wait) });
+        if self.guard.is_none() {
+            self.client.events.reports.lock().forgive();
+        }
+        aborted
+    }
+}
+
+impl Producer for KafkaProducer {
+    fn begin(&mut self) -> Result<()> {
+        // SAFETY: the client is alive; the error object is ours.
+        let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
+        fault.map_or(Ok(()), |fault| Err(self.fail(&fault, "beginning a transaction")))
+    }
+
+    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+        for record in records.drain(..) {
+            self.write(&record)?;
+        }
+        self.client.serve(Duration::ZERO);
+        self.delivered()
+    }
+
+    fn flush(&mut self, timeout: Duration) -> Result<()> {
+        // SAFETY: the client is alive.
+        let code = Code::from(unsafe { sys::rd_kafka_flush(self.client.ptr(), millis(timeout)) });
+        self.delivered()?;
+        if code == Code::NoError {
+            return Ok(());
+        }
+        // SAFETY: the client is alive.
+        let left = unsafe { sys::rd_kafka_outq_len(self.client.ptr()) };
+        let fault = self.client.fatal().unwrap_or((code, format!("{left} records are not acknowledged after {timeout:?}")));
+        Err(error(fault.0, &fault.1, self.doing("flushing", None)))
+    }
+
+    fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
+        let metadata = self.group(group)?;
+        let positions = list(cut.iter().map(|entry| (&entry.partition, entry.offset.0, Some(entry.metadata.as_str()))))?;
+        let rk = self.guard().ptr();
+        // SAFETY: client, list and metadata are alive.
+        let sent = self.retried(timeout, |wait| unsafe { sys::rd_kafka_send_offsets_to_transaction(rk, positions.ptr(), metadata, wait) });
+        sent.map_err(|fault| self.fail(&fault, "adding offsets to the transaction"))
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
+        let clock = SystemClock::new();
+        let rk = self.guard().ptr();
+        // SAFETY: the client is alive.
+        let Err(fault) = self.retried(timeout, |wait| unsafe { sys::rd_kafka_commit_transaction(rk, wait) }) else {
+            return Ok(CommitOutcome::Committed);
+        };
+        if fault.abortable {
+            tracing::warn!(target: "stoatflow::kafka", id = self.id, code = ?fault.code, "the commit failed and is aborted: {}", fault.said);
+            let left = timeout.saturating_sub(clock.monotonic()).max(Duration::from_secs(1));
+            self.roll_back(left).map_err(|fault| self.fail(&fault, "aborting the transaction"))?;
+            return Ok(CommitOutcome::Aborted);
+        }
+        let known = self.fail(&fault, "committing the transaction");
+        if matches!(known.kind(), ErrorKind::Fenced | ErrorKind::Unauthorized) || fault.code == Code::State {
+            return Err(known);
+        }
+        Err(Error::unknown_outcome(format!("the broker at {} didn't say within {timeout:?} whether '{}' is committed", self.address, self.id))
+            .caused_by(known))
+    }
+
+    fn abort(&mut self, timeout: Duration) -> Result<()> {
+        self.roll_back(timeout).map_err(|fault| self.fail(&fault, "aborting the transaction"))
+    }
+
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        let Some(index) = self.targets.iter().position(|t| *t.name == *topic) else { return Vec::new() };
+        let reports = self.client.events.reports.lock();
+        (0..).zip(reports.ends(index)).filter_map(|(p, end)| Some((Partition(p), Offset((*end)?)))).collect()
+    }
+
+    fn remember(&mut self, topics: &[Arc<str>]) {
+        self.remembered = topics.to_vec();
+        let mut reports = self.client.events.reports.lock();
+        for (index, target) in self.targets.iter().enumerate() {
+            reports.remember(index, topics.contains(&target.name));
+        }
+    }
+}
+
+impl Drop for KafkaProducer {
+    fn drop(&mut self) {
+        // What was not flushed was not promised: no farewell that waits for a dead broker.
+        const QUEUE_AND_FLIGHT: i32 = 3;
+        // SAFETY: the client is alive.
+        unsafe { sys::rd_kafka_purge(self.client.ptr(), QUEUE_AND_FLIGHT) };
+        self.client.serve(Duration::ZERO);
+    }
+}
+
+/// The headers of a record as librdkafka's, or null.
+fn headers(record: &Outgoing) -> Result<*mut sys::rd_kafka_headers_t> {
+    let Some(headers) = record.headers.as_ref().filter(|h| !h.is_empty()) else { return Ok(ptr::null_mut()) };
+    // SAFETY: names and values live as long as the calls, which copy them.
+    unsafe {
+        let native = sys::rd_kafka_headers_new(headers.len());
+        for header in headers.iter() {
+            let (value, size) = header.value.as_ref().map_or((ptr::null(), 0), |v| (v.as_ptr(), v.len()));
+            let name_size = header.name.len().cast_signed();
+            let code = sys::rd_kafka_header_add(native, header.name.as_ptr().cast(), name_size, value.cast(), size.cast_signed());
+            if code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+                sys::rd_kafka_headers_destroy(native);
+                return Err(Error::serde(format!("the header '{}' can't be written", header.name)));
+            }
+        }
+        Ok(native)
+    }
+}
+
+/// Hands one record over.
+///
+/// # Safety
+/// Client and topic are alive; `headers` is null or ours to give away.
+unsafe fn produce(
+    rk: *mut sys::rd_kafka_t,
+    topic: *mut sys::rd_kafka_topic_t,
+    index: usize,
+    record: &Outgoing,
+    headers: *mut sys::rd_kafka_headers_t,
+) -> Option<Fault> {
+    type Union = sys::rd_kafka_vu_s__bindgen_ty_1;
+    let mem = |part: &Option<bytes::Bytes>| {
+        let (ptr, size) = part.as_ref().map_or((ptr::null_mut(), 0), |b| (b.as_ptr().cast_mut().cast::<c_void>(), b.len()));
+        Union { mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size } }
+    };
+    let row = |vtype, u| sys::rd_kafka_vu_t { vtype, u };
+    // The number of the topic travels with the record, so that its report needs no look-up by name.
+    let opaque = ptr::without_provenance_mut::<c_void>(index);
+    let rows = [
+        row(Tag::RD_KAFKA_VTYPE_RKT, Union { rkt: topic }),
+        row(Tag::RD_KAFKA_VTYPE_PARTITION, Union { i32_: record.partition.map_or(ANY, |p| p.0) }),
+        row(Tag::RD_KAFKA_VTYPE_MSGFLAGS, Union { i: sys::RD_KAFKA_MSG_F_COPY }),
+        row(Tag::RD_KAFKA_VTYPE_KEY, mem(&record.key)),
+        row(Tag::RD_KAFKA_VTYPE_VALUE, mem(&record.value)),
+        row(Tag::RD_KAFKA_VTYPE_TIMESTAMP, Union { i64_: record.timestamp.0 }),
+        row(Tag::RD_KAFKA_VTYPE_OPAQUE, Union { ptr: opaque }),
+        row(Tag::RD_KAFKA_VTYPE_HEADERS, Union { headers }),
+    ];
+    let count = if headers.is_null() { rows.len() - 1 } else { rows.len() };
+    // SAFETY: the caller's promise; the rows and what they point to live as long as the call.
+    unsafe { Fault::take(sys::rd_kafka_produceva(rk, rows.as_ptr(), count)) }
+}

@@ -1,0 +1,149 @@
+//! Which client properties are whose.
+//!
+//! Takes the user's properties by role, gives a configuration per client, or every problem at once.
+//! Owns the list of properties that the engine decides itself, each with its reason, and the
+//! defaults that were chosen for one process that reads everything. Never connects.
+
+use rdkafka::config::ClientConfig;
+use std::time::Duration;
+use stoatflow_core::settings::ClientRole;
+use stoatflow_core::{Error, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// Properties that a user may not set, and why.
+pub(super) const OWNED: &[(&str, &str)] = &[
+    ("acks", "nothing may be lost: every write waits for all in-sync replicas"),
+    ("allow.auto.create.topics", "a missing source topic is an error, not a new empty topic"),
+    ("auto.commit.interval.ms", "offsets are committed with the results, see commit.interval.ms"),
+    ("auto.offset.reset", "the application's own auto.offset.reset applies at its first start; a lost position is an error"),
+    ("bootstrap.servers", "set the application's own bootstrap.servers"),
+    ("delivery.report.only.error", "the engine needs every acknowledgement"),
+    ("enable.auto.commit", "offsets are committed with the results"),
+    ("enable.auto.offset.store", "offsets are committed with the results"),
+    ("enable.gapless.guarantee", "transactions and idempotence already hold the order"),
+    ("enable.idempotence", "without it a retry could write a record twice"),
+    ("enable.partition.eof", "the engine needs it to see the end of a changelog"),
+    ("group.id", "it is application.id"),
+    ("group.instance.id", "the engine assigns partitions itself and joins no group"),
+    ("group.protocol", "the engine assigns partitions itself and joins no group"),
+    ("group.remote.assignor", "the engine assigns partitions itself and joins no group"),
+    ("isolation.level", "the engine reads committed records only"),
+    ("key.deserializer", "give the source or sink a serde"),
+    ("key.serializer", "give the source or sink a serde"),
+    ("metadata.broker.list", "set the application's own bootstrap.servers"),
+    ("partition.assignment.strategy", "the engine assigns partitions itself and joins no group"),
+    ("partitioner", "keys go where Java's default partitioner puts them, so that topics stay co-partitioned"),
+    ("request.required.acks", "nothing may be lost: every write waits for all in-sync replicas"),
+    ("transaction.timeout.ms", "set the application's own transaction.timeout.ms"),
+    ("transactional.id", "it is application.id"),
+    ("value.deserializer", "give the source or sink a serde"),
+    ("value.serializer", "give the source or sink a serde"),
+];
+
+const ALL: &[(&str, &str)] = &[
+    ("client.id", "stoatflow"),
+    ("socket.keepalive.enable", "true"),
+    ("log.connection.close", "false"),
+    // A broker that comes back is found within a second instead of ten.
+    ("reconnect.backoff.max.ms", "1000"),
+];
+
+const CONSUMER: &[(&str, &str)] = &[
+    ("allow.auto.create.topics", "false"),
+    ("isolation.level", "read_committed"),
+    ("enable.auto.commit", "false"),
+    ("enable.auto.offset.store", "false"),
+    ("enable.partition.eof", "true"),
+    // Records are never skipped in silence: a lost position comes back as an error.
+    ("auto.offset.reset", "error"),
+    ("queued.max.messages.kbytes", "16384"),
+    ("fetch.max.bytes", "16777216"),
+    // A partition that joins or is resumed waits for the fetch in flight: keep that short.
+    ("fetch.wait.max.ms", "100"),
+    // The default of 1000 stops a reader for a second each time its queue was full for a moment.
+    ("fetch.queue.backoff.ms", "10"),
+];
+
+const PRODUCER: &[(&str, &str)] = &[
+    ("enable.idempotence", "true"),
+    ("acks", "all"),
+    ("partitioner", "murmur2_random"),
+    ("linger.ms", "5"),
+    ("queue.buffering.max.messages", "500000"),
+    ("queue.buffering.max.kbytes", "65536"),
+];
+
+/// The configurations of all clients of one application.
+#[derive(Clone, Debug)]
+pub(super) struct Properties {
+    bootstrap: String,
+    user: Vec<(ClientRole, String, String)>,
+}
+
+impl Properties {
+    /// Checks all properties without connecting.
+    pub(super) fn new(bootstrap: &str, user: &[(ClientRole, String, String)]) -> Result<Self> {
+        let mut problems: Vec<String> = Vec::new();
+        if bootstrap.trim().is_empty() {
+            problems.push("bootstrap.servers is empty".to_owned());
+        }
+        for (_, name, value) in user {
+            if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| owned == name) {
+                problems.push(format!("'{name}' can't be set: {reason}"));
+                continue;
+            }
+            let mut single = ClientConfig::new();
+            single.set(name, value);
+            if let Err(e) = single.create_native_config() {
+                problems.push(format!("'{name}' = '{value}': {e}"));
+            }
+        }
+        if problems.is_empty() {
+            return Ok(Self { bootstrap: bootstrap.to_owned(), user: user.to_vec() });
+        }
+        Err(Error::config(format!("the Kafka client properties have {} problem(s): {}", problems.len(), problems.join("; ")))
+            .hint("remove or correct them; the names are those of librdkafka's CONFIGURATION.md"))
+    }
+
+    pub(super) fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    pub(super) fn consumer(&self, group: &str) -> ClientConfig {
+        let mut config = self.layers(CONSUMER, ClientRole::Consumer);
+        config.set("group.id", group);
+        config
+    }
+
+    pub(super) fn idempotent(&self) -> ClientConfig {
+        self.layers(PRODUCER, ClientRole::Producer)
+    }
+
+    pub(super) fn transactional(&self, id: &str, timeout: Duration) -> ClientConfig {
+        let mut config = self.idempotent();
+        config.set("transactional.id", id);
+        config.set("transaction.timeout.ms", timeout.as_millis().to_string());
+        config
+    }
+
+    pub(super) fn admin(&self) -> ClientConfig {
+        self.layers(&[], ClientRole::Admin)
+    }
+
+    /// Defaults, then the user's for all clients, then the user's for this one.
+    fn layers(&self, defaults: &[(&str, &str)], role: ClientRole) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.bootstrap);
+        for (name, value) in ALL.iter().chain(defaults) {
+            config.set(*name, *value);
+        }
+        for wanted in [ClientRole::All, role] {
+            for (_, name, value) in self.user.iter().filter(|(role, ..)| *role == wanted) {
+                config.set(name, value);
+            }
+        }
+        config
+    }
+}

@@ -1,0 +1,54 @@
+//! Who may set what.
+
+use super::{OWNED, Properties};
+use std::time::Duration;
+use stoatflow_core::ErrorKind;
+use stoatflow_core::settings::ClientRole;
+
+fn row(role: ClientRole, name: &str, value: &str) -> (ClientRole, String, String) {
+    (role, name.to_owned(), value.to_owned())
+}
+
+#[test]
+fn every_owned_property_is_refused_with_its_reason() {
+    for (name, reason) in OWNED {
+        let refused = Properties::new("b:1", &[row(ClientRole::All, name, "1")]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Config);
+        assert!(refused.message().contains(name) && refused.message().contains(reason), "{refused}");
+    }
+}
+
+#[test]
+fn all_problems_come_at_once() {
+    let user = [
+        row(ClientRole::Consumer, "isolation.level", "read_uncommitted"),
+        row(ClientRole::Producer, "linger.msx", "1"),
+        row(ClientRole::All, "socket.timeout.ms", "soon"),
+    ];
+    let refused = Properties::new(" ", &user).unwrap_err().to_string();
+    for part in ["4 problem(s)", "bootstrap.servers is empty", "'isolation.level'", "'linger.msx'", "'soon'"] {
+        assert!(refused.contains(part), "{part} is missing in: {refused}");
+    }
+}
+
+#[test]
+fn the_nearer_layer_wins() {
+    let user = [
+        row(ClientRole::Producer, "linger.ms", "20"),
+        row(ClientRole::All, "linger.ms", "10"),
+        row(ClientRole::All, "client.id", "mine"),
+        row(ClientRole::Consumer, "fetch.min.bytes", "7"),
+    ];
+    let properties = Properties::new("b:1", &user).unwrap();
+    let producer = properties.transactional("app", Duration::from_secs(9));
+    assert_eq!(producer.get("linger.ms"), Some("20"));
+    assert_eq!(producer.get("transactional.id"), Some("app"));
+    assert_eq!(producer.get("transaction.timeout.ms"), Some("9000"));
+    assert_eq!(producer.get("fetch.min.bytes"), None);
+    let consumer = properties.consumer("group");
+    assert_eq!(consumer.get("client.id"), Some("mine"));
+    assert_eq!(consumer.get("fetch.min.bytes"), Some("7"));
+    assert_eq!(consumer.get("isolation.level"), Some("read_committed"));
+    assert_eq!(properties.idempotent().get("transactional.id"), None);
+    assert_eq!(properties.admin().get("enable.idempotence"), None);
+}

@@ -1,0 +1,149 @@
+//! Failures on demand, from librdkafka's mock cluster: how they are mapped, not exactly-once.
+
+use super::{KafkaBroker, connect};
+use crate::{Broker, CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Clock, ErrorKind, Offset, Partition, SystemClock, Timestamp, TopicPartition};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+type Cluster = MockCluster<'static, DefaultProducerContext>;
+
+fn cluster() -> (Cluster, Arc<KafkaBroker>) {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("t", 2, 1).unwrap();
+    let broker = connect(&cluster.bootstrap_servers(), &[]).unwrap();
+    (cluster, broker)
+}
+
+fn open(broker: &KafkaBroker) -> Box<dyn Producer> {
+    broker.producer(&ProducerMode::Transactional { id: "app".into(), timeout: WAIT }, WAIT).unwrap()
+}
+
+fn record() -> Outgoing {
+    Outgoing { topic: "t".into(), partition: Some(Partition(0)), key: None, value: Some("v".into()), timestamp: Timestamp(1), headers: None }
+}
+
+fn written(producer: &mut dyn Producer) {
+    producer.begin().unwrap();
+    producer.send(&mut vec![record()]).unwrap();
+    producer.flush(WAIT).unwrap();
+}
+
+#[test]
+fn a_fenced_commit() {
+    let (cluster, broker) = cluster();
+    let mut producer = open(&broker);
+    written(producer.as_mut());
+    cluster.request_errors(Api::EndTxn, &[Native::RD_KAFKA_RESP_ERR_PRODUCER_FENCED]);
+    assert_eq!(producer.commit(WAIT).unwrap_err().kind(), ErrorKind::Fenced);
+    assert_eq!(producer.begin().unwrap_err().kind(), ErrorKind::Fenced);
+}
+
+#[test]
+fn a_commit_without_an_answer_has_an_unknown_outcome() {
+    let (cluster, broker) = cluster();
+    let mut producer = open(&broker);
+    written(producer.as_mut());
+    cluster.broker_down(1).unwrap();
+    let clock = SystemClock::new();
+    let unknown = producer.commit(Duration::from_millis(1500)).unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::UnknownOutcome, "{unknown}");
+    assert!(clock.monotonic() < Duration::from_secs(6), "it took {:?}", clock.monotonic());
+}
+
+#[test]
+fn a_commit_waits_short_outages_out() {
+    let (cluster, broker) = cluster();
+    let mut producer = open(&broker);
+    written(producer.as_mut());
+    cluster.request_errors(Api::EndTxn, &[Native::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE; 3]);
+    assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+}
+
+#[test]
+fn a_commit_that_must_be_aborted_is_aborted() {
+    let (cluster, broker) = cluster();
+    let mut producer = open(&broker);
+    producer.begin().unwrap();
+    producer.send(&mut vec![record()]).unwrap();
+    cluster.request_errors(Api::Produce, &[Native::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
+    assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Aborted);
+    written(producer.as_mut());
+    assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+}
+
+#[test]
+fn a_refused_topic_is_named() {
+    let (cluster, broker) = cluster();
+    let mut producer = open(&broker);
+    producer.begin().unwrap();
+    cluster.request_errors(Api::Produce, &[Native::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED]);
+    producer.send(&mut vec![record()]).unwrap();
+    let refused = producer.flush(WAIT).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
+    assert!(refused.next_step().contains("'t'"), "{refused}");
+}
+
+#[test]
+fn a_refused_transactional_id_is_a_permission() {
+    let (cluster, broker) = cluster();
+    cluster.request_errors(Api::InitProducerId, &[Native::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED]);
+    let refused = broker.producer(&ProducerMode::Plain { id: "app".into(), timeout: WAIT }, WAIT).err().expect("it is refused");
+    assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
+    assert!(refused.next_step().contains("transactional id"), "{refused}");
+}
+
+#[test]
+fn a_refused_group_is_a_permission() {
+    let (cluster, broker) = cluster();
+    let mut producer = open(&broker);
+    written(producer.as_mut());
+    cluster.request_errors(Api::AddOffsetsToTxn, &[Native::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED]);
+    let cut = [CutEntry { partition: TopicPartition::new("t", 0), offset: Offset(1), metadata: "wm".into() }];
+    let refused = producer.offsets("app", &cut, WAIT).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
+    producer.abort(WAIT).unwrap();
+}
+
+#[test]
+fn nobody_at_the_address() {
+    let broker = connect("127.0.0.1:1", &[]).unwrap();
+    assert_eq!(broker.address(), "127.0.0.1:1");
+    let clock = SystemClock::new();
+    let gone = broker.topics(&["t"], Duration::from_millis(1200)).unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::Unavailable);
+    assert!(gone.to_string().contains("127.0.0.1:1") && gone.to_string().contains("refused"), "{gone}");
+    assert!((Duration::from_millis(900)..Duration::from_secs(4)).contains(&clock.monotonic()), "{:?}", clock.monotonic());
+    let mode = ProducerMode::Transactional { id: "app".into(), timeout: WAIT };
+    assert_eq!(broker.producer(&mode, Duration::from_millis(500)).err().expect("nobody is there").kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_reader_waits_an_outage_out() {
+    let (cluster, broker) = cluster();
+    let mut producer = open(&broker);
+    let mut reader = broker.consumer("g").unwrap();
+    reader.assign(&[(TopicPartition::new("t", 0), Offset(0))]).unwrap();
+    let mut seen = Vec::new();
+    for round in 1..=2 {
+        written(producer.as_mut());
+        producer.commit(WAIT).unwrap();
+        for _ in 0..200 {
+            reader.poll(10, Duration::from_millis(100), &mut seen).unwrap();
+            if seen.len() >= round {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), round);
+        cluster.broker_down(1).unwrap();
+        for _ in 0..5 {
+            reader.poll(10, Duration::from_millis(50), &mut seen).unwrap();
+        }
+        cluster.broker_up(1).unwrap();
+    }
+}
