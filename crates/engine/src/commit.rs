@@ -251,6 +251,7 @@ impl CommitRoom {
         let shared = &self.parts.shared;
         status.outputs = self.outputs;
         status.at_ms = shared.clock.now().0;
+        shared.last_align_us.store(status.align_us, Relaxed);
         shared.last_commit_us.store(status.commit_us + status.apply_us, Relaxed);
         let now = u64::try_from(shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
         shared.status.progress_ms.store(now, Relaxed);

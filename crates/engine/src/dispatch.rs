@@ -17,7 +17,7 @@ use std::time::Duration;
 use stoatflow_core::{Epoch, Offset, StageId, Timestamp};
 use stoatflow_log::{CutEntry, Fetched};
 use stoatflow_operators::{jump_hash, key_hash};
-use stoatflow_protocol::{Schedule, ScheduleFacts};
+use stoatflow_protocol::{Admission, Schedule, ScheduleFacts};
 
 /// Added to a record's bytes in the budget: its structs in queues.
 const RECORD_OVERHEAD: i64 = 128;
@@ -47,6 +47,9 @@ pub struct Dispatch {
     slots: Slots,
     schedule: Schedule,
     limits: Limits,
+    admission: Admission,
+    /// The epoch whose barrier the admission has heard of.
+    heard: Epoch,
     buffers: Vec<Buffer>,
     heads: BinaryHeap<Reverse<(Timestamp, u32)>>,
     buffered_bytes: i64,
@@ -80,6 +83,8 @@ impl Dispatch {
             epoch_records: 0,
             epoch_bytes: 0,
             last_barrier: now,
+            admission: Admission::new(limits.in_flight, schedule.max_interval),
+            heard: Epoch(0),
             shared,
             slots,
             schedule,
@@ -90,7 +95,7 @@ impl Dispatch {
     /// Is there room for another fetch?
     #[must_use]
     pub fn wants_more(&self) -> bool {
-        self.buffered_bytes < self.limits.in_flight / 4
+        self.buffered_bytes < self.admission.budget()
     }
 
     /// Takes what was fetched.
@@ -109,7 +114,7 @@ impl Dispatch {
     fn has_credit(&self) -> bool {
         // While an epoch commits, the next one fills; its size is bounded too, or a slow broker would
         // let outputs and overlays grow without end.
-        self.shared.in_flight.load(Relaxed) < self.limits.in_flight
+        self.shared.in_flight.load(Relaxed) < self.admission.budget()
             && (!self.is_committing() || self.epoch_bytes < self.schedule.max_bytes * 2)
     }
 
@@ -122,6 +127,11 @@ impl Dispatch {
     pub fn admit(&mut self) -> bool {
         let mut moved = 0u64;
         let now = self.shared.clock.monotonic();
+        let committed = self.shared.committed();
+        if committed > self.heard {
+            self.heard = committed;
+            self.admission.barrier_took(Duration::from_micros(self.shared.last_align_us.load(Relaxed)));
+        }
         while self.has_credit() && self.may_choose(now) {
             let Some(Reverse((_, slot))) = self.heads.pop() else { break };
             // The same partition goes on while its head is the smallest.

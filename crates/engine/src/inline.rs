@@ -96,7 +96,8 @@ impl Inline {
     /// As [`Inline::take`].
     pub fn settle_and_commit(&mut self) -> Result<()> {
         self.settle()?;
-        if !self.house.intake.is_settled() {
+        // A commit can bring new input: a topic may be a sink and a source of the same topology.
+        while !self.house.intake.is_settled() {
             self.house.intake.dispatch().barrier();
             self.settle()?;
         }

@@ -60,6 +60,9 @@ pub struct LaneRoom {
     sinks: Arc<[Arc<str>]>,
     batch_max: usize,
     stages: Vec<StageState>,
+    /// Items that a barrier has let go: older than anything else.
+    ready: VecDeque<Item>,
+    /// Items from lanes.
     inbox: VecDeque<Item>,
     effects: Effects,
     /// Records per source, while a batch of several sources is sorted out.
@@ -93,6 +96,7 @@ impl LaneRoom {
             sorted: plan.sources.iter().map(|_| Vec::new()).collect(),
             routes: exchanges.iter().map(|_| (0..lanes).map(|_| (Vec::new(), 0)).collect()).collect(),
             exchanges,
+            ready: VecDeque::new(),
             inbox: VecDeque::new(),
             effects: Effects::default(),
             to_seal: Vec::new(),
@@ -112,10 +116,11 @@ impl LaneRoom {
     /// # Errors
     /// What operators and stores fail with, with the lane among the coordinates.
     pub fn step(&mut self) -> Result<bool> {
-        if self.inbox.is_empty() && !self.shared.queues[self.id.0 as usize].take_all(&mut self.inbox) {
+        let queue = &self.shared.queues[self.id.0 as usize];
+        queue.take_inner(&mut self.inbox);
+        let Some(item) = self.ready.pop_front().or_else(|| self.inbox.pop_front()).or_else(|| queue.take_front()) else {
             return Ok(false);
-        }
-        let Some(item) = self.inbox.pop_front() else { return Ok(false) };
+        };
         let lane = self.id;
         self.handle(item).map_err(|e| e.at(|at| at.lane = Some(lane)))?;
         Ok(true)
@@ -124,7 +129,7 @@ impl LaneRoom {
     /// Is there anything to do?
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.inbox.is_empty() || !self.shared.queues[self.id.0 as usize].is_empty()
+        !self.ready.is_empty() || !self.inbox.is_empty() || !self.shared.queues[self.id.0 as usize].is_empty()
     }
 
     fn handle(&mut self, item: Item) -> Result<()> {
@@ -188,11 +193,12 @@ impl LaneRoom {
     fn gather(&mut self, epoch: Epoch, via: NodeId, batch: &mut Vec<Record>, bytes: &mut i64) -> i64 {
         let mut taken = 0;
         while batch.len() < self.batch_max {
-            match self.inbox.front() {
+            let source = if self.ready.is_empty() { &mut self.inbox } else { &mut self.ready };
+            match source.front() {
                 Some(Item::Routed { epoch: e, via: v, .. }) if *e == epoch && *v == via => {}
                 _ => break,
             }
-            if let Some(Item::Routed { batch: mut more, bytes: weight, .. }) = self.inbox.pop_front() {
+            if let Some(Item::Routed { batch: mut more, bytes: weight, .. }) = source.pop_front() {
                 batch.append(&mut more);
                 *bytes += weight;
                 taken += 1;
@@ -339,10 +345,9 @@ impl LaneRoom {
             }
         }
         // What fast lanes sent for the next epoch comes before what waits in the inbox: it is older.
-        let held = std::mem::take(&mut self.stages[index].held);
-        for item in held.into_iter().rev() {
-            self.inbox.push_front(item);
-        }
+        let mut held = std::mem::take(&mut self.stages[index].held);
+        held.append(&mut self.ready);
+        self.ready = held;
         Ok(())
     }
 

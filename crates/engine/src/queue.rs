@@ -1,6 +1,6 @@
 //! A lane's queue: data and control in one order.
 //!
-//! Takes items from dispatch and from other lanes, gives them to one lane in the order they came.
+//! Takes items from dispatch and from other lanes, gives each of the two in the order they came.
 //! Unbounded by design (law 7): what is in flight is bounded at admission, so a push never waits
 //! and lanes can't deadlock on each other. Owns nothing but the items.
 
@@ -49,35 +49,57 @@ pub enum Item {
     },
 }
 
-/// The queue.
+/// The queue: two doors, each in its own order.
 #[derive(Debug, Default)]
 pub struct LaneQueue {
-    items: Mutex<VecDeque<Item>>,
+    doors: Mutex<Doors>,
     wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Doors {
+    /// From dispatch: inputs and the barriers of stage 0.
+    front: VecDeque<Item>,
+    /// From lanes: routed records, the barriers of later stages, seals. Served first: what is on its
+    /// way is finished before more is begun, or the barrier of one epoch would wait for the inputs of
+    /// the next.
+    inner: VecDeque<Item>,
 }
 
 impl LaneQueue {
     /// Appends; never waits.
     pub fn push(&self, item: Item) {
-        let mut items = self.items.lock();
-        let was_empty = items.is_empty();
-        items.push_back(item);
-        drop(items);
+        let mut doors = self.doors.lock();
+        let was_empty = doors.front.is_empty() && doors.inner.is_empty();
+        match &item {
+            Item::Input { .. } | Item::Barrier { stage: StageId(0), .. } => doors.front.push_back(item),
+            _ => doors.inner.push_back(item),
+        }
+        drop(doors);
         if was_empty {
             self.wake.notify_one();
         }
     }
 
-    /// Moves everything to `inbox` (which must be empty); false if there was nothing.
-    pub fn take_all(&self, inbox: &mut VecDeque<Item>) -> bool {
-        debug_assert!(inbox.is_empty());
-        std::mem::swap(&mut *self.items.lock(), inbox);
-        !inbox.is_empty()
+    /// Takes what came from lanes since the last time: moved to the end of `inbox`.
+    pub fn take_inner(&self, inbox: &mut VecDeque<Item>) {
+        let mut doors = self.doors.lock();
+        if inbox.is_empty() {
+            std::mem::swap(&mut doors.inner, inbox);
+        } else {
+            inbox.append(&mut doors.inner);
+        }
+    }
+
+    /// Takes the next item from dispatch.
+    pub fn take_front(&self) -> Option<Item> {
+        self.doors.lock().front.pop_front()
     }
 
     /// Is anything waiting?
     pub fn is_empty(&self) -> bool {
-        self.items.lock().is_empty()
+        let doors = self.doors.lock();
+        doors.front.is_empty() && doors.inner.is_empty()
     }
 
     /// Waits until something may be there.

@@ -28,6 +28,8 @@ pub struct Shared {
     pub in_flight: AtomicI64,
     /// How long the last commit took, microseconds.
     pub last_commit_us: AtomicU64,
+    /// How long the last barrier took to reach the end of the lanes, microseconds.
+    pub last_align_us: AtomicU64,
     committed: AtomicU64,
     stopping: AtomicBool,
     aborting: AtomicBool,
@@ -48,6 +50,7 @@ impl Shared {
             outbox: Outbox::default(),
             in_flight: AtomicI64::new(0),
             last_commit_us: AtomicU64::new(0),
+            last_align_us: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             aborting: AtomicBool::new(false),

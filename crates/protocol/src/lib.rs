@@ -3,12 +3,14 @@
 //! Pure: no I/O, no threads, no clock. The engine's rooms observe facts, ask here, and execute what
 //! they are told; the simulator drives the same decisions under a seed.
 
+pub mod admission;
 pub mod alignment;
 pub mod commit;
 pub mod lifecycle;
 pub mod restore;
 pub mod schedule;
 
+pub use admission::Admission;
 pub use alignment::Alignment;
 pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 pub use lifecycle::Lifecycle;
