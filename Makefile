@@ -1,0 +1,97 @@
+# The commands of the house. `make help` lists them; the work is done in scripts/.
+#
+#   BOOTSTRAP=host:port   a real broker for the demo (default: the embedded one)
+#   PYTHON=python3.12     the interpreter of the virtual environment
+#   VENV=.venv            where it is
+
+SHELL := /bin/bash
+VENV ?= .venv
+export VENV
+ifdef PYTHON
+export PYTHON
+endif
+BOOTSTRAP ?=
+SEEDS ?= 20000
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
+	sim-long versus bench docs docs-check clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## check the machine, make the virtual environment
+	@scripts/setup.sh build dev
+
+rocksdb: ## compile RocksDB, once, into the cache outside the clone
+	@scripts/setup.sh build
+	@scripts/rocksdb.sh
+
+wheel: rocksdb ## build the release wheel and install it into the virtual environment
+	@scripts/wheel.sh
+
+demo: ## count words, be killed in the middle, recover, prove the result (BOOTSTRAP=host:port: on a real broker)
+	@scripts/setup.sh build spark
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/stoatflow demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(ARGS)
+
+test: ## everything: lints, Rust, Python, conformance, a real Kafka broker, Spark
+	@scripts/setup.sh build dev spark
+	@scripts/rocksdb.sh
+	@scripts/test.sh
+
+test-rust: rocksdb ## the Rust tests, simulation included; needs no Python package and no Java
+	@scripts/test.sh rust
+
+test-python: ## the Python tests and the conformance vectors
+	@scripts/setup.sh build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel python conformance
+
+test-conformance: ## only the vectors recorded from Kafka Streams
+	@scripts/setup.sh build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel conformance
+
+test-integration: ## against a real Kafka broker (needs Java and Maven)
+	@scripts/setup.sh build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel kafka integration
+
+test-spark: ## loading and reconciling with PySpark (needs Java)
+	@scripts/setup.sh build dev spark
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel spark
+
+lint: ## rustfmt, clippy, tidy, ruff, mypy --strict, stubtest
+	@scripts/setup.sh build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh lint-rust wheel lint-python
+
+sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
+	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --release --locked -p stoatflow-sim -- --nocapture
+
+versus: ## the same job on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
+	@scripts/setup.sh build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python benches/versus/word_count.py $(ARGS)
+
+bench: rocksdb ## the micro benchmarks of the Rust crates
+	@scripts/cargo.sh bench --locked -p stoatflow-operators -p stoatflow-state
+
+docs: wheel ## write the generated pages of docs/reference again
+	@$(VENV)/bin/python scripts/reference.py
+
+docs-check: ## run every code block of the pages, check links and generated pages
+	@scripts/setup.sh build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python scripts/reference.py --check
+	@$(VENV)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_examples.py
+
+clean: ## remove what was built inside the clone; never the cache outside
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache $(VENV)
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,71 @@
+# What every script agrees on: where things are kept, and how to speak.
+#
+# Takes: VENV, PYTHON, XDG_CACHE_HOME, LIBCLANG_PATH of the caller. Gives: paths, the variables of the native build,
+# say, fail. Sourced, never run. All Rust builds get the same variables, so that cargo never builds anything twice.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$ROOT"
+
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/stoatflow
+VENV=${VENV:-$ROOT/.venv}
+case $VENV in /*) ;; *) VENV=$ROOT/$VENV ;; esac
+PY=$VENV/bin/python
+
+# rustup puts cargo there, and a shell that was open before does not know it yet.
+if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then
+    PATH=$HOME/.cargo/bin:$PATH
+fi
+
+say() { printf '==> %s\n' "$*"; }
+
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+# The version of RocksDB is the part after the plus of the crate's version (0.19.0+11.8.1).
+rocksdb_version() {
+    awk '$1 == "name" && $3 == "\"librocksdb-sys\"" { found = 1 }
+         found && $1 == "version" { gsub(/"/, "", $3); sub(/.*\+/, "", $3); print $3; exit }' Cargo.lock
+}
+
+ROCKSDB_VERSION=$(rocksdb_version)
+[ -n "$ROCKSDB_VERSION" ] || fail "Cargo.lock names no librocksdb-sys; get the file back: git checkout Cargo.lock"
+ROCKSDB_HOME=$CACHE/rocksdb-$ROCKSDB_VERSION
+
+# bindgen reads C headers with libclang: the machine's own, else the one that setup.sh puts into the environment.
+find_libclang() {
+    [ -z "${LIBCLANG_PATH:-}" ] || return 0
+    local found
+    for found in /usr/lib/llvm-*/lib/libclang*.so* /usr/lib64/libclang*.so* /usr/lib/libclang*.so* \
+        /usr/lib/*-linux-gnu/libclang*.so* /Library/Developer/CommandLineTools/usr/lib/libclang.dylib \
+        /opt/homebrew/opt/llvm/lib/libclang.dylib; do
+        [ ! -e "$found" ] || return 0
+    done
+    if command -v ldconfig >/dev/null 2>&1 && ldconfig -p 2>/dev/null | grep -q 'libclang[-.0-9]*\.so'; then
+        return 0
+    fi
+    for found in "$VENV"/lib/python3*/site-packages/clang/native; do
+        if [ -d "$found" ]; then
+            export LIBCLANG_PATH=$found
+            # The package brings the library without the compiler's own headers (stddef.h).
+            local compiler=gcc
+            command -v gcc >/dev/null 2>&1 || compiler=cc
+            export BINDGEN_EXTRA_CLANG_ARGS="-I$($compiler -print-file-name=include)"
+            return 0
+        fi
+    done
+    return 1
+}
+
+find_libclang || true
+
+export CARGO_TARGET_DIR=$CACHE/target
+export PYO3_PYTHON=$PY
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# From here on RocksDB is linked, not compiled. rocksdb.sh itself must not see these.
+use_built_rocksdb() {
+    [ -f "$ROCKSDB_HOME/librocksdb.a" ] || fail "RocksDB is not built yet; run: make rocksdb"
+    export ROCKSDB_LIB_DIR=$ROCKSDB_HOME ROCKSDB_STATIC=1
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Everything that looks at the text of the code.
+#
+#   scripts/lint.sh rust     rustfmt, clippy with warnings denied, the arrows between crates and the rules of files
+#   scripts/lint.sh python   ruff (rules and format), mypy --strict, the stub of the native module against the module
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+
+rust() {
+    say "rustfmt"
+    cargo fmt --all --check || fail "not formatted as rustfmt does; run: cargo fmt --all"
+    say "clippy, warnings denied"
+    # The release profile: it shares what is compiled with tests and wheel.
+    cargo clippy --release --locked --workspace --all-targets -- -D warnings ||
+        fail "clippy has something to say; its message above names file and line"
+    say "tidy: crate arrows, files, banned words"
+    cargo run --quiet --release --locked -p xtask -- tidy || fail "the house rules are broken; see CONTRIBUTING.md"
+}
+
+python() {
+    local folders=(python tests scripts examples benches)
+    say "ruff"
+    "$VENV/bin/ruff" check --quiet "${folders[@]}" || fail "ruff has something to say; often enough: .venv/bin/ruff check --fix"
+    "$VENV/bin/ruff" format --check --quiet "${folders[@]}" || fail "not formatted; run: .venv/bin/ruff format ${folders[*]}"
+    say "mypy --strict"
+    "$VENV/bin/mypy" || fail "mypy has something to say; its message above names file and line"
+    say "stubtest: the stub against the native module"
+    # From outside the clone: the installed package is meant, not the sources.
+    "$PY" -m mypy.stubtest stoatflow._native --mypy-config-file pyproject.toml ||
+        fail "python/stoatflow/_native.pyi and the native module disagree"
+}
+
+for part in "${@:-rust}"; do
+    case $part in
+        rust)
+            use_built_rocksdb
+            rust
+            ;;
+        python) python ;;
+        *) fail "there is no part '$part': rust or python" ;;
+    esac
+done

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Compiles RocksDB once, into a cache outside the clone; everything else links what it finds there.
+#
+# It is most of a first build (some 340 C++ files). Skipped when the result is there. Remove the folder that it names
+# to build again.
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+
+# About as many as RocksDB has; only for the eye.
+OBJECTS=343
+
+if [ -f "$ROCKSDB_HOME/librocksdb.a" ]; then
+    exit 0
+fi
+mkdir -p "$CACHE"
+
+say "compiling RocksDB $ROCKSDB_VERSION, once: its C++ is most of a first build"
+say "the result is kept in $ROCKSDB_HOME"
+
+# These would make cargo link a library instead of building one.
+unset ROCKSDB_LIB_DIR ROCKSDB_STATIC
+export CARGO_TARGET_DIR=$CACHE/native
+log=$CACHE/rocksdb-build.log
+cargo build --release --locked -p librocksdb-sys >"$log" 2>&1 &
+build=$!
+trap 'kill "$build" 2>/dev/null || true' INT TERM EXIT
+began=$SECONDS
+shown=$SECONDS
+while kill -0 "$build" 2>/dev/null; do
+    sleep 1
+    if ((SECONDS - shown >= 10)); then
+        shown=$SECONDS
+        done_now=$(find "$CARGO_TARGET_DIR/release/build" -path '*librocksdb-sys-*' -name '*.o' 2>/dev/null | wc -l)
+        printf '    %3d min %02d s: %d of about %d files\n' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) \
+            "$done_now" "$OBJECTS"
+    fi
+done
+trap - INT TERM EXIT
+if ! wait "$build"; then
+    tail -n 40 "$log" >&2
+    fail "RocksDB did not compile; the whole log is in $log. No memory left? Try with fewer jobs: CARGO_BUILD_JOBS=1 make rocksdb"
+fi
+
+built=$(find "$CARGO_TARGET_DIR/release/build" -path '*librocksdb-sys-*/out/librocksdb.a' -print | head -n 1)
+[ -n "$built" ] || fail "cargo built librocksdb-sys, but no librocksdb.a: is ROCKSDB_LIB_DIR set in a .cargo/config.toml? \
+Remove it there, or point it to $ROCKSDB_HOME and put the library there"
+
+# Whoever looks into the folder finds the whole library or none.
+partial=$CACHE/.rocksdb-$ROCKSDB_VERSION.$$
+rm -rf "$partial"
+mkdir -p "$partial"
+cp "$built" "$partial/librocksdb.a"
+rm -rf "$ROCKSDB_HOME"
+mv "$partial" "$ROCKSDB_HOME"
+rm -rf "$CARGO_TARGET_DIR"
+say "RocksDB is built, in $(((SECONDS - began) / 60)) min $(((SECONDS - began) % 60)) s"

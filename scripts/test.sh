@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Runs steps of the test suite, each announced with its number and its time; stops at the first that fails.
+#
+#   scripts/test.sh                  everything, in order
+#   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
+#                                    kafka integration spark
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+
+ALL=(lint-rust rust wheel lint-python python conformance kafka integration spark)
+STEPS=("${@:-${ALL[@]}}")
+
+pytest() { "$PY" -m pytest -q -p no:cacheprovider "$@"; }
+
+step_lint_rust() { scripts/lint.sh rust; }
+
+# The whole engine without a Python interpreter (law 8): unit tests, contract suites, simulation seeds.
+step_rust() { cargo test --release --locked --workspace --exclude stoatflow-python; }
+
+step_wheel() { scripts/wheel.sh; }
+
+step_lint_python() { scripts/lint.sh python; }
+
+step_python() { pytest tests/python; }
+
+step_conformance() { pytest tests/conformance; }
+
+# The Rust side against a real broker. The broker ends when its standard input closes, also if this script dies.
+step_kafka() {
+    local folder broker bootstrap code=0
+    folder=$(mktemp -d)
+    mkfifo "$folder/stdin" "$folder/stdout"
+    "$PY" tests/integration/broker/kafka_broker.py --print-bootstrap <"$folder/stdin" >"$folder/stdout" &
+    broker=$!
+    exec 8>"$folder/stdin" 9<"$folder/stdout"
+    # A pipe gives its end when the broker ends early: then nothing is read, and its own message is above.
+    if IFS= read -r bootstrap <&9; then
+        echo "    a broker runs at $bootstrap"
+        STOATFLOW_TEST_BOOTSTRAP=$bootstrap \
+            cargo test --release --locked -p stoatflow-log --features kafka-tests --test kafka 8>&- 9<&- || code=$?
+    else
+        echo "    the broker did not start; its message is above" >&2
+        code=1
+    fi
+    exec 8>&- 9<&-
+    wait "$broker" || true
+    rm -rf "$folder"
+    return "$code"
+}
+
+step_integration() { pytest tests/integration; }
+
+# A process of its own: PySpark leaves a JVM and its sockets behind.
+step_spark() { pytest tests/spark; }
+
+needs_java() {
+    local step
+    for step in "${STEPS[@]}"; do
+        case $step in kafka | integration | spark) return 0 ;; esac
+    done
+    return 1
+}
+
+for step in "${STEPS[@]}"; do
+    declare -F "step_${step//-/_}" >/dev/null || fail "there is no step '$step'; there are: ${ALL[*]}"
+done
+
+# Said now, not after half an hour of compiling.
+if needs_java; then
+    PYTHONPATH=tests/integration "$PY" - <<'PYTHON' || fail "Java is missing; 'make test-rust test-python' needs none"
+import sys
+from broker.java_home import BrokerError, find_java, find_maven
+try:
+    find_java(), find_maven()
+except BrokerError as error:
+    sys.exit(str(error))
+PYTHON
+fi
+
+use_built_rocksdb
+began=$SECONDS
+number=0
+for step in "${STEPS[@]}"; do
+    number=$((number + 1))
+    printf '\n=== [%d/%d] %s\n' "$number" "${#STEPS[@]}" "$step"
+    started=$SECONDS
+    # In a shell of its own, and not as a condition: there `set -e` would be off inside.
+    set +e
+    (set -e; "step_${step//-/_}")
+    code=$?
+    set -e
+    if ((code != 0)); then
+        printf '\n=== FAILED: %s (step %d of %d, exit code %d, after %d s)\n    again, alone: scripts/test.sh %s\n' \
+            "$step" "$number" "${#STEPS[@]}" "$code" "$((SECONDS - started))" "$step" >&2
+        exit 1
+    fi
+    printf '=== ok: %s, %d s\n' "$step" "$((SECONDS - started))"
+done
+printf '\n=== all %d steps are green, %d min %02d s\n' "${#STEPS[@]}" $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60))
