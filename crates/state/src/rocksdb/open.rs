@@ -162,7 +162,7 @@ impl RocksBackend {
             if found != layout.format {
                 let dir = self.place.dir.display();
                 return Err(Error::incompatible(format!(
-                    "the store {} on disk has the format '{found}', the topology asks for '{}' (in {dir})",
+                    "the store '{}' on disk has the format '{found}', the topology asks for '{}' (in {dir})",
                     layout.name, layout.format
                 ))
                 .at(|w| w.store = Some(layout.name.clone()))

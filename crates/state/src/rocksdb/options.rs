@@ -49,6 +49,8 @@ impl Budget {
         o.set_atomic_flush(true);
         o.set_max_total_wal_size((self.buffer_bytes as u64 * 2).max(64 << 20));
         o.set_max_background_jobs(2);
+        // A process is often allowed 1,024 files, and sockets need theirs.
+        o.set_max_open_files(512);
         o.set_keep_log_file_num(2);
         o.set_max_log_file_size(MIB);
         o.set_log_level(LogLevel::Warn);
