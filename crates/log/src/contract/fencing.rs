@@ -17,7 +17,7 @@ pub fn newer_transactional_producer_fences(broker: &dyn Broker, tag: &str) -> Re
     fenced(old.commit(WAIT), "commit")?;
     fenced(old.begin(), "begin")?;
     commit(new.as_mut(), numbered(&topic, 0, "new", 2))?;
-    let seen = values(&stage.all(&[TopicPartition::new(topic, 0)])?);
+    let seen = values(&stage.all(&[TopicPartition::new(topic, 0)], 4)?);
     promise!(seen == ["old0", "old1", "new0", "new1"], "after a take-over came {seen:?}");
     Ok(())
 }
@@ -54,7 +54,7 @@ pub fn ids_do_not_fence_each_other(broker: &dyn Broker, tag: &str) -> Result<()>
     commit(one.as_mut(), numbered(&topic, 0, "one", 1))?;
     commit(two.as_mut(), numbered(&topic, 0, "two", 1))?;
     commit(one.as_mut(), numbered(&topic, 0, "three", 1))?;
-    let seen = values(&stage.all(&[TopicPartition::new(topic, 0)])?);
+    let seen = values(&stage.all(&[TopicPartition::new(topic, 0)], 3)?);
     promise!(seen == ["one0", "two0", "three0"], "two ids wrote {seen:?}");
     Ok(())
 }

@@ -71,6 +71,6 @@ pub fn offsets_of_a_fenced_producer_never_appear(broker: &dyn Broker, tag: &str)
     old.offsets(&group, &cut(&parts, 6, "pending"), WAIT)?;
     let _new = stage.transactional("p")?;
     hold(&stage, &parts, Some((5, "kept")), "after a take-over")?;
-    promise!(stage.all(&parts)?.is_empty(), "records of a fenced producer became visible");
+    promise!(stage.all(&parts, 0)?.is_empty(), "records of a fenced producer became visible");
     Ok(())
 }

@@ -16,7 +16,7 @@ pub fn positions_pass_an_aborted_tail(broker: &dyn Broker, tag: &str) -> Result<
     producer.send(&mut numbered(&topic, 0, "bad", 5))?;
     producer.flush(WAIT)?;
     producer.abort(WAIT)?;
-    let ends: Vec<_> = broker.ranges(&parts, WAIT)?.iter().map(|r| r.stable_end).collect();
+    let (mut producer, ends) = stage.settled(producer, "p", &parts)?;
     let mut reader = stage.reader(&parts)?;
     let mut seen = Vec::new();
     until(reader.as_mut(), &mut seen, |reader, _| reader.positions() == ends)?;
@@ -108,8 +108,8 @@ pub fn acknowledged_offsets_are_the_logs(broker: &dyn Broker, tag: &str) -> Resu
         let acknowledged = producer.acknowledged(&kept);
         promise!(flushed == acknowledged, "a commit moved acknowledged offsets from {flushed:?} to {acknowledged:?}");
         let mut expected = Vec::new();
-        for p in [0, 1, 2] {
-            let seen = stage.all(&[TopicPartition::new(kept.clone(), p)])?;
+        for (p, count) in [(0, (0..=round).map(|n| 4 + n).sum()), (1, 0), (2, 2 * round)] {
+            let seen = stage.all(&[TopicPartition::new(kept.clone(), p)], count)?;
             expected.extend(seen.last().map(|last| (Partition(p), Offset(last.offset.0 + 1))));
         }
         promise!(acknowledged == expected, "acknowledged are {acknowledged:?}, a reader finds {expected:?}");

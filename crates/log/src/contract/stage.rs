@@ -67,13 +67,25 @@ impl<'a> Stage<'a> {
         Ok(consumer)
     }
 
-    /// Everything visible in these partitions up to their stable ends.
-    pub(super) fn all(&self, partitions: &[TopicPartition]) -> Result<Vec<Fetched>> {
-        let ends: Vec<_> = self.broker.ranges(partitions, WAIT)?.iter().map(|r| r.stable_end).collect();
+    /// Everything visible in these partitions, once there are `count` records: a broker may answer
+    /// a commit a moment before readers see it. Reads on to the stable ends, so that records beyond
+    /// `count` are found too.
+    pub(super) fn all(&self, partitions: &[TopicPartition], count: usize) -> Result<Vec<Fetched>> {
         let mut reader = self.reader(partitions)?;
         let mut seen = Vec::new();
+        until(reader.as_mut(), &mut seen, |_, seen| seen.len() >= count)?;
+        let ends: Vec<_> = self.broker.ranges(partitions, WAIT)?.iter().map(|r| r.stable_end).collect();
         until(reader.as_mut(), &mut seen, |reader, _| reader.positions().iter().zip(&ends).all(|(at, end)| at >= end))?;
         Ok(seen)
+    }
+
+    /// The stable ends after the producer's last transaction has ended for readers too: opening its
+    /// successor waits for that.
+    pub(super) fn settled(&self, producer: Box<dyn Producer>, id: &str, partitions: &[TopicPartition]) -> Result<(Box<dyn Producer>, Vec<Offset>)> {
+        drop(producer);
+        let successor = self.transactional(id)?;
+        let ends = self.broker.ranges(partitions, WAIT)?.iter().map(|r| r.stable_end).collect();
+        Ok((successor, ends))
     }
 }
 

@@ -56,11 +56,13 @@ pub fn ranges_follow_commits(broker: &dyn Broker, tag: &str) -> Result<()> {
     producer.flush(WAIT)?;
     promise!(ends()? == [zero, zero], "an open transaction moved the stable end: {:?}", ends()?);
     producer.commit(WAIT)?;
+    stage.all(&parts, 5)?;
     let after = ends()?;
     promise!(after[0] == zero, "a partition nobody wrote to moved: {after:?}");
     // A broker may count its commit marker.
     promise!((5..=6).contains(&after[1].1.0), "5 records were committed, the stable end is {:?}", after[1]);
     commit(producer.as_mut(), numbered(&topic, 0, "b", 5))?;
+    stage.all(&parts, 10)?;
     promise!(ends()?[1].1 > after[1].1, "a commit did not move the stable end");
     Ok(())
 }

@@ -29,7 +29,7 @@ pub fn transaction_appears_whole(broker: &dyn Broker, tag: &str) -> Result<()> {
     for round in 1..=3 {
         let records = (0..40).map(|n| record(if n < 20 { &left } else { &right }, Some(n % 2), Some("k"), "v")).collect();
         commit(producer.as_mut(), records)?;
-        let seen = stage.all(&parts)?;
+        let seen = stage.all(&parts, 40 * round)?;
         for slot in 0..4 {
             let count = seen.iter().filter(|r| r.slot == slot).count();
             promise!(count == 10 * round, "after {round} commits partition {} shows {count} records", parts[slot as usize]);
@@ -52,7 +52,7 @@ pub fn aborted_records_never_appear(broker: &dyn Broker, tag: &str) -> Result<()
         producer.abort(WAIT)?;
     }
     commit(producer.as_mut(), numbered(&topic, 0, "good", 10))?;
-    let seen = stage.all(&[TopicPartition::new(topic, 0)])?;
+    let seen = stage.all(&[TopicPartition::new(topic, 0)], 10)?;
     let expected: Vec<_> = (0..10).map(|n| format!("good{n}")).collect();
     promise!(values(&seen) == expected, "beside two aborted transactions came {:?}", values(&seen));
     Ok(())
@@ -66,7 +66,7 @@ pub fn empty_transaction_commits(broker: &dyn Broker, tag: &str) -> Result<()> {
     commit(producer.as_mut(), Vec::new())?;
     commit(producer.as_mut(), numbered(&topic, 0, "a", 1))?;
     commit(producer.as_mut(), Vec::new())?;
-    let seen = stage.all(&[TopicPartition::new(topic, 0)])?;
+    let seen = stage.all(&[TopicPartition::new(topic, 0)], 1)?;
     promise!(values(&seen) == ["a0"], "between empty transactions came {:?}", values(&seen));
     Ok(())
 }
@@ -79,12 +79,12 @@ pub fn plain_records_appear_at_flush(broker: &dyn Broker, tag: &str) -> Result<(
     producer.send(&mut numbered(&topic, 0, "outside", 5))?;
     producer.flush(WAIT)?;
     let parts = [TopicPartition::new(topic.clone(), 0)];
-    promise!(stage.all(&parts)?.len() == 5, "flushed plain records are not visible");
+    promise!(stage.all(&parts, 5)?.len() == 5, "flushed plain records are not visible");
     producer.begin()?;
     producer.send(&mut numbered(&topic, 0, "inside", 5))?;
     producer.flush(WAIT)?;
-    promise!(stage.all(&parts)?.len() == 10, "plain records wait for a commit");
+    promise!(stage.all(&parts, 10)?.len() == 10, "plain records wait for a commit");
     producer.abort(WAIT)?;
-    promise!(stage.all(&parts)?.len() == 10, "an abort took plain records back");
+    promise!(stage.all(&parts, 10)?.len() == 10, "an abort took plain records back");
     Ok(())
 }

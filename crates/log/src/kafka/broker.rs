@@ -53,7 +53,7 @@ impl Broker for KafkaBroker {
     }
 
     fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
-        Ok(Box::new(KafkaConsumer::new(&self.properties, group)?))
+        Ok(Box::new(KafkaConsumer::new(&self.properties, self.admin.clone(), group)?))
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {

@@ -9,6 +9,7 @@
 //! librdkafka's pause would continue at the position that its batch call keeps, and that call
 //! counts an end-of-partition event as a record: the next one would be skipped.
 
+use super::admin::Admin;
 use super::errors::{Doing, error, kind_of};
 use super::native::{Client, Fault, list, millis, text};
 use super::properties::Properties;
@@ -24,6 +25,8 @@ use stoatflow_core::{Error, ErrorKind, Header, Headers, Offset, Result, Timestam
 
 /// Records share blocks of about this size: one held record keeps little else alive.
 const BLOCK: usize = 64 * 1024;
+/// How long an assignment may take to find out whether its topics exist.
+const LOOK_UP: Duration = Duration::from_secs(30);
 /// At most so many messages are taken off the queue at a time.
 const BATCH: usize = 1024;
 
@@ -63,6 +66,7 @@ struct Slot {
 pub(super) struct KafkaConsumer {
     queue: Queue,
     client: Client,
+    admin: Arc<Admin>,
     address: String,
     slots: Vec<Slot>,
     places: HashMap<Arc<str>, HashMap<i32, u32>>,
@@ -76,7 +80,7 @@ pub(super) struct KafkaConsumer {
 unsafe impl Send for KafkaConsumer {}
 
 impl KafkaConsumer {
-    pub(super) fn new(properties: &Properties, group: &str) -> Result<Self> {
+    pub(super) fn new(properties: &Properties, admin: Arc<Admin>, group: &str) -> Result<Self> {
         let client = Client::new(true, &properties.consumer(group))?;
         // SAFETY: the client is alive; the queue is dropped before it.
         let queue = unsafe {
@@ -86,6 +90,7 @@ impl KafkaConsumer {
         Ok(Self {
             queue,
             client,
+            admin,
             address: properties.bootstrap().to_owned(),
             slots: Vec::new(),
             places: HashMap::new(),
@@ -213,6 +218,24 @@ impl KafkaConsumer {
         }
     }
 
+    /// Assigns partitions that exist.
+    pub(super) fn place(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
+        let assigned = list(partitions.iter().map(|(p, offset)| (p, offset.0, None)))?;
+        // SAFETY: client and list are alive; the call copies the list.
+        let code = Code::from(unsafe { sys::rd_kafka_assign(self.client.ptr(), assigned.ptr()) });
+        if code != Code::NoError {
+            return Err(self.fail(code, "the assignment was refused", None));
+        }
+        self.last = None;
+        self.places.clear();
+        self.slots.clear();
+        for (index, (partition, offset)) in (0..).zip(partitions) {
+            self.places.entry(partition.topic.clone()).or_default().insert(partition.partition.0, index);
+            self.slots.push(Slot { partition: partition.clone(), next: offset.0, paused: false });
+        }
+        Ok(())
+    }
+
     /// Puts slots into the assignment at their positions, or takes them out.
     fn move_slots(&self, slots: &[usize], into: bool) -> Result<()> {
         if slots.is_empty() {
@@ -233,20 +256,14 @@ impl KafkaConsumer {
 
 impl Consumer for KafkaConsumer {
     fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
-        let assigned = list(partitions.iter().map(|(p, offset)| (p, offset.0, None)))?;
-        // SAFETY: client and list are alive; the call copies the list.
-        let code = Code::from(unsafe { sys::rd_kafka_assign(self.client.ptr(), assigned.ptr()) });
-        if code != Code::NoError {
-            return Err(self.fail(code, "the assignment was refused", None));
+        let names: Vec<_> = partitions.iter().map(|(p, _)| &*p.topic).collect();
+        for ((partition, _), known) in partitions.iter().zip(self.admin.topics(&names, LOOK_UP)?) {
+            // The client would wait in silence for a topic that does not exist.
+            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
+                return Err(self.fail(Code::UnknownTopicOrPartition, &format!("{partition} is unknown"), Some(&partition.topic)));
+            }
         }
-        self.last = None;
-        self.places.clear();
-        self.slots.clear();
-        for (index, (partition, offset)) in (0..).zip(partitions) {
-            self.places.entry(partition.topic.clone()).or_default().insert(partition.partition.0, index);
-            self.slots.push(Slot { partition: partition.clone(), next: offset.0, paused: false });
-        }
-        Ok(())
+        self.place(partitions)
     }
 
     fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {

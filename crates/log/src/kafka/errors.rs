@@ -108,6 +108,9 @@ pub(super) fn error(code: Code, said: &str, doing: Doing<'_>) -> Error {
     let error = match kind {
         ErrorKind::Unauthorized => error.hint(permission(code, topic)),
         ErrorKind::MissingTopic => error.hint(format!("create the topic{of_topic}, or fix its name in the topology")),
+        ErrorKind::Serde if code == Code::InvalidTimestamp => error.hint(format!(
+            "the record's time lies outside what the broker takes: correct it, or raise message.timestamp.after.max.ms (before.max.ms) of topic{of_topic}"
+        )),
         ErrorKind::Serde => error.hint(format!("keep records below max.message.bytes of topic{of_topic}, or raise it there and message.max.bytes here")),
         ErrorKind::Incompatible => error.hint(
             "records were deleted before they were read, or the topic was made anew: raise its retention, then reset the application's offsets and state",

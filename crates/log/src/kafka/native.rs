@@ -117,10 +117,13 @@ unsafe extern "C" fn on_error(_: *mut sys::rd_kafka_t, code: c_int, reason: *con
     let events = unsafe { &*opaque.cast::<Events>() };
     // SAFETY: librdkafka gives a text that lives as long as the call.
     let reason = unsafe { text(reason) };
-    // SAFETY: librdkafka passes one of its own codes as an int.
-    let code: Code = unsafe { std::mem::transmute::<c_int, sys::rd_kafka_resp_err_t>(code) }.into();
+    let code = sys::rd_kafka_resp_err_t::try_from(code).map_or(Code::Unknown, Code::from);
     tracing::debug!(target: "stoatflow::kafka", ?code, "{reason}");
-    *events.last.lock() = Some((code, reason));
+    let mut last = events.last.lock();
+    // "All brokers are down" follows the reason (refused, unresolved) and must not hide it.
+    if code != Code::AllBrokersDown || last.is_none() {
+        *last = Some((code, reason));
+    }
 }
 
 unsafe extern "C" fn on_delivery(_: *mut sys::rd_kafka_t, message: *const sys::rd_kafka_message_t, opaque: *mut c_void) {

@@ -163,6 +163,11 @@ impl KafkaProducer {
         if self.admin.topics(&[name], LOOK_UP)?[0].is_none() {
             return Err(error(Code::UnknownTopicOrPartition, "unknown topic", self.doing("writing", Some(name))));
         }
+        self.add_target(name)
+    }
+
+    /// Makes the handle of a topic that exists.
+    pub(super) fn add_target(&mut self, name: &Arc<str>) -> Result<usize> {
         let text = c_text(name)?;
         // SAFETY: client and name are alive; a null configuration means the client's own.
         let handle = unsafe { sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), ptr::null_mut()) };

@@ -64,6 +64,8 @@ const CONSUMER: &[(&str, &str)] = &[
     ("fetch.wait.max.ms", "100"),
     // The default of 1000 stops a reader for a second each time its queue was full for a moment.
     ("fetch.queue.backoff.ms", "10"),
+    // A topic that disappears is an error after this time (30 s by default).
+    ("topic.metadata.propagation.max.ms", "10000"),
 ];
 
 const PRODUCER: &[(&str, &str)] = &[

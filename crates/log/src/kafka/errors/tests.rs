@@ -52,6 +52,8 @@ fn errors_name_address_topic_and_permission() {
     assert!(refused.contains("broker:9092") && refused.contains("'orders'") && refused.contains("grant this user"), "{refused}");
     let gone = error(Code::AllBrokersDown, "1/1 brokers are down", Doing { topic: None, ..doing }).to_string();
     assert!(gone.contains("broker:9092") && gone.contains("bootstrap.servers") && gone.contains("1/1 brokers"), "{gone}");
+    let future = error(Code::InvalidTimestamp, "", doing).to_string();
+    assert!(future.contains("message.timestamp.after.max.ms"), "{future}");
     let missing = error(Code::UnknownTopic, "", doing).to_string();
     assert!(missing.contains("create the topic 'orders'"), "{missing}");
 }
