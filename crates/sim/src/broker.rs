@@ -1,0 +1,247 @@
+//! A broker in memory with Kafka's transactions, which outlives every engine above it.
+//!
+//! Takes the calls of the broker port, gives exactly what a healthy Kafka would give; misfortune is
+//! added above ([`crate::faults`]). Owns topics, groups and the coordinator. It passes the contract
+//! suite of the log crate, so what the checkers say of the engine does not hang on a wrong broker.
+
+use crate::consumer::SimConsumer;
+use crate::producer::SimProducer;
+use crate::topic::{Kept, PartitionLog};
+use crate::transaction::{Coordinator, Open, Writer};
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Partition, Result, TopicPartition};
+use stoatflow_log::murmur2::partition_of;
+use stoatflow_log::{
+    Broker, Committed, Consumer, CutEntry, NewTopic, Outgoing, Producer, ProducerMode, Range,
+    TopicInfo,
+};
+
+/// What the broker keeps.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    topics: BTreeMap<Arc<str>, Vec<PartitionLog>>,
+    groups: BTreeMap<(String, TopicPartition), Committed>,
+    pub coordinator: Coordinator,
+    keyless: usize,
+}
+
+impl State {
+    fn missing(name: &str) -> Error {
+        Error::missing_topic(format!("the topic '{name}' does not exist"))
+            .at(|at| at.topic = Some(name.to_owned()))
+    }
+
+    pub fn log(&self, partition: &TopicPartition) -> Result<&PartitionLog> {
+        let at = usize::try_from(partition.partition.0).unwrap_or(usize::MAX);
+        let logs = self.topics.get(&partition.topic);
+        logs.and_then(|l| l.get(at))
+            .ok_or_else(|| Self::missing(&partition.topic))
+    }
+
+    fn log_mut(&mut self, partition: &TopicPartition) -> Result<&mut PartitionLog> {
+        let at = usize::try_from(partition.partition.0).unwrap_or(usize::MAX);
+        let logs = self.topics.get_mut(&partition.topic);
+        logs.and_then(|l| l.get_mut(at))
+            .ok_or_else(|| Self::missing(&partition.topic))
+    }
+
+    /// Where a record goes: its own wish, its key's hash, or the next in turn.
+    pub fn route(&mut self, record: &Outgoing) -> Result<TopicPartition> {
+        let Some((name, logs)) = self.topics.get_key_value(&record.topic) else {
+            return Err(Self::missing(&record.topic));
+        };
+        let count = i32::try_from(logs.len()).unwrap_or(i32::MAX);
+        let partition = match (&record.partition, &record.key) {
+            (Some(partition), _) => partition.0,
+            (None, Some(key)) => partition_of(key, count),
+            (None, None) => {
+                self.keyless += 1;
+                i32::try_from(self.keyless % logs.len()).unwrap_or(0)
+            }
+        };
+        Ok(TopicPartition::new(Arc::clone(name), partition))
+    }
+
+    /// Appends, inside the writer's transaction if there is a writer.
+    pub fn append(
+        &mut self,
+        record: Outgoing,
+        writer: Option<&Writer>,
+    ) -> Result<(TopicPartition, Offset)> {
+        let partition = self.route(&record)?;
+        let transaction = match writer {
+            Some(writer) => {
+                let open = self.coordinator.current(writer)?;
+                open.partitions.insert(partition.clone());
+                Some(open.transaction)
+            }
+            None => None,
+        };
+        let offset = self.log_mut(&partition)?.append(record, transaction);
+        Ok((partition, offset))
+    }
+
+    /// Ends a transaction everywhere at once.
+    pub fn end(&mut self, open: Open, commit: bool) {
+        for partition in &open.partitions {
+            if let Ok(log) = self.log_mut(partition) {
+                log.end(open.transaction, commit);
+            }
+        }
+        if commit {
+            for (group, entry) in open.offsets {
+                let CutEntry {
+                    partition,
+                    offset,
+                    metadata,
+                } = entry;
+                self.groups
+                    .insert((group, partition), Committed { offset, metadata });
+            }
+        }
+    }
+}
+
+/// See the module. Clones are the same broker.
+#[derive(Clone, Debug, Default)]
+pub struct SimBroker {
+    state: Arc<Mutex<State>>,
+}
+
+impl SimBroker {
+    /// A broker without topics.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Opens an id: fences whoever had it, ends what was left open.
+    pub(crate) fn take_over(&self, id: &str) -> Writer {
+        let mut state = self.lock();
+        let (writer, left) = state.coordinator.open(id);
+        if let Some(left) = left {
+            state.end(left, false);
+        }
+        writer
+    }
+
+    /// A producer with the calls that only the simulator makes.
+    pub(crate) fn open_producer(&self, mode: &ProducerMode) -> SimProducer {
+        let (id, transactional) = match mode {
+            ProducerMode::Transactional { id, .. } => (id, true),
+            ProducerMode::Plain { id, .. } => (id, false),
+        };
+        SimProducer::new(self.clone(), self.take_over(id), transactional)
+    }
+
+    /// Runs the log cleaner over a topic.
+    pub(crate) fn compact(&self, topic: &str) {
+        if let Some(logs) = self.lock().topics.get_mut(topic) {
+            logs.iter_mut().for_each(PartitionLog::compact);
+        }
+    }
+
+    /// Everything that is visible in a topic, partition by partition.
+    pub(crate) fn visible(&self, topic: &str) -> Vec<Vec<(Offset, Kept)>> {
+        let state = self.lock();
+        let logs = state
+            .topics
+            .get(topic)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        logs.iter()
+            .map(|l| l.visible(Offset(0)).map(|(o, k)| (o, k.clone())).collect())
+            .collect()
+    }
+
+    /// The newest visible value of a key; `None` if it was never written.
+    pub(crate) fn newest(&self, topic: &str, key: &Bytes) -> Option<Option<Bytes>> {
+        let state = self.lock();
+        let logs = state.topics.get(topic)?;
+        let partition = partition_of(key, i32::try_from(logs.len()).ok()?);
+        let log = logs.get(usize::try_from(partition).ok()?)?;
+        let found = log
+            .visible(Offset(0))
+            .rev()
+            .find(|(_, kept)| kept.key.as_ref() == Some(key))?;
+        Some(found.1.value.clone())
+    }
+}
+
+impl Broker for SimBroker {
+    fn address(&self) -> String {
+        "sim:".into()
+    }
+
+    fn topics(&self, names: &[&str], _timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
+        let state = self.lock();
+        let info = |name: &&str| {
+            let (name, logs) = state.topics.get_key_value(*name)?;
+            let partitions = i32::try_from(logs.len()).unwrap_or(i32::MAX);
+            Some(TopicInfo {
+                name: Arc::clone(name),
+                partitions,
+            })
+        };
+        Ok(names.iter().map(info).collect())
+    }
+
+    fn create_topics(&self, topics: &[NewTopic], _timeout: Duration) -> Result<()> {
+        let mut state = self.lock();
+        for topic in topics {
+            let logs = || {
+                (0..topic.partitions)
+                    .map(|_| PartitionLog::default())
+                    .collect()
+            };
+            state
+                .topics
+                .entry(topic.name.as_str().into())
+                .or_insert_with(logs);
+        }
+        Ok(())
+    }
+
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        _timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
+        let state = self.lock();
+        let find = |p: &TopicPartition| state.groups.get(&(group.to_owned(), p.clone())).cloned();
+        Ok(partitions.iter().map(find).collect())
+    }
+
+    fn ranges(&self, partitions: &[TopicPartition], _timeout: Duration) -> Result<Vec<Range>> {
+        let state = self.lock();
+        let range = |p| {
+            Ok(Range {
+                begin: Offset(0),
+                stable_end: state.log(p)?.stable_end(),
+            })
+        };
+        partitions.iter().map(range).collect()
+    }
+
+    fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {
+        Ok(Box::new(SimConsumer::new(self.clone())))
+    }
+
+    fn producer(&self, mode: &ProducerMode, _timeout: Duration) -> Result<Box<dyn Producer>> {
+        Ok(Box::new(self.open_producer(mode)))
+    }
+}
+
+/// A partition number as an index.
+pub(crate) fn index(partition: Partition) -> usize {
+    usize::try_from(partition.0).unwrap_or(0)
+}

@@ -1,0 +1,149 @@
+//! The simulated broker's writer: a client buffer and the requests that empty it.
+//!
+//! Takes records, keeps them like a client does until they are delivered, gives acknowledgements.
+//! Owns the buffer: it dies with the process. Never fails of itself; see [`crate::faults`].
+
+use crate::broker::SimBroker;
+use crate::transaction::Writer;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Partition, Result};
+use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SimProducer {
+    broker: SimBroker,
+    writer: Writer,
+    transactional: bool,
+    begun: bool,
+    /// The client has been told that it is fenced; it says so from then on without asking.
+    fenced: bool,
+    buffer: VecDeque<Outgoing>,
+    remembered: BTreeMap<Arc<str>, BTreeMap<Partition, Offset>>,
+}
+
+impl SimProducer {
+    pub fn new(broker: SimBroker, writer: Writer, transactional: bool) -> Self {
+        Self {
+            broker,
+            writer,
+            transactional,
+            begun: false,
+            fenced: false,
+            buffer: VecDeque::new(),
+            remembered: BTreeMap::new(),
+        }
+    }
+
+    pub fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Lets so many buffered records reach the broker.
+    pub fn deliver(&mut self, count: usize) -> Result<()> {
+        for _ in 0..count {
+            let Some(record) = self.buffer.pop_front() else {
+                break;
+            };
+            let writer = self.transactional.then_some(&self.writer);
+            let appended = self.broker.lock().append(record, writer);
+            let (partition, offset) = self.note(appended)?;
+            if let Some(topic) = self.remembered.get_mut(&partition.topic) {
+                topic.insert(partition.partition, Offset(offset.0 + 1));
+            }
+        }
+        Ok(())
+    }
+
+    fn note<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        outcome.inspect_err(|e| self.fenced |= e.kind() == stoatflow_core::ErrorKind::Fenced)
+    }
+
+    fn expect_begun(&self, call: &str) -> Result<()> {
+        if self.fenced {
+            return Err(Error::fenced("this producer was fenced by a newer one"));
+        }
+        if self.begun {
+            return Ok(());
+        }
+        Err(Error::internal(format!("'{call}' outside a transaction")))
+    }
+
+    fn end(&mut self, commit: bool) -> Result<()> {
+        self.begun = false;
+        let mut state = self.broker.lock();
+        let finished = state.coordinator.finish(&self.writer);
+        if let Ok(Some(open)) = finished {
+            state.end(open, commit);
+            return Ok(());
+        }
+        drop(state);
+        self.note(finished.map(drop))
+    }
+}
+
+impl Producer for SimProducer {
+    fn begin(&mut self) -> Result<()> {
+        if self.fenced {
+            return Err(Error::fenced("this producer was fenced by a newer one"));
+        }
+        if std::mem::replace(&mut self.begun, true) {
+            return Err(Error::internal("'begin' inside a transaction"));
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+        if self.transactional {
+            self.expect_begun("send")?;
+        }
+        self.buffer.extend(records.drain(..));
+        Ok(())
+    }
+
+    fn flush(&mut self, _timeout: Duration) -> Result<()> {
+        self.deliver(self.buffer.len())
+    }
+
+    fn offsets(&mut self, group: &str, cut: &[CutEntry], _timeout: Duration) -> Result<()> {
+        self.expect_begun("offsets")?;
+        let mut state = self.broker.lock();
+        let added = state.coordinator.current(&self.writer).map(|open| {
+            open.offsets
+                .extend(cut.iter().map(|entry| (group.to_owned(), entry.clone())));
+        });
+        drop(state);
+        self.note(added)
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
+        self.expect_begun("commit")?;
+        self.flush(timeout)?;
+        self.end(true)?;
+        Ok(CommitOutcome::Committed)
+    }
+
+    fn abort(&mut self, _timeout: Duration) -> Result<()> {
+        self.expect_begun("abort")?;
+        if self.transactional {
+            self.buffer.clear();
+        }
+        self.end(false)
+    }
+
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        let found = self.remembered.get(topic);
+        found
+            .map(|t| t.iter().map(|(p, o)| (*p, *o)).collect())
+            .unwrap_or_default()
+    }
+
+    fn remember(&mut self, topics: &[Arc<str>]) {
+        self.remembered = topics
+            .iter()
+            .map(|t| (Arc::clone(t), BTreeMap::new()))
+            .collect();
+    }
+}

@@ -1,0 +1,126 @@
+//! A partition's log as Kafka keeps it: records, aborted records and markers all take an offset.
+//!
+//! Takes records, ends of transactions and compaction; gives what a `read_committed` reader may see.
+//! Owns the rule of the last stable offset: nothing behind the first record of an open transaction is
+//! visible, not even records of others. Never decides whether a writer may write.
+
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use stoatflow_core::{Headers, Offset, Timestamp};
+use stoatflow_log::Outgoing;
+
+/// A transaction, unique in a broker's life.
+pub type Transaction = u64;
+
+/// A record in a log.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Its key.
+    pub key: Option<Bytes>,
+    /// Its value.
+    pub value: Option<Bytes>,
+    /// Its timestamp.
+    pub timestamp: Timestamp,
+    /// Its headers.
+    pub headers: Headers,
+    transaction: Option<Transaction>,
+}
+
+/// One partition.
+#[derive(Debug, Default)]
+pub struct PartitionLog {
+    /// `None` is a marker, or what compaction took: an offset without a record.
+    entries: Vec<Option<Kept>>,
+    open: BTreeMap<Transaction, usize>,
+    aborted: BTreeSet<Transaction>,
+}
+
+fn offset(at: usize) -> Offset {
+    Offset(i64::try_from(at).unwrap_or(i64::MAX))
+}
+
+fn place(offset: Offset) -> usize {
+    usize::try_from(offset.0).unwrap_or(0)
+}
+
+impl PartitionLog {
+    /// Appends; gives the record's offset.
+    pub fn append(&mut self, record: Outgoing, transaction: Option<Transaction>) -> Offset {
+        let at = self.entries.len();
+        if let Some(transaction) = transaction {
+            self.open.entry(transaction).or_insert(at);
+        }
+        let Outgoing {
+            key,
+            value,
+            timestamp,
+            headers,
+            ..
+        } = record;
+        self.entries.push(Some(Kept {
+            key,
+            value,
+            timestamp,
+            headers,
+            transaction,
+        }));
+        offset(at)
+    }
+
+    /// Ends a transaction that wrote here: a marker takes an offset.
+    pub fn end(&mut self, transaction: Transaction, commit: bool) {
+        if self.open.remove(&transaction).is_some() {
+            self.entries.push(None);
+            if !commit {
+                self.aborted.insert(transaction);
+            }
+        }
+    }
+
+    /// The last stable offset.
+    pub fn stable_end(&self) -> Offset {
+        offset(
+            self.open
+                .values()
+                .min()
+                .copied()
+                .unwrap_or(self.entries.len()),
+        )
+    }
+
+    /// The first visible record at or after `from`, with its offset.
+    pub fn next(&self, from: Offset) -> Option<(Offset, &Kept)> {
+        self.visible(from).next()
+    }
+
+    /// All visible records at or after `from`.
+    pub fn visible(&self, from: Offset) -> impl DoubleEndedIterator<Item = (Offset, &Kept)> {
+        let end = place(self.stable_end());
+        let from = place(from).min(end);
+        self.entries[from..end]
+            .iter()
+            .enumerate()
+            .filter_map(move |(at, entry)| {
+                let kept = entry.as_ref()?;
+                let aborted = kept.transaction.is_some_and(|t| self.aborted.contains(&t));
+                (!aborted).then(|| (offset(from + at), kept))
+            })
+    }
+
+    /// Forgets stable records that a later stable one of the same key replaces, as a log cleaner does.
+    pub fn compact(&mut self) {
+        let mut newest: BTreeMap<Bytes, Offset> = BTreeMap::new();
+        for (at, kept) in self.visible(Offset(0)) {
+            newest.insert(kept.key.clone().unwrap_or_default(), at);
+        }
+        let keep: BTreeSet<Offset> = newest.into_values().collect();
+        for at in 0..place(self.stable_end()) {
+            if !keep.contains(&offset(at)) {
+                self.entries[at] = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

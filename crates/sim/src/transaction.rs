@@ -1,0 +1,94 @@
+//! The coordinator: who may write under an id, and what its open transaction holds.
+//!
+//! Takes openings, begun transactions, partitions and offsets; gives what must happen at the end.
+//! Owns the epoch of every id: opening raises it, and everyone below is fenced. Never writes a log.
+
+use crate::topic::Transaction;
+use std::collections::{BTreeMap, BTreeSet};
+use stoatflow_core::{Error, Result, TopicPartition};
+use stoatflow_log::CutEntry;
+
+/// A writer: its id and the epoch it was opened with.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    /// The transactional id.
+    pub id: String,
+    /// Which opening of that id.
+    pub epoch: u64,
+}
+
+/// What an open transaction has touched.
+#[derive(Debug, Default)]
+pub struct Open {
+    /// Its number.
+    pub transaction: Transaction,
+    /// Where it wrote.
+    pub partitions: BTreeSet<TopicPartition>,
+    /// Positions that wait for its commit.
+    pub offsets: Vec<(String, CutEntry)>,
+}
+
+#[derive(Debug, Default)]
+struct Id {
+    epoch: u64,
+    open: Option<Open>,
+}
+
+/// All ids of a broker.
+#[derive(Debug, Default)]
+pub struct Coordinator {
+    ids: BTreeMap<String, Id>,
+    last: Transaction,
+}
+
+impl Coordinator {
+    /// Opens an id; gives the writer, and what an older one left open, to be aborted.
+    pub fn open(&mut self, id: &str) -> (Writer, Option<Open>) {
+        let entry = self.ids.entry(id.to_owned()).or_default();
+        entry.epoch += 1;
+        (
+            Writer {
+                id: id.to_owned(),
+                epoch: entry.epoch,
+            },
+            entry.open.take(),
+        )
+    }
+
+    /// The writer's transaction; starts one if there is none.
+    ///
+    /// # Errors
+    /// `Fenced`.
+    pub fn current(&mut self, writer: &Writer) -> Result<&mut Open> {
+        let last = &mut self.last;
+        let entry = self.ids.entry(writer.id.clone()).or_default();
+        fence(entry.epoch, writer)?;
+        Ok(entry.open.get_or_insert_with(|| {
+            *last += 1;
+            Open {
+                transaction: *last,
+                ..Open::default()
+            }
+        }))
+    }
+
+    /// Takes the writer's transaction out, to be ended.
+    ///
+    /// # Errors
+    /// `Fenced`.
+    pub fn finish(&mut self, writer: &Writer) -> Result<Option<Open>> {
+        let entry = self.ids.entry(writer.id.clone()).or_default();
+        fence(entry.epoch, writer)?;
+        Ok(entry.open.take())
+    }
+}
+
+fn fence(epoch: u64, writer: &Writer) -> Result<()> {
+    if writer.epoch == epoch {
+        return Ok(());
+    }
+    Err(Error::fenced(format!(
+        "a newer instance opened '{}' ({} after {})",
+        writer.id, epoch, writer.epoch
+    )))
+}
