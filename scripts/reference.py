@@ -1,0 +1,115 @@
+"""Write the pages of docs/reference that the engine knows best: `reference.py`, or `reference.py --check`.
+
+Takes: the tables of the native module. Gives: settings.md and errors.md; with `--check` exit code 1 if they are
+stale. Never: knows a setting or an error itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from stoatflow import errors
+from stoatflow._bridge import error_kinds, settings_schema
+
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
+NOTE = "<!-- Written by `make docs` (scripts/reference.py) from the engine's own tables. Edits here are lost. -->"
+
+TYPES = {
+    "Text": "text",
+    "Path": "path",
+    "Bool": "`true` or `false`",
+    "Choice": "a word",
+    "Count": "whole number",
+    "Duration": "milliseconds",
+    "Size": "bytes",
+}
+
+
+def settings_page() -> str:
+    """Return the page of all settings."""
+    rows = [
+        f"| `{name}` | {TYPES.get(kind, kind)} | {_default(default)} | {_cell(text)} |"
+        for name, kind, default, text in settings_schema()
+    ]
+    return "\n".join(
+        [
+            "# Settings",
+            "",
+            NOTE,
+            "",
+            "Names are those of Kafka Streams where it has the setting. How to give them, and in which order they win:",
+            "[configuration](../guide/configuration.md).",
+            "",
+            "| name | type | default | what it does |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def errors_page() -> str:
+    """Return the page of all errors."""
+    rows = [f"| {_class(kind)} | `{kind}` | {_meaning(kind)} | {_cell(action)} |" for kind, action in error_kinds()]
+    return "\n".join(
+        [
+            "# Errors",
+            "",
+            NOTE,
+            "",
+            "Every error is a `StoatFlowError`, one class per action that its reader has to take. It carries",
+            "`message`, `kind`, `next_step` and `coordinates` (what is known of function, node, store, topic,",
+            "partition, offset, lane, epoch). The exception of a function of yours is the `__cause__` of a",
+            "`ProcessingError`. The command line ends with 2 for wrong settings, arguments or topologies, and",
+            "with 1 for every other error.",
+            "",
+            "| class | kind | what happened | what to do, unless the message knows better |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def pages() -> dict[Path, str]:
+    """Return every page with what it must hold."""
+    return {PAGES / "settings.md": settings_page(), PAGES / "errors.md": errors_page()}
+
+
+def stale() -> list[str]:
+    """Return the names of pages that don't hold what they must."""
+    return [page.name for page, text in pages().items() if not page.is_file() or page.read_text("utf-8") != text]
+
+
+def _default(default: str | None) -> str:
+    return "**needed**" if default is None else f"`{default}`"
+
+
+def _class(kind: str) -> str:
+    return f"`{errors.ERRORS_BY_KIND[kind].__name__}`"
+
+
+def _meaning(kind: str) -> str:
+    return _cell((errors.ERRORS_BY_KIND[kind].__doc__ or "").strip().splitlines()[0])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> int:
+    """Write or check."""
+    if "--check" in sys.argv[1:]:
+        found = stale()
+        for name in found:
+            print(f"docs/reference/{name} is stale; run: make docs", file=sys.stderr)
+        return 1 if found else 0
+    for page, text in pages().items():
+        page.write_text(text, "utf-8")
+        print(f"written: docs/reference/{page.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

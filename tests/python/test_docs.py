@@ -1,0 +1,147 @@
+"""What the pages say is true: their code runs, their links lead somewhere, their tables are the engine's.
+
+Blocks of one page share their names and run in one process of their own, in an empty folder. A block marked
+`python no-run` needs a reason in a comment of the page just above it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import stoatflow as sf
+from stoatflow._bridge import node_kinds
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
+REASON = re.compile(r"<!-- not run: .{10,} -->")
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+class Block(NamedTuple):
+    """A block of code of a page."""
+
+    line: int
+    marker: str
+    code: str
+
+
+def blocks(page: Path) -> list[Block]:
+    """All fenced blocks of a page, with the line of their fence."""
+    found: list[Block] = []
+    marker, start, lines = None, 0, list[str]()
+    for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+        if line.startswith("```"):
+            if marker is None:
+                marker, start, lines = line[3:].strip(), number, []
+            else:
+                found.append(Block(start, marker, "\n".join(lines)))
+                marker = None
+        elif marker is not None:
+            lines.append(line)
+    assert marker is None, f"{page}:{start}: the block is never closed"
+    return found
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def runnable(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.marker == "python"]
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name)
+def test_the_code_runs(page: Path, tmp_path: Path) -> None:
+    # The line of the page stands in the traceback.
+    program = [
+        f"exec(compile({chr(10) * block.line + block.code!r}, {name(page)!r}, 'exec'))" for block in runnable(page)
+    ]
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(program), "utf-8")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("STOATFLOW_")}
+    result = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=environment | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, f"{name(page)}\n{result.stdout}\n{result.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_block_that_is_not_run_says_why(page: Path) -> None:
+    lines = page.read_text("utf-8").splitlines()
+    for block in blocks(page):
+        language = block.marker.split(" ")[0]
+        if language == "python" and block.marker != "python":
+            assert block.marker == "python no-run", f"{name(page)}:{block.line}: {block.marker!r} means nothing"
+            assert REASON.fullmatch(lines[block.line - 2]), (
+                f"{name(page)}:{block.line}: write the reason just above: <!-- not run: ... -->"
+            )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{name(page)}: {target} leads nowhere"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), flags=re.MULTILINE)
+            assert anchor in {slug(heading) for heading in headings}, f"{name(page)}: no heading for {target}"
+
+
+def test_generated_pages_are_fresh() -> None:
+    assert runpy.run_path(str(ROOT / "scripts" / "reference.py"))["stale"]() == [], "run: make docs"
+
+
+def test_every_operator_has_its_section() -> None:
+    page = ROOT / "docs" / "reference" / "operators.md"
+    headings = re.findall(r"^### `(\w+)`", page.read_text("utf-8"), flags=re.MULTILINE)
+    assert sorted(headings) == sorted(node_kinds())
+
+
+def test_the_admin_page_names_every_endpoint() -> None:
+    listed = set(re.findall(r'^    \(?\s*"(/[\w/]*)",|^    \("(/[\w/]*)"', _admin_source(), flags=re.MULTILINE))
+    endpoints = {one or other for one, other in listed}
+    page = (ROOT / "docs" / "reference" / "admin.md").read_text("utf-8")
+    assert endpoints, "the endpoints were not found in the source: mend this test"
+    assert {path for path in endpoints if f"`{path}`" not in page} == set()
+
+
+def test_the_page_of_errors_names_every_public_class() -> None:
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text("utf-8")
+    public = [each for each in dir(sf) if each.endswith("Error") and each != "StoatFlowError"]
+    assert [each for each in public if f"`{each}`" not in page] == []
+
+
+def _admin_source() -> str:
+    source = (ROOT / "crates" / "engine" / "src" / "admin" / "mod.rs").read_text("utf-8")
+    return source.partition("const ENDPOINTS")[2].partition("];")[0].replace('(\n        "', '("')
