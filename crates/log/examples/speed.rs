@@ -16,7 +16,15 @@ const PARTITIONS: i32 = 4;
 /// CPU time of the process in ticks of 10 ms, as the kernel accounts it.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<u64> = stat.rsplit(')').next().unwrap_or("").split_whitespace().skip(11).take(2).filter_map(|f| f.parse().ok()).collect();
+    let fields: Vec<u64> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .filter_map(|f| f.parse().ok())
+        .collect();
     Duration::from_millis(fields.iter().sum::<u64>() * 10)
 }
 
@@ -25,7 +33,11 @@ fn timed<T>(what: &str, records: usize, work: impl FnOnce() -> Result<T>) -> Res
     let done = work()?;
     let (wall, cpu) = (clock.monotonic(), cpu() - before);
     let per = |d: Duration| d.as_nanos() / records as u128;
-    println!("  {what:<46} {:>6} ns wall {:>6} ns CPU per record", per(wall), per(cpu));
+    println!(
+        "  {what:<46} {:>6} ns wall {:>6} ns CPU per record",
+        per(wall),
+        per(cpu)
+    );
     Ok(done)
 }
 
@@ -33,8 +45,22 @@ fn measure(broker: &dyn Broker, records: usize) -> Result<()> {
     let tag = format!("speed-{}", std::process::id());
     println!("{} ({records} records of 100 B)", broker.address());
     let topic: Arc<str> = tag.as_str().into();
-    broker.create_topics(&[NewTopic { name: tag.clone(), partitions: PARTITIONS, replication: -1, config: Vec::new() }], WAIT)?;
-    let mut producer = broker.producer(&ProducerMode::Transactional { id: tag.clone(), timeout: WAIT }, WAIT)?;
+    broker.create_topics(
+        &[NewTopic {
+            name: tag.clone(),
+            partitions: PARTITIONS,
+            replication: -1,
+            config: Vec::new(),
+        }],
+        WAIT,
+    )?;
+    let mut producer = broker.producer(
+        &ProducerMode::Transactional {
+            id: tag.clone(),
+            timeout: WAIT,
+        },
+        WAIT,
+    )?;
     let value = Bytes::from(vec![b'x'; 92]);
     let make = |n: usize| Outgoing {
         topic: topic.clone(),
@@ -47,25 +73,40 @@ fn measure(broker: &dyn Broker, records: usize) -> Result<()> {
     let mut commits = Vec::new();
     for (size, share) in [(200, 20), (10_000, 1)] {
         let count = records / share;
-        timed(&format!("produce and commit, {size} in a transaction"), count, || {
-            for start in (0..count).step_by(size) {
-                let clock = SystemClock::new();
-                producer.begin()?;
-                producer.send(&mut (start..count.min(start + size)).map(make).collect())?;
-                producer.flush(WAIT)?;
-                let cut = CutEntry { partition: TopicPartition::new(topic.clone(), 0), offset: Offset(start as i64), metadata: String::new() };
-                producer.offsets(&tag, &[cut], WAIT)?;
-                producer.commit(WAIT)?;
-                commits.push(clock.monotonic());
-            }
-            Ok(())
-        })?;
+        timed(
+            &format!("produce and commit, {size} in a transaction"),
+            count,
+            || {
+                for start in (0..count).step_by(size) {
+                    let clock = SystemClock::new();
+                    producer.begin()?;
+                    producer.send(&mut (start..count.min(start + size)).map(make).collect())?;
+                    producer.flush(WAIT)?;
+                    let cut = CutEntry {
+                        partition: TopicPartition::new(topic.clone(), 0),
+                        offset: Offset(start as i64),
+                        metadata: String::new(),
+                    };
+                    producer.offsets(&tag, &[cut], WAIT)?;
+                    producer.commit(WAIT)?;
+                    commits.push(clock.monotonic());
+                }
+                Ok(())
+            },
+        )?;
         commits.sort();
-        println!("  {:<46} p50 {:?}, p99 {:?}", "    one transaction", commits[commits.len() / 2], commits[commits.len() * 99 / 100]);
+        println!(
+            "  {:<46} p50 {:?}, p99 {:?}",
+            "    one transaction",
+            commits[commits.len() / 2],
+            commits[commits.len() * 99 / 100]
+        );
         commits.clear();
     }
     let total = records + records / 20;
-    let parts: Vec<_> = (0..PARTITIONS).map(|p| (TopicPartition::new(topic.clone(), p), Offset(0))).collect();
+    let parts: Vec<_> = (0..PARTITIONS)
+        .map(|p| (TopicPartition::new(topic.clone(), p), Offset(0)))
+        .collect();
     for max in [1024, 64] {
         let mut consumer = broker.consumer(&tag)?;
         consumer.assign(&parts)?;
@@ -82,6 +123,7 @@ fn measure(broker: &dyn Broker, records: usize) -> Result<()> {
     Ok(())
 }
 
+#[allow(clippy::disallowed_methods)] // a measurement has no settings
 fn main() -> Result<()> {
     measure(embedded::open(None)?.as_ref(), 400_000)?;
     match std::env::var("STOATFLOW_TEST_BOOTSTRAP") {

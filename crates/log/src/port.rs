@@ -134,7 +134,12 @@ pub trait Broker: Send + Sync + Debug {
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
-    fn committed(&self, group: &str, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Option<Committed>>>;
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>>;
     /// The readable ranges, in the order asked.
     ///
     /// # Errors
@@ -178,7 +183,9 @@ pub trait Consumer: Send {
 /// What became of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// It is durable and visible.
+    /// It is durable, and visible at once or a moment later: Kafka answers before its markers are
+    /// written. Opening the next producer of the same id waits for them, so a recovery opens it
+    /// before it asks for `committed` and `ranges`.
     Committed,
     /// It did not happen, and never will.
     Aborted,

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stoatflow_core::{Clock, ErrorKind, Offset, Partition, SystemClock, Timestamp, TopicPartition};
 use stoatflow_log::kafka::{KafkaBroker, connect};
-use stoatflow_log::{Broker, CommitOutcome, CutEntry, NewTopic, Outgoing, Producer, ProducerMode, contract};
+use stoatflow_log::{
+    Broker, CommitOutcome, CutEntry, NewTopic, Outgoing, Producer, ProducerMode, contract,
+};
 
 const WAIT: Duration = Duration::from_secs(30);
 
+#[allow(clippy::disallowed_methods)] // a test has no settings
 fn broker() -> Arc<KafkaBroker> {
     let bootstrap = std::env::var("STOATFLOW_TEST_BOOTSTRAP").expect(
         "these tests need a real broker: set STOATFLOW_TEST_BOOTSTRAP=host:port, \
@@ -21,8 +24,11 @@ fn broker() -> Arc<KafkaBroker> {
 }
 
 /// Keeps the topics of this run apart from earlier ones on the same broker.
+#[allow(clippy::disallowed_methods)] // no two runs may be alike
 fn tag() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("the clock is past 1970");
     format!("suite-{}-{}", std::process::id(), now.as_micros())
 }
 
@@ -40,18 +46,46 @@ macro_rules! each {
 stoatflow_log::contract_cases!(each);
 
 fn record(topic: &Arc<str>, value: Vec<u8>) -> Outgoing {
-    Outgoing { topic: topic.clone(), partition: Some(Partition(0)), key: None, value: Some(value.into()), timestamp: Timestamp(1), headers: None }
+    Outgoing {
+        topic: topic.clone(),
+        partition: Some(Partition(0)),
+        key: None,
+        value: Some(value.into()),
+        timestamp: Timestamp(1),
+        headers: None,
+    }
 }
 
 fn topic(broker: &KafkaBroker, name: &str, config: &[(&str, &str)]) -> Arc<str> {
     let name = format!("{}-{name}", tag());
-    let config = config.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    broker.create_topics(&[NewTopic { name: name.clone(), partitions: 1, replication: -1, config }], WAIT).expect("a topic is made");
+    let config = config
+        .iter()
+        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .collect();
+    broker
+        .create_topics(
+            &[NewTopic {
+                name: name.clone(),
+                partitions: 1,
+                replication: -1,
+                config,
+            }],
+            WAIT,
+        )
+        .expect("a topic is made");
     name.into()
 }
 
 fn transactional(broker: &KafkaBroker) -> Box<dyn Producer> {
-    broker.producer(&ProducerMode::Transactional { id: tag(), timeout: WAIT }, WAIT).expect("a producer opens")
+    broker
+        .producer(
+            &ProducerMode::Transactional {
+                id: tag(),
+                timeout: WAIT,
+            },
+            WAIT,
+        )
+        .expect("a producer opens")
 }
 
 #[test]
@@ -63,16 +97,29 @@ fn a_commit_does_not_wait_in_steps_of_100_ms() {
     for n in 0..30 {
         let clock = SystemClock::new();
         producer.begin().unwrap();
-        producer.send(&mut (0..200).map(|_| record(&topic, vec![b'x'; 100])).collect()).unwrap();
+        producer
+            .send(&mut (0..200).map(|_| record(&topic, vec![b'x'; 100])).collect())
+            .unwrap();
         producer.flush(WAIT).unwrap();
-        let cut = CutEntry { partition: TopicPartition::new(topic.clone(), 0), offset: Offset(n), metadata: String::new() };
+        let cut = CutEntry {
+            partition: TopicPartition::new(topic.clone(), 0),
+            offset: Offset(n),
+            metadata: String::new(),
+        };
         producer.offsets("commit-speed", &[cut], WAIT).unwrap();
         producer.commit(WAIT).unwrap();
         times.push(clock.monotonic());
     }
     times.sort();
-    println!("a transaction of 200 records: median {:?}, best {:?}, worst {:?}", times[15], times[0], times[29]);
-    assert!(times[7] < Duration::from_millis(60), "the lower quartile is {:?}: something waits in steps", times[7]);
+    println!(
+        "a transaction of 200 records: median {:?}, best {:?}, worst {:?}",
+        times[15], times[0], times[29]
+    );
+    assert!(
+        times[7] < Duration::from_millis(60),
+        "the lower quartile is {:?}: something waits in steps",
+        times[7]
+    );
 }
 
 #[test]
@@ -81,21 +128,29 @@ fn a_record_that_is_too_large_names_its_topic() {
     let topic = topic(&broker, "small", &[("max.message.bytes", "2000")]);
     let mut producer = transactional(&broker);
     producer.begin().unwrap();
-    let refused = producer.send(&mut vec![record(&topic, vec![1; 5000])]).and_then(|()| producer.flush(WAIT)).unwrap_err();
+    let refused = producer
+        .send(&mut vec![record(&topic, vec![1; 5000])])
+        .and_then(|()| producer.flush(WAIT))
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Serde, "{refused}");
     assert!(refused.to_string().contains(&*topic), "{refused}");
     producer.abort(WAIT).unwrap();
     // The client takes a new epoch first, and may have to drop one more transaction for it.
     let next = (0..5).find(|_| {
         producer.begin().unwrap();
-        let sent = producer.send(&mut vec![record(&topic, vec![1; 100])]).and_then(|()| producer.flush(WAIT));
+        let sent = producer
+            .send(&mut vec![record(&topic, vec![1; 100])])
+            .and_then(|()| producer.flush(WAIT));
         if sent.is_err() {
             producer.abort(WAIT).unwrap();
             return false;
         }
         producer.commit(WAIT).unwrap() == CommitOutcome::Committed
     });
-    assert!(next.is_some_and(|tries| tries <= 1), "after the abort the producer goes on: {next:?}");
+    assert!(
+        next.is_some_and(|tries| tries <= 1),
+        "after the abort the producer goes on: {next:?}"
+    );
 }
 
 #[test]
@@ -104,8 +159,14 @@ fn a_partition_that_does_not_exist_is_named() {
     let topic = topic(&broker, "one", &[]);
     let mut producer = transactional(&broker);
     producer.begin().unwrap();
-    let lost = Outgoing { partition: Some(Partition(7)), ..record(&topic, vec![1]) };
-    let refused = producer.send(&mut vec![lost]).and_then(|()| producer.flush(WAIT)).unwrap_err();
+    let lost = Outgoing {
+        partition: Some(Partition(7)),
+        ..record(&topic, vec![1])
+    };
+    let refused = producer
+        .send(&mut vec![lost])
+        .and_then(|()| producer.flush(WAIT))
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::MissingTopic, "{refused}");
     assert!(refused.to_string().contains(&*topic), "{refused}");
 }
@@ -113,11 +174,24 @@ fn a_partition_that_does_not_exist_is_named() {
 #[test]
 fn a_setting_that_the_broker_refuses_is_a_config_error() {
     let broker = broker();
-    let wrong = NewTopic { name: tag(), partitions: 1, replication: -1, config: vec![("cleanup.policy".into(), "sometimes".into())] };
+    let wrong = NewTopic {
+        name: tag(),
+        partitions: 1,
+        replication: -1,
+        config: vec![("cleanup.policy".into(), "sometimes".into())],
+    };
     let refused = broker.create_topics(&[wrong], WAIT).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Config, "{refused}");
-    let many = NewTopic { name: tag(), partitions: 1, replication: 77, config: Vec::new() };
-    assert_eq!(broker.create_topics(&[many], WAIT).unwrap_err().kind(), ErrorKind::Config);
+    let many = NewTopic {
+        name: tag(),
+        partitions: 1,
+        replication: 77,
+        config: Vec::new(),
+    };
+    assert_eq!(
+        broker.create_topics(&[many], WAIT).unwrap_err().kind(),
+        ErrorKind::Config
+    );
 }
 
 #[test]
@@ -125,9 +199,13 @@ fn a_lost_position_is_an_error_not_a_jump() {
     let broker = broker();
     let topic = topic(&broker, "lost", &[]);
     let mut reader = broker.consumer("lost").unwrap();
-    reader.assign(&[(TopicPartition::new(topic.clone(), 0), Offset(1000))]).unwrap();
+    reader
+        .assign(&[(TopicPartition::new(topic.clone(), 0), Offset(1000))])
+        .unwrap();
     let mut seen = Vec::new();
-    let refused = (0..100).find_map(|_| reader.poll(10, Duration::from_millis(100), &mut seen).err()).expect("the position is beyond the end");
+    let refused = (0..100)
+        .find_map(|_| reader.poll(10, Duration::from_millis(100), &mut seen).err())
+        .expect("the position is beyond the end");
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     assert!(refused.to_string().contains(&*topic), "{refused}");
 }
@@ -137,10 +215,16 @@ fn reading_a_missing_topic_is_named() {
     let broker = broker();
     let name = tag();
     let mut reader = broker.consumer("missing").unwrap();
-    let refused = reader.assign(&[(TopicPartition::new(name.as_str(), 0), Offset(0))]).unwrap_err();
+    let refused = reader
+        .assign(&[(TopicPartition::new(name.as_str(), 0), Offset(0))])
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::MissingTopic, "{refused}");
     assert!(refused.to_string().contains(&name), "{refused}");
-    assert_eq!(broker.topics(&[&name], WAIT).unwrap(), [None], "reading did not make it");
+    assert_eq!(
+        broker.topics(&[&name], WAIT).unwrap(),
+        [None],
+        "reading did not make it"
+    );
 }
 
 #[test]
@@ -150,15 +234,25 @@ fn a_large_backlog_is_read_through_small_queues() {
     let mut producer = transactional(&broker);
     producer.begin().unwrap();
     for _ in 0..60 {
-        producer.send(&mut (0..1000).map(|n: u32| record(&topic, [n.to_be_bytes().as_slice(), &[7; 996]].concat())).collect()).unwrap();
+        producer
+            .send(
+                &mut (0..1000)
+                    .map(|n: u32| record(&topic, [n.to_be_bytes().as_slice(), &[7; 996]].concat()))
+                    .collect(),
+            )
+            .unwrap();
     }
     producer.flush(WAIT).unwrap();
     producer.commit(WAIT).unwrap();
     let mut reader = broker.consumer("backlog").unwrap();
-    reader.assign(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]).unwrap();
+    reader
+        .assign(&[(TopicPartition::new(topic.clone(), 0), Offset(0))])
+        .unwrap();
     let (mut seen, mut count, mut idle) = (Vec::new(), 0u32, 0);
     while count < 60_000 && idle < 100 {
-        reader.poll(700, Duration::from_millis(100), &mut seen).unwrap();
+        reader
+            .poll(700, Duration::from_millis(100), &mut seen)
+            .unwrap();
         idle = if seen.is_empty() { idle + 1 } else { 0 };
         for record in seen.drain(..) {
             let value = record.value.unwrap();

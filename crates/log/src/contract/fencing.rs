@@ -18,7 +18,10 @@ pub fn newer_transactional_producer_fences(broker: &dyn Broker, tag: &str) -> Re
     fenced(old.begin(), "begin")?;
     commit(new.as_mut(), numbered(&topic, 0, "new", 2))?;
     let seen = values(&stage.all(&[TopicPartition::new(topic, 0)], 4)?);
-    promise!(seen == ["old0", "old1", "new0", "new1"], "after a take-over came {seen:?}");
+    promise!(
+        seen == ["old0", "old1", "new0", "new1"],
+        "after a take-over came {seen:?}"
+    );
     Ok(())
 }
 
@@ -28,21 +31,36 @@ pub fn newer_plain_producer_fences(broker: &dyn Broker, tag: &str) -> Result<()>
     let topic = stage.topic("t", 1)?;
     let group = stage.name("group");
     let part = TopicPartition::new(topic, 0);
-    let cut = |offset| [CutEntry { partition: part.clone(), offset: Offset(offset), metadata: String::new() }];
+    let cut = |offset| {
+        [CutEntry {
+            partition: part.clone(),
+            offset: Offset(offset),
+            metadata: String::new(),
+        }]
+    };
     let mut old = stage.plain("p")?;
     old.begin()?;
     old.offsets(&group, &cut(1), WAIT)?;
     old.commit(WAIT)?;
     let mut new = stage.plain("p")?;
-    let stopped = old.begin().and_then(|()| old.offsets(&group, &cut(2), WAIT)).and_then(|()| old.commit(WAIT));
+    let stopped = old
+        .begin()
+        .and_then(|()| old.offsets(&group, &cut(2), WAIT))
+        .and_then(|()| old.commit(WAIT));
     fenced(stopped, "begin, offsets, commit")?;
     let found = broker.committed(&group, std::slice::from_ref(&part), WAIT)?;
-    promise!(found[0].as_ref().map(|c| c.offset.0) == Some(1), "an older producer's offsets were taken: {found:?}");
+    promise!(
+        found[0].as_ref().map(|c| c.offset.0) == Some(1),
+        "an older producer's offsets were taken: {found:?}"
+    );
     new.begin()?;
     new.offsets(&group, &cut(3), WAIT)?;
     new.commit(WAIT)?;
     let found = broker.committed(&group, &[part], WAIT)?;
-    promise!(found[0].as_ref().map(|c| c.offset.0) == Some(3), "the newer producer's offsets were refused: {found:?}");
+    promise!(
+        found[0].as_ref().map(|c| c.offset.0) == Some(3),
+        "the newer producer's offsets were refused: {found:?}"
+    );
     Ok(())
 }
 

@@ -5,23 +5,46 @@ use crate::{Broker, CutEntry, Producer};
 use stoatflow_core::{Offset, Result, TopicPartition};
 
 fn cut(parts: &[TopicPartition], offset: i64, metadata: &str) -> Vec<CutEntry> {
-    parts.iter().map(|p| CutEntry { partition: p.clone(), offset: Offset(offset + i64::from(p.partition.0)), metadata: metadata.to_owned() }).collect()
+    parts
+        .iter()
+        .map(|p| CutEntry {
+            partition: p.clone(),
+            offset: Offset(offset + i64::from(p.partition.0)),
+            metadata: metadata.to_owned(),
+        })
+        .collect()
 }
 
-fn hold(stage: &Stage<'_>, parts: &[TopicPartition], expected: Option<(i64, &str)>, when: &str) -> Result<()> {
+fn hold(
+    stage: &Stage<'_>,
+    parts: &[TopicPartition],
+    expected: Option<(i64, &str)>,
+    when: &str,
+) -> Result<()> {
     let found = stage.broker.committed(&stage.name("group"), parts, WAIT)?;
-    promise!(found.len() == parts.len(), "'committed' gave {} answers for {} partitions", found.len(), parts.len());
+    promise!(
+        found.len() == parts.len(),
+        "'committed' gave {} answers for {} partitions",
+        found.len(),
+        parts.len()
+    );
     for (part, found) in parts.iter().zip(found) {
         let found = found.as_ref().map(|c| (c.offset.0, c.metadata.as_str()));
-        let expected = expected.map(|(offset, metadata)| (offset + i64::from(part.partition.0), metadata));
-        promise!(found == expected, "{when}, {part} is committed at {found:?} instead of {expected:?}");
+        let expected =
+            expected.map(|(offset, metadata)| (offset + i64::from(part.partition.0), metadata));
+        promise!(
+            found == expected,
+            "{when}, {part} is committed at {found:?} instead of {expected:?}"
+        );
     }
     Ok(())
 }
 
 fn offsets_follow_commits(stage: &Stage<'_>, producer: &mut dyn Producer) -> Result<()> {
     let topic = stage.topic("t", 3)?;
-    let parts: Vec<_> = (0..3).map(|p| TopicPartition::new(topic.clone(), p)).collect();
+    let parts: Vec<_> = (0..3)
+        .map(|p| TopicPartition::new(topic.clone(), p))
+        .collect();
     let group = stage.name("group");
     hold(stage, &parts, None, "before anything")?;
     producer.begin()?;
@@ -33,12 +56,22 @@ fn offsets_follow_commits(stage: &Stage<'_>, producer: &mut dyn Producer) -> Res
     producer.begin()?;
     producer.offsets(&group, &cut(&parts, 10, "wm=1700000000000"), WAIT)?;
     producer.commit(WAIT)?;
-    hold(stage, &parts, Some((10, "wm=1700000000000")), "after a commit")?;
+    hold(
+        stage,
+        &parts,
+        Some((10, "wm=1700000000000")),
+        "after a commit",
+    )?;
     producer.begin()?;
     producer.offsets(&group, &cut(&parts[..2], 20, ""), WAIT)?;
     producer.commit(WAIT)?;
     hold(stage, &parts[..2], Some((20, "")), "after a second commit")?;
-    hold(stage, &parts[2..], Some((10, "wm=1700000000000")), "after a commit of others")
+    hold(
+        stage,
+        &parts[2..],
+        Some((10, "wm=1700000000000")),
+        "after a commit of others",
+    )
 }
 
 /// Positions and their metadata become visible with the commit, never with an abort.
@@ -71,6 +104,9 @@ pub fn offsets_of_a_fenced_producer_never_appear(broker: &dyn Broker, tag: &str)
     old.offsets(&group, &cut(&parts, 6, "pending"), WAIT)?;
     let _new = stage.transactional("p")?;
     hold(&stage, &parts, Some((5, "kept")), "after a take-over")?;
-    promise!(stage.all(&parts, 0)?.is_empty(), "records of a fenced producer became visible");
+    promise!(
+        stage.all(&parts, 0)?.is_empty(),
+        "records of a fenced producer became visible"
+    );
     Ok(())
 }

@@ -14,22 +14,41 @@ pub fn order_within_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     for round in 0..4 {
         let mut mixed = Vec::new();
         for n in 0..300 {
-            mixed.push(record(&topic, Some(n % 3), Some("k"), &format!("{}", round * 100 + n / 3)));
+            mixed.push(record(
+                &topic,
+                Some(n % 3),
+                Some("k"),
+                &format!("{}", round * 100 + n / 3),
+            ));
         }
         commit(producer.as_mut(), mixed)?;
     }
     // Slots are places in the assignment, not partition numbers: hence the reversed order.
-    let parts: Vec<_> = (0..3).rev().map(|p| TopicPartition::new(topic.clone(), p)).collect();
+    let parts: Vec<_> = (0..3)
+        .rev()
+        .map(|p| TopicPartition::new(topic.clone(), p))
+        .collect();
     let mut reader = stage.reader(&parts)?;
     let mut seen = Vec::new();
     until(reader.as_mut(), &mut seen, |_, seen| seen.len() >= 1200)?;
-    promise!(seen.len() == 1200, "1200 records were sent, {} came", seen.len());
+    promise!(
+        seen.len() == 1200,
+        "1200 records were sent, {} came",
+        seen.len()
+    );
     let mut single = Vec::new();
     for slot in 0..3 {
         let part: Vec<_> = seen.iter().filter(|r| r.slot == slot).cloned().collect();
         let expected: Vec<_> = (0..400).map(|n| n.to_string()).collect();
-        promise!(values(&part) == expected, "slot {slot} came out of order: {:?}", values(&part));
-        promise!(part.windows(2).all(|w| w[0].offset < w[1].offset), "offsets of slot {slot} do not rise");
+        promise!(
+            values(&part) == expected,
+            "slot {slot} came out of order: {:?}",
+            values(&part)
+        );
+        promise!(
+            part.windows(2).all(|w| w[0].offset < w[1].offset),
+            "offsets of slot {slot} do not rise"
+        );
         single.extend(part.last().map(|r| r.offset));
     }
     promise!(single.len() == 3, "a slot got nothing");
@@ -42,20 +61,36 @@ pub fn keys_choose_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     let topic = stage.topic("t", 5)?;
     let mut producer = stage.transactional("p")?;
     let keys: Vec<_> = (0..100).map(|n| format!("key-{n}")).collect();
-    let mut records: Vec<_> = keys.iter().map(|k| record(&topic, None, Some(k), k)).collect();
+    let mut records: Vec<_> = keys
+        .iter()
+        .map(|k| record(&topic, None, Some(k), k))
+        .collect();
     records.push(record(&topic, None, Some(""), ""));
     records.extend((0..50).map(|n| record(&topic, None, None, &format!("keyless-{n}"))));
     commit(producer.as_mut(), records)?;
-    let parts: Vec<_> = (0..5).map(|p| TopicPartition::new(topic.clone(), p)).collect();
+    let parts: Vec<_> = (0..5)
+        .map(|p| TopicPartition::new(topic.clone(), p))
+        .collect();
     let seen = stage.all(&parts, 151)?;
-    promise!(seen.len() == 151, "151 records were sent, {} came", seen.len());
+    promise!(
+        seen.len() == 151,
+        "151 records were sent, {} came",
+        seen.len()
+    );
     for r in &seen {
         if let Some(key) = &r.key {
             let expected = partition_of(key, 5);
-            promise!(i64::from(r.slot) == i64::from(expected), "key {key:?} went to partition {}, Java chooses {expected}", r.slot);
+            promise!(
+                i64::from(r.slot) == i64::from(expected),
+                "key {key:?} went to partition {}, Java chooses {expected}",
+                r.slot
+            );
         }
     }
-    promise!(seen.iter().filter(|r| r.key.is_none()).count() == 50, "a record without a key was lost");
+    promise!(
+        seen.iter().filter(|r| r.key.is_none()).count() == 50,
+        "a record without a key was lost"
+    );
     Ok(())
 }
 
@@ -64,26 +99,93 @@ pub fn records_round_trip(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "parts");
     let topic = stage.topic("t", 1)?;
     let bytes = |b: &'static [u8]| Some(Bytes::from_static(b));
-    let header = |name: &str, value| Header { name: name.into(), value };
-    let base = Outgoing { topic: topic.clone(), partition: Some(Partition(0)), key: None, value: None, timestamp: Timestamp(0), headers: None };
-    let repeated = vec![header("a", bytes(b"1")), header("a", bytes(b"2")), header("null", None), header("empty", bytes(b""))];
+    let header = |name: &str, value| Header {
+        name: name.into(),
+        value,
+    };
+    let base = Outgoing {
+        topic: topic.clone(),
+        partition: Some(Partition(0)),
+        key: None,
+        value: None,
+        timestamp: Timestamp(0),
+        headers: None,
+    };
+    let repeated = vec![
+        header("a", bytes(b"1")),
+        header("a", bytes(b"2")),
+        header("null", None),
+        header("empty", bytes(b"")),
+    ];
     let sent = vec![
-        Outgoing { key: bytes(b"k"), value: bytes(b"v"), timestamp: Timestamp(1_234_567_890_123), ..base.clone() },
-        Outgoing { value: bytes(b"no key"), timestamp: Timestamp(1), ..base.clone() },
-        Outgoing { key: bytes(b"tombstone"), timestamp: Timestamp(1_000_000_000_000), ..base.clone() },
-        Outgoing { key: bytes(b""), value: bytes(b""), timestamp: Timestamp(5), ..base.clone() },
-        Outgoing { key: bytes(b"h"), value: bytes(&[0, 255, 128]), timestamp: Timestamp(6), headers: Some(repeated.into()), ..base.clone() },
-        Outgoing { value: Some(vec![7; 200_000].into()), timestamp: Timestamp(7), ..base.clone() },
+        Outgoing {
+            key: bytes(b"k"),
+            value: bytes(b"v"),
+            timestamp: Timestamp(1_234_567_890_123),
+            ..base.clone()
+        },
+        Outgoing {
+            value: bytes(b"no key"),
+            timestamp: Timestamp(1),
+            ..base.clone()
+        },
+        Outgoing {
+            key: bytes(b"tombstone"),
+            timestamp: Timestamp(1_000_000_000_000),
+            ..base.clone()
+        },
+        Outgoing {
+            key: bytes(b""),
+            value: bytes(b""),
+            timestamp: Timestamp(5),
+            ..base.clone()
+        },
+        Outgoing {
+            key: bytes(b"h"),
+            value: bytes(&[0, 255, 128]),
+            timestamp: Timestamp(6),
+            headers: Some(repeated.into()),
+            ..base.clone()
+        },
+        Outgoing {
+            value: Some(vec![7; 200_000].into()),
+            timestamp: Timestamp(7),
+            ..base.clone()
+        },
     ];
     let mut producer = stage.transactional("p")?;
     commit(producer.as_mut(), sent.clone())?;
     let seen = stage.all(&[TopicPartition::new(topic, 0)], sent.len())?;
-    promise!(seen.len() == sent.len(), "{} records were sent, {} came", sent.len(), seen.len());
+    promise!(
+        seen.len() == sent.len(),
+        "{} records were sent, {} came",
+        sent.len(),
+        seen.len()
+    );
     for (sent, seen) in sent.iter().zip(&seen) {
-        promise!(sent.key == seen.key, "key {:?} became {:?}", sent.key, seen.key);
-        promise!(sent.value == seen.value, "the value of key {:?} changed", sent.key);
-        promise!(sent.timestamp == seen.timestamp, "timestamp {} became {}", sent.timestamp, seen.timestamp);
-        promise!(sent.headers == seen.headers, "headers {:?} became {:?}", sent.headers, seen.headers);
+        promise!(
+            sent.key == seen.key,
+            "key {:?} became {:?}",
+            sent.key,
+            seen.key
+        );
+        promise!(
+            sent.value == seen.value,
+            "the value of key {:?} changed",
+            sent.key
+        );
+        promise!(
+            sent.timestamp == seen.timestamp,
+            "timestamp {} became {}",
+            sent.timestamp,
+            seen.timestamp
+        );
+        promise!(
+            sent.headers == seen.headers,
+            "headers {:?} became {:?}",
+            sent.headers,
+            seen.headers
+        );
     }
     Ok(())
 }
@@ -97,13 +199,24 @@ pub fn reading_starts_anywhere(broker: &dyn Broker, tag: &str) -> Result<()> {
     commit(producer.as_mut(), numbered(&topic, 0, "a", 100))?;
     commit(producer.as_mut(), numbered(&topic, 0, "b", 100))?;
     let all = stage.all(std::slice::from_ref(&part), 200)?;
-    promise!(all.len() == 200, "200 records were sent, {} came", all.len());
+    promise!(
+        all.len() == 200,
+        "200 records were sent, {} came",
+        all.len()
+    );
     for from in [1, 57, 99, 100, 150, 199] {
         let mut reader = broker.consumer(&stage.name("reader"))?;
         reader.assign(&[(part.clone(), all[from].offset)])?;
-        promise!(reader.positions() == [all[from].offset], "a fresh assignment stands at {:?}", reader.positions());
+        promise!(
+            reader.positions() == [all[from].offset],
+            "a fresh assignment stands at {:?}",
+            reader.positions()
+        );
         let seen = read(reader.as_mut(), 200 - from)?;
-        promise!(seen == all[from..], "reading from record {from} gave others than reading on to it");
+        promise!(
+            seen == all[from..],
+            "reading from record {from} gave others than reading on to it"
+        );
     }
     Ok(())
 }
@@ -116,15 +229,29 @@ pub fn assignment_replaces(broker: &dyn Broker, tag: &str) -> Result<()> {
     let mut both = numbered(&topic, 0, "a", 50);
     both.extend(numbered(&topic, 1, "b", 50));
     commit(producer.as_mut(), both)?;
-    let parts = [TopicPartition::new(topic.clone(), 0), TopicPartition::new(topic, 1)];
+    let parts = [
+        TopicPartition::new(topic.clone(), 0),
+        TopicPartition::new(topic, 1),
+    ];
     let mut reader = stage.reader(&parts)?;
     let mut first = Vec::new();
     reader.poll(10, WAIT, &mut first)?;
-    promise!(first.len() <= 10, "'poll' gave {} records for a maximum of 10", first.len());
+    promise!(
+        first.len() <= 10,
+        "'poll' gave {} records for a maximum of 10",
+        first.len()
+    );
     reader.assign(&[(parts[1].clone(), Offset(20))])?;
     let seen = read(reader.as_mut(), 30)?;
     let expected: Vec<_> = (20..50).map(|n| format!("b{n}")).collect();
-    promise!(values(&seen) == expected, "after a new assignment came {:?}", values(&seen));
-    promise!(seen.iter().all(|r| r.slot == 0), "slots are not those of the new assignment");
+    promise!(
+        values(&seen) == expected,
+        "after a new assignment came {:?}",
+        values(&seen)
+    );
+    promise!(
+        seen.iter().all(|r| r.slot == 0),
+        "slots are not those of the new assignment"
+    );
     Ok(())
 }

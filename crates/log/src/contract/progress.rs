@@ -9,7 +9,10 @@ use stoatflow_core::{Offset, Partition, Result, TopicPartition};
 pub fn positions_pass_an_aborted_tail(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "tail");
     let topic = stage.topic("t", 2)?;
-    let parts = [TopicPartition::new(topic.clone(), 0), TopicPartition::new(topic.clone(), 1)];
+    let parts = [
+        TopicPartition::new(topic.clone(), 0),
+        TopicPartition::new(topic.clone(), 1),
+    ];
     let mut producer = stage.transactional("p")?;
     commit(producer.as_mut(), numbered(&topic, 0, "good", 10))?;
     producer.begin()?;
@@ -19,16 +22,31 @@ pub fn positions_pass_an_aborted_tail(broker: &dyn Broker, tag: &str) -> Result<
     let (mut producer, ends) = stage.settled(producer, "p", &parts)?;
     let mut reader = stage.reader(&parts)?;
     let mut seen = Vec::new();
-    until(reader.as_mut(), &mut seen, |reader, _| reader.positions() == ends)?;
-    promise!(seen.len() == 10, "10 records were committed, {} came: {:?}", seen.len(), values(&seen));
+    until(reader.as_mut(), &mut seen, |reader, _| {
+        reader.positions() == ends
+    })?;
+    promise!(
+        seen.len() == 10,
+        "10 records were committed, {} came: {:?}",
+        seen.len(),
+        values(&seen)
+    );
     // And on: the position is a place from which reading continues.
     commit(producer.as_mut(), numbered(&topic, 0, "more", 3))?;
     let more = read(reader.as_mut(), 3)?;
-    promise!(values(&more) == ["more0", "more1", "more2"], "after the tail came {:?}", values(&more));
+    promise!(
+        values(&more) == ["more0", "more1", "more2"],
+        "after the tail came {:?}",
+        values(&more)
+    );
     let mut again = broker.consumer(&stage.name("again"))?;
     again.assign(&[(parts[0].clone(), ends[0])])?;
     let resumed = read(again.as_mut(), 3)?;
-    promise!(values(&resumed) == values(&more), "resuming at the stable end gave {:?}", values(&resumed));
+    promise!(
+        values(&resumed) == values(&more),
+        "resuming at the stable end gave {:?}",
+        values(&resumed)
+    );
     Ok(())
 }
 
@@ -40,7 +58,10 @@ pub fn pause_holds_and_loses_nothing(broker: &dyn Broker, tag: &str) -> Result<(
     let mut both = numbered(&topic, 0, "a", 300);
     both.extend(numbered(&topic, 1, "b", 300));
     commit(producer.as_mut(), both)?;
-    let parts = [TopicPartition::new(topic.clone(), 0), TopicPartition::new(topic, 1)];
+    let parts = [
+        TopicPartition::new(topic.clone(), 0),
+        TopicPartition::new(topic, 1),
+    ];
     let mut reader = stage.reader(&parts)?;
     let mut seen = Vec::new();
     // Paused again and again in the middle of what the client has fetched already.
@@ -49,17 +70,30 @@ pub fn pause_holds_and_loses_nothing(broker: &dyn Broker, tag: &str) -> Result<(
         reader.pause(&[held], true)?;
         let before = seen.len();
         reader.poll(40, WAIT, &mut seen)?;
-        promise!(seen.len() - before <= 40, "'poll' gave more than it was asked for");
-        promise!(seen[before..].iter().all(|r| r.slot != held), "a paused slot gave records");
+        promise!(
+            seen.len() - before <= 40,
+            "'poll' gave more than it was asked for"
+        );
+        promise!(
+            seen[before..].iter().all(|r| r.slot != held),
+            "a paused slot gave records"
+        );
         reader.pause(&[held], false)?;
     }
     until(reader.as_mut(), &mut seen, |_, seen| seen.len() >= 600)?;
     for (slot, prefix) in [(0, "a"), (1, "b")] {
         let part: Vec<_> = seen.iter().filter(|r| r.slot == slot).cloned().collect();
         let expected: Vec<_> = (0..300).map(|n| format!("{prefix}{n}")).collect();
-        promise!(values(&part) == expected, "pausing lost, repeated or mixed records of slot {slot}: {:?}", values(&part));
+        promise!(
+            values(&part) == expected,
+            "pausing lost, repeated or mixed records of slot {slot}: {:?}",
+            values(&part)
+        );
     }
-    promise!(reader.pause(&[9], true).is_err(), "pausing a slot that is not assigned went well");
+    promise!(
+        reader.pause(&[9], true).is_err(),
+        "pausing a slot that is not assigned went well"
+    );
     Ok(())
 }
 
@@ -77,10 +111,20 @@ pub fn pause_at_the_end_loses_nothing(broker: &dyn Broker, tag: &str) -> Result<
         producer.flush(WAIT)?;
         silence(reader.as_mut(), "the slot is paused")?;
         reader.pause(&[0], false)?;
-        let end = Offset(broker.ranges(std::slice::from_ref(&part), WAIT)?[0].stable_end.0);
-        until(reader.as_mut(), &mut seen, |reader, _| reader.positions() == [end])?;
+        let end = Offset(
+            broker.ranges(std::slice::from_ref(&part), WAIT)?[0]
+                .stable_end
+                .0,
+        );
+        until(reader.as_mut(), &mut seen, |reader, _| {
+            reader.positions() == [end]
+        })?;
         let expected: Vec<_> = (0..=round).map(|n| n.to_string()).collect();
-        promise!(values(&seen) == expected, "after pause {round} at the end there are {:?}", values(&seen));
+        promise!(
+            values(&seen) == expected,
+            "after pause {round} at the end there are {:?}",
+            values(&seen)
+        );
         // The reader goes to the very end and is told so, before it is paused again.
         silence(reader.as_mut(), "all has been read")?;
     }
@@ -93,7 +137,10 @@ pub fn acknowledged_offsets_are_the_logs(broker: &dyn Broker, tag: &str) -> Resu
     let (kept, other) = (stage.topic("kept", 3)?, stage.topic("other", 1)?);
     let mut producer = stage.transactional("p")?;
     producer.remember(std::slice::from_ref(&kept));
-    promise!(producer.acknowledged(&kept).is_empty(), "offsets were acknowledged before anything was sent");
+    promise!(
+        producer.acknowledged(&kept).is_empty(),
+        "offsets were acknowledged before anything was sent"
+    );
     for round in 0..3 {
         let mut records = numbered(&kept, 0, "a", 4 + round);
         if round > 0 {
@@ -106,14 +153,30 @@ pub fn acknowledged_offsets_are_the_logs(broker: &dyn Broker, tag: &str) -> Resu
         let flushed = producer.acknowledged(&kept);
         producer.commit(WAIT)?;
         let acknowledged = producer.acknowledged(&kept);
-        promise!(flushed == acknowledged, "a commit moved acknowledged offsets from {flushed:?} to {acknowledged:?}");
+        promise!(
+            flushed == acknowledged,
+            "a commit moved acknowledged offsets from {flushed:?} to {acknowledged:?}"
+        );
         let mut expected = Vec::new();
-        for (p, count) in [(0, (0..=round).map(|n| 4 + n).sum()), (1, 0), (2, 2 * round)] {
+        for (p, count) in [
+            (0, (0..=round).map(|n| 4 + n).sum()),
+            (1, 0),
+            (2, 2 * round),
+        ] {
             let seen = stage.all(&[TopicPartition::new(kept.clone(), p)], count)?;
-            expected.extend(seen.last().map(|last| (Partition(p), Offset(last.offset.0 + 1))));
+            expected.extend(
+                seen.last()
+                    .map(|last| (Partition(p), Offset(last.offset.0 + 1))),
+            );
         }
-        promise!(acknowledged == expected, "acknowledged are {acknowledged:?}, a reader finds {expected:?}");
-        promise!(producer.acknowledged(&other).is_empty(), "offsets of a topic were kept that nobody asked for");
+        promise!(
+            acknowledged == expected,
+            "acknowledged are {acknowledged:?}, a reader finds {expected:?}"
+        );
+        promise!(
+            producer.acknowledged(&other).is_empty(),
+            "offsets of a topic were kept that nobody asked for"
+        );
     }
     Ok(())
 }

@@ -36,7 +36,10 @@ pub(super) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     pub(super) fn new(broker: &'a dyn Broker, tag: &str, case: &str) -> Self {
-        Self { broker, tag: format!("{tag}-{case}") }
+        Self {
+            broker,
+            tag: format!("{tag}-{case}"),
+        }
     }
 
     /// A name of this case and run.
@@ -46,17 +49,34 @@ impl<'a> Stage<'a> {
 
     pub(super) fn topic(&self, what: &str, partitions: i32) -> Result<Arc<str>> {
         let name = self.name(what);
-        let topic = NewTopic { name: name.clone(), partitions, replication: -1, config: Vec::new() };
+        let topic = NewTopic {
+            name: name.clone(),
+            partitions,
+            replication: -1,
+            config: Vec::new(),
+        };
         self.broker.create_topics(&[topic], WAIT)?;
         Ok(name.into())
     }
 
     pub(super) fn transactional(&self, id: &str) -> Result<Box<dyn Producer>> {
-        self.broker.producer(&ProducerMode::Transactional { id: self.name(id), timeout: WAIT }, WAIT)
+        self.broker.producer(
+            &ProducerMode::Transactional {
+                id: self.name(id),
+                timeout: WAIT,
+            },
+            WAIT,
+        )
     }
 
     pub(super) fn plain(&self, id: &str) -> Result<Box<dyn Producer>> {
-        self.broker.producer(&ProducerMode::Plain { id: self.name(id), timeout: WAIT }, WAIT)
+        self.broker.producer(
+            &ProducerMode::Plain {
+                id: self.name(id),
+                timeout: WAIT,
+            },
+            WAIT,
+        )
     }
 
     /// A reader of these partitions from their beginning.
@@ -74,23 +94,49 @@ impl<'a> Stage<'a> {
         let mut reader = self.reader(partitions)?;
         let mut seen = Vec::new();
         until(reader.as_mut(), &mut seen, |_, seen| seen.len() >= count)?;
-        let ends: Vec<_> = self.broker.ranges(partitions, WAIT)?.iter().map(|r| r.stable_end).collect();
-        until(reader.as_mut(), &mut seen, |reader, _| reader.positions().iter().zip(&ends).all(|(at, end)| at >= end))?;
+        let ends: Vec<_> = self
+            .broker
+            .ranges(partitions, WAIT)?
+            .iter()
+            .map(|r| r.stable_end)
+            .collect();
+        until(reader.as_mut(), &mut seen, |reader, _| {
+            reader
+                .positions()
+                .iter()
+                .zip(&ends)
+                .all(|(at, end)| at >= end)
+        })?;
         Ok(seen)
     }
 
     /// The stable ends after the producer's last transaction has ended for readers too: opening its
     /// successor waits for that.
-    pub(super) fn settled(&self, producer: Box<dyn Producer>, id: &str, partitions: &[TopicPartition]) -> Result<(Box<dyn Producer>, Vec<Offset>)> {
+    pub(super) fn settled(
+        &self,
+        producer: Box<dyn Producer>,
+        id: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<(Box<dyn Producer>, Vec<Offset>)> {
         drop(producer);
         let successor = self.transactional(id)?;
-        let ends = self.broker.ranges(partitions, WAIT)?.iter().map(|r| r.stable_end).collect();
+        let ends = self
+            .broker
+            .ranges(partitions, WAIT)?
+            .iter()
+            .map(|r| r.stable_end)
+            .collect();
         Ok((successor, ends))
     }
 }
 
 /// A record with text for key and value.
-pub(super) fn record(topic: &Arc<str>, partition: Option<i32>, key: Option<&str>, value: &str) -> Outgoing {
+pub(super) fn record(
+    topic: &Arc<str>,
+    partition: Option<i32>,
+    key: Option<&str>,
+    value: &str,
+) -> Outgoing {
     Outgoing {
         topic: topic.clone(),
         partition: partition.map(Partition),
@@ -102,13 +148,24 @@ pub(super) fn record(topic: &Arc<str>, partition: Option<i32>, key: Option<&str>
 }
 
 /// `count` records for one partition; the values are `prefix` and a number.
-pub(super) fn numbered(topic: &Arc<str>, partition: i32, prefix: &str, count: usize) -> Vec<Outgoing> {
-    (0..count).map(|n| record(topic, Some(partition), Some("k"), &format!("{prefix}{n}"))).collect()
+pub(super) fn numbered(
+    topic: &Arc<str>,
+    partition: i32,
+    prefix: &str,
+    count: usize,
+) -> Vec<Outgoing> {
+    (0..count)
+        .map(|n| record(topic, Some(partition), Some("k"), &format!("{prefix}{n}")))
+        .collect()
 }
 
 /// The values, as text.
 pub(super) fn values(records: &[Fetched]) -> Vec<String> {
-    let text = |r: &Fetched| r.value.as_ref().map_or("null".to_owned(), |v| String::from_utf8_lossy(v).into_owned());
+    let text = |r: &Fetched| {
+        r.value.as_ref().map_or("null".to_owned(), |v| {
+            String::from_utf8_lossy(v).into_owned()
+        })
+    };
     records.iter().map(text).collect()
 }
 
@@ -122,7 +179,11 @@ pub(super) fn until(
     while !done(reader, seen) {
         let before = (seen.len(), reader.positions());
         reader.poll(500, POLL, seen)?;
-        idle = if before == (seen.len(), reader.positions()) { idle + 1 } else { 0 };
+        idle = if before == (seen.len(), reader.positions()) {
+            idle + 1
+        } else {
+            0
+        };
         promise!(
             idle < PATIENCE,
             "a reader stands still at {:?} after {} records, the last {:?}",
@@ -158,7 +219,10 @@ pub(super) fn commit(producer: &mut dyn Producer, mut records: Vec<Outgoing>) ->
     promise!(records.is_empty(), "'send' left records behind");
     producer.flush(WAIT)?;
     let outcome = producer.commit(WAIT)?;
-    promise!(outcome == crate::CommitOutcome::Committed, "a healthy commit gave {outcome:?}");
+    promise!(
+        outcome == crate::CommitOutcome::Committed,
+        "a healthy commit gave {outcome:?}"
+    );
     Ok(())
 }
 
@@ -166,6 +230,8 @@ pub(super) fn commit(producer: &mut dyn Producer, mut records: Vec<Outgoing>) ->
 pub(super) fn fenced<T: std::fmt::Debug>(outcome: Result<T>, call: &str) -> Result<()> {
     match outcome {
         Err(e) if e.kind() == ErrorKind::Fenced => Ok(()),
-        other => Err(Error::internal(format!("contract broken: '{call}' of an older producer gave {other:?} instead of Fenced"))),
+        other => Err(Error::internal(format!(
+            "contract broken: '{call}' of an older producer gave {other:?} instead of Fenced"
+        ))),
     }
 }

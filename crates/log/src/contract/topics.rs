@@ -19,8 +19,14 @@ pub fn topics_are_made_once(broker: &dyn Broker, tag: &str) -> Result<()> {
     broker.create_topics(&[topic(&two, 2)], WAIT)?;
     broker.create_topics(&[], WAIT)?;
     let found = broker.topics(&[&two, &none, &one], WAIT)?;
-    let found: Vec<_> = found.iter().map(|t| t.as_ref().map(|t| (t.name.to_string(), t.partitions))).collect();
-    promise!(found == [Some((two, 2)), None, Some((one, 3))], "the topics are {found:?}");
+    let found: Vec<_> = found
+        .iter()
+        .map(|t| t.as_ref().map(|t| (t.name.to_string(), t.partitions)))
+        .collect();
+    promise!(
+        found == [Some((two, 2)), None, Some((one, 3))],
+        "the topics are {found:?}"
+    );
     Ok(())
 }
 
@@ -30,15 +36,33 @@ pub fn a_missing_topic_is_named(broker: &dyn Broker, tag: &str) -> Result<()> {
     let name = stage.name("none");
     let mut producer = stage.transactional("p")?;
     producer.begin()?;
-    let refused = producer.send(&mut vec![record(&name.as_str().into(), None, Some("k"), "v")]).and_then(|()| producer.flush(WAIT));
+    let refused = producer
+        .send(&mut vec![record(
+            &name.as_str().into(),
+            None,
+            Some("k"),
+            "v",
+        )])
+        .and_then(|()| producer.flush(WAIT));
     match refused {
         Err(e) if e.kind() == ErrorKind::MissingTopic && e.to_string().contains(&name) => {}
-        other => promise!(false, "writing to the missing topic '{name}' gave {other:?}"),
+        other => promise!(
+            false,
+            "writing to the missing topic '{name}' gave {other:?}"
+        ),
     }
     producer.abort(WAIT)?;
-    promise!(broker.topics(&[&name], WAIT)? == [None], "writing to a missing topic made it");
+    promise!(
+        broker.topics(&[&name], WAIT)? == [None],
+        "writing to a missing topic made it"
+    );
     let ranges = broker.ranges(&[TopicPartition::new(name.as_str(), 0)], WAIT);
-    promise!(ranges.as_ref().is_err_and(|e| e.kind() == ErrorKind::MissingTopic), "ranges of a missing topic are {ranges:?}");
+    promise!(
+        ranges
+            .as_ref()
+            .is_err_and(|e| e.kind() == ErrorKind::MissingTopic),
+        "ranges of a missing topic are {ranges:?}"
+    );
     Ok(())
 }
 
@@ -46,23 +70,50 @@ pub fn a_missing_topic_is_named(broker: &dyn Broker, tag: &str) -> Result<()> {
 pub fn ranges_follow_commits(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "ranges");
     let topic = stage.topic("t", 2)?;
-    let parts = [TopicPartition::new(topic.clone(), 1), TopicPartition::new(topic.clone(), 0)];
-    let ends = || -> Result<Vec<(Offset, Offset)>> { Ok(broker.ranges(&parts, WAIT)?.iter().map(|r| (r.begin, r.stable_end)).collect()) };
+    let parts = [
+        TopicPartition::new(topic.clone(), 1),
+        TopicPartition::new(topic.clone(), 0),
+    ];
+    let ends = || -> Result<Vec<(Offset, Offset)>> {
+        Ok(broker
+            .ranges(&parts, WAIT)?
+            .iter()
+            .map(|r| (r.begin, r.stable_end))
+            .collect())
+    };
     let zero = (Offset(0), Offset(0));
-    promise!(ends()? == [zero, zero], "an empty topic has the ranges {:?}", ends()?);
+    promise!(
+        ends()? == [zero, zero],
+        "an empty topic has the ranges {:?}",
+        ends()?
+    );
     let mut producer = stage.transactional("p")?;
     producer.begin()?;
     producer.send(&mut numbered(&topic, 0, "a", 5))?;
     producer.flush(WAIT)?;
-    promise!(ends()? == [zero, zero], "an open transaction moved the stable end: {:?}", ends()?);
+    promise!(
+        ends()? == [zero, zero],
+        "an open transaction moved the stable end: {:?}",
+        ends()?
+    );
     producer.commit(WAIT)?;
     stage.all(&parts, 5)?;
     let after = ends()?;
-    promise!(after[0] == zero, "a partition nobody wrote to moved: {after:?}");
+    promise!(
+        after[0] == zero,
+        "a partition nobody wrote to moved: {after:?}"
+    );
     // A broker may count its commit marker.
-    promise!((5..=6).contains(&after[1].1.0), "5 records were committed, the stable end is {:?}", after[1]);
+    promise!(
+        (5..=6).contains(&after[1].1.0),
+        "5 records were committed, the stable end is {:?}",
+        after[1]
+    );
     commit(producer.as_mut(), numbered(&topic, 0, "b", 5))?;
     stage.all(&parts, 10)?;
-    promise!(ends()?[1].1 > after[1].1, "a commit did not move the stable end");
+    promise!(
+        ends()?[1].1 > after[1].1,
+        "a commit did not move the stable end"
+    );
     Ok(())
 }

@@ -16,7 +16,11 @@ pub fn open_transaction_is_invisible(broker: &dyn Broker, tag: &str) -> Result<(
     silence(reader.as_mut(), "the transaction is open")?;
     producer.commit(WAIT)?;
     let seen = read(reader.as_mut(), 20)?;
-    promise!(seen.len() == 20, "20 records were committed, {} came", seen.len());
+    promise!(
+        seen.len() == 20,
+        "20 records were committed, {} came",
+        seen.len()
+    );
     Ok(())
 }
 
@@ -25,14 +29,30 @@ pub fn transaction_appears_whole(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "whole");
     let (left, right) = (stage.topic("left", 2)?, stage.topic("right", 2)?);
     let mut producer = stage.transactional("p")?;
-    let parts: Vec<_> = [&left, &right].iter().flat_map(|t| (0..2).map(|p| TopicPartition::new((*t).clone(), p))).collect();
+    let parts: Vec<_> = [&left, &right]
+        .iter()
+        .flat_map(|t| (0..2).map(|p| TopicPartition::new((*t).clone(), p)))
+        .collect();
     for round in 1..=3 {
-        let records = (0..40).map(|n| record(if n < 20 { &left } else { &right }, Some(n % 2), Some("k"), "v")).collect();
+        let records = (0..40)
+            .map(|n| {
+                record(
+                    if n < 20 { &left } else { &right },
+                    Some(n % 2),
+                    Some("k"),
+                    "v",
+                )
+            })
+            .collect();
         commit(producer.as_mut(), records)?;
         let seen = stage.all(&parts, 40 * round)?;
         for slot in 0..4 {
             let count = seen.iter().filter(|r| r.slot == slot).count();
-            promise!(count == 10 * round, "after {round} commits partition {} shows {count} records", parts[slot as usize]);
+            promise!(
+                count == 10 * round,
+                "after {round} commits partition {} shows {count} records",
+                parts[slot as usize]
+            );
         }
     }
     Ok(())
@@ -54,7 +74,11 @@ pub fn aborted_records_never_appear(broker: &dyn Broker, tag: &str) -> Result<()
     commit(producer.as_mut(), numbered(&topic, 0, "good", 10))?;
     let seen = stage.all(&[TopicPartition::new(topic, 0)], 10)?;
     let expected: Vec<_> = (0..10).map(|n| format!("good{n}")).collect();
-    promise!(values(&seen) == expected, "beside two aborted transactions came {:?}", values(&seen));
+    promise!(
+        values(&seen) == expected,
+        "beside two aborted transactions came {:?}",
+        values(&seen)
+    );
     Ok(())
 }
 
@@ -67,7 +91,11 @@ pub fn empty_transaction_commits(broker: &dyn Broker, tag: &str) -> Result<()> {
     commit(producer.as_mut(), numbered(&topic, 0, "a", 1))?;
     commit(producer.as_mut(), Vec::new())?;
     let seen = stage.all(&[TopicPartition::new(topic, 0)], 1)?;
-    promise!(values(&seen) == ["a0"], "between empty transactions came {:?}", values(&seen));
+    promise!(
+        values(&seen) == ["a0"],
+        "between empty transactions came {:?}",
+        values(&seen)
+    );
     Ok(())
 }
 
@@ -79,12 +107,21 @@ pub fn plain_records_appear_at_flush(broker: &dyn Broker, tag: &str) -> Result<(
     producer.send(&mut numbered(&topic, 0, "outside", 5))?;
     producer.flush(WAIT)?;
     let parts = [TopicPartition::new(topic.clone(), 0)];
-    promise!(stage.all(&parts, 5)?.len() == 5, "flushed plain records are not visible");
+    promise!(
+        stage.all(&parts, 5)?.len() == 5,
+        "flushed plain records are not visible"
+    );
     producer.begin()?;
     producer.send(&mut numbered(&topic, 0, "inside", 5))?;
     producer.flush(WAIT)?;
-    promise!(stage.all(&parts, 10)?.len() == 10, "plain records wait for a commit");
+    promise!(
+        stage.all(&parts, 10)?.len() == 10,
+        "plain records wait for a commit"
+    );
     producer.abort(WAIT)?;
-    promise!(stage.all(&parts, 10)?.len() == 10, "an abort took plain records back");
+    promise!(
+        stage.all(&parts, 10)?.len() == 10,
+        "an abort took plain records back"
+    );
     Ok(())
 }

@@ -7,7 +7,9 @@ use super::consumer::EmbeddedConsumer;
 use super::log::Log;
 use super::producer::EmbeddedProducer;
 use super::registry;
-use crate::{Broker, Committed, Consumer, NewTopic, Outgoing, Producer, ProducerMode, Range, TopicInfo};
+use crate::{
+    Broker, Committed, Consumer, NewTopic, Outgoing, Producer, ProducerMode, Range, TopicInfo,
+};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +36,9 @@ pub struct EmbeddedBroker {
 pub fn open(path: Option<&Path>) -> Result<Arc<EmbeddedBroker>> {
     let log = match path {
         None => {
-            let temporary = tempfile::Builder::new().prefix("stoatflow-embedded-").tempdir();
+            let temporary = tempfile::Builder::new()
+                .prefix("stoatflow-embedded-")
+                .tempdir();
             let temporary = temporary.map_err(|e| unusable(&std::env::temp_dir(), e))?;
             let place = temporary.path().to_owned();
             Arc::new(Log::open(&place, Some(temporary), None)?)
@@ -49,9 +53,12 @@ pub fn open(path: Option<&Path>) -> Result<Arc<EmbeddedBroker>> {
 }
 
 fn unusable(path: &Path, cause: std::io::Error) -> Error {
-    Error::config(format!("the directory {} can't be used for the embedded broker", path.display()))
-        .hint("choose a directory that this user may create and write")
-        .caused_by(cause)
+    Error::config(format!(
+        "the directory {} can't be used for the embedded broker",
+        path.display()
+    ))
+    .hint("choose a directory that this user may create and write")
+    .caused_by(cause)
 }
 
 impl EmbeddedBroker {
@@ -64,7 +71,14 @@ impl EmbeddedBroker {
     /// Every topic, by name.
     #[must_use]
     pub fn list_topics(&self) -> Vec<TopicInfo> {
-        self.log.topics().iter().map(|t| TopicInfo { name: t.name.clone(), partitions: t.partitions() }).collect()
+        self.log
+            .topics()
+            .iter()
+            .map(|t| TopicInfo {
+                name: t.name.clone(),
+                partitions: t.partitions(),
+            })
+            .collect()
     }
 
     /// Loads records outside any transaction, in batches; gives their number.
@@ -72,7 +86,11 @@ impl EmbeddedBroker {
     /// # Errors
     /// `MissingTopic` (a partition that does not exist too), `Serde`, `DiskFull`. Batches before the
     /// failing one stay written.
-    pub fn produce_many(&self, topic: &str, records: impl IntoIterator<Item = EmbeddedRecord>) -> Result<u64> {
+    pub fn produce_many(
+        &self,
+        topic: &str,
+        records: impl IntoIterator<Item = EmbeddedRecord>,
+    ) -> Result<u64> {
         let topic: Arc<str> = topic.into();
         if self.log.topic(&topic).is_none() {
             return Err(self.log.missing(&topic));
@@ -106,22 +124,39 @@ impl Broker for EmbeddedBroker {
     }
 
     fn topics(&self, names: &[&str], _timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
-        let info = |topic: Arc<super::log::Topic>| TopicInfo { name: topic.name.clone(), partitions: topic.partitions() };
-        Ok(names.iter().map(|name| self.log.topic(name).map(info)).collect())
+        let info = |topic: Arc<super::log::Topic>| TopicInfo {
+            name: topic.name.clone(),
+            partitions: topic.partitions(),
+        };
+        Ok(names
+            .iter()
+            .map(|name| self.log.topic(name).map(info))
+            .collect())
     }
 
     fn create_topics(&self, topics: &[NewTopic], _timeout: Duration) -> Result<()> {
         self.log.create(topics)
     }
 
-    fn committed(&self, group: &str, partitions: &[TopicPartition], _timeout: Duration) -> Result<Vec<Option<Committed>>> {
-        partitions.iter().map(|partition| self.log.committed(group, partition)).collect()
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        _timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
+        partitions
+            .iter()
+            .map(|partition| self.log.committed(group, partition))
+            .collect()
     }
 
     fn ranges(&self, partitions: &[TopicPartition], _timeout: Duration) -> Result<Vec<Range>> {
         let range = |partition| {
             let (topic, partition) = self.log.partition(partition)?;
-            Ok(Range { begin: Offset(0), stable_end: Offset(topic.end(partition)) })
+            Ok(Range {
+                begin: Offset(0),
+                stable_end: Offset(topic.end(partition)),
+            })
         };
         partitions.iter().map(range).collect()
     }

@@ -31,7 +31,10 @@ pub(super) struct ChunkWriter {
 
 impl ChunkWriter {
     pub(super) fn new() -> Self {
-        Self { bytes: vec![0; 4], count: 0 }
+        Self {
+            bytes: vec![0; 4],
+            count: 0,
+        }
     }
 
     pub(super) const fn count(&self) -> u32 {
@@ -77,7 +80,12 @@ impl ChunkWriter {
 /// How large a record will be.
 pub(super) fn weight(record: &Outgoing) -> usize {
     let len = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
-    let headers = record.headers.iter().flat_map(|h| h.iter()).map(|h| h.name.len() + len(&h.value)).sum::<usize>();
+    let headers = record
+        .headers
+        .iter()
+        .flat_map(|h| h.iter())
+        .map(|h| h.name.len() + len(&h.value))
+        .sum::<usize>();
     len(&record.key) + len(&record.value) + headers
 }
 
@@ -93,8 +101,12 @@ fn put(out: &mut Vec<u8>, part: &[u8]) {
 
 /// How many records a chunk holds.
 pub(super) fn count_of(bytes: &[u8]) -> Result<u32> {
-    let head = bytes.get(..4).ok_or_else(|| corrupt("a chunk has no head"))?;
-    Ok(u32::from_le_bytes(head.try_into().expect("four bytes were taken")))
+    let head = bytes
+        .get(..4)
+        .ok_or_else(|| corrupt("a chunk has no head"))?;
+    Ok(u32::from_le_bytes(
+        head.try_into().expect("four bytes were taken"),
+    ))
 }
 
 /// A record read back.
@@ -138,21 +150,43 @@ impl ChunkReader {
             return Ok(None);
         }
         let flags = self.raw(1)?[0];
-        let timestamp = Timestamp(i64::from_le_bytes(self.raw(8)?.try_into().expect("raw gives what was asked")));
+        let timestamp = Timestamp(i64::from_le_bytes(
+            self.raw(8)?.try_into().expect("raw gives what was asked"),
+        ));
         let key = if flags & KEY != 0 { self.part()? } else { None };
-        let value = if flags & VALUE != 0 { self.part()? } else { None };
-        let headers = if flags & HEADERS != 0 { Some(self.headers()?) } else { None };
+        let value = if flags & VALUE != 0 {
+            self.part()?
+        } else {
+            None
+        };
+        let headers = if flags & HEADERS != 0 {
+            Some(self.headers()?)
+        } else {
+            None
+        };
         self.left -= 1;
-        Ok(Some(ChunkRecord { timestamp, key, value, headers }))
+        Ok(Some(ChunkRecord {
+            timestamp,
+            key,
+            value,
+            headers,
+        }))
     }
 
     fn headers(&mut self) -> Result<Arc<[Header]>> {
         let n = self.number()?;
         let mut headers = Vec::new();
         for _ in 0..n {
-            let name = self.part()?.ok_or_else(|| corrupt("a header has no name"))?;
-            let name = std::str::from_utf8(&name).map_err(|_| corrupt("a header name is not UTF-8"))?.into();
-            headers.push(Header { name, value: self.part()? });
+            let name = self
+                .part()?
+                .ok_or_else(|| corrupt("a header has no name"))?;
+            let name = std::str::from_utf8(&name)
+                .map_err(|_| corrupt("a header name is not UTF-8"))?
+                .into();
+            headers.push(Header {
+                name,
+                value: self.part()?,
+            });
         }
         Ok(headers.into())
     }
@@ -168,11 +202,16 @@ impl ChunkReader {
     }
 
     fn number(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.raw(4)?.try_into().expect("raw gives what was asked")))
+        Ok(u32::from_le_bytes(
+            self.raw(4)?.try_into().expect("raw gives what was asked"),
+        ))
     }
 
     fn raw(&mut self, n: usize) -> Result<&[u8]> {
-        let end = self.at.checked_add(n).filter(|end| *end <= self.bytes.len());
+        let end = self
+            .at
+            .checked_add(n)
+            .filter(|end| *end <= self.bytes.len());
         let end = end.ok_or_else(|| corrupt("a chunk is cut short"))?;
         let part = &self.bytes[self.at..end];
         self.at = end;

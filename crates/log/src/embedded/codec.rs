@@ -22,13 +22,18 @@ struct Front<'a>(&'a [u8]);
 
 impl<'a> Front<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(n).ok_or_else(|| corrupt("a row is cut short"))?;
+        let (head, rest) = self
+            .0
+            .split_at_checked(n)
+            .ok_or_else(|| corrupt("a row is cut short"))?;
         self.0 = rest;
         Ok(head)
     }
 
     fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("take gives what was asked")))
+        Ok(u32::from_le_bytes(
+            self.take(4)?.try_into().expect("take gives what was asked"),
+        ))
     }
 
     fn text(&mut self) -> Result<String> {
@@ -64,7 +69,11 @@ impl TopicRow {
         for _ in 0..settings {
             config.push((front.text()?, front.text()?));
         }
-        Ok(Self { id, partitions, config })
+        Ok(Self {
+            id,
+            partitions,
+            config,
+        })
     }
 }
 
@@ -79,7 +88,16 @@ pub(super) fn encode_committed(offset: Offset, metadata: &str) -> Vec<u8> {
 /// A committed position, read back.
 pub(super) fn decode_committed(bytes: &[u8]) -> Result<Committed> {
     let mut front = Front(bytes);
-    let offset = i64::from_le_bytes(front.take(8)?.try_into().expect("take gives what was asked"));
-    let metadata = String::from_utf8(front.0.to_vec()).map_err(|_| corrupt("offset metadata is not UTF-8"))?;
-    Ok(Committed { offset: Offset(offset), metadata })
+    let offset = i64::from_le_bytes(
+        front
+            .take(8)?
+            .try_into()
+            .expect("take gives what was asked"),
+    );
+    let metadata =
+        String::from_utf8(front.0.to_vec()).map_err(|_| corrupt("offset metadata is not UTF-8"))?;
+    Ok(Committed {
+        offset: Offset(offset),
+        metadata,
+    })
 }

@@ -38,7 +38,11 @@ pub(super) struct EmbeddedConsumer {
 
 impl EmbeddedConsumer {
     pub(super) fn new(log: Arc<Log>) -> Self {
-        Self { log, slots: Vec::new(), turn: 0 }
+        Self {
+            log,
+            slots: Vec::new(),
+            turn: 0,
+        }
     }
 
     fn take(&mut self, max: usize, into: &mut Vec<Fetched>) -> Result<()> {
@@ -58,7 +62,13 @@ impl EmbeddedConsumer {
     }
 }
 
-fn fill(log: &Log, slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fetched>) -> Result<()> {
+fn fill(
+    log: &Log,
+    slot: &mut Slot,
+    index: usize,
+    full: usize,
+    into: &mut Vec<Fetched>,
+) -> Result<()> {
     drain(slot, index, full, into)?;
     if into.len() >= full || !slot.ready() {
         return Ok(());
@@ -66,7 +76,9 @@ fn fill(log: &Log, slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fe
     let (topic, partition) = (slot.topic.clone(), slot.partition);
     log.chunks(&topic, partition, slot.next, |base, bytes| {
         let mut chunk = ChunkReader::new(Bytes::copy_from_slice(bytes))?;
-        let behind = u32::try_from(slot.next - base).ok().filter(|n| *n < chunk.left());
+        let behind = u32::try_from(slot.next - base)
+            .ok()
+            .filter(|n| *n < chunk.left());
         chunk.skip(behind.ok_or_else(|| corrupt("a chunk does not continue its partition"))?)?;
         slot.chunk = Some(chunk);
         drain(slot, index, full, into)?;
@@ -79,7 +91,9 @@ fn fill(log: &Log, slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fe
 }
 
 fn drain(slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fetched>) -> Result<()> {
-    let Some(chunk) = &mut slot.chunk else { return Ok(()) };
+    let Some(chunk) = &mut slot.chunk else {
+        return Ok(());
+    };
     while into.len() < full {
         let Some(record) = chunk.next()? else {
             slot.chunk = None;
@@ -108,7 +122,13 @@ impl Consumer for EmbeddedConsumer {
                 return Err(Error::incompatible(format!("{name} holds the offsets 0 to {end}, the saved position is {offset}"))
                     .hint("the topic was made anew: reset the application's offsets and state, or bring the old topic back"));
             }
-            slots.push(Slot { topic, partition, next: offset.0, paused: false, chunk: None });
+            slots.push(Slot {
+                topic,
+                partition,
+                next: offset.0,
+                paused: false,
+                chunk: None,
+            });
         }
         self.slots = slots;
         self.turn = 0;
@@ -120,7 +140,8 @@ impl Consumer for EmbeddedConsumer {
             return Ok(());
         }
         if !self.slots.iter().any(Slot::ready) {
-            self.log.wait(timeout, || self.slots.iter().any(Slot::ready));
+            self.log
+                .wait(timeout, || self.slots.iter().any(Slot::ready));
         }
         self.take(max, into)
     }
@@ -132,7 +153,9 @@ impl Consumer for EmbeddedConsumer {
     fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
         for slot in slots {
             let found = self.slots.get_mut(*slot as usize);
-            found.ok_or_else(|| Error::internal(format!("slot {slot} is not assigned")))?.paused = paused;
+            found
+                .ok_or_else(|| Error::internal(format!("slot {slot} is not assigned")))?
+                .paused = paused;
         }
         Ok(())
     }

@@ -53,7 +53,10 @@ impl Fence {
         if self.newest.load(Ordering::Acquire) == self.epoch {
             return Ok(());
         }
-        Err(Error::fenced(format!("a newer producer with the transactional id '{}' took over", self.id)))
+        Err(Error::fenced(format!(
+            "a newer producer with the transactional id '{}' took over",
+            self.id
+        )))
     }
 }
 
@@ -86,9 +89,17 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn open(path: &Path, temporary: Option<TempDir>, registered: Option<Registered>) -> Result<Self> {
+    pub(super) fn open(
+        path: &Path,
+        temporary: Option<TempDir>,
+        registered: Option<Registered>,
+    ) -> Result<Self> {
         let db = DB::open(&options(), path).map_err(|e| storage(e, path))?;
-        let address = if temporary.is_some() { "embedded:".to_owned() } else { format!("embedded:{}", path.display()) };
+        let address = if temporary.is_some() {
+            "embedded:".to_owned()
+        } else {
+            format!("embedded:{}", path.display())
+        };
         let mut log = Self {
             db,
             state: Mutex::default(),
@@ -116,31 +127,55 @@ impl Log {
         let shown = self.path.display();
         let Some(found) = self.get(keys::FORMAT_KEY)? else {
             if self.db.iterator(IteratorMode::Start).next().is_some() {
-                return Err(Error::incompatible(format!("{shown} holds a RocksDB that is not an embedded broker"))
-                    .hint("choose an empty directory for the embedded broker"));
+                return Err(Error::incompatible(format!(
+                    "{shown} holds a RocksDB that is not an embedded broker"
+                ))
+                .hint("choose an empty directory for the embedded broker"));
             }
-            return self.db.put(keys::FORMAT_KEY, keys::FORMAT.to_le_bytes()).map_err(|e| storage(e, &self.path));
+            return self
+                .db
+                .put(keys::FORMAT_KEY, keys::FORMAT.to_le_bytes())
+                .map_err(|e| storage(e, &self.path));
         };
-        let found = <[u8; 4]>::try_from(found.as_slice()).map(u32::from_le_bytes).map_err(|_| corrupt("the format number"))?;
+        let found = <[u8; 4]>::try_from(found.as_slice())
+            .map(u32::from_le_bytes)
+            .map_err(|_| corrupt("the format number"))?;
         if found == keys::FORMAT {
             return Ok(());
         }
-        Err(Error::incompatible(format!("the embedded broker at {shown} has format {found}, this version reads format {}", keys::FORMAT))
-            .hint("use the version of stoatflow that wrote it, or choose another path"))
+        Err(Error::incompatible(format!(
+            "the embedded broker at {shown} has format {found}, this version reads format {}",
+            keys::FORMAT
+        ))
+        .hint("use the version of stoatflow that wrote it, or choose another path"))
     }
 
     fn load_topics(&mut self) -> Result<()> {
         let mut state = State::default();
-        for row in self.db.iterator(IteratorMode::From(&[keys::TOPIC], Direction::Forward)) {
+        for row in self
+            .db
+            .iterator(IteratorMode::From(&[keys::TOPIC], Direction::Forward))
+        {
             let (key, value) = row.map_err(|e| storage(e, &self.path))?;
             if key.first() != Some(&keys::TOPIC) {
                 break;
             }
-            let name: Arc<str> = std::str::from_utf8(&key[1..]).map_err(|_| corrupt("a topic name is not UTF-8"))?.into();
+            let name: Arc<str> = std::str::from_utf8(&key[1..])
+                .map_err(|_| corrupt("a topic name is not UTF-8"))?
+                .into();
             let row = TopicRow::decode(&value)?;
-            let ends = (0..row.partitions).map(|p| Ok(AtomicI64::new(self.find_end(row.id, p)?))).collect::<Result<_>>()?;
+            let ends = (0..row.partitions)
+                .map(|p| Ok(AtomicI64::new(self.find_end(row.id, p)?)))
+                .collect::<Result<_>>()?;
             state.next_topic = state.next_topic.max(row.id + 1);
-            state.topics.insert(name.clone(), Arc::new(Topic { name, id: row.id, ends }));
+            state.topics.insert(
+                name.clone(),
+                Arc::new(Topic {
+                    name,
+                    id: row.id,
+                    ends,
+                }),
+            );
         }
         self.state = Mutex::new(state);
         Ok(())
@@ -151,7 +186,11 @@ impl Log {
         let mut rows = self.db.raw_iterator();
         rows.seek_for_prev(keys::chunk(topic, partition, u64::MAX));
         rows.status().map_err(|e| storage(e, &self.path))?;
-        match (rows.key().and_then(|key| keys::base_of(key, topic, partition)), rows.value()) {
+        match (
+            rows.key()
+                .and_then(|key| keys::base_of(key, topic, partition)),
+            rows.value(),
+        ) {
             (Some(base), Some(chunk)) => Ok(base + i64::from(count_of(chunk)?)),
             _ => Ok(0),
         }
@@ -173,7 +212,9 @@ impl Log {
 
     /// The topic of a partition that exists.
     pub(super) fn partition(&self, partition: &TopicPartition) -> Result<(Arc<Topic>, u32)> {
-        let topic = self.topic(&partition.topic).ok_or_else(|| self.missing(&partition.topic))?;
+        let topic = self
+            .topic(&partition.topic)
+            .ok_or_else(|| self.missing(&partition.topic))?;
         match u32::try_from(partition.partition.0) {
             Ok(p) if partition.partition.0 < topic.partitions() => Ok((topic, p)),
             _ => Err(Error::missing_topic(format!(
@@ -187,8 +228,13 @@ impl Log {
     }
 
     pub(super) fn missing(&self, topic: &str) -> Error {
-        Error::missing_topic(format!("topic '{topic}' does not exist at {}", self.address))
-            .hint(format!("create the topic '{topic}', or fix its name in the topology"))
+        Error::missing_topic(format!(
+            "topic '{topic}' does not exist at {}",
+            self.address
+        ))
+        .hint(format!(
+            "create the topic '{topic}', or fix its name in the topology"
+        ))
     }
 
     /// Makes the topics that do not exist, all at once.
@@ -197,19 +243,39 @@ impl Log {
         let mut batch = WriteBatch::default();
         let mut made: Vec<Arc<Topic>> = Vec::new();
         for topic in topics {
-            if state.topics.contains_key(topic.name.as_str()) || made.iter().any(|m| *m.name == *topic.name) {
+            if state.topics.contains_key(topic.name.as_str())
+                || made.iter().any(|m| *m.name == *topic.name)
+            {
                 continue;
             }
             check_name(&topic.name)?;
-            let partitions = u32::try_from(topic.partitions).ok().filter(|p| (1..=100_000).contains(p)).ok_or_else(|| {
-                Error::config(format!("topic '{}' can't have {} partitions", topic.name, topic.partitions))
+            let partitions = u32::try_from(topic.partitions)
+                .ok()
+                .filter(|p| (1..=100_000).contains(p))
+                .ok_or_else(|| {
+                    Error::config(format!(
+                        "topic '{}' can't have {} partitions",
+                        topic.name, topic.partitions
+                    ))
                     .hint("choose between 1 and 100000 partitions")
-            })?;
+                })?;
             #[allow(clippy::cast_possible_truncation)] // as many topics as the list is long
             let id = state.next_topic + made.len() as u32;
-            batch.put(keys::topic(&topic.name), TopicRow { id, partitions, config: topic.config.clone() }.encode());
+            batch.put(
+                keys::topic(&topic.name),
+                TopicRow {
+                    id,
+                    partitions,
+                    config: topic.config.clone(),
+                }
+                .encode(),
+            );
             let ends = (0..partitions).map(|_| AtomicI64::new(0)).collect();
-            made.push(Arc::new(Topic { name: topic.name.as_str().into(), id, ends }));
+            made.push(Arc::new(Topic {
+                name: topic.name.as_str().into(),
+                id,
+                ends,
+            }));
         }
         self.db.write(batch).map_err(|e| storage(e, &self.path))?;
         for topic in made {
@@ -223,17 +289,30 @@ impl Log {
     pub(super) fn take_over(&self, id: &str) -> Result<Fence> {
         let mut state = self.state.lock();
         let stored = self.get(&keys::fence(id))?;
-        let stored = stored.and_then(|b| <[u8; 8]>::try_from(b.as_slice()).ok()).map_or(0, u64::from_le_bytes);
+        let stored = stored
+            .and_then(|b| <[u8; 8]>::try_from(b.as_slice()).ok())
+            .map_or(0, u64::from_le_bytes);
         let epoch = stored + 1;
-        self.db.put(keys::fence(id), epoch.to_le_bytes()).map_err(|e| storage(e, &self.path))?;
+        self.db
+            .put(keys::fence(id), epoch.to_le_bytes())
+            .map_err(|e| storage(e, &self.path))?;
         let newest = state.fences.entry(id.to_owned()).or_default();
         newest.store(epoch, Ordering::Release);
-        Ok(Fence { id: id.to_owned(), epoch, newest: newest.clone() })
+        Ok(Fence {
+            id: id.to_owned(),
+            epoch,
+            newest: newest.clone(),
+        })
     }
 
     /// Writes records and offsets as one batch, or nothing. The fence is checked under the lock that
     /// [`Self::take_over`] takes, so no batch of an older producer follows a newer one's opening.
-    pub(super) fn write(&self, fence: Option<&Fence>, staged: &[Staged], offsets: &[(String, CutEntry)]) -> Result<()> {
+    pub(super) fn write(
+        &self,
+        fence: Option<&Fence>,
+        staged: &[Staged],
+        offsets: &[(String, CutEntry)],
+    ) -> Result<()> {
         let state = self.state.lock();
         if let Some(fence) = fence {
             fence.check()?;
@@ -243,7 +322,10 @@ impl Log {
         for part in staged {
             let mut next = part.topic.end(part.partition);
             for chunk in &part.chunks {
-                batch.put(keys::chunk(part.topic.id, part.partition, next.cast_unsigned()), chunk.bytes());
+                batch.put(
+                    keys::chunk(part.topic.id, part.partition, next.cast_unsigned()),
+                    chunk.bytes(),
+                );
                 next += i64::from(chunk.count());
             }
             ends.push(next);
@@ -264,8 +346,16 @@ impl Log {
         Ok(())
     }
 
-    pub(super) fn committed(&self, group: &str, partition: &TopicPartition) -> Result<Option<Committed>> {
-        let row = self.get(&keys::offset(group, &partition.topic, partition.partition.0))?;
+    pub(super) fn committed(
+        &self,
+        group: &str,
+        partition: &TopicPartition,
+    ) -> Result<Option<Committed>> {
+        let row = self.get(&keys::offset(
+            group,
+            &partition.topic,
+            partition.partition.0,
+        ))?;
         row.map(|row| decode_committed(&row)).transpose()
     }
 
@@ -283,13 +373,20 @@ impl Log {
     }
 
     /// Walks the chunks of a partition from the one that holds `from`; `take` says when to stop.
-    pub(super) fn chunks(&self, topic: &Topic, partition: u32, from: i64, mut take: impl FnMut(i64, &[u8]) -> Result<bool>) -> Result<()> {
+    pub(super) fn chunks(
+        &self,
+        topic: &Topic,
+        partition: u32,
+        from: i64,
+        mut take: impl FnMut(i64, &[u8]) -> Result<bool>,
+    ) -> Result<()> {
         let mut bounds = ReadOptions::default();
         bounds.set_iterate_upper_bound(keys::chunk(topic.id, partition, u64::MAX).to_vec());
         let mut rows = self.db.raw_iterator_opt(bounds);
         rows.seek_for_prev(keys::chunk(topic.id, partition, from.cast_unsigned()));
         while let Some((key, value)) = rows.item() {
-            let base = keys::base_of(key, topic.id, partition).ok_or_else(|| corrupt("a partition has no chunk at its position"))?;
+            let base = keys::base_of(key, topic.id, partition)
+                .ok_or_else(|| corrupt("a partition has no chunk at its position"))?;
             if !take(base, value)? {
                 return Ok(());
             }
@@ -301,7 +398,12 @@ impl Log {
 
 fn check_name(name: &str) -> Result<()> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if !name.is_empty() && name.len() <= 249 && name != "." && name != ".." && name.chars().all(legal) {
+    if !name.is_empty()
+        && name.len() <= 249
+        && name != "."
+        && name != ".."
+        && name.chars().all(legal)
+    {
         return Ok(());
     }
     Err(Error::config(format!("'{name}' is not a legal topic name"))

@@ -56,7 +56,16 @@ impl EmbeddedProducer {
     }
 
     const fn with(log: Arc<Log>, fence: Option<Fence>, transactional: bool) -> Self {
-        Self { log, fence, transactional, open: false, targets: Vec::new(), last: 0, offsets: Vec::new(), remembered: Vec::new() }
+        Self {
+            log,
+            fence,
+            transactional,
+            open: false,
+            targets: Vec::new(),
+            last: 0,
+            offsets: Vec::new(),
+            remembered: Vec::new(),
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -67,11 +76,17 @@ impl EmbeddedProducer {
         if self.open {
             return Ok(());
         }
-        Err(Error::internal(format!("'{call}' was called outside a transaction")))
+        Err(Error::internal(format!(
+            "'{call}' was called outside a transaction"
+        )))
     }
 
     fn target(&mut self, name: &Arc<str>) -> Result<usize> {
-        if self.targets.get(self.last).is_some_and(|t| Arc::ptr_eq(&t.name, name)) {
+        if self
+            .targets
+            .get(self.last)
+            .is_some_and(|t| Arc::ptr_eq(&t.name, name))
+        {
             return Ok(self.last);
         }
         let found = self.targets.iter().position(|t| t.name == *name);
@@ -99,22 +114,34 @@ impl EmbeddedProducer {
     pub(super) fn stage(&mut self, record: &Outgoing) -> Result<()> {
         let weight = chunk::weight(record);
         if weight > MAX_RECORD {
-            return Err(Error::serde(format!("a record of {weight} bytes for topic '{}' is too large", record.topic))
-                .hint(format!("keep records below {MAX_RECORD} bytes")));
+            return Err(Error::serde(format!(
+                "a record of {weight} bytes for topic '{}' is too large",
+                record.topic
+            ))
+            .hint(format!("keep records below {MAX_RECORD} bytes")));
         }
         let index = self.target(&record.topic)?;
         let target = &mut self.targets[index];
         let partitions = target.topic.partitions();
         let partition = match (record.partition, &record.key) {
             (Some(p), _) if (0..partitions).contains(&p.0) => p.0,
-            (Some(p), _) => return Err(self.log.partition(&TopicPartition { topic: record.topic.clone(), partition: p }).map_or_else(
-                |missing| missing,
-                |_| Error::internal("a partition appeared while a record was staged"),
-            )),
+            (Some(p), _) => {
+                return Err(self
+                    .log
+                    .partition(&TopicPartition {
+                        topic: record.topic.clone(),
+                        partition: p,
+                    })
+                    .map_or_else(
+                        |missing| missing,
+                        |_| Error::internal("a partition appeared while a record was staged"),
+                    ));
+            }
             (None, Some(key)) => partition_of(key, partitions),
             (None, None) => {
                 target.keyless = target.keyless.wrapping_add(1);
-                ((target.keyless.wrapping_sub(1) / STICKY) % partitions.cast_unsigned()).cast_signed()
+                ((target.keyless.wrapping_sub(1) / STICKY) % partitions.cast_unsigned())
+                    .cast_signed()
             }
         };
         let chunks = &mut target.open[partition.unsigned_abs() as usize];
@@ -135,7 +162,11 @@ impl EmbeddedProducer {
         for target in &mut self.targets {
             for (partition, chunks) in (0u32..).zip(&mut target.open) {
                 if !chunks.is_empty() {
-                    staged.push(Staged { topic: target.topic.clone(), partition, chunks: std::mem::take(chunks) });
+                    staged.push(Staged {
+                        topic: target.topic.clone(),
+                        partition,
+                        chunks: std::mem::take(chunks),
+                    });
                 }
             }
             target.expected.fill(None);
@@ -143,7 +174,10 @@ impl EmbeddedProducer {
         let offsets = std::mem::take(&mut self.offsets);
         self.log.write(self.fence.as_ref(), &staged, &offsets)?;
         for part in staged {
-            let target = self.targets.iter_mut().find(|t| Arc::ptr_eq(&t.topic, &part.topic));
+            let target = self
+                .targets
+                .iter_mut()
+                .find(|t| Arc::ptr_eq(&t.topic, &part.topic));
             if let Some(target) = target.filter(|t| t.remembered) {
                 target.acknowledged[part.partition as usize] = Some(part.topic.end(part.partition));
             }
@@ -193,7 +227,9 @@ impl Producer for EmbeddedProducer {
         // The offsets that the records get if nobody else writes to these topics before `commit`:
         // true of the changelogs they are asked for. `commit` replaces them by the true ones.
         for target in self.targets.iter_mut().filter(|t| t.remembered) {
-            for (partition, (chunks, expected)) in (0u32..).zip(target.open.iter().zip(&mut target.expected)) {
+            for (partition, (chunks, expected)) in
+                (0u32..).zip(target.open.iter().zip(&mut target.expected))
+            {
                 let count: i64 = chunks.iter().map(|chunk| i64::from(chunk.count())).sum();
                 *expected = (count > 0).then(|| target.topic.end(partition) + count);
             }
@@ -204,7 +240,8 @@ impl Producer for EmbeddedProducer {
     fn offsets(&mut self, group: &str, cut: &[CutEntry], _timeout: Duration) -> Result<()> {
         self.check()?;
         self.expect_open("offsets")?;
-        self.offsets.extend(cut.iter().map(|entry| (group.to_owned(), entry.clone())));
+        self.offsets
+            .extend(cut.iter().map(|entry| (group.to_owned(), entry.clone())));
         Ok(())
     }
 
@@ -225,9 +262,22 @@ impl Producer for EmbeddedProducer {
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
-        let Some(target) = self.targets.iter().find(|t| *t.name == *topic && t.remembered) else { return Vec::new() };
-        let ends = target.acknowledged.iter().zip(&target.expected).map(|(known, expected)| expected.or(*known));
-        (0..).zip(ends).filter_map(|(p, end)| Some((Partition(p), Offset(end?)))).collect()
+        let Some(target) = self
+            .targets
+            .iter()
+            .find(|t| *t.name == *topic && t.remembered)
+        else {
+            return Vec::new();
+        };
+        let ends = target
+            .acknowledged
+            .iter()
+            .zip(&target.expected)
+            .map(|(known, expected)| expected.or(*known));
+        (0..)
+            .zip(ends)
+            .filter_map(|(p, end)| Some((Partition(p), Offset(end?))))
+            .collect()
     }
 
     fn remember(&mut self, topics: &[Arc<str>]) {

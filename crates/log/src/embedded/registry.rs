@@ -30,7 +30,10 @@ impl Drop for Registered {
 }
 
 /// The log at a canonical path.
-pub(super) fn shared(path: &Path, make: impl FnOnce(Registered) -> Result<Log>) -> Result<Arc<Log>> {
+pub(super) fn shared(
+    path: &Path,
+    make: impl FnOnce(Registered) -> Result<Log>,
+) -> Result<Arc<Log>> {
     let mut open = OPEN.lock();
     loop {
         match open.get_or_insert_default().get(path).map(Weak::upgrade) {
@@ -41,10 +44,13 @@ pub(super) fn shared(path: &Path, make: impl FnOnce(Registered) -> Result<Log>) 
         }
     }
     // The place is reserved and the lock let go, so that a failure may drop `Registered`.
-    open.get_or_insert_default().insert(path.to_owned(), Weak::new());
+    open.get_or_insert_default()
+        .insert(path.to_owned(), Weak::new());
     drop(open);
     let log = Arc::new(make(Registered(path.to_owned()))?);
-    OPEN.lock().get_or_insert_default().insert(path.to_owned(), Arc::downgrade(&log));
+    OPEN.lock()
+        .get_or_insert_default()
+        .insert(path.to_owned(), Arc::downgrade(&log));
     CLOSED.notify_all();
     Ok(log)
 }

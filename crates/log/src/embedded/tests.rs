@@ -12,33 +12,61 @@ use stoatflow_core::{Clock, ErrorKind, Offset, Partition, SystemClock, Timestamp
 const WAIT: Duration = Duration::from_secs(10);
 
 fn topic(broker: &EmbeddedBroker, name: &str, partitions: i32) {
-    let topic = NewTopic { name: name.into(), partitions, replication: -1, config: vec![("cleanup.policy".into(), "compact".into())] };
+    let topic = NewTopic {
+        name: name.into(),
+        partitions,
+        replication: -1,
+        config: vec![("cleanup.policy".into(), "compact".into())],
+    };
     broker.create_topics(&[topic], WAIT).unwrap();
 }
 
 fn producer(broker: &EmbeddedBroker) -> Box<dyn Producer> {
-    broker.producer(&ProducerMode::Transactional { id: "app".into(), timeout: WAIT }, WAIT).unwrap()
+    broker
+        .producer(
+            &ProducerMode::Transactional {
+                id: "app".into(),
+                timeout: WAIT,
+            },
+            WAIT,
+        )
+        .unwrap()
 }
 
 fn record(name: &str, value: &str) -> Outgoing {
     let value = Some(Bytes::copy_from_slice(value.as_bytes()));
-    Outgoing { topic: name.into(), partition: Some(Partition(0)), key: None, value, timestamp: Timestamp(1), headers: None }
+    Outgoing {
+        topic: name.into(),
+        partition: Some(Partition(0)),
+        key: None,
+        value,
+        timestamp: Timestamp(1),
+        headers: None,
+    }
 }
 
 fn commit(producer: &mut dyn Producer, records: &[Outgoing], at: i64) {
     producer.begin().unwrap();
     producer.send(&mut records.to_vec()).unwrap();
     producer.flush(WAIT).unwrap();
-    let cut = CutEntry { partition: TopicPartition::new("in", 3), offset: Offset(at), metadata: format!("at {at}") };
+    let cut = CutEntry {
+        partition: TopicPartition::new("in", 3),
+        offset: Offset(at),
+        metadata: format!("at {at}"),
+    };
     producer.offsets("group", &[cut], WAIT).unwrap();
     producer.commit(WAIT).unwrap();
 }
 
 fn read(broker: &EmbeddedBroker, name: &str, partition: i32) -> Vec<Fetched> {
     let mut consumer = broker.consumer("group").unwrap();
-    consumer.assign(&[(TopicPartition::new(name, partition), Offset(0))]).unwrap();
+    consumer
+        .assign(&[(TopicPartition::new(name, partition), Offset(0))])
+        .unwrap();
     let mut seen = Vec::new();
-    consumer.poll(usize::MAX / 2, Duration::ZERO, &mut seen).unwrap();
+    consumer
+        .poll(usize::MAX / 2, Duration::ZERO, &mut seen)
+        .unwrap();
     seen
 }
 
@@ -52,18 +80,47 @@ fn everything_is_there_after_reopening() {
     for round in 1..=3 {
         let broker = open(Some(place.path())).unwrap();
         topic(&broker, "t", 2);
-        commit(producer(&broker).as_mut(), &vec![record("t", "v"); 1000], round);
-        assert_eq!(count(&broker, "t", 0), 1000 * usize::try_from(round).unwrap());
-        assert_eq!(broker.ranges(&[TopicPartition::new("t", 0)], WAIT).unwrap()[0].stable_end, Offset(1000 * round));
-        let committed = broker.committed("group", &[TopicPartition::new("in", 3)], WAIT).unwrap();
+        commit(
+            producer(&broker).as_mut(),
+            &vec![record("t", "v"); 1000],
+            round,
+        );
+        assert_eq!(
+            count(&broker, "t", 0),
+            1000 * usize::try_from(round).unwrap()
+        );
+        assert_eq!(
+            broker.ranges(&[TopicPartition::new("t", 0)], WAIT).unwrap()[0].stable_end,
+            Offset(1000 * round)
+        );
+        let committed = broker
+            .committed("group", &[TopicPartition::new("in", 3)], WAIT)
+            .unwrap();
         let committed = committed[0].as_ref().unwrap();
-        assert_eq!((committed.offset, committed.metadata.as_str()), (Offset(round), format!("at {round}").as_str()));
+        assert_eq!(
+            (committed.offset, committed.metadata.as_str()),
+            (Offset(round), format!("at {round}").as_str())
+        );
     }
     let broker = open(Some(place.path())).unwrap();
-    assert_eq!(broker.list_topics().iter().map(|t| (&*t.name, t.partitions)).collect::<Vec<_>>(), [("t", 2)]);
+    assert_eq!(
+        broker
+            .list_topics()
+            .iter()
+            .map(|t| (&*t.name, t.partitions))
+            .collect::<Vec<_>>(),
+        [("t", 2)]
+    );
     topic(&broker, "later", 1);
-    commit(producer(&broker).as_mut(), &[record("later", "own number")], 9);
-    assert_eq!((count(&broker, "later", 0), count(&broker, "t", 0)), (1, 3000));
+    commit(
+        producer(&broker).as_mut(),
+        &[record("later", "own number")],
+        9,
+    );
+    assert_eq!(
+        (count(&broker, "later", 0), count(&broker, "t", 0)),
+        (1, 3000)
+    );
 }
 
 #[test]
@@ -74,7 +131,9 @@ fn a_killed_process_keeps_what_it_committed() {
     let mut writer = producer(&broker);
     commit(writer.as_mut(), &[record("t", "a"), record("t", "b")], 2);
     writer.begin().unwrap();
-    writer.send(&mut vec![record("t", "not committed")]).unwrap();
+    writer
+        .send(&mut vec![record("t", "not committed")])
+        .unwrap();
     // The files as SIGKILL would leave them: the database is still open and closes nothing.
     for file in std::fs::read_dir(place.path()).unwrap() {
         let file = file.unwrap();
@@ -82,7 +141,15 @@ fn a_killed_process_keeps_what_it_committed() {
     }
     let found = open(Some(copy.path())).unwrap();
     assert_eq!(count(&found, "t", 0), 2);
-    assert_eq!(found.committed("group", &[TopicPartition::new("in", 3)], WAIT).unwrap()[0].as_ref().unwrap().offset, Offset(2));
+    assert_eq!(
+        found
+            .committed("group", &[TopicPartition::new("in", 3)], WAIT)
+            .unwrap()[0]
+            .as_ref()
+            .unwrap()
+            .offset,
+        Offset(2)
+    );
 }
 
 #[test]
@@ -93,7 +160,10 @@ fn the_producer_epoch_is_durable() {
         let _ = (producer(&broker), producer(&broker));
     }
     let db = rocksdb::DB::open_default(place.path()).unwrap();
-    assert_eq!(db.get(keys::fence("app")).unwrap().unwrap(), 4u64.to_le_bytes());
+    assert_eq!(
+        db.get(keys::fence("app")).unwrap().unwrap(),
+        4u64.to_le_bytes()
+    );
 }
 
 #[test]
@@ -109,7 +179,10 @@ fn handles_of_one_path_share_one_log() {
     assert_eq!(old.begin().unwrap_err().kind(), ErrorKind::Fenced);
     drop((one, other));
     // A producer alone keeps it open.
-    assert_eq!(rocksdb::DB::open_default(place.path()).unwrap_err().kind(), rocksdb::ErrorKind::IOError);
+    assert_eq!(
+        rocksdb::DB::open_default(place.path()).unwrap_err().kind(),
+        rocksdb::ErrorKind::IOError
+    );
 }
 
 #[test]
@@ -130,20 +203,43 @@ fn opening_and_closing_may_race() {
 #[test]
 fn a_directory_in_use_is_named() {
     let place = tempfile::tempdir().unwrap();
-    let held = rocksdb::DB::open(&{ let mut o = rocksdb::Options::default(); o.create_if_missing(true); o }, place.path()).unwrap();
+    let held = rocksdb::DB::open(
+        &{
+            let mut o = rocksdb::Options::default();
+            o.create_if_missing(true);
+            o
+        },
+        place.path(),
+    )
+    .unwrap();
     let refused = open(Some(place.path())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::StateLocked);
-    assert!(refused.to_string().contains(place.path().to_str().unwrap()), "{refused}");
-    assert!(refused.next_step().contains("stop the other process"), "{refused}");
+    assert!(
+        refused.to_string().contains(place.path().to_str().unwrap()),
+        "{refused}"
+    );
+    assert!(
+        refused.next_step().contains("stop the other process"),
+        "{refused}"
+    );
     drop(held);
-    assert_eq!(open(Some(place.path())).map(|b| b.list_topics().len()).unwrap(), 0, "a refusal leaves nothing behind");
+    assert_eq!(
+        open(Some(place.path()))
+            .map(|b| b.list_topics().len())
+            .unwrap(),
+        0,
+        "a refusal leaves nothing behind"
+    );
 }
 
 fn refusal_of(key: &[u8], value: &[u8]) -> stoatflow_core::Error {
     let place = tempfile::tempdir().unwrap();
     let mut options = rocksdb::Options::default();
     options.create_if_missing(true);
-    rocksdb::DB::open(&options, place.path()).unwrap().put(key, value).unwrap();
+    rocksdb::DB::open(&options, place.path())
+        .unwrap()
+        .put(key, value)
+        .unwrap();
     open(Some(place.path())).unwrap_err()
 }
 
@@ -152,7 +248,10 @@ fn another_format_is_refused() {
     let refused = refusal_of(keys::FORMAT_KEY, &(keys::FORMAT + 1).to_le_bytes());
     assert_eq!(refused.kind(), ErrorKind::Incompatible);
     assert!(refused.message().contains("format 2"), "{refused}");
-    assert_eq!(refusal_of(b"somebody", b"else").kind(), ErrorKind::Incompatible);
+    assert_eq!(
+        refusal_of(b"somebody", b"else").kind(),
+        ErrorKind::Incompatible
+    );
 }
 
 #[test]
@@ -160,7 +259,10 @@ fn a_directory_that_cannot_be_made_is_a_setting() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
     std::fs::write(&file, "").unwrap();
-    assert_eq!(open(Some(&file.join("below"))).unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(
+        open(Some(&file.join("below"))).unwrap_err().kind(),
+        ErrorKind::Config
+    );
 }
 
 #[test]
@@ -171,7 +273,9 @@ fn a_temporary_place_is_removed() {
     let mut reader = broker.consumer("g").unwrap();
     let path = broker.path().to_owned();
     drop(broker);
-    reader.assign(&[(TopicPartition::new("t", 0), Offset(0))]).unwrap();
+    reader
+        .assign(&[(TopicPartition::new("t", 0), Offset(0))])
+        .unwrap();
     assert!(path.exists(), "a reader keeps it");
     drop(reader);
     assert!(!Path::new(&path).exists());
@@ -182,7 +286,9 @@ fn a_commit_wakes_a_waiting_reader() {
     let broker = open(None).unwrap();
     topic(&broker, "t", 1);
     let mut reader = broker.consumer("g").unwrap();
-    reader.assign(&[(TopicPartition::new("t", 0), Offset(0))]).unwrap();
+    reader
+        .assign(&[(TopicPartition::new("t", 0), Offset(0))])
+        .unwrap();
     let clock = SystemClock::new();
     std::thread::scope(|scope| {
         let woken = scope.spawn(|| {
@@ -190,35 +296,72 @@ fn a_commit_wakes_a_waiting_reader() {
             reader.poll(10, Duration::from_secs(60), &mut seen).unwrap();
             (seen.len(), clock.monotonic())
         });
-        std::thread::sleep(Duration::from_millis(50));
+        // Gives the reader time to fall asleep; nobody sends.
+        let (_kept, silent) = std::sync::mpsc::channel::<()>();
+        silent.recv_timeout(Duration::from_millis(50)).unwrap_err();
         commit(producer(&broker).as_mut(), &[record("t", "a")], 1);
         let (count, after) = woken.join().unwrap();
         assert_eq!(count, 1);
-        assert!((Duration::from_millis(50)..Duration::from_secs(30)).contains(&after), "{after:?}");
+        assert!(
+            (Duration::from_millis(50)..Duration::from_secs(30)).contains(&after),
+            "{after:?}"
+        );
     });
     let started = clock.monotonic();
-    reader.poll(10, Duration::from_millis(40), &mut Vec::new()).unwrap();
-    assert!(clock.monotonic() - started >= Duration::from_millis(40), "an idle poll waits its time");
+    reader
+        .poll(10, Duration::from_millis(40), &mut Vec::new())
+        .unwrap();
+    assert!(
+        clock.monotonic() - started >= Duration::from_millis(40),
+        "an idle poll waits its time"
+    );
 }
 
 #[test]
 fn loading_by_hand() {
     let broker = open(None).unwrap();
     topic(&broker, "t", 3);
-    let keyed = (0..5000i64).map(|n| (None, Some(Bytes::from(n.to_string())), Some(Bytes::from(vec![b'x'; 500])), n));
+    let keyed = (0..5000i64).map(|n| {
+        (
+            None,
+            Some(Bytes::from(n.to_string())),
+            Some(Bytes::from(vec![b'x'; 500])),
+            n,
+        )
+    });
     assert_eq!(broker.produce_many("t", keyed).unwrap(), 5000);
     let keyless = (0..900i64).map(|n| (None, None, None, n));
     assert_eq!(broker.produce_many("t", keyless).unwrap(), 900);
-    assert_eq!(broker.produce_many("t", [(Some(2), None, None, 7)]).unwrap(), 1);
+    assert_eq!(
+        broker
+            .produce_many("t", [(Some(2), None, None, 7)])
+            .unwrap(),
+        1
+    );
     let parts: Vec<_> = (0..3).map(|p| read(&broker, "t", p)).collect();
     assert_eq!(parts.iter().map(Vec::len).sum::<usize>(), 5901);
     for (p, part) in (0..).zip(&parts) {
-        assert!(part.iter().filter_map(|r| r.key.as_ref()).all(|k| crate::murmur2::partition_of(k, 3) == p));
-        assert!(part.iter().filter(|r| r.key.is_none()).count() >= 256, "null keys are spread in runs");
+        assert!(
+            part.iter()
+                .filter_map(|r| r.key.as_ref())
+                .all(|k| crate::murmur2::partition_of(k, 3) == p)
+        );
+        assert!(
+            part.iter().filter(|r| r.key.is_none()).count() >= 256,
+            "null keys are spread in runs"
+        );
         assert!(part.iter().zip(0..).all(|(r, n)| r.offset == Offset(n)));
     }
-    assert_eq!(broker.produce_many("none", [(None, None, None, 0)]).unwrap_err().kind(), ErrorKind::MissingTopic);
-    let beyond = broker.produce_many("t", [(Some(3), None, None, 0)]).unwrap_err();
+    assert_eq!(
+        broker
+            .produce_many("none", [(None, None, None, 0)])
+            .unwrap_err()
+            .kind(),
+        ErrorKind::MissingTopic
+    );
+    let beyond = broker
+        .produce_many("t", [(Some(3), None, None, 0)])
+        .unwrap_err();
     assert_eq!(beyond.kind(), ErrorKind::MissingTopic);
     assert!(beyond.message().contains("has 3 partitions"), "{beyond}");
 }
@@ -228,20 +371,45 @@ fn a_position_beyond_the_log_is_refused() {
     let broker = open(None).unwrap();
     topic(&broker, "t", 1);
     let mut reader = broker.consumer("g").unwrap();
-    let refused = reader.assign(&[(TopicPartition::new("t", 0), Offset(1))]).unwrap_err();
+    let refused = reader
+        .assign(&[(TopicPartition::new("t", 0), Offset(1))])
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible);
-    assert_eq!(reader.assign(&[(TopicPartition::new("t", 1), Offset(0))]).unwrap_err().kind(), ErrorKind::MissingTopic);
+    assert_eq!(
+        reader
+            .assign(&[(TopicPartition::new("t", 1), Offset(0))])
+            .unwrap_err()
+            .kind(),
+        ErrorKind::MissingTopic
+    );
 }
 
 #[test]
 fn topic_names_are_kafkas() {
     let broker = open(None).unwrap();
     for bad in ["", "a b", "..", "ü"] {
-        let topic = NewTopic { name: bad.into(), partitions: 1, replication: -1, config: Vec::new() };
-        assert_eq!(broker.create_topics(&[topic], WAIT).unwrap_err().kind(), ErrorKind::Config, "{bad:?}");
+        let topic = NewTopic {
+            name: bad.into(),
+            partitions: 1,
+            replication: -1,
+            config: Vec::new(),
+        };
+        assert_eq!(
+            broker.create_topics(&[topic], WAIT).unwrap_err().kind(),
+            ErrorKind::Config,
+            "{bad:?}"
+        );
     }
-    let none = NewTopic { name: "t".into(), partitions: 0, replication: -1, config: Vec::new() };
-    assert_eq!(broker.create_topics(&[none], WAIT).unwrap_err().kind(), ErrorKind::Config);
+    let none = NewTopic {
+        name: "t".into(),
+        partitions: 0,
+        replication: -1,
+        config: Vec::new(),
+    };
+    assert_eq!(
+        broker.create_topics(&[none], WAIT).unwrap_err().kind(),
+        ErrorKind::Config
+    );
 }
 
 #[test]
@@ -249,7 +417,10 @@ fn calls_out_of_order_are_our_bug() {
     let broker = open(None).unwrap();
     topic(&broker, "t", 1);
     let mut writer = producer(&broker);
-    assert_eq!(writer.send(&mut vec![record("t", "a")]).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(
+        writer.send(&mut vec![record("t", "a")]).unwrap_err().kind(),
+        ErrorKind::Internal
+    );
     assert_eq!(writer.commit(WAIT).unwrap_err().kind(), ErrorKind::Internal);
     writer.begin().unwrap();
     assert_eq!(writer.begin().unwrap_err().kind(), ErrorKind::Internal);
@@ -258,15 +429,26 @@ fn calls_out_of_order_are_our_bug() {
 #[test]
 fn a_chunk_cut_short_is_corrupt_not_a_crash() {
     let mut chunk = ChunkWriter::new();
-    let header = stoatflow_core::Header { name: Arc::from("h"), value: Some(Bytes::from_static(b"1")) };
-    chunk.push(&Outgoing { key: Some(Bytes::from_static(b"key")), headers: Some(vec![header].into()), ..record("t", "value") });
+    let header = stoatflow_core::Header {
+        name: Arc::from("h"),
+        value: Some(Bytes::from_static(b"1")),
+    };
+    chunk.push(&Outgoing {
+        key: Some(Bytes::from_static(b"key")),
+        headers: Some(vec![header].into()),
+        ..record("t", "value")
+    });
     let whole = chunk.bytes().to_vec();
     let mut reader = ChunkReader::new(whole.clone().into()).unwrap();
     assert!(reader.next().unwrap().is_some());
     assert!(reader.next().unwrap().is_none());
     for length in 0..whole.len() {
         let outcome = ChunkReader::new(whole[..length].to_vec().into()).and_then(|mut r| r.next());
-        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::StateCorrupt, "cut at {length}");
+        assert_eq!(
+            outcome.unwrap_err().kind(),
+            ErrorKind::StateCorrupt,
+            "cut at {length}"
+        );
     }
 }
 

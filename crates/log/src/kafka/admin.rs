@@ -56,11 +56,23 @@ impl Call<'_> {
             Some((last, reason)) if last != code => format!("{said}; last: {reason}"),
             _ => said.to_owned(),
         };
-        error(code, &said, Doing { address: &self.admin.address, what: self.what, topic })
+        error(
+            code,
+            &said,
+            Doing {
+                address: &self.admin.address,
+                what: self.what,
+                topic,
+            },
+        )
     }
 
     /// Asks and waits for the answer.
-    fn ask(&self, op: Op, send: impl FnOnce(*mut sys::rd_kafka_AdminOptions_t, *mut sys::rd_kafka_queue_t)) -> Result<Answer> {
+    fn ask(
+        &self,
+        op: Op,
+        send: impl FnOnce(*mut sys::rd_kafka_AdminOptions_t, *mut sys::rd_kafka_queue_t),
+    ) -> Result<Answer> {
         let rk = self.admin.client.ptr();
         // SAFETY: the client outlives options and queue, which are freed below on every path; the
         // request copies the options, and its late answer is dropped with the queue.
@@ -84,16 +96,31 @@ impl Call<'_> {
             if !event.is_null() {
                 let answer = Answer(event);
                 // SAFETY: the event is alive as long as `answer`.
-                let (code, said) = unsafe { (Code::from(sys::rd_kafka_event_error(event)), text(sys::rd_kafka_event_error_string(event))) };
-                return if code == Code::NoError { Ok(answer) } else { Err(self.fail(code, &said, None)) };
+                let (code, said) = unsafe {
+                    (
+                        Code::from(sys::rd_kafka_event_error(event)),
+                        text(sys::rd_kafka_event_error_string(event)),
+                    )
+                };
+                return if code == Code::NoError {
+                    Ok(answer)
+                } else {
+                    Err(self.fail(code, &said, None))
+                };
             }
             self.admin.client.serve(Duration::ZERO);
             let last = self.admin.client.events.last.lock().clone();
-            if let Some((code, reason)) = last.filter(|(code, _)| super::errors::kind_of(*code) == ErrorKind::Unauthorized) {
+            if let Some((code, reason)) =
+                last.filter(|(code, _)| super::errors::kind_of(*code) == ErrorKind::Unauthorized)
+            {
                 return Err(self.fail(code, &reason, None));
             }
             if self.left().is_zero() {
-                return Err(self.fail(Code::OperationTimedOut, &format!("no answer within {:?}", self.timeout), None));
+                return Err(self.fail(
+                    Code::OperationTimedOut,
+                    &format!("no answer within {:?}", self.timeout),
+                    None,
+                ));
             }
         }
     }
@@ -102,7 +129,9 @@ impl Call<'_> {
     fn until_ready<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
         loop {
             match ask() {
-                Err(e) if e.kind() == ErrorKind::Unavailable && self.left() > LOOK => self.admin.client.serve(LOOK / 4),
+                Err(e) if e.kind() == ErrorKind::Unavailable && self.left() > LOOK => {
+                    self.admin.client.serve(LOOK / 4)
+                }
                 other => return other,
             }
         }
@@ -111,34 +140,57 @@ impl Call<'_> {
 
 impl Admin {
     pub(super) fn new(properties: &Properties) -> Result<Self> {
-        Ok(Self { client: Client::new(false, &properties.admin())?, address: properties.bootstrap().to_owned() })
+        Ok(Self {
+            client: Client::new(false, &properties.admin())?,
+            address: properties.bootstrap().to_owned(),
+        })
     }
 
     fn call<'a>(&'a self, timeout: Duration, what: &'a str) -> Call<'a> {
         // An old connection error must not explain a new failure.
         *self.client.events.last.lock() = None;
-        Call { admin: self, clock: SystemClock::new(), timeout, what }
+        Call {
+            admin: self,
+            clock: SystemClock::new(),
+            timeout,
+            what,
+        }
     }
 
-    pub(super) fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
+    pub(super) fn topics(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Option<TopicInfo>>> {
         let call = self.call(timeout, "asking for topics");
         call.until_ready(|| self.describe(&call, names, false))
     }
 
     /// The topics in the order asked. `led`: a partition without a leader counts as not yet there.
-    fn describe(&self, call: &Call<'_>, names: &[&str], led: bool) -> Result<Vec<Option<TopicInfo>>> {
+    fn describe(
+        &self,
+        call: &Call<'_>,
+        names: &[&str],
+        led: bool,
+    ) -> Result<Vec<Option<TopicInfo>>> {
         let mut unique = names.to_vec();
         unique.sort_unstable();
         unique.dedup();
         if unique.is_empty() {
             return Ok(Vec::new());
         }
-        let texts = unique.iter().map(|name| c_text(name)).collect::<Result<Vec<CString>>>()?;
+        let texts = unique
+            .iter()
+            .map(|name| c_text(name))
+            .collect::<Result<Vec<CString>>>()?;
         let mut pointers: Vec<_> = texts.iter().map(|t| t.as_ptr()).collect();
         let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, |options, queue| {
             // SAFETY: the names live until the request has copied them; the collection is freed here.
             unsafe {
-                let collection = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
+                let collection = sys::rd_kafka_TopicCollection_of_topic_names(
+                    pointers.as_mut_ptr(),
+                    pointers.len(),
+                );
                 sys::rd_kafka_DescribeTopics(self.client.ptr(), collection, options, queue);
                 sys::rd_kafka_TopicCollection_destroy(collection);
             }
@@ -147,7 +199,10 @@ impl Admin {
         // SAFETY: everything read here belongs to the answer, which lives until the end.
         unsafe {
             let mut count = 0;
-            let topics = sys::rd_kafka_DescribeTopics_result_topics(sys::rd_kafka_event_DescribeTopics_result(answer.0), &mut count);
+            let topics = sys::rd_kafka_DescribeTopics_result_topics(
+                sys::rd_kafka_event_DescribeTopics_result(answer.0),
+                &mut count,
+            );
             for index in 0..count {
                 let topic = *topics.add(index);
                 let name = text(sys::rd_kafka_TopicDescription_name(topic));
@@ -159,14 +214,25 @@ impl Admin {
                 }
                 let mut partitions = 0;
                 let first = sys::rd_kafka_TopicDescription_partitions(topic, &mut partitions);
-                let leaderless = (0..partitions).any(|p| sys::rd_kafka_TopicPartitionInfo_leader(*first.add(p)).is_null());
+                let leaderless = (0..partitions)
+                    .any(|p| sys::rd_kafka_TopicPartitionInfo_leader(*first.add(p)).is_null());
                 if led && leaderless {
-                    return Err(call.fail(Code::LeaderNotAvailable, "a partition has no leader yet", Some(&name)));
+                    return Err(call.fail(
+                        Code::LeaderNotAvailable,
+                        "a partition has no leader yet",
+                        Some(&name),
+                    ));
                 }
-                found.push(TopicInfo { name: name.into(), partitions: i32::try_from(partitions).unwrap_or(i32::MAX) });
+                found.push(TopicInfo {
+                    name: name.into(),
+                    partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
+                });
             }
         }
-        Ok(names.iter().map(|name| found.iter().find(|t| *t.name == **name).cloned()).collect())
+        Ok(names
+            .iter()
+            .map(|name| found.iter().find(|t| *t.name == **name).cloned())
+            .collect())
     }
 
     pub(super) fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
@@ -186,7 +252,11 @@ impl Admin {
         call.until_ready(|| {
             let found = self.describe(&call, &names, true)?;
             match names.iter().zip(&found).find(|(_, found)| found.is_none()) {
-                Some((name, _)) => Err(call.fail(Code::LeaderNotAvailable, "the new topic is not known to all brokers yet", Some(name))),
+                Some((name, _)) => Err(call.fail(
+                    Code::LeaderNotAvailable,
+                    "the new topic is not known to all brokers yet",
+                    Some(name),
+                )),
                 None => Ok(()),
             }
         })
@@ -199,25 +269,45 @@ impl Admin {
         }
         let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_CREATETOPICS, |options, queue| {
             // SAFETY: the request copies the topics, which `native` frees later.
-            unsafe { sys::rd_kafka_CreateTopics(self.client.ptr(), native.0.as_mut_ptr(), native.0.len(), options, queue) };
+            unsafe {
+                sys::rd_kafka_CreateTopics(
+                    self.client.ptr(),
+                    native.0.as_mut_ptr(),
+                    native.0.len(),
+                    options,
+                    queue,
+                )
+            };
         })?;
         // SAFETY: everything read here belongs to the answer.
         unsafe {
             let mut count = 0;
-            let results = sys::rd_kafka_CreateTopics_result_topics(sys::rd_kafka_event_CreateTopics_result(answer.0), &mut count);
+            let results = sys::rd_kafka_CreateTopics_result_topics(
+                sys::rd_kafka_event_CreateTopics_result(answer.0),
+                &mut count,
+            );
             for index in 0..count {
                 let result = *results.add(index);
                 let code = Code::from(sys::rd_kafka_topic_result_error(result));
                 if !matches!(code, Code::NoError | Code::TopicAlreadyExists) {
                     let name = text(sys::rd_kafka_topic_result_name(result));
-                    return Err(call.fail(code, &text(sys::rd_kafka_topic_result_error_string(result)), Some(&name)));
+                    return Err(call.fail(
+                        code,
+                        &text(sys::rd_kafka_topic_result_error_string(result)),
+                        Some(&name),
+                    ));
                 }
             }
         }
         Ok(())
     }
 
-    pub(super) fn committed(&self, group: &str, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Option<Committed>>> {
+    pub(super) fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
@@ -225,19 +315,40 @@ impl Admin {
         call.until_ready(|| self.group_offsets(&call, group, partitions))
     }
 
-    fn group_offsets(&self, call: &Call<'_>, group: &str, partitions: &[TopicPartition]) -> Result<Vec<Option<Committed>>> {
+    fn group_offsets(
+        &self,
+        call: &Call<'_>,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<Option<Committed>>> {
         let group = c_text(group)?;
-        let asked = list(partitions.iter().map(|p| (p, i64::from(sys::RD_KAFKA_OFFSET_INVALID), None)))?;
-        let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS, |options, queue| {
-            // SAFETY: the request copies the group and its partitions; ours is freed here. Stable
-            // offsets: those of a transaction that is still open must not be read around.
-            unsafe {
-                Fault::take(sys::rd_kafka_AdminOptions_set_require_stable_offsets(options, 1));
-                let mut request = sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), asked.ptr());
-                sys::rd_kafka_ListConsumerGroupOffsets(self.client.ptr(), &mut request, 1, options, queue);
-                sys::rd_kafka_ListConsumerGroupOffsets_destroy(request);
-            }
-        })?;
+        let asked = list(
+            partitions
+                .iter()
+                .map(|p| (p, i64::from(sys::RD_KAFKA_OFFSET_INVALID), None)),
+        )?;
+        let answer = call.ask(
+            Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
+            |options, queue| {
+                // SAFETY: the request copies the group and its partitions; ours is freed here. Stable
+                // offsets: those of a transaction that is still open must not be read around.
+                unsafe {
+                    Fault::take(sys::rd_kafka_AdminOptions_set_require_stable_offsets(
+                        options, 1,
+                    ));
+                    let mut request =
+                        sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), asked.ptr());
+                    sys::rd_kafka_ListConsumerGroupOffsets(
+                        self.client.ptr(),
+                        &mut request,
+                        1,
+                        options,
+                        queue,
+                    );
+                    sys::rd_kafka_ListConsumerGroupOffsets_destroy(request);
+                }
+            },
+        )?;
         let mut found = vec![None; partitions.len()];
         // SAFETY: everything read here belongs to the answer.
         unsafe {
@@ -256,16 +367,34 @@ impl Admin {
                     match Code::from(row.err) {
                         Code::NoError => {}
                         Code::UnknownTopicOrPartition => continue,
-                        code => return Err(call.fail(code, "the offset is not readable", Some(&topic))),
+                        code => {
+                            return Err(call.fail(
+                                code,
+                                "the offset is not readable",
+                                Some(&topic),
+                            ));
+                        }
                     }
                     if row.offset < 0 {
                         continue;
                     }
-                    let metadata = std::slice::from_raw_parts(row.metadata.cast::<u8>().cast_const(), if row.metadata.is_null() { 0 } else { row.metadata_size });
-                    let metadata = String::from_utf8_lossy(metadata).trim_end_matches('\0').to_owned();
+                    let metadata = std::slice::from_raw_parts(
+                        row.metadata.cast::<u8>().cast_const(),
+                        if row.metadata.is_null() {
+                            0
+                        } else {
+                            row.metadata_size
+                        },
+                    );
+                    let metadata = String::from_utf8_lossy(metadata)
+                        .trim_end_matches('\0')
+                        .to_owned();
                     for (partition, found) in partitions.iter().zip(&mut found) {
                         if *partition.topic == *topic && partition.partition.0 == row.partition {
-                            *found = Some(Committed { offset: Offset(row.offset), metadata: metadata.clone() });
+                            *found = Some(Committed {
+                                offset: Offset(row.offset),
+                                metadata: metadata.clone(),
+                            });
                         }
                     }
                 }
@@ -274,7 +403,11 @@ impl Admin {
         Ok(found)
     }
 
-    pub(super) fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
+    pub(super) fn ranges(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Range>> {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
@@ -284,17 +417,30 @@ impl Admin {
         let known = call.until_ready(|| self.describe(&call, &names, false))?;
         for (partition, known) in partitions.iter().zip(known) {
             if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
-                return Err(call.fail(Code::UnknownTopicOrPartition, &format!("{partition} is unknown"), Some(&partition.topic)));
+                return Err(call.fail(
+                    Code::UnknownTopicOrPartition,
+                    &format!("{partition} is unknown"),
+                    Some(&partition.topic),
+                ));
             }
         }
         let earliest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64;
         let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
         let begin = call.until_ready(|| self.offsets(&call, partitions, earliest))?;
         let end = call.until_ready(|| self.offsets(&call, partitions, latest))?;
-        Ok(begin.into_iter().zip(end).map(|(begin, stable_end)| Range { begin, stable_end }).collect())
+        Ok(begin
+            .into_iter()
+            .zip(end)
+            .map(|(begin, stable_end)| Range { begin, stable_end })
+            .collect())
     }
 
-    fn offsets(&self, call: &Call<'_>, partitions: &[TopicPartition], spec: i64) -> Result<Vec<Offset>> {
+    fn offsets(
+        &self,
+        call: &Call<'_>,
+        partitions: &[TopicPartition],
+        spec: i64,
+    ) -> Result<Vec<Offset>> {
         let mut unique: Vec<_> = partitions.iter().collect();
         unique.sort();
         unique.dedup();
@@ -302,8 +448,11 @@ impl Admin {
         let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_LISTOFFSETS, |options, queue| {
             // SAFETY: the request copies the list. Read committed: the end is the last stable offset.
             unsafe {
-                let committed = sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED;
-                Fault::take(sys::rd_kafka_AdminOptions_set_isolation_level(options, committed));
+                let committed =
+                    sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED;
+                Fault::take(sys::rd_kafka_AdminOptions_set_isolation_level(
+                    options, committed,
+                ));
                 sys::rd_kafka_ListOffsets(self.client.ptr(), asked.ptr(), options, queue);
             }
         })?;
@@ -311,13 +460,20 @@ impl Admin {
         // SAFETY: everything read here belongs to the answer.
         unsafe {
             let mut count = 0;
-            let infos = sys::rd_kafka_ListOffsets_result_infos(sys::rd_kafka_event_ListOffsets_result(answer.0), &mut count);
+            let infos = sys::rd_kafka_ListOffsets_result_infos(
+                sys::rd_kafka_event_ListOffsets_result(answer.0),
+                &mut count,
+            );
             for index in 0..count {
                 let row = &*sys::rd_kafka_ListOffsetsResultInfo_topic_partition(*infos.add(index));
                 let topic = text(row.topic);
                 let code = Code::from(row.err);
                 if code != Code::NoError {
-                    return Err(call.fail(code, &format!("partition {}", row.partition), Some(&topic)));
+                    return Err(call.fail(
+                        code,
+                        &format!("partition {}", row.partition),
+                        Some(&topic),
+                    ));
                 }
                 for (partition, found) in partitions.iter().zip(&mut found) {
                     if *partition.topic == *topic && partition.partition.0 == row.partition {
@@ -326,8 +482,17 @@ impl Admin {
                 }
             }
         }
-        let missing = || call.fail(Code::LeaderNotAvailable, "a partition is missing in the answer", None);
-        found.into_iter().map(|offset| offset.ok_or_else(missing)).collect()
+        let missing = || {
+            call.fail(
+                Code::LeaderNotAvailable,
+                "a partition is missing in the answer",
+                None,
+            )
+        };
+        found
+            .into_iter()
+            .map(|offset| offset.ok_or_else(missing))
+            .collect()
     }
 }
 
@@ -338,17 +503,37 @@ impl NewTopics {
     fn add(&mut self, topic: &NewTopic, address: &str) -> Result<()> {
         let mut said = [0; 512];
         let what = "making topics";
-        let refused = |said: &str| error(Code::InvalidArgument, said, Doing { address, what, topic: Some(&topic.name) });
+        let refused = |said: &str| {
+            error(
+                Code::InvalidArgument,
+                said,
+                Doing {
+                    address,
+                    what,
+                    topic: Some(&topic.name),
+                },
+            )
+        };
         let name = c_text(&topic.name)?;
         // SAFETY: name, buffer and size live as long as the calls; the topic is owned by `self`.
         unsafe {
-            let native = sys::rd_kafka_NewTopic_new(name.as_ptr(), topic.partitions, topic.replication, said.as_mut_ptr(), said.len());
+            let native = sys::rd_kafka_NewTopic_new(
+                name.as_ptr(),
+                topic.partitions,
+                topic.replication,
+                said.as_mut_ptr(),
+                said.len(),
+            );
             if native.is_null() {
                 return Err(refused(&text(said.as_ptr())));
             }
             self.0.push(native);
             for (name, value) in &topic.config {
-                let code = Code::from(sys::rd_kafka_NewTopic_set_config(native, c_text(name)?.as_ptr(), c_text(value)?.as_ptr()));
+                let code = Code::from(sys::rd_kafka_NewTopic_set_config(
+                    native,
+                    c_text(name)?.as_ptr(),
+                    c_text(value)?.as_ptr(),
+                ));
                 if code != Code::NoError {
                     return Err(refused(&format!("the setting {name}={value}")));
                 }

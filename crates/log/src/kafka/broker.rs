@@ -25,7 +25,10 @@ pub struct KafkaBroker {
 ///
 /// # Errors
 /// `Config` with every property that is wrong or that the engine owns.
-pub fn connect(bootstrap: &str, properties: &[(ClientRole, String, String)]) -> Result<Arc<KafkaBroker>> {
+pub fn connect(
+    bootstrap: &str,
+    properties: &[(ClientRole, String, String)],
+) -> Result<Arc<KafkaBroker>> {
     let properties = Properties::new(bootstrap, properties)?;
     let admin = Arc::new(Admin::new(&properties)?);
     Ok(Arc::new(KafkaBroker { properties, admin }))
@@ -44,7 +47,12 @@ impl Broker for KafkaBroker {
         self.admin.create_topics(topics, timeout)
     }
 
-    fn committed(&self, group: &str, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Option<Committed>>> {
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
         self.admin.committed(group, partitions, timeout)
     }
 
@@ -53,10 +61,19 @@ impl Broker for KafkaBroker {
     }
 
     fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
-        Ok(Box::new(KafkaConsumer::new(&self.properties, self.admin.clone(), group)?))
+        Ok(Box::new(KafkaConsumer::new(
+            &self.properties,
+            self.admin.clone(),
+            group,
+        )?))
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {
-        Ok(Box::new(KafkaProducer::new(&self.properties, self.admin.clone(), mode, timeout)?))
+        Ok(Box::new(KafkaProducer::new(
+            &self.properties,
+            self.admin.clone(),
+            mode,
+            timeout,
+        )?))
     }
 }

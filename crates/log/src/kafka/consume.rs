@@ -21,7 +21,9 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, ErrorKind, Header, Headers, Offset, Result, Timestamp, TopicPartition};
+use stoatflow_core::{
+    Error, ErrorKind, Header, Headers, Offset, Result, Timestamp, TopicPartition,
+};
 
 /// Records share blocks of about this size: one held record keeps little else alive.
 const BLOCK: usize = 64 * 1024;
@@ -101,7 +103,15 @@ impl KafkaConsumer {
     }
 
     fn fail(&self, code: Code, said: &str, topic: Option<&str>) -> Error {
-        error(code, said, Doing { address: &self.address, what: "reading", topic })
+        error(
+            code,
+            said,
+            Doing {
+                address: &self.address,
+                what: "reading",
+                topic,
+            },
+        )
     }
 
     /// Takes up to `max` messages, waiting for the first only if `wait` is the wait for one.
@@ -110,7 +120,12 @@ impl KafkaConsumer {
         let max = max.min(BATCH);
         // SAFETY: the vector has room for `BATCH` pointers; the call says how many it wrote.
         unsafe {
-            let count = sys::rd_kafka_consume_batch_queue(self.queue.0, millis(wait), self.taken.as_mut_ptr(), max);
+            let count = sys::rd_kafka_consume_batch_queue(
+                self.queue.0,
+                millis(wait),
+                self.taken.as_mut_ptr(),
+                max,
+            );
             self.taken.set_len(usize::try_from(count).unwrap_or(0));
         }
     }
@@ -131,13 +146,21 @@ impl KafkaConsumer {
         outcome
     }
 
-    fn keep_one(&mut self, message: &sys::rd_kafka_message_t, into: &mut Vec<Fetched>) -> Result<()> {
+    fn keep_one(
+        &mut self,
+        message: &sys::rd_kafka_message_t,
+        into: &mut Vec<Fetched>,
+    ) -> Result<()> {
         let code = message.err;
-        if code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR && code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF {
+        if code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
+            && code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF
+        {
             return self.trouble(message);
         }
         // A partition that has just been taken out, or another assignment's.
-        let Some(index) = self.slot_of(message) else { return Ok(()) };
+        let Some(index) = self.slot_of(message) else {
+            return Ok(());
+        };
         let slot = &mut self.slots[index as usize];
         if slot.paused || message.offset < slot.next {
             return Ok(());
@@ -148,9 +171,21 @@ impl KafkaConsumer {
         }
         slot.next = message.offset + 1;
         // SAFETY: the message is alive; its parts are read within this call.
-        let (timestamp, headers) = unsafe { (sys::rd_kafka_message_timestamp(message, ptr::null_mut()), headers(message)) };
+        let (timestamp, headers) = unsafe {
+            (
+                sys::rd_kafka_message_timestamp(message, ptr::null_mut()),
+                headers(message),
+            )
+        };
         let (key, value) = self.copy(message);
-        into.push(Fetched { slot: index, offset: Offset(message.offset), timestamp: Timestamp(timestamp), key, value, headers });
+        into.push(Fetched {
+            slot: index,
+            offset: Offset(message.offset),
+            timestamp: Timestamp(timestamp),
+            key,
+            value,
+            headers,
+        });
         Ok(())
     }
 
@@ -179,12 +214,22 @@ impl KafkaConsumer {
             // A record beyond a quarter of a block gets its own: nothing small is kept alive by it.
             if need > BLOCK / 4 {
                 // SAFETY: as below.
-                return unsafe { (own(message.key, message.key_len), own(message.payload, message.len)) };
+                return unsafe {
+                    (
+                        own(message.key, message.key_len),
+                        own(message.payload, message.len),
+                    )
+                };
             }
             self.block = BytesMut::with_capacity(BLOCK);
         }
         // SAFETY: librdkafka gives a pointer (null for a null) and a length, valid while the message is.
-        unsafe { (part(&mut self.block, message.key, message.key_len), part(&mut self.block, message.payload, message.len)) }
+        unsafe {
+            (
+                part(&mut self.block, message.key, message.key_len),
+                part(&mut self.block, message.payload, message.len),
+            )
+        }
     }
 
     /// An error in place of a record.
@@ -193,7 +238,10 @@ impl KafkaConsumer {
         // SAFETY: the message is alive; an error message's payload is its text, the topic may be null.
         let (said, topic) = unsafe {
             let said = text(sys::rd_kafka_message_errstr(message));
-            (said, (!message.rkt.is_null()).then(|| text(sys::rd_kafka_topic_name(message.rkt))))
+            (
+                said,
+                (!message.rkt.is_null()).then(|| text(sys::rd_kafka_topic_name(message.rkt))),
+            )
         };
         match kind_of(code) {
             ErrorKind::Unavailable => {
@@ -209,7 +257,9 @@ impl KafkaConsumer {
     fn refused(&self) -> Result<()> {
         let mut last = self.client.events.last.lock();
         match last.take() {
-            Some((code, said)) if kind_of(code) == ErrorKind::Unauthorized => Err(self.fail(code, &said, None)),
+            Some((code, said)) if kind_of(code) == ErrorKind::Unauthorized => {
+                Err(self.fail(code, &said, None))
+            }
             Some((Code::Fatal, said)) => {
                 let (code, said) = self.client.fatal().unwrap_or((Code::Fatal, said));
                 Err(self.fail(code, &said, None))
@@ -230,8 +280,15 @@ impl KafkaConsumer {
         self.places.clear();
         self.slots.clear();
         for (index, (partition, offset)) in (0..).zip(partitions) {
-            self.places.entry(partition.topic.clone()).or_default().insert(partition.partition.0, index);
-            self.slots.push(Slot { partition: partition.clone(), next: offset.0, paused: false });
+            self.places
+                .entry(partition.topic.clone())
+                .or_default()
+                .insert(partition.partition.0, index);
+            self.slots.push(Slot {
+                partition: partition.clone(),
+                next: offset.0,
+                paused: false,
+            });
         }
         Ok(())
     }
@@ -241,7 +298,11 @@ impl KafkaConsumer {
         if slots.is_empty() {
             return Ok(());
         }
-        let moved = list(slots.iter().map(|index| (&self.slots[*index].partition, self.slots[*index].next, None)))?;
+        let moved = list(
+            slots
+                .iter()
+                .map(|index| (&self.slots[*index].partition, self.slots[*index].next, None)),
+        )?;
         // SAFETY: client and list are alive; the call copies the list.
         let fault = unsafe {
             Fault::take(if into {
@@ -260,7 +321,11 @@ impl Consumer for KafkaConsumer {
         for ((partition, _), known) in partitions.iter().zip(self.admin.topics(&names, LOOK_UP)?) {
             // The client would wait in silence for a topic that does not exist.
             if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
-                return Err(self.fail(Code::UnknownTopicOrPartition, &format!("{partition} is unknown"), Some(&partition.topic)));
+                return Err(self.fail(
+                    Code::UnknownTopicOrPartition,
+                    &format!("{partition} is unknown"),
+                    Some(&partition.topic),
+                ));
             }
         }
         self.place(partitions)
@@ -294,7 +359,10 @@ impl Consumer for KafkaConsumer {
         let mut moved = Vec::new();
         for slot in slots {
             let index = *slot as usize;
-            let found = self.slots.get(index).ok_or_else(|| Error::internal(format!("slot {slot} is not assigned")))?;
+            let found = self
+                .slots
+                .get(index)
+                .ok_or_else(|| Error::internal(format!("slot {slot} is not assigned")))?;
             if found.paused != paused && !moved.contains(&index) {
                 moved.push(index);
             }
@@ -322,12 +390,19 @@ unsafe fn headers(message: &sys::rd_kafka_message_t) -> Headers {
     loop {
         let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
         // SAFETY: the list is alive; the call writes the three or says that there are no more.
-        let code = unsafe { sys::rd_kafka_header_get_all(native, headers.len(), &mut name, &mut value, &mut size) };
+        let code = unsafe {
+            sys::rd_kafka_header_get_all(native, headers.len(), &mut name, &mut value, &mut size)
+        };
         if code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
             return (!headers.is_empty()).then(|| headers.into());
         }
         // SAFETY: name and value belong to the message.
-        headers.push(unsafe { Header { name: text(name).into(), value: own(value.cast_mut(), size) } });
+        headers.push(unsafe {
+            Header {
+                name: text(name).into(),
+                value: own(value.cast_mut(), size),
+            }
+        });
     }
 }
 
@@ -337,7 +412,8 @@ unsafe fn headers(message: &sys::rd_kafka_message_t) -> Headers {
 /// `from` is null or holds `len` bytes.
 unsafe fn own(from: *mut std::ffi::c_void, len: usize) -> Option<Bytes> {
     // SAFETY: the caller's promise.
-    (!from.is_null()).then(|| Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(from.cast(), len) }))
+    (!from.is_null())
+        .then(|| Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(from.cast(), len) }))
 }
 
 /// A copy at the front of a block that has room for it.

@@ -12,7 +12,10 @@ mod tests;
 /// The kind of action a code asks for.
 pub(super) fn kind_of(code: Code) -> ErrorKind {
     match code {
-        Code::Fenced | Code::InvalidProducerEpoch | Code::ProducerFenced | Code::FencedInstanceId => ErrorKind::Fenced,
+        Code::Fenced
+        | Code::InvalidProducerEpoch
+        | Code::ProducerFenced
+        | Code::FencedInstanceId => ErrorKind::Fenced,
 
         Code::TopicAuthorizationFailed
         | Code::GroupAuthorizationFailed
@@ -25,7 +28,10 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
         | Code::UnsupportedSASLMechanism
         | Code::IllegalSASLState => ErrorKind::Unauthorized,
 
-        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition | Code::InvalidTopic => ErrorKind::MissingTopic,
+        Code::UnknownTopicOrPartition
+        | Code::UnknownTopic
+        | Code::UnknownPartition
+        | Code::InvalidTopic => ErrorKind::MissingTopic,
 
         Code::AllBrokersDown
         | Code::BrokerTransportFailure
@@ -55,9 +61,12 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
         | Code::UnknownLeaderEpoch
         | Code::FencedLeaderEpoch => ErrorKind::Unavailable,
 
-        Code::MessageSizeTooLarge | Code::MessageBatchTooLarge | Code::InvalidMessageSize | Code::InvalidMessage | Code::InvalidRecord | Code::InvalidTimestamp => {
-            ErrorKind::Serde
-        }
+        Code::MessageSizeTooLarge
+        | Code::MessageBatchTooLarge
+        | Code::InvalidMessageSize
+        | Code::InvalidMessage
+        | Code::InvalidRecord
+        | Code::InvalidTimestamp => ErrorKind::Serde,
 
         Code::InvalidArgument
         | Code::InvalidConfig
@@ -72,7 +81,9 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
         | Code::NotConfigured
         | Code::SSL => ErrorKind::Config,
 
-        Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation => ErrorKind::Incompatible,
+        Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation => {
+            ErrorKind::Incompatible
+        }
 
         _ => ErrorKind::Internal,
     }
@@ -91,17 +102,36 @@ pub(super) struct Doing<'a> {
 
 /// The error that a code becomes. `said` is the broker's or the client's own text.
 pub(super) fn error(code: Code, said: &str, doing: Doing<'_>) -> Error {
-    let Doing { address, what, topic } = doing;
+    let Doing {
+        address,
+        what,
+        topic,
+    } = doing;
     let kind = kind_of(code);
     let of_topic = topic.map(|t| format!(" '{t}'")).unwrap_or_default();
     let message = match kind {
-        ErrorKind::Fenced => format!("{what}: a newer producer with the same transactional id took over"),
-        ErrorKind::Unauthorized => format!("{what}: the broker at {address} refuses this user{}", topic.map(|t| format!(" the topic '{t}'")).unwrap_or_default()),
-        ErrorKind::MissingTopic => format!("{what}: topic{of_topic} (or a partition of it) does not exist at {address}"),
+        ErrorKind::Fenced => {
+            format!("{what}: a newer producer with the same transactional id took over")
+        }
+        ErrorKind::Unauthorized => format!(
+            "{what}: the broker at {address} refuses this user{}",
+            topic
+                .map(|t| format!(" the topic '{t}'"))
+                .unwrap_or_default()
+        ),
+        ErrorKind::MissingTopic => {
+            format!("{what}: topic{of_topic} (or a partition of it) does not exist at {address}")
+        }
         ErrorKind::Unavailable => format!("{what}: the broker at {address} doesn't answer"),
-        ErrorKind::Serde => format!("{what}: a record for topic{of_topic} is refused by the broker at {address}"),
-        ErrorKind::Incompatible => format!("{what}: topic{of_topic} at {address} no longer holds the saved position"),
-        ErrorKind::Config => format!("{what}: the client or the broker at {address} refuses a setting"),
+        ErrorKind::Serde => {
+            format!("{what}: a record for topic{of_topic} is refused by the broker at {address}")
+        }
+        ErrorKind::Incompatible => {
+            format!("{what}: topic{of_topic} at {address} no longer holds the saved position")
+        }
+        ErrorKind::Config => {
+            format!("{what}: the client or the broker at {address} refuses a setting")
+        }
         _ => format!("{what}: the client failed"),
     };
     let error = Error::new(kind, format!("{message} ({code:?}: {said})"));
@@ -125,13 +155,22 @@ pub(super) fn error(code: Code, said: &str, doing: Doing<'_>) -> Error {
 
 fn permission(code: Code, topic: Option<&str>) -> String {
     match (code, topic) {
-        (Code::TopicAuthorizationFailed, Some(topic)) => format!("grant this user Describe, Read and Write on the topic '{topic}'"),
-        (Code::GroupAuthorizationFailed, _) => "grant this user Read on the group named like application.id".to_owned(),
-        (Code::TransactionalIdAuthorizationFailed, _) => {
-            "grant this user Describe and Write on the transactional id named like application.id".to_owned()
+        (Code::TopicAuthorizationFailed, Some(topic)) => {
+            format!("grant this user Describe, Read and Write on the topic '{topic}'")
         }
-        (Code::ClusterAuthorizationFailed, _) => "grant this user IdempotentWrite on the cluster, and Create to make topics".to_owned(),
-        (Code::SaslAuthenticationFailed | Code::Authentication, _) => "check the user name and the password of the client properties".to_owned(),
+        (Code::GroupAuthorizationFailed, _) => {
+            "grant this user Read on the group named like application.id".to_owned()
+        }
+        (Code::TransactionalIdAuthorizationFailed, _) => {
+            "grant this user Describe and Write on the transactional id named like application.id"
+                .to_owned()
+        }
+        (Code::ClusterAuthorizationFailed, _) => {
+            "grant this user IdempotentWrite on the cluster, and Create to make topics".to_owned()
+        }
+        (Code::SaslAuthenticationFailed | Code::Authentication, _) => {
+            "check the user name and the password of the client properties".to_owned()
+        }
         _ => "grant the permission, or check security.protocol and the sasl properties".to_owned(),
     }
 }

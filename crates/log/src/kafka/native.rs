@@ -44,11 +44,18 @@ unsafe impl Sync for Client {}
 impl Client {
     pub(super) fn new(consumer: bool, config: &ClientConfig) -> Result<Self> {
         let refused = |said: String| {
-            Error::config(format!("the Kafka client can't be made: {said}")).hint("fix the client properties that the message names")
+            Error::config(format!("the Kafka client can't be made: {said}"))
+                .hint("fix the client properties that the message names")
         };
-        let native = config.create_native_config().map_err(|e| refused(e.to_string()))?;
+        let native = config
+            .create_native_config()
+            .map_err(|e| refused(e.to_string()))?;
         let events = Arc::new(Events::default());
-        let kind = if consumer { sys::rd_kafka_type_t::RD_KAFKA_CONSUMER } else { sys::rd_kafka_type_t::RD_KAFKA_PRODUCER };
+        let kind = if consumer {
+            sys::rd_kafka_type_t::RD_KAFKA_CONSUMER
+        } else {
+            sys::rd_kafka_type_t::RD_KAFKA_PRODUCER
+        };
         let mut said = [0 as c_char; 512];
         // SAFETY: `native` is a live configuration; the copy belongs to us until `rd_kafka_new` takes
         // it. The opaque pointer stays valid: `events` is dropped after `rd_kafka_destroy_flags`.
@@ -68,7 +75,11 @@ impl Client {
         };
         // SAFETY: librdkafka ends the text with a zero within the size it was given.
         let ptr = NonNull::new(ptr).ok_or_else(|| refused(unsafe { text(said.as_ptr()) }))?;
-        Ok(Self { ptr, events, consumer })
+        Ok(Self {
+            ptr,
+            events,
+            consumer,
+        })
     }
 
     pub(super) const fn ptr(&self) -> *mut sys::rd_kafka_t {
@@ -97,11 +108,21 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         // SAFETY: nobody else has the pointer: topics and queues made from it are dropped before it.
-        unsafe { sys::rd_kafka_destroy_flags(self.ptr(), if self.consumer { NO_CONSUMER_CLOSE } else { 0 }) };
+        unsafe {
+            sys::rd_kafka_destroy_flags(
+                self.ptr(),
+                if self.consumer { NO_CONSUMER_CLOSE } else { 0 },
+            )
+        };
     }
 }
 
-unsafe extern "C" fn on_log(_: *const sys::rd_kafka_t, level: c_int, facility: *const c_char, line: *const c_char) {
+unsafe extern "C" fn on_log(
+    _: *const sys::rd_kafka_t,
+    level: c_int,
+    facility: *const c_char,
+    line: *const c_char,
+) {
     // SAFETY: librdkafka gives two texts that live as long as the call.
     let (facility, line) = unsafe { (text(facility), text(line)) };
     match level {
@@ -112,7 +133,12 @@ unsafe extern "C" fn on_log(_: *const sys::rd_kafka_t, level: c_int, facility: *
     }
 }
 
-unsafe extern "C" fn on_error(_: *mut sys::rd_kafka_t, code: c_int, reason: *const c_char, opaque: *mut c_void) {
+unsafe extern "C" fn on_error(
+    _: *mut sys::rd_kafka_t,
+    code: c_int,
+    reason: *const c_char,
+    opaque: *mut c_void,
+) {
     // SAFETY: `opaque` is the `Events` that was set in `Client::new` and outlives the client.
     let events = unsafe { &*opaque.cast::<Events>() };
     // SAFETY: librdkafka gives a text that lives as long as the call.
@@ -126,12 +152,21 @@ unsafe extern "C" fn on_error(_: *mut sys::rd_kafka_t, code: c_int, reason: *con
     }
 }
 
-unsafe extern "C" fn on_delivery(_: *mut sys::rd_kafka_t, message: *const sys::rd_kafka_message_t, opaque: *mut c_void) {
+unsafe extern "C" fn on_delivery(
+    _: *mut sys::rd_kafka_t,
+    message: *const sys::rd_kafka_message_t,
+    opaque: *mut c_void,
+) {
     // SAFETY: `opaque` is the `Events` that was set in `Client::new`; `message` lives as long as the call.
     let (events, message) = unsafe { (&*opaque.cast::<Events>(), &*message) };
     let ok = message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
     let failed = (!ok).then(|| Code::from(message.err));
-    events.reports.lock().take(message._private as usize, message.partition, message.offset, failed);
+    events.reports.lock().take(
+        message._private as usize,
+        message.partition,
+        message.offset,
+        failed,
+    );
 }
 
 /// An error object of librdkafka, taken apart.
@@ -188,12 +223,16 @@ pub(super) unsafe fn text(from: *const c_char) -> String {
         return String::new();
     }
     // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(from) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// A name as a C text.
 pub(super) fn c_text(name: &str) -> Result<CString> {
-    CString::new(name).map_err(|_| Error::config(format!("the name {name:?} holds a zero byte")).hint("remove it"))
+    CString::new(name).map_err(|_| {
+        Error::config(format!("the name {name:?} holds a zero byte")).hint("remove it")
+    })
 }
 
 /// A duration as librdkafka takes it: rounded up, so that a short wait is not none.
@@ -202,13 +241,17 @@ pub(super) fn millis(duration: Duration) -> c_int {
 }
 
 /// A list with an offset per partition.
-pub(super) fn list<'a>(entries: impl IntoIterator<Item = (&'a TopicPartition, i64, Option<&'a str>)>) -> Result<TopicPartitionList> {
+pub(super) fn list<'a>(
+    entries: impl IntoIterator<Item = (&'a TopicPartition, i64, Option<&'a str>)>,
+) -> Result<TopicPartitionList> {
     let mut list = TopicPartitionList::new();
     for (partition, offset, metadata) in entries {
         c_text(&partition.topic)?;
         let mut row = list.add_partition(&partition.topic, partition.partition.0);
         let placed = row.set_offset(ListOffset::from_raw(offset));
-        placed.map_err(|e| Error::internal(format!("{partition} can't be put at {offset}")).caused_by(e))?;
+        placed.map_err(|e| {
+            Error::internal(format!("{partition} can't be put at {offset}")).caused_by(e)
+        })?;
         if let Some(metadata) = metadata.filter(|m| !m.is_empty()) {
             c_text(metadata)?;
             row.set_metadata(metadata);
@@ -221,10 +264,16 @@ pub(super) fn list<'a>(entries: impl IntoIterator<Item = (&'a TopicPartition, i6
 ///
 /// # Safety
 /// `list` is a live list that outlives the slice.
-pub(super) unsafe fn rows<'a>(list: *const sys::rd_kafka_topic_partition_list_t) -> &'a [sys::rd_kafka_topic_partition_t] {
+pub(super) unsafe fn rows<'a>(
+    list: *const sys::rd_kafka_topic_partition_list_t,
+) -> &'a [sys::rd_kafka_topic_partition_t] {
     // SAFETY: the caller's promise; librdkafka keeps `cnt` rows at `elems`, none if it is null.
     unsafe {
         let list = &*list;
-        if list.elems.is_null() { &[] } else { std::slice::from_raw_parts(list.elems, usize::try_from(list.cnt).unwrap_or(0)) }
+        if list.elems.is_null() {
+            &[]
+        } else {
+            std::slice::from_raw_parts(list.elems, usize::try_from(list.cnt).unwrap_or(0))
+        }
     }
 }

@@ -78,13 +78,28 @@ pub(super) struct KafkaProducer {
 }
 
 impl KafkaProducer {
-    pub(super) fn new(properties: &Properties, admin: Arc<Admin>, mode: &ProducerMode, timeout: Duration) -> Result<Self> {
-        let (ProducerMode::Transactional { id, timeout: silence } | ProducerMode::Plain { id, timeout: silence }) = mode;
+    pub(super) fn new(
+        properties: &Properties,
+        admin: Arc<Admin>,
+        mode: &ProducerMode,
+        timeout: Duration,
+    ) -> Result<Self> {
+        let (ProducerMode::Transactional {
+            id,
+            timeout: silence,
+        }
+        | ProducerMode::Plain {
+            id,
+            timeout: silence,
+        }) = mode;
         c_text(id)?;
         let transactional = Client::new(false, &properties.transactional(id, *silence))?;
         let (client, guard) = match mode {
             ProducerMode::Transactional { .. } => (transactional, None),
-            ProducerMode::Plain { .. } => (Client::new(false, &properties.idempotent())?, Some(transactional)),
+            ProducerMode::Plain { .. } => (
+                Client::new(false, &properties.idempotent())?,
+                Some(transactional),
+            ),
         };
         let producer = Self {
             targets: Vec::new(),
@@ -99,7 +114,9 @@ impl KafkaProducer {
         };
         let rk = producer.guard().ptr();
         // SAFETY: the client is alive.
-        let opened = producer.retried(timeout, |wait| unsafe { sys::rd_kafka_init_transactions(rk, wait) });
+        let opened = producer.retried(timeout, |wait| unsafe {
+            sys::rd_kafka_init_transactions(rk, wait)
+        });
         opened.map_err(|fault| producer.fail(&fault, "opening the producer"))?;
         Ok(producer)
     }
@@ -110,14 +127,20 @@ impl KafkaProducer {
     }
 
     /// Calls again while librdkafka says that one may and there is time.
-    fn retried(&self, timeout: Duration, call: impl Fn(i32) -> *mut sys::rd_kafka_error_t) -> Result<(), Fault> {
+    fn retried(
+        &self,
+        timeout: Duration,
+        call: impl Fn(i32) -> *mut sys::rd_kafka_error_t,
+    ) -> Result<(), Fault> {
         let clock = SystemClock::new();
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             // SAFETY: librdkafka's transactional calls give an error object that is ours, or null.
             match unsafe { Fault::take(call(millis(left))) } {
                 None => return Ok(()),
-                Some(fault) if fault.retriable && !timeout.saturating_sub(clock.monotonic()).is_zero() => {
+                Some(fault)
+                    if fault.retriable && !timeout.saturating_sub(clock.monotonic()).is_zero() =>
+                {
                     self.guard().serve(Duration::from_millis(5));
                 }
                 Some(fault) => return Err(fault),
@@ -126,13 +149,21 @@ impl KafkaProducer {
     }
 
     fn doing<'a>(&'a self, what: &'a str, topic: Option<&'a str>) -> Doing<'a> {
-        Doing { address: &self.address, what, topic }
+        Doing {
+            address: &self.address,
+            what,
+            topic,
+        }
     }
 
     /// Our error for a fault: behind "fatal" is the reason that the client died of.
     fn fail(&self, fault: &Fault, what: &str) -> Error {
         let what = format!("{what} of '{}'", self.id);
-        let fatal = if fault.fatal || fault.code == Code::Fatal { self.guard().fatal().or_else(|| self.client.fatal()) } else { None };
+        let fatal = if fault.fatal || fault.code == Code::Fatal {
+            self.guard().fatal().or_else(|| self.client.fatal())
+        } else {
+            None
+        };
         match fatal {
             Some((code, said)) => error(code, &said, self.doing(&what, None)),
             None => error(fault.code, &fault.said, self.doing(&what, None)),
@@ -141,7 +172,9 @@ impl KafkaProducer {
 
     /// The first record that the broker did not take, as an error.
     fn delivered(&self) -> Result<()> {
-        let Some(failed) = self.client.events.reports.lock().first() else { return Ok(()) };
+        let Some(failed) = self.client.events.reports.lock().first() else {
+            return Ok(());
+        };
         let topic = self.targets.get(failed.topic).map(|t| &*t.name);
         let said = format!("partition {}", failed.partition);
         match self.client.fatal() {
@@ -151,7 +184,11 @@ impl KafkaProducer {
     }
 
     fn target(&mut self, name: &Arc<str>) -> Result<usize> {
-        if self.targets.get(self.last).is_some_and(|t| Arc::ptr_eq(&t.name, name)) {
+        if self
+            .targets
+            .get(self.last)
+            .is_some_and(|t| Arc::ptr_eq(&t.name, name))
+        {
             return Ok(self.last);
         }
         if let Some(found) = self.targets.iter().position(|t| t.name == *name) {
@@ -161,7 +198,11 @@ impl KafkaProducer {
         }
         // The client would wait 30 s for a topic that does not exist, or have the broker make it.
         if self.admin.topics(&[name], LOOK_UP)?[0].is_none() {
-            return Err(error(Code::UnknownTopicOrPartition, "unknown topic", self.doing("writing", Some(name))));
+            return Err(error(
+                Code::UnknownTopicOrPartition,
+                "unknown topic",
+                self.doing("writing", Some(name)),
+            ));
         }
         self.add_target(name)
     }
@@ -170,11 +211,21 @@ impl KafkaProducer {
     pub(super) fn add_target(&mut self, name: &Arc<str>) -> Result<usize> {
         let text = c_text(name)?;
         // SAFETY: client and name are alive; a null configuration means the client's own.
-        let handle = unsafe { sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), ptr::null_mut()) };
-        let handle = NonNull::new(handle).ok_or_else(|| Error::internal(format!("the client gives no handle for topic '{name}'")))?;
-        self.targets.push(Target { name: name.clone(), topic: Topic(handle) });
+        let handle =
+            unsafe { sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), ptr::null_mut()) };
+        let handle = NonNull::new(handle).ok_or_else(|| {
+            Error::internal(format!("the client gives no handle for topic '{name}'"))
+        })?;
+        self.targets.push(Target {
+            name: name.clone(),
+            topic: Topic(handle),
+        });
         self.last = self.targets.len() - 1;
-        self.client.events.reports.lock().remember(self.last, self.remembered.contains(name));
+        self.client
+            .events
+            .reports
+            .lock()
+            .remember(self.last, self.remembered.contains(name));
         Ok(self.last)
     }
 
@@ -185,7 +236,13 @@ impl KafkaProducer {
             // SAFETY: the topic handle and the record's parts live as long as the call, which copies
             // them; the headers belong to librdkafka if it gives no error.
             let fault = unsafe {
-                let fault = produce(self.client.ptr(), self.targets[index].topic.0.as_ptr(), index, record, headers);
+                let fault = produce(
+                    self.client.ptr(),
+                    self.targets[index].topic.0.as_ptr(),
+                    index,
+                    record,
+                    headers,
+                );
                 if fault.is_some() && !headers.is_null() {
                     sys::rd_kafka_headers_destroy(headers);
                 }
@@ -198,8 +255,16 @@ impl KafkaProducer {
                     self.delivered()?;
                 }
                 Some(fault) => {
-                    let (code, said) = self.client.fatal().filter(|_| fault.fatal || fault.code == Code::Fatal).unwrap_or((fault.code, fault.said));
-                    return Err(error(code, &said, self.doing("writing", Some(&record.topic))));
+                    let (code, said) = self
+                        .client
+                        .fatal()
+                        .filter(|_| fault.fatal || fault.code == Code::Fatal)
+                        .unwrap_or((fault.code, fault.said));
+                    return Err(error(
+                        code,
+                        &said,
+                        self.doing("writing", Some(&record.topic)),
+                    ));
                 }
             }
         }
@@ -214,7 +279,9 @@ impl KafkaProducer {
         let text = c_text(name)?;
         // SAFETY: the name lives as long as the call.
         let metadata = unsafe { sys::rd_kafka_consumer_group_metadata_new(text.as_ptr()) };
-        let metadata = NonNull::new(metadata).ok_or_else(|| Error::internal(format!("the client gives no metadata for group '{name}'")))?;
+        let metadata = NonNull::new(metadata).ok_or_else(|| {
+            Error::internal(format!("the client gives no metadata for group '{name}'"))
+        })?;
         self.group = Some(Group(name.to_owned(), metadata));
         Ok(metadata.as_ptr())
     }
@@ -222,7 +289,9 @@ impl KafkaProducer {
     fn roll_back(&self, timeout: Duration) -> Result<(), Fault> {
         let rk = self.guard().ptr();
         // SAFETY: the client is alive.
-        let aborted = self.retried(timeout, |wait| unsafe { sys::rd_kafka_abort_transaction(rk, wait) });
+        let aborted = self.retried(timeout, |wait| unsafe {
+            sys::rd_kafka_abort_transaction(rk, wait)
+        });
         if self.guard.is_none() {
             self.client.events.reports.lock().forgive();
         }
@@ -234,7 +303,9 @@ impl Producer for KafkaProducer {
     fn begin(&mut self) -> Result<()> {
         // SAFETY: the client is alive; the error object is ours.
         let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
-        fault.map_or(Ok(()), |fault| Err(self.fail(&fault, "beginning a transaction")))
+        fault.map_or(Ok(()), |fault| {
+            Err(self.fail(&fault, "beginning a transaction"))
+        })
     }
 
     fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
@@ -254,16 +325,27 @@ impl Producer for KafkaProducer {
         }
         // SAFETY: the client is alive.
         let left = unsafe { sys::rd_kafka_outq_len(self.client.ptr()) };
-        let fault = self.client.fatal().unwrap_or((code, format!("{left} records are not acknowledged after {timeout:?}")));
+        let fault = self.client.fatal().unwrap_or((
+            code,
+            format!("{left} records are not acknowledged after {timeout:?}"),
+        ));
         Err(error(fault.0, &fault.1, self.doing("flushing", None)))
     }
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
         let metadata = self.group(group)?;
-        let positions = list(cut.iter().map(|entry| (&entry.partition, entry.offset.0, Some(entry.metadata.as_str()))))?;
+        let positions = list(cut.iter().map(|entry| {
+            (
+                &entry.partition,
+                entry.offset.0,
+                Some(entry.metadata.as_str()),
+            )
+        }))?;
         let rk = self.guard().ptr();
         // SAFETY: client, list and metadata are alive.
-        let sent = self.retried(timeout, |wait| unsafe { sys::rd_kafka_send_offsets_to_transaction(rk, positions.ptr(), metadata, wait) });
+        let sent = self.retried(timeout, |wait| unsafe {
+            sys::rd_kafka_send_offsets_to_transaction(rk, positions.ptr(), metadata, wait)
+        });
         sent.map_err(|fault| self.fail(&fault, "adding offsets to the transaction"))
     }
 
@@ -271,31 +353,47 @@ impl Producer for KafkaProducer {
         let clock = SystemClock::new();
         let rk = self.guard().ptr();
         // SAFETY: the client is alive.
-        let Err(fault) = self.retried(timeout, |wait| unsafe { sys::rd_kafka_commit_transaction(rk, wait) }) else {
+        let Err(fault) = self.retried(timeout, |wait| unsafe {
+            sys::rd_kafka_commit_transaction(rk, wait)
+        }) else {
             return Ok(CommitOutcome::Committed);
         };
         if fault.abortable {
             tracing::warn!(target: "stoatflow::kafka", id = self.id, code = ?fault.code, "the commit failed and is aborted: {}", fault.said);
-            let left = timeout.saturating_sub(clock.monotonic()).max(Duration::from_secs(1));
-            self.roll_back(left).map_err(|fault| self.fail(&fault, "aborting the transaction"))?;
+            let left = timeout
+                .saturating_sub(clock.monotonic())
+                .max(Duration::from_secs(1));
+            self.roll_back(left)
+                .map_err(|fault| self.fail(&fault, "aborting the transaction"))?;
             return Ok(CommitOutcome::Aborted);
         }
         let known = self.fail(&fault, "committing the transaction");
-        if matches!(known.kind(), ErrorKind::Fenced | ErrorKind::Unauthorized) || fault.code == Code::State {
+        if matches!(known.kind(), ErrorKind::Fenced | ErrorKind::Unauthorized)
+            || fault.code == Code::State
+        {
             return Err(known);
         }
-        Err(Error::unknown_outcome(format!("the broker at {} didn't say within {timeout:?} whether '{}' is committed", self.address, self.id))
-            .caused_by(known))
+        Err(Error::unknown_outcome(format!(
+            "the broker at {} didn't say within {timeout:?} whether '{}' is committed",
+            self.address, self.id
+        ))
+        .caused_by(known))
     }
 
     fn abort(&mut self, timeout: Duration) -> Result<()> {
-        self.roll_back(timeout).map_err(|fault| self.fail(&fault, "aborting the transaction"))
+        self.roll_back(timeout)
+            .map_err(|fault| self.fail(&fault, "aborting the transaction"))
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
-        let Some(index) = self.targets.iter().position(|t| *t.name == *topic) else { return Vec::new() };
+        let Some(index) = self.targets.iter().position(|t| *t.name == *topic) else {
+            return Vec::new();
+        };
         let reports = self.client.events.reports.lock();
-        (0..).zip(reports.ends(index)).filter_map(|(p, end)| Some((Partition(p), Offset((*end)?)))).collect()
+        (0..)
+            .zip(reports.ends(index))
+            .filter_map(|(p, end)| Some((Partition(p), Offset((*end)?))))
+            .collect()
     }
 
     fn remember(&mut self, topics: &[Arc<str>]) {
@@ -319,17 +417,31 @@ impl Drop for KafkaProducer {
 
 /// The headers of a record as librdkafka's, or null.
 fn headers(record: &Outgoing) -> Result<*mut sys::rd_kafka_headers_t> {
-    let Some(headers) = record.headers.as_ref().filter(|h| !h.is_empty()) else { return Ok(ptr::null_mut()) };
+    let Some(headers) = record.headers.as_ref().filter(|h| !h.is_empty()) else {
+        return Ok(ptr::null_mut());
+    };
     // SAFETY: names and values live as long as the calls, which copy them.
     unsafe {
         let native = sys::rd_kafka_headers_new(headers.len());
         for header in headers.iter() {
-            let (value, size) = header.value.as_ref().map_or((ptr::null(), 0), |v| (v.as_ptr(), v.len()));
+            let (value, size) = header
+                .value
+                .as_ref()
+                .map_or((ptr::null(), 0), |v| (v.as_ptr(), v.len()));
             let name_size = header.name.len().cast_signed();
-            let code = sys::rd_kafka_header_add(native, header.name.as_ptr().cast(), name_size, value.cast(), size.cast_signed());
+            let code = sys::rd_kafka_header_add(
+                native,
+                header.name.as_ptr().cast(),
+                name_size,
+                value.cast(),
+                size.cast_signed(),
+            );
             if code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
                 sys::rd_kafka_headers_destroy(native);
-                return Err(Error::serde(format!("the header '{}' can't be written", header.name)));
+                return Err(Error::serde(format!(
+                    "the header '{}' can't be written",
+                    header.name
+                )));
             }
         }
         Ok(native)
@@ -349,23 +461,46 @@ unsafe fn produce(
 ) -> Option<Fault> {
     type Union = sys::rd_kafka_vu_s__bindgen_ty_1;
     let mem = |part: &Option<bytes::Bytes>| {
-        let (ptr, size) = part.as_ref().map_or((ptr::null_mut(), 0), |b| (b.as_ptr().cast_mut().cast::<c_void>(), b.len()));
-        Union { mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size } }
+        let (ptr, size) = part.as_ref().map_or((ptr::null_mut(), 0), |b| {
+            (b.as_ptr().cast_mut().cast::<c_void>(), b.len())
+        });
+        Union {
+            mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size },
+        }
     };
     let row = |vtype, u| sys::rd_kafka_vu_t { vtype, u };
     // The number of the topic travels with the record, so that its report needs no look-up by name.
     let opaque = ptr::without_provenance_mut::<c_void>(index);
     let rows = [
         row(Tag::RD_KAFKA_VTYPE_RKT, Union { rkt: topic }),
-        row(Tag::RD_KAFKA_VTYPE_PARTITION, Union { i32_: record.partition.map_or(ANY, |p| p.0) }),
-        row(Tag::RD_KAFKA_VTYPE_MSGFLAGS, Union { i: sys::RD_KAFKA_MSG_F_COPY }),
+        row(
+            Tag::RD_KAFKA_VTYPE_PARTITION,
+            Union {
+                i32_: record.partition.map_or(ANY, |p| p.0),
+            },
+        ),
+        row(
+            Tag::RD_KAFKA_VTYPE_MSGFLAGS,
+            Union {
+                i: sys::RD_KAFKA_MSG_F_COPY,
+            },
+        ),
         row(Tag::RD_KAFKA_VTYPE_KEY, mem(&record.key)),
         row(Tag::RD_KAFKA_VTYPE_VALUE, mem(&record.value)),
-        row(Tag::RD_KAFKA_VTYPE_TIMESTAMP, Union { i64_: record.timestamp.0 }),
+        row(
+            Tag::RD_KAFKA_VTYPE_TIMESTAMP,
+            Union {
+                i64_: record.timestamp.0,
+            },
+        ),
         row(Tag::RD_KAFKA_VTYPE_OPAQUE, Union { ptr: opaque }),
         row(Tag::RD_KAFKA_VTYPE_HEADERS, Union { headers }),
     ];
-    let count = if headers.is_null() { rows.len() - 1 } else { rows.len() };
+    let count = if headers.is_null() {
+        rows.len() - 1
+    } else {
+        rows.len()
+    };
     // SAFETY: the caller's promise; the rows and what they point to live as long as the call.
     unsafe { Fault::take(sys::rd_kafka_produceva(rk, rows.as_ptr(), count)) }
 }

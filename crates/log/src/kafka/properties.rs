@@ -14,29 +14,86 @@ mod tests;
 
 /// Properties that a user may not set, and why.
 pub(super) const OWNED: &[(&str, &str)] = &[
-    ("acks", "nothing may be lost: every write waits for all in-sync replicas"),
-    ("allow.auto.create.topics", "a missing source topic is an error, not a new empty topic"),
-    ("auto.commit.interval.ms", "offsets are committed with the results, see commit.interval.ms"),
-    ("auto.offset.reset", "the application's own auto.offset.reset applies at its first start; a lost position is an error"),
-    ("bootstrap.servers", "set the application's own bootstrap.servers"),
-    ("delivery.report.only.error", "the engine needs every acknowledgement"),
-    ("enable.auto.commit", "offsets are committed with the results"),
-    ("enable.auto.offset.store", "offsets are committed with the results"),
-    ("enable.gapless.guarantee", "transactions and idempotence already hold the order"),
-    ("enable.idempotence", "without it a retry could write a record twice"),
-    ("enable.partition.eof", "the engine needs it to see the end of a changelog"),
+    (
+        "acks",
+        "nothing may be lost: every write waits for all in-sync replicas",
+    ),
+    (
+        "allow.auto.create.topics",
+        "a missing source topic is an error, not a new empty topic",
+    ),
+    (
+        "auto.commit.interval.ms",
+        "offsets are committed with the results, see commit.interval.ms",
+    ),
+    (
+        "auto.offset.reset",
+        "the application's own auto.offset.reset applies at its first start; a lost position is an error",
+    ),
+    (
+        "bootstrap.servers",
+        "set the application's own bootstrap.servers",
+    ),
+    (
+        "delivery.report.only.error",
+        "the engine needs every acknowledgement",
+    ),
+    (
+        "enable.auto.commit",
+        "offsets are committed with the results",
+    ),
+    (
+        "enable.auto.offset.store",
+        "offsets are committed with the results",
+    ),
+    (
+        "enable.gapless.guarantee",
+        "transactions and idempotence already hold the order",
+    ),
+    (
+        "enable.idempotence",
+        "without it a retry could write a record twice",
+    ),
+    (
+        "enable.partition.eof",
+        "the engine needs it to see the end of a changelog",
+    ),
     ("group.id", "it is application.id"),
-    ("group.instance.id", "the engine assigns partitions itself and joins no group"),
-    ("group.protocol", "the engine assigns partitions itself and joins no group"),
-    ("group.remote.assignor", "the engine assigns partitions itself and joins no group"),
+    (
+        "group.instance.id",
+        "the engine assigns partitions itself and joins no group",
+    ),
+    (
+        "group.protocol",
+        "the engine assigns partitions itself and joins no group",
+    ),
+    (
+        "group.remote.assignor",
+        "the engine assigns partitions itself and joins no group",
+    ),
     ("isolation.level", "the engine reads committed records only"),
     ("key.deserializer", "give the source or sink a serde"),
     ("key.serializer", "give the source or sink a serde"),
-    ("metadata.broker.list", "set the application's own bootstrap.servers"),
-    ("partition.assignment.strategy", "the engine assigns partitions itself and joins no group"),
-    ("partitioner", "keys go where Java's default partitioner puts them, so that topics stay co-partitioned"),
-    ("request.required.acks", "nothing may be lost: every write waits for all in-sync replicas"),
-    ("transaction.timeout.ms", "set the application's own transaction.timeout.ms"),
+    (
+        "metadata.broker.list",
+        "set the application's own bootstrap.servers",
+    ),
+    (
+        "partition.assignment.strategy",
+        "the engine assigns partitions itself and joins no group",
+    ),
+    (
+        "partitioner",
+        "keys go where Java's default partitioner puts them, so that topics stay co-partitioned",
+    ),
+    (
+        "request.required.acks",
+        "nothing may be lost: every write waits for all in-sync replicas",
+    ),
+    (
+        "transaction.timeout.ms",
+        "set the application's own transaction.timeout.ms",
+    ),
     ("transactional.id", "it is application.id"),
     ("value.deserializer", "give the source or sink a serde"),
     ("value.serializer", "give the source or sink a serde"),
@@ -103,10 +160,17 @@ impl Properties {
             }
         }
         if problems.is_empty() {
-            return Ok(Self { bootstrap: bootstrap.to_owned(), user: user.to_vec() });
+            return Ok(Self {
+                bootstrap: bootstrap.to_owned(),
+                user: user.to_vec(),
+            });
         }
-        Err(Error::config(format!("the Kafka client properties have {} problem(s): {}", problems.len(), problems.join("; ")))
-            .hint("remove or correct them; the names are those of librdkafka's CONFIGURATION.md"))
+        Err(Error::config(format!(
+            "the Kafka client properties have {} problem(s): {}",
+            problems.len(),
+            problems.join("; ")
+        ))
+        .hint("remove or correct them; the names are those of librdkafka's CONFIGURATION.md"))
     }
 
     pub(super) fn bootstrap(&self) -> &str {

@@ -43,12 +43,20 @@ impl Reports {
         if let Some(code) = failed {
             // What an abort purged from the client's queues is no failure.
             if !matches!(code, Code::PurgeQueue | Code::PurgeInflight) {
-                self.first.get_or_insert(Failed { code, topic, partition });
+                self.first.get_or_insert(Failed {
+                    code,
+                    topic,
+                    partition,
+                });
             }
             return;
         }
-        let Some(kept) = self.topics.get_mut(topic).filter(|t| t.remembered) else { return };
-        let Ok(partition) = usize::try_from(partition) else { return };
+        let Some(kept) = self.topics.get_mut(topic).filter(|t| t.remembered) else {
+            return;
+        };
+        let Ok(partition) = usize::try_from(partition) else {
+            return;
+        };
         if kept.ends.len() <= partition {
             kept.ends.resize(partition + 1, None);
         }
@@ -66,6 +74,9 @@ impl Reports {
     }
 
     pub(super) fn ends(&self, topic: usize) -> &[Option<i64>] {
-        self.topics.get(topic).filter(|t| t.remembered).map_or(&[], |t| &t.ends)
+        self.topics
+            .get(topic)
+            .filter(|t| t.remembered)
+            .map_or(&[], |t| &t.ends)
     }
 }

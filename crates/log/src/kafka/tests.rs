@@ -28,14 +28,24 @@ fn cluster() -> (Cluster, Arc<KafkaBroker>) {
 fn open(broker: &KafkaBroker) -> Box<dyn Producer> {
     let properties = Properties::new(&broker.address(), &[]).unwrap();
     let admin = Arc::new(Admin::new(&properties).unwrap());
-    let mode = ProducerMode::Transactional { id: "app".into(), timeout: WAIT };
+    let mode = ProducerMode::Transactional {
+        id: "app".into(),
+        timeout: WAIT,
+    };
     let mut producer = KafkaProducer::new(&properties, admin, &mode, WAIT).unwrap();
     producer.add_target(&"t".into()).unwrap();
     Box::new(producer)
 }
 
 fn record() -> Outgoing {
-    Outgoing { topic: "t".into(), partition: Some(Partition(0)), key: None, value: Some("v".into()), timestamp: Timestamp(1), headers: None }
+    Outgoing {
+        topic: "t".into(),
+        partition: Some(Partition(0)),
+        key: None,
+        value: Some("v".into()),
+        timestamp: Timestamp(1),
+        headers: None,
+    }
 }
 
 fn written(producer: &mut dyn Producer) {
@@ -63,7 +73,11 @@ fn a_commit_without_an_answer_has_an_unknown_outcome() {
     let clock = SystemClock::new();
     let unknown = producer.commit(Duration::from_millis(1500)).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::UnknownOutcome, "{unknown}");
-    assert!(clock.monotonic() < Duration::from_secs(6), "it took {:?}", clock.monotonic());
+    assert!(
+        clock.monotonic() < Duration::from_secs(6),
+        "it took {:?}",
+        clock.monotonic()
+    );
 }
 
 #[test]
@@ -71,7 +85,10 @@ fn a_commit_waits_short_outages_out() {
     let (cluster, broker) = cluster();
     let mut producer = open(&broker);
     written(producer.as_mut());
-    cluster.request_errors(Api::EndTxn, &[Native::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE; 3]);
+    cluster.request_errors(
+        Api::EndTxn,
+        &[Native::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE; 3],
+    );
     assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
 }
 
@@ -81,14 +98,20 @@ fn a_commit_that_must_be_aborted_is_aborted() {
     let mut producer = open(&broker);
     producer.begin().unwrap();
     producer.send(&mut vec![record()]).unwrap();
-    cluster.request_errors(Api::Produce, &[Native::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
+    cluster.request_errors(
+        Api::Produce,
+        &[Native::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE],
+    );
     assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Aborted);
     // The client takes a new epoch first, and may have to drop one more transaction for it.
     let next = (0..5).find(|_| {
         written(producer.as_mut());
         producer.commit(WAIT).unwrap() == CommitOutcome::Committed
     });
-    assert!(next.is_some_and(|tries| tries <= 1), "the producer goes on after an abort: {next:?}");
+    assert!(
+        next.is_some_and(|tries| tries <= 1),
+        "the producer goes on after an abort: {next:?}"
+    );
 }
 
 #[test]
@@ -96,7 +119,10 @@ fn a_refused_topic_is_named() {
     let (cluster, broker) = cluster();
     let mut producer = open(&broker);
     producer.begin().unwrap();
-    cluster.request_errors(Api::Produce, &[Native::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED]);
+    cluster.request_errors(
+        Api::Produce,
+        &[Native::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED],
+    );
     producer.send(&mut vec![record()]).unwrap();
     let refused = producer.flush(WAIT).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
@@ -106,10 +132,25 @@ fn a_refused_topic_is_named() {
 #[test]
 fn a_refused_transactional_id_is_a_permission() {
     let (cluster, broker) = cluster();
-    cluster.request_errors(Api::InitProducerId, &[Native::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED]);
-    let refused = broker.producer(&ProducerMode::Transactional { id: "app".into(), timeout: WAIT }, WAIT).err().expect("it is refused");
+    cluster.request_errors(
+        Api::InitProducerId,
+        &[Native::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED],
+    );
+    let refused = broker
+        .producer(
+            &ProducerMode::Transactional {
+                id: "app".into(),
+                timeout: WAIT,
+            },
+            WAIT,
+        )
+        .err()
+        .expect("it is refused");
     assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
-    assert!(refused.next_step().contains("transactional id"), "{refused}");
+    assert!(
+        refused.next_step().contains("transactional id"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -117,8 +158,15 @@ fn a_refused_group_is_a_permission() {
     let (cluster, broker) = cluster();
     let mut producer = open(&broker);
     written(producer.as_mut());
-    cluster.request_errors(Api::AddOffsetsToTxn, &[Native::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED]);
-    let cut = [CutEntry { partition: TopicPartition::new("t", 0), offset: Offset(1), metadata: "wm".into() }];
+    cluster.request_errors(
+        Api::AddOffsetsToTxn,
+        &[Native::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED],
+    );
+    let cut = [CutEntry {
+        partition: TopicPartition::new("t", 0),
+        offset: Offset(1),
+        metadata: "wm".into(),
+    }];
     let refused = producer.offsets("app", &cut, WAIT).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
     producer.abort(WAIT).unwrap();
@@ -129,12 +177,31 @@ fn nobody_at_the_address() {
     let broker = connect("127.0.0.1:1", &[]).unwrap();
     assert_eq!(broker.address(), "127.0.0.1:1");
     let clock = SystemClock::new();
-    let gone = broker.topics(&["t"], Duration::from_millis(1200)).unwrap_err();
+    let gone = broker
+        .topics(&["t"], Duration::from_millis(1200))
+        .unwrap_err();
     assert_eq!(gone.kind(), ErrorKind::Unavailable);
-    assert!(gone.to_string().contains("127.0.0.1:1") && gone.to_string().contains("refused"), "{gone}");
-    assert!((Duration::from_millis(900)..Duration::from_secs(4)).contains(&clock.monotonic()), "{:?}", clock.monotonic());
-    let mode = ProducerMode::Transactional { id: "app".into(), timeout: WAIT };
-    assert_eq!(broker.producer(&mode, Duration::from_millis(500)).err().expect("nobody is there").kind(), ErrorKind::Unavailable);
+    assert!(
+        gone.to_string().contains("127.0.0.1:1") && gone.to_string().contains("refused"),
+        "{gone}"
+    );
+    assert!(
+        (Duration::from_millis(900)..Duration::from_secs(4)).contains(&clock.monotonic()),
+        "{:?}",
+        clock.monotonic()
+    );
+    let mode = ProducerMode::Transactional {
+        id: "app".into(),
+        timeout: WAIT,
+    };
+    assert_eq!(
+        broker
+            .producer(&mode, Duration::from_millis(500))
+            .err()
+            .expect("nobody is there")
+            .kind(),
+        ErrorKind::Unavailable
+    );
 }
 
 #[test]
@@ -142,14 +209,19 @@ fn a_reader_waits_an_outage_out() {
     let (cluster, broker) = cluster();
     let mut producer = open(&broker);
     let properties = Properties::new(&broker.address(), &[]).unwrap();
-    let mut reader = KafkaConsumer::new(&properties, Arc::new(Admin::new(&properties).unwrap()), "g").unwrap();
-    reader.place(&[(TopicPartition::new("t", 0), Offset(0))]).unwrap();
+    let mut reader =
+        KafkaConsumer::new(&properties, Arc::new(Admin::new(&properties).unwrap()), "g").unwrap();
+    reader
+        .place(&[(TopicPartition::new("t", 0), Offset(0))])
+        .unwrap();
     let mut seen = Vec::new();
     for round in 1..=2 {
         written(producer.as_mut());
         producer.commit(WAIT).unwrap();
         for _ in 0..200 {
-            reader.poll(10, Duration::from_millis(100), &mut seen).unwrap();
+            reader
+                .poll(10, Duration::from_millis(100), &mut seen)
+                .unwrap();
             if seen.len() >= round {
                 break;
             }
@@ -157,7 +229,9 @@ fn a_reader_waits_an_outage_out() {
         assert_eq!(seen.len(), round);
         cluster.broker_down(1).unwrap();
         for _ in 0..5 {
-            reader.poll(10, Duration::from_millis(50), &mut seen).unwrap();
+            reader
+                .poll(10, Duration::from_millis(50), &mut seen)
+                .unwrap();
         }
         cluster.broker_up(1).unwrap();
     }

@@ -12,7 +12,10 @@ const TABLE: &[(Code, ErrorKind)] = &[
     (Code::TopicAuthorizationFailed, ErrorKind::Unauthorized),
     (Code::GroupAuthorizationFailed, ErrorKind::Unauthorized),
     (Code::ClusterAuthorizationFailed, ErrorKind::Unauthorized),
-    (Code::TransactionalIdAuthorizationFailed, ErrorKind::Unauthorized),
+    (
+        Code::TransactionalIdAuthorizationFailed,
+        ErrorKind::Unauthorized,
+    ),
     (Code::SaslAuthenticationFailed, ErrorKind::Unauthorized),
     (Code::Authentication, ErrorKind::Unauthorized),
     (Code::UnknownTopicOrPartition, ErrorKind::MissingTopic),
@@ -47,13 +50,38 @@ fn every_code_has_its_kind() {
 
 #[test]
 fn errors_name_address_topic_and_permission() {
-    let doing = Doing { address: "broker:9092", what: "writing", topic: Some("orders") };
+    let doing = Doing {
+        address: "broker:9092",
+        what: "writing",
+        topic: Some("orders"),
+    };
     let refused = error(Code::TopicAuthorizationFailed, "denied", doing).to_string();
-    assert!(refused.contains("broker:9092") && refused.contains("'orders'") && refused.contains("grant this user"), "{refused}");
-    let gone = error(Code::AllBrokersDown, "1/1 brokers are down", Doing { topic: None, ..doing }).to_string();
-    assert!(gone.contains("broker:9092") && gone.contains("bootstrap.servers") && gone.contains("1/1 brokers"), "{gone}");
+    assert!(
+        refused.contains("broker:9092")
+            && refused.contains("'orders'")
+            && refused.contains("grant this user"),
+        "{refused}"
+    );
+    let gone = error(
+        Code::AllBrokersDown,
+        "1/1 brokers are down",
+        Doing {
+            topic: None,
+            ..doing
+        },
+    )
+    .to_string();
+    assert!(
+        gone.contains("broker:9092")
+            && gone.contains("bootstrap.servers")
+            && gone.contains("1/1 brokers"),
+        "{gone}"
+    );
     let future = error(Code::InvalidTimestamp, "", doing).to_string();
-    assert!(future.contains("message.timestamp.after.max.ms"), "{future}");
+    assert!(
+        future.contains("message.timestamp.after.max.ms"),
+        "{future}"
+    );
     let missing = error(Code::UnknownTopic, "", doing).to_string();
     assert!(missing.contains("create the topic 'orders'"), "{missing}");
 }

@@ -14,7 +14,10 @@ fn every_owned_property_is_refused_with_its_reason() {
     for (name, reason) in OWNED {
         let refused = Properties::new("b:1", &[row(ClientRole::All, name, "1")]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Config);
-        assert!(refused.message().contains(name) && refused.message().contains(reason), "{refused}");
+        assert!(
+            refused.message().contains(name) && refused.message().contains(reason),
+            "{refused}"
+        );
     }
 }
 
@@ -26,7 +29,13 @@ fn all_problems_come_at_once() {
         row(ClientRole::All, "socket.timeout.ms", "soon"),
     ];
     let refused = Properties::new(" ", &user).unwrap_err().to_string();
-    for part in ["4 problem(s)", "bootstrap.servers is empty", "'isolation.level'", "'linger.msx'", "'soon'"] {
+    for part in [
+        "4 problem(s)",
+        "bootstrap.servers is empty",
+        "'isolation.level'",
+        "'linger.msx'",
+        "'soon'",
+    ] {
         assert!(refused.contains(part), "{part} is missing in: {refused}");
     }
 }

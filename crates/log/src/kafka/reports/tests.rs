@@ -22,7 +22,14 @@ fn the_first_failure_stays_until_forgiven() {
     assert_eq!(reports.first(), None);
     reports.take(3, 1, -1, Some(Code::MessageSizeTooLarge));
     reports.take(0, 0, -1, Some(Code::MessageTimedOut));
-    assert_eq!(reports.first(), Some(Failed { code: Code::MessageSizeTooLarge, topic: 3, partition: 1 }));
+    assert_eq!(
+        reports.first(),
+        Some(Failed {
+            code: Code::MessageSizeTooLarge,
+            topic: 3,
+            partition: 1
+        })
+    );
     reports.forgive();
     assert_eq!(reports.first(), None);
 }
