@@ -63,7 +63,7 @@ pub struct CommitRoom {
     begun: bool,
     inbox: VecDeque<OutItem>,
     /// Records of later epochs, which wait for their transaction.
-    held: VecDeque<(Epoch, Vec<Outgoing>)>,
+    held: VecDeque<(Epoch, Vec<Outgoing>, i64)>,
     cut: Option<Cut>,
     sealed: Vec<(StoreId, Vec<Sealed>)>,
     seals: u32,
@@ -110,12 +110,12 @@ impl CommitRoom {
 
     fn handle(&mut self, item: OutItem) -> Result<()> {
         match item {
-            OutItem::Records { epoch, records } => {
+            OutItem::Records { epoch, records, bytes } => {
                 // At-least-once holds nothing back: an output is visible as soon as it is acknowledged.
                 if epoch == self.open || self.parts.guarantee == Guarantee::AtLeastOnce {
-                    self.send(records)?;
+                    self.send(records, bytes)?;
                 } else {
-                    self.held.push_back((epoch, records));
+                    self.held.push_back((epoch, records, bytes));
                 }
             }
             OutItem::Cut { epoch, cut, records, at } => {
@@ -131,11 +131,14 @@ impl CommitRoom {
         Ok(())
     }
 
-    fn send(&mut self, mut records: Vec<Outgoing>) -> Result<()> {
+    fn send(&mut self, mut records: Vec<Outgoing>, bytes: i64) -> Result<()> {
         self.begin()?;
         self.outputs += records.len() as u64;
         self.parts.shared.status.records_out.fetch_add(records.len() as u64, Relaxed);
-        self.parts.producer.send(&mut records)
+        let sent = self.parts.producer.send(&mut records);
+        self.parts.shared.release(bytes);
+        self.parts.shared.wake_intake();
+        sent
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -269,9 +272,9 @@ impl CommitRoom {
     }
 
     fn send_held(&mut self) -> Result<()> {
-        while self.held.front().is_some_and(|(epoch, _)| *epoch == self.open) {
-            if let Some((_, records)) = self.held.pop_front() {
-                self.send(records).inspect_err(|_| self.abandon())?;
+        while self.held.front().is_some_and(|(epoch, ..)| *epoch == self.open) {
+            if let Some((_, records, bytes)) = self.held.pop_front() {
+                self.send(records, bytes).inspect_err(|_| self.abandon())?;
             }
         }
         Ok(())

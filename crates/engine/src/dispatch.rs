@@ -95,7 +95,7 @@ impl Dispatch {
     /// Is there room for another fetch?
     #[must_use]
     pub fn wants_more(&self) -> bool {
-        self.buffered_bytes < self.admission.budget()
+        self.buffered_bytes < self.admission.budget() / 2
     }
 
     /// Takes what was fetched.

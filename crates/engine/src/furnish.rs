@@ -221,7 +221,7 @@ impl Blueprint {
         let clock = &self.components.clock;
         let began = clock.monotonic();
         loop {
-            match RocksBackend::open(&dir, &layouts, self.settings.state_memory_max_bytes) {
+            match RocksBackend::open(&dir, &layouts, self.settings.state_memory_max_bytes / 4 * 3) {
                 Ok(backend) => return Ok(Some(Arc::new(backend))),
                 Err(error)
                     if error.kind() == ErrorKind::StateLocked
@@ -239,7 +239,7 @@ impl Blueprint {
     }
 
     fn stores(&self, backend: &Arc<dyn Backend>, changelogs: &[Option<Arc<str>>]) -> Result<Vec<LoggedStore>> {
-        // Clean values kept decoded in front of RocksDB share a quarter of the state's budget.
+        // Clean values kept decoded in front of RocksDB share the quarter of the budget that it doesn't get.
         let cache = self.settings.state_memory_max_bytes / 4 / self.plan.stores.len().max(1);
         self.plan.stores.iter().zip(changelogs).map(|(spec, changelog)| {
             let store = KeyValueStore::new(

@@ -18,6 +18,13 @@ use stoatflow_operators::{Chain, Context, Effects, LaneStore, jump_hash};
 use stoatflow_plan::{Fork, Op, PhysicalPlan};
 use stoatflow_state::Dirty;
 
+/// Added to an output's bytes in the budget: its structs in queues.
+const OUTPUT_OVERHEAD: i64 = 128;
+
+fn length(bytes: Option<&bytes::Bytes>) -> i64 {
+    i64::try_from(bytes.map_or(0, bytes::Bytes::len)).unwrap_or(i64::MAX / 4)
+}
+
 /// Where a lane is in one stage.
 #[derive(Debug)]
 struct StageState {
@@ -279,15 +286,19 @@ impl LaneRoom {
         }
         if !self.effects.outputs.is_empty() {
             let sinks = &self.sinks;
-            let records = self.effects.outputs.drain(..).map(|o| Outgoing {
+            let mut bytes = 0;
+            let records: Vec<Outgoing> = self.effects.outputs.drain(..).map(|o| {
+                bytes += OUTPUT_OVERHEAD + length(o.key.as_ref()) + length(o.value.as_ref());
+                Outgoing {
                 topic: Arc::clone(&sinks[usize::from(o.sink.0)]),
                 partition: None,
                 key: o.key,
                 value: o.value,
                 timestamp: o.timestamp,
                 headers: o.headers,
-            });
-            self.shared.outbox.push(OutItem::Records { epoch, records: records.collect() });
+            }}).collect();
+            self.shared.admit(bytes);
+            self.shared.outbox.push(OutItem::Records { epoch, records, bytes });
         }
         if !self.effects.routed.is_empty() {
             let lanes = u32::try_from(self.shared.queues.len()).unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
 //! What leaves the lanes: one queue from all of them to commit.
 //!
 //! Takes encoded records, cuts and seals, gives them to the commit room in the order they came (per
-//! lane in the lane's order). Owns the waiting items; what waits is bounded by admission. Never
+//! lane in the lane's order). Owns the waiting items; what waits is weighed in the admission budget, like what waits for lanes. Never
 //! produces: only the commit room owns a producer.
 
 use parking_lot::{Condvar, Mutex};
@@ -20,6 +20,8 @@ pub enum OutItem {
         epoch: Epoch,
         /// The records, in the lane's order.
         records: Vec<Outgoing>,
+        /// Their weight in the admission budget: released when the producer has them.
+        bytes: i64,
     },
     /// The dispatcher ended an epoch: where its partitions go on.
     Cut {

@@ -14,11 +14,6 @@ mod serde;
 mod settings;
 mod udf;
 
-/// Cuts a tenth and more off the engine's CPU against glibc's allocator: records are many small,
-/// short-lived allocations that are freed on another thread than the one that made them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// The module.
 #[pyo3::pymodule(gil_used = false)]
 mod _native {

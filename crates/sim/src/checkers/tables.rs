@@ -1,0 +1,256 @@
+//! What each part had to give, computed directly from the input topics.
+
+use super::{History, Verdict, hold, history};
+use crate::broker::SimBroker;
+use crate::workload::{Job, Part, functions};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use stoatflow_core::Guarantee;
+
+/// How exact the outputs must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// Every update once, in order.
+    Every,
+    /// Exactly once, but caching may skip updates within an epoch.
+    Last,
+    /// Nothing is missing.
+    AtLeast,
+}
+
+fn rule(job: &Job) -> Rule {
+    match (job.guarantee, job.cached) {
+        (Guarantee::AtLeastOnce, _) => Rule::AtLeast,
+        (Guarantee::ExactlyOnceV2, false) => Rule::Every,
+        (Guarantee::ExactlyOnceV2, true) => Rule::Last,
+    }
+}
+
+/// One input record: key, value.
+type Input = (Option<Bytes>, Option<Bytes>);
+
+/// Input records, partition by partition.
+fn inputs(broker: &SimBroker, part: Part) -> Vec<Input> {
+    let partitions = broker.visible(part.input()).into_iter();
+    partitions.flatten().map(|(_, kept)| (kept.key, kept.value)).collect()
+}
+
+fn number(bytes: &Option<Bytes>) -> Result<i64, String> {
+    let fixed = bytes.as_ref().and_then(|b| <[u8; 8]>::try_from(b.as_ref()).ok());
+    fixed.map(i64::from_be_bytes).ok_or_else(|| format!("{bytes:?} is no number of eight bytes"))
+}
+
+fn text(bytes: &Bytes) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+type Numbers = BTreeMap<String, Vec<i64>>;
+
+fn numbers(history: &History) -> Result<Numbers, String> {
+    let list = |values: &Vec<Option<Bytes>>| values.iter().map(number).collect::<Result<_, _>>();
+    history.iter().map(|(key, values)| Ok((text(key), list(values)?))).collect()
+}
+
+/// Judges one part.
+pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
+    let rule = rule(job);
+    let given = inputs(broker, part);
+    let first = history(broker, part.tables()[0].0)?;
+    match part {
+        Part::Words(_) => counts(&word_counts(&given), &numbers(&first)?, rule),
+        Part::Counts => {
+            let first = numbers(&first)?;
+            counts(&word_counts(&given), &first, rule)?;
+            let second = numbers(&history(broker, part.tables()[1].0)?)?;
+            if rule == Rule::AtLeast {
+                return Ok(());
+            }
+            // Every update of the first table is one record of the second.
+            let mut expected = BTreeMap::new();
+            for value in first.values().flatten() {
+                *expected.entry(value.to_string()).or_insert(0) += 1;
+            }
+            counts(&expected, &second, rule).map_err(|e| format!("second table: {e}"))
+        }
+        Part::Sums => {
+            let first = numbers(&first)?;
+            sums(&given, &first, rule)?;
+            let second = numbers(&history(broker, part.tables()[1].0)?)?;
+            tops(&first, &second, rule).map_err(|e| format!("second table: {e}"))
+        }
+        Part::Rows => rows(&given, &first, rule),
+        Part::Latest => latest(broker, part, &first, rule),
+    }
+}
+
+fn word_counts(given: &[Input]) -> BTreeMap<String, i64> {
+    let mut counts = BTreeMap::new();
+    for line in given.iter().filter_map(|(_, value)| value.as_ref()) {
+        for word in functions::words(&text(line)) {
+            *counts.entry(word).or_insert(0) += 1;
+        }
+    }
+    counts
+}
+
+fn counts(expected: &BTreeMap<String, i64>, seen: &Numbers, rule: Rule) -> Verdict {
+    same_keys(expected, seen)?;
+    for (key, count) in expected {
+        let values = &seen[key];
+        let rising = values.windows(2).all(|w| w[0] < w[1]);
+        let last = values.last().copied().unwrap_or(0);
+        match rule {
+            Rule::Every => hold!(
+                values.iter().copied().eq(1..=*count),
+                "'{key}' was counted {values:?} instead of 1 to {count}"
+            ),
+            Rule::Last => hold!(
+                rising && last == *count,
+                "'{key}' was counted {values:?}, rising to {count} was expected"
+            ),
+            Rule::AtLeast => {
+                hold!(last >= *count, "'{key}' was counted {values:?}, less than {count}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn same_keys<A, B>(expected: &BTreeMap<String, A>, seen: &BTreeMap<String, B>) -> Verdict {
+    let missing: Vec<_> = expected.keys().filter(|k| !seen.contains_key(*k)).collect();
+    let extra: Vec<_> = seen.keys().filter(|k| !expected.contains_key(*k)).collect();
+    hold!(missing.is_empty() && extra.is_empty(), "keys {missing:?} are missing, {extra:?} are too many");
+    Ok(())
+}
+
+fn sums(given: &[Input], seen: &Numbers, rule: Rule) -> Verdict {
+    let mut expected: Numbers = BTreeMap::new();
+    for (_, value) in given.iter().filter(|(_, value)| value.is_some()) {
+        let value = number(value)?;
+        expected.entry(functions::bucket(value)).or_default().push(value);
+    }
+    same_keys(&expected, seen)?;
+    for (key, mut parts) in expected {
+        let values = &seen[&key];
+        let total: i64 = parts.iter().sum();
+        let last = values.last().copied().unwrap_or(0);
+        let rising = values.windows(2).all(|w| w[0] < w[1]);
+        match rule {
+            Rule::Every => {
+                let mut steps: Vec<i64> =
+                    values.iter().scan(0, |sum, v| Some(v - std::mem::replace(sum, *v))).collect();
+                steps.sort_unstable();
+                parts.sort_unstable();
+                hold!(steps == parts, "'{key}' went {values:?}, the summands are {parts:?}");
+            }
+            Rule::Last => {
+                hold!(rising && last == total, "'{key}' went {values:?}, the sum is {total}");
+            }
+            Rule::AtLeast => hold!(last >= total, "'{key}' went {values:?}, the sum is {total}"),
+        }
+    }
+    Ok(())
+}
+
+/// The second table of the sums: the greatest sum of each half.
+fn tops(sums: &Numbers, seen: &Numbers, rule: Rule) -> Verdict {
+    let mut expected: BTreeMap<String, (i64, usize)> = BTreeMap::new();
+    for (bucket, values) in sums {
+        let top = expected.entry(functions::half(bucket).to_owned()).or_default();
+        top.0 = top.0.max(values.iter().max().copied().unwrap_or(0));
+        top.1 += values.len();
+    }
+    same_keys(&expected, seen)?;
+    for (key, (top, updates)) in expected {
+        let values = &seen[&key];
+        let last = values.last().copied().unwrap_or(0);
+        if rule == Rule::AtLeast {
+            // A sum that was shown and then taken back by a crash may be greater.
+            hold!(last > 0, "'{key}' went {values:?}");
+            continue;
+        }
+        let rising = values.windows(2).all(|w| w[0] <= w[1]);
+        hold!(rising && last == top, "'{key}' went {values:?}, the greatest sum is {top}");
+        hold!(
+            rule != Rule::Every || values.len() == updates,
+            "'{key}' had {} updates instead of {updates}",
+            values.len()
+        );
+    }
+    Ok(())
+}
+
+fn rows(given: &[Input], seen: &History, rule: Rule) -> Verdict {
+    let mut expected = History::new();
+    for (key, value) in given {
+        if let Some(key) = key {
+            expected.entry(key.clone()).or_default().push(value.clone());
+        }
+    }
+    if rule == Rule::Every {
+        hold!(expected == *seen, "the rows went {seen:?} instead of {expected:?}");
+    }
+    let last = super::newest(&expected);
+    let shown = super::newest(seen);
+    hold!(last == shown, "the rows end as {shown:?} instead of {last:?}");
+    if rule == Rule::Last {
+        for (key, values) in seen {
+            let mut all = expected.get(key).into_iter().flatten();
+            let in_order = values.iter().all(|v| all.any(|e| e == v));
+            hold!(in_order, "the row {key:?} went {values:?}, given was {:?}", expected.get(key));
+        }
+    }
+    Ok(())
+}
+
+/// Per group, what came from one key of one partition must have kept its order.
+fn latest(broker: &SimBroker, part: Part, seen: &History, rule: Rule) -> Verdict {
+    let mut paths: BTreeMap<(String, usize, Option<Bytes>), Vec<Bytes>> = BTreeMap::new();
+    for (partition, records) in broker.visible(part.input()).into_iter().enumerate() {
+        for (_, kept) in records {
+            let Some(value) = kept.value else { continue };
+            let group = functions::group(&text(&value)).to_owned();
+            paths.entry((group, partition, kept.key)).or_default().push(value);
+        }
+    }
+    let mut total = 0;
+    for ((group, partition, key), path) in &paths {
+        let Some(values) = seen.get(group.as_bytes()) else {
+            return Err(format!("the group '{group}' never appeared"));
+        };
+        let of_path: Vec<&Bytes> = values.iter().flatten().filter(|v| path.contains(v)).collect();
+        total += of_path.len();
+        match rule {
+            Rule::Every => hold!(
+                of_path.iter().copied().eq(path),
+                "{key:?} of partition {partition} went to '{group}' as {of_path:?} instead of {path:?}"
+            ),
+            Rule::Last => {
+                let mut all = path.iter();
+                let in_order = of_path.iter().all(|v| all.any(|e| e == *v));
+                hold!(in_order, "{key:?} of partition {partition} went to '{group}' as {of_path:?}, given was {path:?}");
+            }
+            Rule::AtLeast => {}
+        }
+    }
+    let shown: usize = seen.values().map(Vec::len).sum();
+    hold!(total == shown, "{shown} updates were shown, {total} of them belong to an input");
+    if rule == Rule::AtLeast {
+        at_least_lasts(&paths, seen)?;
+    }
+    Ok(())
+}
+
+/// What a group ended with must be the last of some path.
+fn at_least_lasts(
+    paths: &BTreeMap<(String, usize, Option<Bytes>), Vec<Bytes>>,
+    seen: &History,
+) -> Verdict {
+    for (group, values) in seen {
+        let last = values.last().cloned().flatten();
+        let lasts = paths.iter().filter(|((g, ..), _)| g.as_bytes() == group.as_ref());
+        let ended = lasts.map(|(_, path)| path.last().cloned()).any(|end| end == last);
+        hold!(ended, "'{}' ended with {last:?}, which is the last of no key", text(group));
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Misfortune: what can go wrong at every call, how often, and what the engine is told.
+//!
+//! Takes calls of a process, passes them on to the broker or the disk, or not, or answers wrongly about
+//! it. Owns the probabilities. Never changes what a healthy call gives.
+
+mod broker;
+mod disk;
+mod producer;
+
+pub(crate) use broker::FaultyBroker;
+pub(crate) use disk::FaultyDisk;
+
+use stoatflow_core::ErrorKind;
+
+/// A place where something can go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    Topics,
+    CreateTopics,
+    Committed,
+    Ranges,
+    OpenConsumer,
+    OpenProducer,
+    Poll,
+    Begin,
+    Send,
+    Flush,
+    Offsets,
+    Commit,
+    Abort,
+    Apply,
+    Restore,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// The process dies, the call had no effect.
+    CrashBefore,
+    /// The process dies, the call had its effect.
+    CrashAfter,
+    /// An error, no effect.
+    FailBefore,
+    /// An error, though the effect is there: the acknowledgement was lost.
+    FailAfter,
+    /// A commit that the broker answers with an abort.
+    Aborted,
+}
+
+impl Point {
+    /// Misfortunes with their probability in ten thousand.
+    pub fn chances(self) -> [(Fault, u32); 5] {
+        use Fault::{Aborted, CrashAfter, CrashBefore, FailAfter, FailBefore};
+        let [before, after, lost, unheard, aborted] = match self {
+            Self::Topics | Self::CreateTopics | Self::Committed | Self::Ranges => [15, 15, 40, 20, 0],
+            Self::OpenConsumer => [15, 15, 30, 0, 0],
+            Self::OpenProducer => [20, 30, 30, 30, 0],
+            Self::Poll => [3, 3, 3, 0, 0],
+            Self::Begin => [10, 10, 0, 0, 0],
+            Self::Send => [10, 10, 10, 10, 0],
+            Self::Flush => [60, 60, 40, 40, 0],
+            Self::Offsets => [60, 60, 40, 40, 0],
+            Self::Commit => [80, 80, 50, 50, 30],
+            Self::Abort => [300, 300, 300, 300, 0],
+            Self::Apply => [80, 60, 40, 40, 0],
+            Self::Restore => [200, 200, 100, 100, 0],
+        };
+        [
+            (CrashBefore, before),
+            (CrashAfter, after),
+            (FailBefore, lost),
+            (FailAfter, unheard),
+            (Aborted, aborted),
+        ]
+    }
+
+    /// What the engine is told.
+    pub fn failure(self) -> ErrorKind {
+        match self {
+            Self::Commit => ErrorKind::UnknownOutcome,
+            Self::Apply | Self::Restore => ErrorKind::DiskFull,
+            _ => ErrorKind::Unavailable,
+        }
+    }
+
+    /// Which phase a crash before the call falls into.
+    pub fn phase_before(self) -> &'static str {
+        match self {
+            Self::Begin | Self::Send | Self::Flush => "before flush",
+            Self::Offsets => "between flush and offsets",
+            Self::Commit => "between offsets and commit",
+            Self::Apply => "between commit and apply",
+            Self::Restore => "in restore",
+            Self::Abort => "in abort",
+            Self::Poll => "in a fetch",
+            _ => "in start",
+        }
+    }
+
+    /// Which phase a crash after the call falls into.
+    pub fn phase_after(self) -> &'static str {
+        match self {
+            Self::Flush => "between flush and offsets",
+            Self::Offsets => "between offsets and commit",
+            Self::Commit => "between commit and apply",
+            Self::Apply => "between apply and announce",
+            other => other.phase_before(),
+        }
+    }
+}
+
+/// Every phase in which a crash can strike, for the tests that count them.
+pub const PHASES: &[&str] = &[
+    "before flush",
+    "between flush and offsets",
+    "between offsets and commit",
+    "between commit and apply",
+    "between apply and announce",
+    "in restore",
+    "in abort",
+    "in a fetch",
+    "in start",
+    "in shutdown",
+    "between turns",
+];

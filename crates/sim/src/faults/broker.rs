@@ -1,0 +1,130 @@
+//! The broker as one process sees it: slow, deaf, or gone.
+//!
+//! Takes the port's calls, passes them on through [`Instance`]. Owns how a fetch is cut short: fewer
+//! records than there are, some partitions only, or none, as a network does.
+
+use super::Point;
+use super::producer::FaultyProducer;
+use crate::broker::SimBroker;
+use crate::consumer::SimConsumer;
+use crate::world::Instance;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_log::{
+    Broker, Committed, Consumer, Fetched, NewTopic, Producer, ProducerMode, Range, TopicInfo,
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FaultyBroker {
+    instance: Arc<Instance>,
+}
+
+impl FaultyBroker {
+    pub fn new(instance: Arc<Instance>) -> Self {
+        Self { instance }
+    }
+
+    fn broker(&self) -> &SimBroker {
+        &self.instance.world.broker
+    }
+
+    /// A call that gives up takes all the time it was given.
+    fn call<T>(
+        &self,
+        point: Point,
+        timeout: Duration,
+        act: impl FnOnce(&SimBroker) -> Result<T>,
+    ) -> Result<T> {
+        let outcome = self.instance.call(point, || act(self.broker()));
+        if outcome.is_err() {
+            self.instance.world.clock.advance(timeout);
+        }
+        outcome
+    }
+}
+
+impl Broker for FaultyBroker {
+    fn address(&self) -> String {
+        self.broker().address()
+    }
+
+    fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
+        self.call(Point::Topics, timeout, |b| b.topics(names, timeout))
+    }
+
+    fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
+        self.call(Point::CreateTopics, timeout, |b| b.create_topics(topics, timeout))
+    }
+
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
+        self.call(Point::Committed, timeout, |b| b.committed(group, partitions, timeout))
+    }
+
+    fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
+        self.call(Point::Ranges, timeout, |b| b.ranges(partitions, timeout))
+    }
+
+    fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {
+        let consumer = self.call(Point::OpenConsumer, Duration::ZERO, |b| {
+            Ok(SimConsumer::new(b.clone()))
+        })?;
+        Ok(Box::new(FaultyConsumer { instance: Arc::clone(&self.instance), consumer }))
+    }
+
+    fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {
+        let producer =
+            self.call(Point::OpenProducer, timeout, |b| Ok(b.open_producer(mode)))?;
+        Ok(Box::new(FaultyProducer::new(Arc::clone(&self.instance), producer)))
+    }
+}
+
+struct FaultyConsumer {
+    instance: Arc<Instance>,
+    consumer: SimConsumer,
+}
+
+impl Consumer for FaultyConsumer {
+    fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
+        self.consumer.assign(partitions)
+    }
+
+    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+        let Self { instance, consumer } = self;
+        let world = &instance.world;
+        instance.call(Point::Poll, || {
+            let before = into.len();
+            match world.below(4) {
+                // Nothing has come yet.
+                0 => {}
+                1 => consumer.poll(max, timeout, into)?,
+                // A short answer of some partitions.
+                _ => {
+                    for _ in 0..world.below(3) {
+                        let left = max - (into.len() - before);
+                        let slot = world.below(consumer.slots());
+                        if consumer.slots() > 0 {
+                            consumer.read(slot, world.below(12).min(left), into)?;
+                        }
+                    }
+                }
+            }
+            world.event(format!("#{} fetched {}", instance.number, into.len() - before));
+            Ok(())
+        })
+    }
+
+    fn positions(&self) -> Vec<Offset> {
+        self.consumer.positions()
+    }
+
+    fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
+        self.consumer.pause(slots, paused)
+    }
+}

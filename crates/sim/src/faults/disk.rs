@@ -1,0 +1,118 @@
+//! The disk of one machine, which survives crashes, and its guard of law 6.
+//!
+//! Takes an engine's epochs, applies them whole or not at all; after each it compares with the broker:
+//! what the disk now holds must be the newest committed changelog record of its key, and the
+//! position it stands for must be below the stable end.
+
+use super::Point;
+use crate::world::Instance;
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::{Offset, Partition, Result, StoreId, TopicPartition};
+use stoatflow_log::Broker;
+use stoatflow_state::memory::MemoryBackend;
+use stoatflow_state::{Backend, EpochBatch, KeyRange, Write};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FaultyDisk {
+    instance: Arc<Instance>,
+    disk: MemoryBackend,
+}
+
+impl FaultyDisk {
+    pub fn new(instance: Arc<Instance>, disk: MemoryBackend) -> Self {
+        Self { instance, disk }
+    }
+
+    fn changelog(&self, store: StoreId) -> Option<&str> {
+        self.instance.world.changelogs.get(usize::from(store.0)).map(String::as_str)
+    }
+
+    fn check_positions(&self, store: StoreId) -> Result<()> {
+        let world = &self.instance.world;
+        let Some(topic) = self.changelog(store) else { return Ok(()) };
+        for (partition, position) in self.disk.positions(store)? {
+            let range = world.broker.ranges(
+                &[TopicPartition::new(topic, partition.0)],
+                std::time::Duration::ZERO,
+            )?;
+            if position > range[0].stable_end {
+                world.violation(format!(
+                    "law 6: the disk stands for offset {position} of {topic}-{partition}, whose stable end is {}",
+                    range[0].stable_end
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_write(&self, store: StoreId, write: &Write) {
+        let world = &self.instance.world;
+        let Some(topic) = self.changelog(store) else { return };
+        let committed = world.broker.newest(topic, &write.key);
+        // The disk keeps eight bytes of timestamp before the value.
+        let held = write.value.as_ref().map(|v| v.slice(8..));
+        if committed != Some(held.clone()) {
+            world.violation(format!(
+                "law 6: the disk holds {held:?} for {:?}, the newest committed record of {topic} is {committed:?}",
+                write.key
+            ));
+        }
+    }
+}
+
+impl Backend for FaultyDisk {
+    fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.disk.get(store, key)
+    }
+
+    fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
+        self.disk.scan(store, range, limit)
+    }
+
+    fn apply(&self, batch: EpochBatch) -> Result<()> {
+        self.instance.call(Point::Apply, || {
+            self.disk.apply(batch.clone())?;
+            for (store, writes) in &batch.writes {
+                writes.iter().for_each(|w| self.check_write(*store, w));
+                self.check_positions(*store)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn restore(
+        &self,
+        store: StoreId,
+        writes: Vec<Write>,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()> {
+        let world = &self.instance.world;
+        world.add("records restored", writes.len() as u64);
+        self.instance.call(Point::Restore, || {
+            self.disk.restore(store, writes, positions)?;
+            self.check_positions(store)
+        })
+    }
+
+    fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {
+        self.disk.positions(store)
+    }
+
+    fn wipe(&self, store: StoreId) -> Result<()> {
+        self.disk.wipe(store)
+    }
+
+    fn approximate_len(&self, store: StoreId) -> u64 {
+        self.disk.approximate_len(store)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.disk.memory_bytes()
+    }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,85 @@
+//! The producer of one process: records leave the client's buffer when they please, and any call may
+//! be the last.
+
+use super::{Fault, Point};
+use crate::producer::SimProducer;
+use crate::world::Instance;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Offset, Partition, Result};
+use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FaultyProducer {
+    instance: Arc<Instance>,
+    producer: SimProducer,
+}
+
+impl FaultyProducer {
+    pub fn new(instance: Arc<Instance>, producer: SimProducer) -> Self {
+        Self { instance, producer }
+    }
+
+    /// Some of what is buffered reaches the broker.
+    fn deliver_some(&mut self) -> Result<()> {
+        let some = self.instance.world.below(self.producer.buffered() + 1);
+        self.producer.deliver(some)
+    }
+}
+
+impl Producer for FaultyProducer {
+    fn begin(&mut self) -> Result<()> {
+        let Self { instance, producer } = self;
+        instance.call(Point::Begin, || producer.begin())
+    }
+
+    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+        let fault = self.instance.fate(Point::Send)?;
+        let instance = Arc::clone(&self.instance);
+        instance.call_as(Point::Send, fault, || {
+            self.producer.send(records)?;
+            self.deliver_some()
+        })
+    }
+
+    fn flush(&mut self, timeout: Duration) -> Result<()> {
+        let fault = self.instance.fate(Point::Flush)?;
+        if matches!(fault, Fault::CrashBefore | Fault::FailBefore) {
+            self.deliver_some()?;
+        }
+        let Self { instance, producer } = self;
+        instance.call_as(Point::Flush, fault, || producer.flush(timeout))
+    }
+
+    fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
+        let Self { instance, producer } = self;
+        instance.call(Point::Offsets, || producer.offsets(group, cut, timeout))
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
+        let Self { instance, producer } = self;
+        let fault = instance.fate(Point::Commit)?;
+        if fault == Fault::Aborted {
+            // The broker lost patience with the transaction before the commit arrived.
+            producer.abort(timeout)?;
+            let _ = instance.failure(Point::Abort, true);
+            instance.world.count("commit answered with an abort");
+            return Ok(CommitOutcome::Aborted);
+        }
+        instance.call_as(Point::Commit, fault, || producer.commit(timeout))
+    }
+
+    fn abort(&mut self, timeout: Duration) -> Result<()> {
+        let Self { instance, producer } = self;
+        instance.call(Point::Abort, || producer.abort(timeout))
+    }
+
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        self.producer.acknowledged(topic)
+    }
+
+    fn remember(&mut self, topics: &[Arc<str>]) {
+        self.producer.remember(topics);
+    }
+}

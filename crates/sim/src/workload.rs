@@ -1,0 +1,117 @@
+//! What the engine is given to do: topologies in native form, and inputs that are made to hurt.
+//!
+//! Takes a seed, gives a [`Job`]: a compiled plan of one to three parts, and input records with skewed
+//! keys, null keys, null values and times out of order. Never knows what comes out (that is
+//! [`crate::checkers`]).
+
+mod input;
+mod plan;
+mod udf;
+
+/// The functions as plain Rust, for the model.
+pub(crate) mod functions {
+    pub(crate) use super::udf::{bucket, group, half, words};
+}
+
+use crate::rng::SimRng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stoatflow_core::{Guarantee, Result};
+use stoatflow_log::Outgoing;
+use stoatflow_operators::Foreign;
+use stoatflow_plan::PhysicalPlan;
+
+/// The application's id, and so the group and the transactional id.
+pub(crate) const APPLICATION: &str = "sim";
+
+/// One piece of topology with topics and stores of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Word count; `true` with native expressions, else with functions.
+    Words(bool),
+    /// Word count, and how many words reached each count: two exchanges.
+    Counts,
+    /// Sums by bucket, and the greatest sum of each half: two exchanges.
+    Sums,
+    /// A table.
+    Rows,
+    /// The last of what was sent to each group: shows the order.
+    Latest,
+}
+
+impl Part {
+    pub fn input(self) -> &'static str {
+        match self {
+            Self::Words(_) => "words",
+            Self::Counts => "lines",
+            Self::Sums => "numbers",
+            Self::Rows => "rows",
+            Self::Latest => "moves",
+        }
+    }
+
+    /// Output topic and store of each table.
+    pub fn tables(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Words(_) => &[("words-out", "words-store")],
+            Self::Counts => &[("firsts-out", "firsts-store"), ("seconds-out", "seconds-store")],
+            Self::Sums => &[("sums-out", "sums-store"), ("tops-out", "tops-store")],
+            Self::Rows => &[("rows-out", "rows-store")],
+            Self::Latest => &[("latest-out", "latest-store")],
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub parts: Vec<Part>,
+    pub plan: Arc<PhysicalPlan>,
+    pub foreign: Arc<Foreign>,
+    pub guarantee: Guarantee,
+    pub cached: bool,
+    /// Topics with their partitions, inputs and outputs.
+    pub topics: BTreeMap<&'static str, i32>,
+    pub changelog_partitions: i32,
+    /// Input records in the order in which they are sent.
+    pub inputs: Vec<Outgoing>,
+}
+
+impl Job {
+    /// The job of a seed.
+    ///
+    /// # Errors
+    /// What the plan's compiler finds.
+    pub fn new(rng: &mut SimRng) -> Result<Self> {
+        let mut all =
+            [Part::Words(rng.chance(5000)), Part::Counts, Part::Sums, Part::Rows, Part::Latest];
+        rng.shuffle(&mut all);
+        let count = if rng.chance(6000) { 1 } else { 1 + rng.index(3) };
+        let parts = all[..count].to_vec();
+        let mut topics = BTreeMap::new();
+        for part in &parts {
+            let outputs = part.tables().iter().map(|t| t.0);
+            for topic in outputs.chain([part.input()]) {
+                topics.insert(topic, i32::try_from(rng.between(1, 4)).unwrap_or(1));
+            }
+        }
+        let guarantee =
+            if rng.chance(7500) { Guarantee::ExactlyOnceV2 } else { Guarantee::AtLeastOnce };
+        Ok(Self {
+            plan: Arc::new(plan::compile(&parts)?),
+            foreign: Arc::new(Foreign { udfs: udf::all(), serdes: Vec::new() }),
+            guarantee,
+            cached: rng.chance(4000),
+            changelog_partitions: i32::try_from(rng.between(0, 3)).unwrap_or(1),
+            inputs: input::records(rng, &parts, &topics),
+            parts,
+            topics,
+        })
+    }
+
+    /// The changelog topic of every store, by the store's number.
+    pub fn changelogs(&self) -> Vec<String> {
+        let name = |s: &stoatflow_plan::Store| format!("{APPLICATION}-{}-changelog", s.name);
+        self.plan.stores.iter().map(name).collect()
+    }
+}

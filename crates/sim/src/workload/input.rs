@@ -1,0 +1,61 @@
+//! Input records: few keys, some much more often than others, some null, times out of order.
+
+use super::Part;
+use crate::rng::SimRng;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use stoatflow_core::{Partition, Timestamp};
+use stoatflow_log::Outgoing;
+
+const VOCABULARY: &[&str] = &["the", "stoat", "Flow", "river", "ermine", "winter", "white", "a"];
+
+/// All records of all parts, mixed.
+pub(super) fn records(
+    rng: &mut SimRng,
+    parts: &[Part],
+    topics: &BTreeMap<&'static str, i32>,
+) -> Vec<Outgoing> {
+    let count = rng.between(20, 160);
+    let mut time = 1_700_000_000_000_i64;
+    let mut records = Vec::new();
+    for number in 0..count {
+        let part = parts[rng.index(parts.len())];
+        time += i64::try_from(rng.below(20)).unwrap_or(0);
+        let disorder = i64::try_from(rng.below(50)).unwrap_or(0);
+        let partitions = topics.get(part.input()).copied().unwrap_or(1);
+        let key = (!rng.chance(800)).then(|| Bytes::from(format!("k{}", skewed(rng, 8))));
+        // A table's order is that of its partition, so its keys must stay in theirs.
+        let stays = part == Part::Rows || rng.chance(5000);
+        let anywhere = i32::try_from(rng.below(u64::from(partitions.unsigned_abs()))).unwrap_or(0);
+        records.push(Outgoing {
+            topic: part.input().into(),
+            partition: (!stays).then_some(Partition(anywhere)),
+            value: value(rng, part, number),
+            key,
+            timestamp: Timestamp(time - disorder),
+            headers: None,
+        });
+    }
+    records
+}
+
+fn skewed(rng: &mut SimRng, len: usize) -> usize {
+    rng.index(len).min(rng.index(len)).min(rng.index(len))
+}
+
+fn value(rng: &mut SimRng, part: Part, number: u64) -> Option<Bytes> {
+    if rng.chance(600) {
+        return None;
+    }
+    Some(match part {
+        Part::Words(_) | Part::Counts => {
+            let words: Vec<_> = (0..rng.below(5))
+                .map(|_| VOCABULARY[skewed(rng, VOCABULARY.len())])
+                .collect();
+            Bytes::from(words.join(" "))
+        }
+        Part::Sums => Bytes::copy_from_slice(&rng.between(1, 30).cast_signed().to_be_bytes()),
+        Part::Rows => Bytes::from(format!("v{number}")),
+        Part::Latest => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+    })
+}

@@ -1,0 +1,105 @@
+//! The parts as the DSL would send them.
+
+use super::{Part, udf};
+use serde_json::{Value, json};
+use stoatflow_core::Result;
+use stoatflow_plan::PhysicalPlan;
+
+/// All parts in one topology.
+pub(super) fn compile(parts: &[Part]) -> Result<PhysicalPlan> {
+    let mut nodes = Vec::new();
+    for part in parts {
+        let base = nodes.len();
+        nodes.extend(part_nodes(*part, base));
+    }
+    let plan = json!({"version": 1, "nodes": nodes, "functions": udf::NAMES});
+    stoatflow_plan::compile(plan.to_string().as_bytes())
+}
+
+fn part_nodes(part: Part, base: usize) -> Vec<Value> {
+    match part {
+        Part::Words(native) => words(base, native, part),
+        Part::Counts => counts(base, part),
+        Part::Sums => sums(base, part),
+        Part::Rows => rows(base, part),
+        Part::Latest => latest(base, part),
+    }
+}
+
+fn value() -> Value {
+    json!({"op": "value"})
+}
+
+fn udf(name: &str) -> Value {
+    json!({"udf": udf::NAMES.iter().position(|n| *n == name)})
+}
+
+fn store(part: Part, table: usize) -> Value {
+    json!({"store": part.tables()[table].1})
+}
+
+fn to(part: Part, table: usize, from: usize, serde: &str) -> Value {
+    json!({"op": "to", "from": from, "topic": part.tables()[table].0, "key": "string", "value": serde})
+}
+
+fn words(base: usize, native: bool, part: Part) -> Vec<Value> {
+    let absent = json!({"expr": {"op": "is_null", "args": [value()]}});
+    let lower = json!({"op": "str_lower", "args": [value()]});
+    let split = json!({"expr": {"op": "str_split", "args": [lower], "by": null}});
+    let (split, by) =
+        if native { (split, json!({"expr": value()})) } else { (udf("split"), udf("value")) };
+    vec![
+        json!({"op": "stream", "topics": [part.input()], "key": "string", "value": "string"}),
+        json!({"op": "filter_not", "from": base, "function": absent}),
+        json!({"op": "flat_map_values", "from": base + 1, "function": split}),
+        json!({"op": "group_by", "from": base + 2, "function": by, "key": "string", "value": "string"}),
+        json!({"op": "count", "from": base + 3, "materialized": store(part, 0)}),
+        json!({"op": "to_stream", "from": base + 4}),
+        to(part, 0, base + 5, "int64"),
+    ]
+}
+
+fn counts(base: usize, part: Part) -> Vec<Value> {
+    let mut nodes = words(base, true, part);
+    nodes.extend([
+        json!({"op": "group_by", "from": base + 5, "function": udf("text"), "key": "string", "value": "int64"}),
+        json!({"op": "count", "from": base + 7, "materialized": store(part, 1)}),
+        json!({"op": "to_stream", "from": base + 8}),
+        to(part, 1, base + 9, "int64"),
+    ]);
+    nodes
+}
+
+fn sums(base: usize, part: Part) -> Vec<Value> {
+    vec![
+        json!({"op": "stream", "topics": [part.input()], "key": "string", "value": "int64"}),
+        json!({"op": "select_key", "from": base, "function": udf("bucket")}),
+        json!({"op": "group_by_key", "from": base + 1, "key": "string", "value": "int64"}),
+        json!({"op": "reduce", "from": base + 2, "function": udf("add"), "materialized": store(part, 0)}),
+        json!({"op": "to_stream", "from": base + 3}),
+        to(part, 0, base + 4, "int64"),
+        json!({"op": "select_key", "from": base + 4, "function": udf("half")}),
+        json!({"op": "group_by_key", "from": base + 6, "key": "string", "value": "int64"}),
+        json!({"op": "reduce", "from": base + 7, "function": udf("greater"), "materialized": store(part, 1)}),
+        json!({"op": "to_stream", "from": base + 8}),
+        to(part, 1, base + 9, "int64"),
+    ]
+}
+
+fn rows(base: usize, part: Part) -> Vec<Value> {
+    vec![
+        json!({"op": "table", "topic": part.input(), "key": "string", "value": "string", "materialized": store(part, 0)}),
+        json!({"op": "to_stream", "from": base}),
+        to(part, 0, base + 1, "string"),
+    ]
+}
+
+fn latest(base: usize, part: Part) -> Vec<Value> {
+    vec![
+        json!({"op": "stream", "topics": [part.input()], "key": "string", "value": "string"}),
+        json!({"op": "group_by", "from": base, "function": udf("group"), "key": "string", "value": "string"}),
+        json!({"op": "reduce", "from": base + 1, "function": udf("newer"), "materialized": store(part, 0)}),
+        json!({"op": "to_stream", "from": base + 2}),
+        to(part, 0, base + 3, "string"),
+    ]
+}

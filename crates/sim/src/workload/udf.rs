@@ -1,0 +1,134 @@
+//! Functions of the workloads behind the port that Python's go through, and the same as plain Rust for
+//! the model.
+
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_operators::{Args, Failed, Udf};
+
+/// Their names, in the order of [`all`].
+pub(super) const NAMES: &[&str] =
+    &["split", "value", "text", "bucket", "add", "half", "greater", "group", "newer"];
+
+/// All of them.
+pub(super) fn all() -> Vec<Arc<dyn Udf>> {
+    NAMES.iter().map(|name| Arc::new(Native(name)) as Arc<dyn Udf>).collect()
+}
+
+/// The bucket of a number.
+pub(crate) fn bucket(value: i64) -> String {
+    format!("b{}", value % 7)
+}
+
+/// The half that a bucket belongs to.
+pub(crate) fn half(bucket: &str) -> &'static str {
+    if matches!(bucket, "b0" | "b1" | "b2") { "left" } else { "right" }
+}
+
+/// The group that a move goes to: what stands before the colon.
+pub(crate) fn group(value: &str) -> &str {
+    value.split(':').next().unwrap_or_default()
+}
+
+/// The words of a line.
+pub(crate) fn words(line: &str) -> impl Iterator<Item = String> {
+    line.split_whitespace().map(str::to_lowercase)
+}
+
+#[derive(Debug)]
+struct Native(&'static str);
+
+fn int(datum: &Datum) -> Result<i64> {
+    match datum {
+        Datum::Int(number) => Ok(*number),
+        other => Err(Error::user(format!("a number was expected, not {}", other.type_name()))),
+    }
+}
+
+fn text(datum: &Datum) -> &str {
+    match datum {
+        Datum::Str(text) => text.as_str(),
+        _ => "",
+    }
+}
+
+impl Native {
+    fn of(&self, record: &Record) -> Result<Datum> {
+        Ok(match (self.0, &record.value) {
+            ("value", value) => value.clone(),
+            // Records without a value go nowhere.
+            (_, Datum::Null) => Datum::Null,
+            ("text", value) => Datum::text(int(value)?.to_string()),
+            ("bucket", value) => Datum::text(bucket(int(value)?)),
+            ("half", _) => Datum::text(half(text(&record.key))),
+            ("group", value) => Datum::text(group(text(value))),
+            (name, _) => return Err(Error::user(format!("'{name}' gives no single value"))),
+        })
+    }
+
+    fn wrong<T>(&self, shape: &str) -> Result<T, Failed> {
+        Err(Failed { at: 0, error: Error::user(format!("'{}' is no {shape}", self.0)) })
+    }
+}
+
+impl Udf for Native {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn test(&self, _: Args, _: &[Record], _: &mut Vec<bool>) -> Result<(), Failed> {
+        self.wrong("predicate")
+    }
+
+    fn one(&self, _: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
+        for (at, record) in batch.iter().enumerate() {
+            out.push(self.of(record).map_err(|error| Failed { at, error })?);
+        }
+        Ok(())
+    }
+
+    fn pair(&self, _: Args, _: &[Record], _: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
+        self.wrong("function of pairs")
+    }
+
+    fn many(
+        &self,
+        _: Args,
+        batch: &[Record],
+        out: &mut Vec<Datum>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
+        for record in batch {
+            out.extend(words(text(&record.value)).map(Datum::text));
+            ends.push(out.len());
+        }
+        Ok(())
+    }
+
+    fn many_pairs(
+        &self,
+        _: Args,
+        _: &[Record],
+        _: &mut Vec<(Datum, Datum)>,
+        _: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
+        self.wrong("function of pairs")
+    }
+
+    fn effect(&self, _: Args, _: &[Record]) -> Result<(), Failed> {
+        self.wrong("effect")
+    }
+
+    fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
+        match (self.0, arguments) {
+            ("add", [sum, value]) => Ok(Datum::Int(int(sum)? + int(value)?)),
+            ("greater", [a, b]) => Ok(Datum::Int(int(a)?.max(int(b)?))),
+            ("newer", [_, value]) => Ok((*value).clone()),
+            (name, _) => Err(Error::user(format!("'{name}' can't be called with these arguments"))),
+        }
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+}
+

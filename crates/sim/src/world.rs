@@ -1,0 +1,235 @@
+//! What outlives every engine of a run: the broker, the clock, chance, and the record of events.
+//!
+//! Takes questions ("does this call fail?"), gives answers from the seed. Owns the list of broken
+//! promises. An [`Instance`] is one process: once it is down, nothing it calls has any effect.
+
+use crate::broker::SimBroker;
+use crate::faults::{Fault, Point};
+use crate::rng::SimRng;
+use crate::trace::{Statistics, Trace};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use stoatflow_core::{Error, ManualClock, Result};
+
+#[derive(Debug)]
+struct Inner {
+    rng: SimRng,
+    trace: Trace,
+    statistics: Statistics,
+    violations: Vec<String>,
+    /// Misfortunes left.
+    budget: u32,
+    /// Multiplies every probability.
+    severity: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub broker: SimBroker,
+    pub clock: Arc<ManualClock>,
+    /// Changelog topics by store number.
+    pub changelogs: Vec<String>,
+    inner: Mutex<Inner>,
+}
+
+impl World {
+    pub fn new(
+        broker: SimBroker,
+        clock: Arc<ManualClock>,
+        changelogs: Vec<String>,
+        mut rng: SimRng,
+        narrate: bool,
+    ) -> Self {
+        let budget = u32::try_from(rng.between(0, 14)).unwrap_or(0);
+        let severity = u32::try_from(rng.between(1, 4)).unwrap_or(1);
+        let inner = Inner {
+            rng,
+            trace: Trace::new(narrate),
+            statistics: Statistics::default(),
+            violations: Vec::new(),
+            budget,
+            severity,
+        };
+        Self { broker, clock, changelogs, inner: Mutex::new(inner) }
+    }
+
+    pub fn event(&self, event: String) {
+        self.inner.lock().trace.event(event);
+    }
+
+    pub fn count(&self, what: &str) {
+        self.inner.lock().statistics.count(what);
+    }
+
+    pub fn add(&self, what: &str, times: u64) {
+        self.inner.lock().statistics.add(what, times);
+    }
+
+    pub fn below(&self, end: usize) -> usize {
+        self.inner.lock().rng.index(end)
+    }
+
+    /// Is there a misfortune left, and does it strike with this probability (in ten thousand)?
+    pub fn strikes(&self, in_ten_thousand: u32) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.budget == 0 {
+            return false;
+        }
+        let chance = in_ten_thousand * inner.severity;
+        let strikes = inner.rng.chance(chance);
+        inner.budget -= u32::from(strikes);
+        strikes
+    }
+
+    /// What happens to a call. One question to chance, whatever the answer.
+    fn fate(&self, point: Point) -> Fault {
+        let mut inner = self.inner.lock();
+        if inner.budget == 0 {
+            return Fault::None;
+        }
+        let mut drawn = u32::try_from(inner.rng.below(10_000)).unwrap_or(0);
+        for (fault, chance) in point.chances() {
+            let chance = chance * inner.severity;
+            if drawn < chance {
+                inner.budget -= 1;
+                return fault;
+            }
+            drawn -= chance;
+        }
+        Fault::None
+    }
+
+    /// No misfortune from now on.
+    pub fn heal(&self) {
+        self.inner.lock().budget = 0;
+    }
+
+    pub fn is_healed(&self) -> bool {
+        self.inner.lock().budget == 0
+    }
+
+    pub fn violation(&self, what: String) {
+        let mut inner = self.inner.lock();
+        inner.trace.event(format!("BROKEN: {what}"));
+        inner.violations.push(what);
+    }
+
+    pub fn first_violation(&self) -> Option<String> {
+        self.inner.lock().violations.first().cloned()
+    }
+
+    pub fn hash(&self) -> u64 {
+        self.inner.lock().trace.hash()
+    }
+
+    pub fn take_trace(&self) -> Vec<String> {
+        self.inner.lock().trace.take()
+    }
+
+    pub fn take_statistics(&self) -> Statistics {
+        std::mem::take(&mut self.inner.lock().statistics)
+    }
+}
+
+/// One process.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub world: Arc<World>,
+    pub number: u32,
+    down: AtomicBool,
+    hurt: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Instance {
+    pub fn new(world: Arc<World>, number: u32) -> Self {
+        let off = || AtomicBool::new(false);
+        Self { world, number, down: off(), hurt: off(), stopping: off() }
+    }
+
+    /// Is the process dead?
+    pub fn is_down(&self) -> bool {
+        self.down.load(Relaxed)
+    }
+
+    /// Was one of its calls made to fail?
+    pub fn is_hurt(&self) -> bool {
+        self.hurt.load(Relaxed)
+    }
+
+    /// It has been asked to stop.
+    pub fn stopping(&self) {
+        self.stopping.store(true, Relaxed);
+    }
+
+    /// Pulls the plug.
+    pub fn crash(&self, phase: &str) {
+        self.down.store(true, Relaxed);
+        self.world.count(&format!("crash {phase}"));
+        if self.stopping.load(Relaxed) {
+            self.world.count("crash in shutdown");
+        }
+        self.world.event(format!("#{} crash {phase}", self.number));
+    }
+
+    fn dead() -> Error {
+        Error::unavailable("this process is dead; nobody should see this message")
+    }
+
+    /// What happens to a call of this process; `Err` if it is dead already.
+    pub fn fate(&self, point: Point) -> Result<Fault> {
+        if self.is_down() {
+            return Err(Self::dead());
+        }
+        Ok(self.world.fate(point))
+    }
+
+    /// Makes a call, or what chance makes of it.
+    pub fn call<T>(&self, point: Point, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        let fault = self.fate(point)?;
+        self.call_as(point, fault, act)
+    }
+
+    /// The same, with the misfortune known.
+    pub fn call_as<T>(
+        &self,
+        point: Point,
+        fault: Fault,
+        act: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        match fault {
+            Fault::None => {
+                let outcome = act();
+                let said = outcome.as_ref().map_or_else(|e| e.kind().name(), |_| "ok");
+                self.world.event(format!("#{} {point:?} {said}", self.number));
+                outcome
+            }
+            Fault::CrashBefore => {
+                self.crash(point.phase_before());
+                Err(Self::dead())
+            }
+            Fault::CrashAfter => {
+                let happened = act().is_ok();
+                self.crash(if happened { point.phase_after() } else { point.phase_before() });
+                Err(Self::dead())
+            }
+            Fault::FailBefore => Err(self.failure(point, false)),
+            Fault::FailAfter | Fault::Aborted => {
+                act()?;
+                Err(self.failure(point, true))
+            }
+        }
+    }
+
+    /// Marks the process as hurt and says how.
+    pub fn failure(&self, point: Point, happened: bool) -> Error {
+        self.hurt.store(true, Relaxed);
+        let kind = point.failure();
+        let what = format!("{} at {point:?}, happened: {happened}", kind.name());
+        self.world.count(&what);
+        self.world.event(format!("#{} {what}", self.number));
+        Error::new(kind, format!("simulated: {what}"))
+    }
+}
