@@ -42,7 +42,10 @@ pub(crate) fn outputs(job: &Job, broker: &SimBroker) -> Verdict {
             // Counts of counts that were shown and then taken back by a crash can't be told from
             // duplicates: under at-least-once a word may skip a count the second time.
             if job.guarantee == Guarantee::ExactlyOnceV2 || *store != "seconds-store" {
-                hold!(kept == shown, "{topic} ends with {shown:?}, but {changelog} with {kept:?}");
+                hold!(
+                    kept == shown,
+                    "{topic} ends with {shown:?}, but {changelog} with {kept:?}"
+                );
             }
         }
         committed(broker, part.input())?;
@@ -57,10 +60,16 @@ pub(crate) fn history(broker: &SimBroker, topic: &str) -> Result<History, String
     for (partition, records) in broker.visible(topic).into_iter().enumerate() {
         for (offset, kept) in records {
             let Some(key) = kept.key else {
-                return Err(format!("{topic}-{partition} has a record without a key at {}", offset.0));
+                return Err(format!(
+                    "{topic}-{partition} has a record without a key at {}",
+                    offset.0
+                ));
             };
             let first = *home.entry(key.clone()).or_insert(partition);
-            hold!(first == partition, "{topic}: the key {key:?} is in {first} and in {partition}");
+            hold!(
+                first == partition,
+                "{topic}: the key {key:?} is in {first} and in {partition}"
+            );
             history.entry(key).or_default().push(kept.value);
         }
     }
@@ -69,21 +78,29 @@ pub(crate) fn history(broker: &SimBroker, topic: &str) -> Result<History, String
 
 /// Where every key ended; deleted ones are absent.
 pub(crate) fn newest(history: &History) -> BTreeMap<Bytes, Bytes> {
-    let last = |(key, values): (&Bytes, &Vec<Option<Bytes>>)| {
-        Some((key.clone(), values.last()?.clone()?))
-    };
+    let last =
+        |(key, values): (&Bytes, &Vec<Option<Bytes>>)| Some((key.clone(), values.last()?.clone()?));
     history.iter().filter_map(last).collect()
 }
 
 /// The group stands behind the last record of each partition.
 fn committed(broker: &SimBroker, topic: &'static str) -> Verdict {
     for (partition, records) in broker.visible(topic).into_iter().enumerate() {
-        let Some((last, _)) = records.last() else { continue };
+        let Some((last, _)) = records.last() else {
+            continue;
+        };
         let end = Offset(last.0 + 1);
         let place = TopicPartition::new(topic, i32::try_from(partition).unwrap_or(0));
         let found = broker.committed(APPLICATION, std::slice::from_ref(&place), Duration::ZERO);
-        let found = found.map_err(|e| e.to_string())?.pop().flatten().map(|c| c.offset);
-        hold!(found == Some(end), "{place} ends at {end}, but {found:?} is committed");
+        let found = found
+            .map_err(|e| e.to_string())?
+            .pop()
+            .flatten()
+            .map(|c| c.offset);
+        hold!(
+            found == Some(end),
+            "{place} ends at {end}, but {found:?} is committed"
+        );
     }
     Ok(())
 }
@@ -93,15 +110,22 @@ pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdi
     for (at, changelog) in job.changelogs().iter().enumerate() {
         let kept = newest(&history(broker, changelog)?);
         let store = StoreId(u16::try_from(at).unwrap_or(u16::MAX));
-        let rows = disk.scan(store, &KeyRange::default(), usize::MAX).map_err(|e| e.to_string())?;
-        let held: BTreeMap<Bytes, Bytes> = rows.into_iter().map(|(k, v)| (k, v.slice(8..))).collect();
-        hold!(held == kept, "after the last restore the disk holds {held:?}, but {changelog} says {kept:?}");
+        let rows = disk
+            .scan(store, &KeyRange::default(), usize::MAX)
+            .map_err(|e| e.to_string())?;
+        let held: BTreeMap<Bytes, Bytes> =
+            rows.into_iter().map(|(k, v)| (k, v.slice(8..))).collect();
+        hold!(
+            held == kept,
+            "after the last restore the disk holds {held:?}, but {changelog} says {kept:?}"
+        );
     }
     Ok(())
 }
 
 /// Is all input committed as processed?
 pub(crate) fn is_drained(job: &Job, broker: &SimBroker) -> bool {
-    job.parts.iter().all(|part| committed(broker, part.input()).is_ok())
+    job.parts
+        .iter()
+        .all(|part| committed(broker, part.input()).is_ok())
 }
-

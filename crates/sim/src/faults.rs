@@ -53,7 +53,9 @@ impl Point {
     pub fn chances(self) -> [(Fault, u32); 5] {
         use Fault::{Aborted, CrashAfter, CrashBefore, FailAfter, FailBefore};
         let [before, after, lost, unheard, aborted] = match self {
-            Self::Topics | Self::CreateTopics | Self::Committed | Self::Ranges => [15, 15, 40, 20, 0],
+            Self::Topics | Self::CreateTopics | Self::Committed | Self::Ranges => {
+                [15, 15, 40, 20, 0]
+            }
             Self::OpenConsumer => [15, 15, 30, 0, 0],
             Self::OpenProducer => [20, 30, 30, 30, 0],
             Self::Poll => [3, 3, 3, 0, 0],

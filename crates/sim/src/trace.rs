@@ -16,7 +16,11 @@ pub(crate) struct Trace {
 impl Trace {
     pub fn new(narrate: bool) -> Self {
         // FNV-1a: small, and the same for ever.
-        Self { hash: 0xcbf2_9ce4_8422_2325, kept: Vec::new(), narrate }
+        Self {
+            hash: 0xcbf2_9ce4_8422_2325,
+            kept: Vec::new(),
+            narrate,
+        }
     }
 
     pub fn event(&mut self, event: String) {

@@ -54,7 +54,10 @@ impl Part {
     pub fn tables(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Words(_) => &[("words-out", "words-store")],
-            Self::Counts => &[("firsts-out", "firsts-store"), ("seconds-out", "seconds-store")],
+            Self::Counts => &[
+                ("firsts-out", "firsts-store"),
+                ("seconds-out", "seconds-store"),
+            ],
             Self::Sums => &[("sums-out", "sums-store"), ("tops-out", "tops-store")],
             Self::Rows => &[("rows-out", "rows-store")],
             Self::Latest => &[("latest-out", "latest-store")],
@@ -83,10 +86,19 @@ impl Job {
     /// # Errors
     /// What the plan's compiler finds.
     pub fn new(rng: &mut SimRng) -> Result<Self> {
-        let mut all =
-            [Part::Words(rng.chance(5000)), Part::Counts, Part::Sums, Part::Rows, Part::Latest];
+        let mut all = [
+            Part::Words(rng.chance(5000)),
+            Part::Counts,
+            Part::Sums,
+            Part::Rows,
+            Part::Latest,
+        ];
         rng.shuffle(&mut all);
-        let count = if rng.chance(6000) { 1 } else { 1 + rng.index(3) };
+        let count = if rng.chance(6000) {
+            1
+        } else {
+            1 + rng.index(3)
+        };
         let parts = all[..count].to_vec();
         let mut topics = BTreeMap::new();
         for part in &parts {
@@ -95,11 +107,17 @@ impl Job {
                 topics.insert(topic, i32::try_from(rng.between(1, 4)).unwrap_or(1));
             }
         }
-        let guarantee =
-            if rng.chance(7500) { Guarantee::ExactlyOnceV2 } else { Guarantee::AtLeastOnce };
+        let guarantee = if rng.chance(7500) {
+            Guarantee::ExactlyOnceV2
+        } else {
+            Guarantee::AtLeastOnce
+        };
         Ok(Self {
             plan: Arc::new(plan::compile(&parts)?),
-            foreign: Arc::new(Foreign { udfs: udf::all(), serdes: Vec::new() }),
+            foreign: Arc::new(Foreign {
+                udfs: udf::all(),
+                serdes: Vec::new(),
+            }),
             guarantee,
             cached: rng.chance(4000),
             changelog_partitions: i32::try_from(rng.between(0, 3)).unwrap_or(1),

@@ -52,7 +52,12 @@ impl World {
             budget,
             severity,
         };
-        Self { broker, clock, changelogs, inner: Mutex::new(inner) }
+        Self {
+            broker,
+            clock,
+            changelogs,
+            inner: Mutex::new(inner),
+        }
     }
 
     pub fn event(&self, event: String) {
@@ -146,7 +151,13 @@ pub(crate) struct Instance {
 impl Instance {
     pub fn new(world: Arc<World>, number: u32) -> Self {
         let off = || AtomicBool::new(false);
-        Self { world, number, down: off(), hurt: off(), stopping: off() }
+        Self {
+            world,
+            number,
+            down: off(),
+            hurt: off(),
+            stopping: off(),
+        }
     }
 
     /// Is the process dead?
@@ -203,7 +214,8 @@ impl Instance {
             Fault::None => {
                 let outcome = act();
                 let said = outcome.as_ref().map_or_else(|e| e.kind().name(), |_| "ok");
-                self.world.event(format!("#{} {point:?} {said}", self.number));
+                self.world
+                    .event(format!("#{} {point:?} {said}", self.number));
                 outcome
             }
             Fault::CrashBefore => {
@@ -212,7 +224,11 @@ impl Instance {
             }
             Fault::CrashAfter => {
                 let happened = act().is_ok();
-                self.crash(if happened { point.phase_after() } else { point.phase_before() });
+                self.crash(if happened {
+                    point.phase_after()
+                } else {
+                    point.phase_before()
+                });
                 Err(Self::dead())
             }
             Fault::FailBefore => Err(self.failure(point, false)),

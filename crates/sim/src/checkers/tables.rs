@@ -1,6 +1,6 @@
 //! What each part had to give, computed directly from the input topics.
 
-use super::{History, Verdict, hold, history};
+use super::{History, Verdict, history, hold};
 use crate::broker::SimBroker;
 use crate::workload::{Job, Part, functions};
 use bytes::Bytes;
@@ -32,12 +32,19 @@ type Input = (Option<Bytes>, Option<Bytes>);
 /// Input records, partition by partition.
 fn inputs(broker: &SimBroker, part: Part) -> Vec<Input> {
     let partitions = broker.visible(part.input()).into_iter();
-    partitions.flatten().map(|(_, kept)| (kept.key, kept.value)).collect()
+    partitions
+        .flatten()
+        .map(|(_, kept)| (kept.key, kept.value))
+        .collect()
 }
 
 fn number(bytes: &Option<Bytes>) -> Result<i64, String> {
-    let fixed = bytes.as_ref().and_then(|b| <[u8; 8]>::try_from(b.as_ref()).ok());
-    fixed.map(i64::from_be_bytes).ok_or_else(|| format!("{bytes:?} is no number of eight bytes"))
+    let fixed = bytes
+        .as_ref()
+        .and_then(|b| <[u8; 8]>::try_from(b.as_ref()).ok());
+    fixed
+        .map(i64::from_be_bytes)
+        .ok_or_else(|| format!("{bytes:?} is no number of eight bytes"))
 }
 
 fn text(bytes: &Bytes) -> String {
@@ -48,7 +55,10 @@ type Numbers = BTreeMap<String, Vec<i64>>;
 
 fn numbers(history: &History) -> Result<Numbers, String> {
     let list = |values: &Vec<Option<Bytes>>| values.iter().map(number).collect::<Result<_, _>>();
-    history.iter().map(|(key, values)| Ok((text(key), list(values)?))).collect()
+    history
+        .iter()
+        .map(|(key, values)| Ok((text(key), list(values)?)))
+        .collect()
 }
 
 /// Judges one part.
@@ -109,7 +119,10 @@ fn counts(expected: &BTreeMap<String, i64>, seen: &Numbers, rule: Rule) -> Verdi
                 "'{key}' was counted {values:?}, rising to {count} was expected"
             ),
             Rule::AtLeast => {
-                hold!(last >= *count, "'{key}' was counted {values:?}, less than {count}");
+                hold!(
+                    last >= *count,
+                    "'{key}' was counted {values:?}, less than {count}"
+                );
             }
         }
     }
@@ -119,7 +132,10 @@ fn counts(expected: &BTreeMap<String, i64>, seen: &Numbers, rule: Rule) -> Verdi
 fn same_keys<A, B>(expected: &BTreeMap<String, A>, seen: &BTreeMap<String, B>) -> Verdict {
     let missing: Vec<_> = expected.keys().filter(|k| !seen.contains_key(*k)).collect();
     let extra: Vec<_> = seen.keys().filter(|k| !expected.contains_key(*k)).collect();
-    hold!(missing.is_empty() && extra.is_empty(), "keys {missing:?} are missing, {extra:?} are too many");
+    hold!(
+        missing.is_empty() && extra.is_empty(),
+        "keys {missing:?} are missing, {extra:?} are too many"
+    );
     Ok(())
 }
 
@@ -127,7 +143,10 @@ fn sums(given: &[Input], seen: &Numbers, rule: Rule) -> Verdict {
     let mut expected: Numbers = BTreeMap::new();
     for (_, value) in given.iter().filter(|(_, value)| value.is_some()) {
         let value = number(value)?;
-        expected.entry(functions::bucket(value)).or_default().push(value);
+        expected
+            .entry(functions::bucket(value))
+            .or_default()
+            .push(value);
     }
     same_keys(&expected, seen)?;
     for (key, mut parts) in expected {
@@ -137,14 +156,22 @@ fn sums(given: &[Input], seen: &Numbers, rule: Rule) -> Verdict {
         let rising = values.windows(2).all(|w| w[0] < w[1]);
         match rule {
             Rule::Every => {
-                let mut steps: Vec<i64> =
-                    values.iter().scan(0, |sum, v| Some(v - std::mem::replace(sum, *v))).collect();
+                let mut steps: Vec<i64> = values
+                    .iter()
+                    .scan(0, |sum, v| Some(v - std::mem::replace(sum, *v)))
+                    .collect();
                 steps.sort_unstable();
                 parts.sort_unstable();
-                hold!(steps == parts, "'{key}' went {values:?}, the summands are {parts:?}");
+                hold!(
+                    steps == parts,
+                    "'{key}' went {values:?}, the summands are {parts:?}"
+                );
             }
             Rule::Last => {
-                hold!(rising && last == total, "'{key}' went {values:?}, the sum is {total}");
+                hold!(
+                    rising && last == total,
+                    "'{key}' went {values:?}, the sum is {total}"
+                );
             }
             Rule::AtLeast => hold!(last >= total, "'{key}' went {values:?}, the sum is {total}"),
         }
@@ -156,7 +183,9 @@ fn sums(given: &[Input], seen: &Numbers, rule: Rule) -> Verdict {
 fn tops(sums: &Numbers, seen: &Numbers, rule: Rule) -> Verdict {
     let mut expected: BTreeMap<String, (i64, usize)> = BTreeMap::new();
     for (bucket, values) in sums {
-        let top = expected.entry(functions::half(bucket).to_owned()).or_default();
+        let top = expected
+            .entry(functions::half(bucket).to_owned())
+            .or_default();
         top.0 = top.0.max(values.iter().max().copied().unwrap_or(0));
         top.1 += values.len();
     }
@@ -170,7 +199,10 @@ fn tops(sums: &Numbers, seen: &Numbers, rule: Rule) -> Verdict {
             continue;
         }
         let rising = values.windows(2).all(|w| w[0] <= w[1]);
-        hold!(rising && last == top, "'{key}' went {values:?}, the greatest sum is {top}");
+        hold!(
+            rising && last == top,
+            "'{key}' went {values:?}, the greatest sum is {top}"
+        );
         hold!(
             rule != Rule::Every || values.len() == updates,
             "'{key}' had {} updates instead of {updates}",
@@ -188,16 +220,26 @@ fn rows(given: &[Input], seen: &History, rule: Rule) -> Verdict {
         }
     }
     if rule == Rule::Every {
-        hold!(expected == *seen, "the rows went {seen:?} instead of {expected:?}");
+        hold!(
+            expected == *seen,
+            "the rows went {seen:?} instead of {expected:?}"
+        );
     }
     let last = super::newest(&expected);
     let shown = super::newest(seen);
-    hold!(last == shown, "the rows end as {shown:?} instead of {last:?}");
+    hold!(
+        last == shown,
+        "the rows end as {shown:?} instead of {last:?}"
+    );
     if rule == Rule::Last {
         for (key, values) in seen {
             let mut all = expected.get(key).into_iter().flatten();
             let in_order = values.iter().all(|v| all.any(|e| e == v));
-            hold!(in_order, "the row {key:?} went {values:?}, given was {:?}", expected.get(key));
+            hold!(
+                in_order,
+                "the row {key:?} went {values:?}, given was {:?}",
+                expected.get(key)
+            );
         }
     }
     Ok(())
@@ -210,7 +252,10 @@ fn latest(broker: &SimBroker, part: Part, seen: &History, rule: Rule) -> Verdict
         for (_, kept) in records {
             let Some(value) = kept.value else { continue };
             let group = functions::group(&text(&value)).to_owned();
-            paths.entry((group, partition, kept.key)).or_default().push(value);
+            paths
+                .entry((group, partition, kept.key))
+                .or_default()
+                .push(value);
         }
     }
     let mut total = 0;
@@ -218,7 +263,11 @@ fn latest(broker: &SimBroker, part: Part, seen: &History, rule: Rule) -> Verdict
         let Some(values) = seen.get(group.as_bytes()) else {
             return Err(format!("the group '{group}' never appeared"));
         };
-        let of_path: Vec<&Bytes> = values.iter().flatten().filter(|v| path.contains(v)).collect();
+        let of_path: Vec<&Bytes> = values
+            .iter()
+            .flatten()
+            .filter(|v| path.contains(v))
+            .collect();
         total += of_path.len();
         match rule {
             Rule::Every => hold!(
@@ -228,13 +277,19 @@ fn latest(broker: &SimBroker, part: Part, seen: &History, rule: Rule) -> Verdict
             Rule::Last => {
                 let mut all = path.iter();
                 let in_order = of_path.iter().all(|v| all.any(|e| e == *v));
-                hold!(in_order, "{key:?} of partition {partition} went to '{group}' as {of_path:?}, given was {path:?}");
+                hold!(
+                    in_order,
+                    "{key:?} of partition {partition} went to '{group}' as {of_path:?}, given was {path:?}"
+                );
             }
             Rule::AtLeast => {}
         }
     }
     let shown: usize = seen.values().map(Vec::len).sum();
-    hold!(total == shown, "{shown} updates were shown, {total} of them belong to an input");
+    hold!(
+        total == shown,
+        "{shown} updates were shown, {total} of them belong to an input"
+    );
     if rule == Rule::AtLeast {
         at_least_lasts(&paths, seen)?;
     }
@@ -248,9 +303,17 @@ fn at_least_lasts(
 ) -> Verdict {
     for (group, values) in seen {
         let last = values.last().cloned().flatten();
-        let lasts = paths.iter().filter(|((g, ..), _)| g.as_bytes() == group.as_ref());
-        let ended = lasts.map(|(_, path)| path.last().cloned()).any(|end| end == last);
-        hold!(ended, "'{}' ended with {last:?}, which is the last of no key", text(group));
+        let lasts = paths
+            .iter()
+            .filter(|((g, ..), _)| g.as_bytes() == group.as_ref());
+        let ended = lasts
+            .map(|(_, path)| path.last().cloned())
+            .any(|end| end == last);
+        hold!(
+            ended,
+            "'{}' ended with {last:?}, which is the last of no key",
+            text(group)
+        );
     }
     Ok(())
 }

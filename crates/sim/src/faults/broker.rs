@@ -55,7 +55,9 @@ impl Broker for FaultyBroker {
     }
 
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
-        self.call(Point::CreateTopics, timeout, |b| b.create_topics(topics, timeout))
+        self.call(Point::CreateTopics, timeout, |b| {
+            b.create_topics(topics, timeout)
+        })
     }
 
     fn committed(
@@ -64,7 +66,9 @@ impl Broker for FaultyBroker {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>> {
-        self.call(Point::Committed, timeout, |b| b.committed(group, partitions, timeout))
+        self.call(Point::Committed, timeout, |b| {
+            b.committed(group, partitions, timeout)
+        })
     }
 
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
@@ -75,13 +79,18 @@ impl Broker for FaultyBroker {
         let consumer = self.call(Point::OpenConsumer, Duration::ZERO, |b| {
             Ok(SimConsumer::new(b.clone()))
         })?;
-        Ok(Box::new(FaultyConsumer { instance: Arc::clone(&self.instance), consumer }))
+        Ok(Box::new(FaultyConsumer {
+            instance: Arc::clone(&self.instance),
+            consumer,
+        }))
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {
-        let producer =
-            self.call(Point::OpenProducer, timeout, |b| Ok(b.open_producer(mode)))?;
-        Ok(Box::new(FaultyProducer::new(Arc::clone(&self.instance), producer)))
+        let producer = self.call(Point::OpenProducer, timeout, |b| Ok(b.open_producer(mode)))?;
+        Ok(Box::new(FaultyProducer::new(
+            Arc::clone(&self.instance),
+            producer,
+        )))
     }
 }
 
@@ -115,7 +124,11 @@ impl Consumer for FaultyConsumer {
                     }
                 }
             }
-            world.event(format!("#{} fetched {}", instance.number, into.len() - before));
+            world.event(format!(
+                "#{} fetched {}",
+                instance.number,
+                into.len() - before
+            ));
             Ok(())
         })
     }

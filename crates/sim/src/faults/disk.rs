@@ -26,12 +26,18 @@ impl FaultyDisk {
     }
 
     fn changelog(&self, store: StoreId) -> Option<&str> {
-        self.instance.world.changelogs.get(usize::from(store.0)).map(String::as_str)
+        self.instance
+            .world
+            .changelogs
+            .get(usize::from(store.0))
+            .map(String::as_str)
     }
 
     fn check_positions(&self, store: StoreId) -> Result<()> {
         let world = &self.instance.world;
-        let Some(topic) = self.changelog(store) else { return Ok(()) };
+        let Some(topic) = self.changelog(store) else {
+            return Ok(());
+        };
         for (partition, position) in self.disk.positions(store)? {
             let range = world.broker.ranges(
                 &[TopicPartition::new(topic, partition.0)],
@@ -49,7 +55,9 @@ impl FaultyDisk {
 
     fn check_write(&self, store: StoreId, write: &Write) {
         let world = &self.instance.world;
-        let Some(topic) = self.changelog(store) else { return };
+        let Some(topic) = self.changelog(store) else {
+            return;
+        };
         let committed = world.broker.newest(topic, &write.key);
         // The disk keeps eight bytes of timestamp before the value.
         let held = write.value.as_ref().map(|v| v.slice(8..));

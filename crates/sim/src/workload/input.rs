@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use stoatflow_core::{Partition, Timestamp};
 use stoatflow_log::Outgoing;
 
-const VOCABULARY: &[&str] = &["the", "stoat", "Flow", "river", "ermine", "winter", "white", "a"];
+const VOCABULARY: &[&str] = &[
+    "the", "stoat", "Flow", "river", "ermine", "winter", "white", "a",
+];
 
 /// All records of all parts, mixed.
 pub(super) fn records(

@@ -46,8 +46,11 @@ fn words(base: usize, native: bool, part: Part) -> Vec<Value> {
     let absent = json!({"expr": {"op": "is_null", "args": [value()]}});
     let lower = json!({"op": "str_lower", "args": [value()]});
     let split = json!({"expr": {"op": "str_split", "args": [lower], "by": null}});
-    let (split, by) =
-        if native { (split, json!({"expr": value()})) } else { (udf("split"), udf("value")) };
+    let (split, by) = if native {
+        (split, json!({"expr": value()}))
+    } else {
+        (udf("split"), udf("value"))
+    };
     vec![
         json!({"op": "stream", "topics": [part.input()], "key": "string", "value": "string"}),
         json!({"op": "filter_not", "from": base, "function": absent}),

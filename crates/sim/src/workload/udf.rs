@@ -6,12 +6,16 @@ use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_operators::{Args, Failed, Udf};
 
 /// Their names, in the order of [`all`].
-pub(super) const NAMES: &[&str] =
-    &["split", "value", "text", "bucket", "add", "half", "greater", "group", "newer"];
+pub(super) const NAMES: &[&str] = &[
+    "split", "value", "text", "bucket", "add", "half", "greater", "group", "newer",
+];
 
 /// All of them.
 pub(super) fn all() -> Vec<Arc<dyn Udf>> {
-    NAMES.iter().map(|name| Arc::new(Native(name)) as Arc<dyn Udf>).collect()
+    NAMES
+        .iter()
+        .map(|name| Arc::new(Native(name)) as Arc<dyn Udf>)
+        .collect()
 }
 
 /// The bucket of a number.
@@ -21,7 +25,11 @@ pub(crate) fn bucket(value: i64) -> String {
 
 /// The half that a bucket belongs to.
 pub(crate) fn half(bucket: &str) -> &'static str {
-    if matches!(bucket, "b0" | "b1" | "b2") { "left" } else { "right" }
+    if matches!(bucket, "b0" | "b1" | "b2") {
+        "left"
+    } else {
+        "right"
+    }
 }
 
 /// The group that a move goes to: what stands before the colon.
@@ -40,7 +48,10 @@ struct Native(&'static str);
 fn int(datum: &Datum) -> Result<i64> {
     match datum {
         Datum::Int(number) => Ok(*number),
-        other => Err(Error::user(format!("a number was expected, not {}", other.type_name()))),
+        other => Err(Error::user(format!(
+            "a number was expected, not {}",
+            other.type_name()
+        ))),
     }
 }
 
@@ -66,7 +77,10 @@ impl Native {
     }
 
     fn wrong<T>(&self, shape: &str) -> Result<T, Failed> {
-        Err(Failed { at: 0, error: Error::user(format!("'{}' is no {shape}", self.0)) })
+        Err(Failed {
+            at: 0,
+            error: Error::user(format!("'{}' is no {shape}", self.0)),
+        })
     }
 }
 
@@ -123,7 +137,9 @@ impl Udf for Native {
             ("add", [sum, value]) => Ok(Datum::Int(int(sum)? + int(value)?)),
             ("greater", [a, b]) => Ok(Datum::Int(int(a)?.max(int(b)?))),
             ("newer", [_, value]) => Ok((*value).clone()),
-            (name, _) => Err(Error::user(format!("'{name}' can't be called with these arguments"))),
+            (name, _) => Err(Error::user(format!(
+                "'{name}' can't be called with these arguments"
+            ))),
         }
     }
 
@@ -131,4 +147,3 @@ impl Udf for Native {
         body();
     }
 }
-

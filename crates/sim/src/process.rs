@@ -1,0 +1,189 @@
+//! One process of the application: an engine on a disk, from its start to its end.
+//!
+//! Takes turns, gives what became of them. Owns the engine, and the rule which ends are allowed: a
+//! crash, a clean stop, being fenced by a newcomer, or an error that was made to happen. Anything else
+//! is a finding.
+
+use crate::faults::{FaultyBroker, FaultyDisk};
+use crate::rng::SimRng;
+use crate::schedule::Schedule;
+use crate::simulation::Mutation;
+use crate::workload::Job;
+use crate::world::{Instance, World};
+use std::sync::Arc;
+use stoatflow_core::{Error, ErrorKind};
+use stoatflow_engine::furnish::Blueprint;
+use stoatflow_engine::inline::Turn;
+use stoatflow_engine::{Components, Inline};
+use stoatflow_protocol::CommitOrder;
+use stoatflow_state::memory::MemoryBackend;
+
+/// One process.
+pub(crate) struct Process {
+    engine: Inline,
+    instance: Arc<Instance>,
+    /// Which machine it runs on.
+    pub machine: usize,
+    pub lanes: usize,
+    /// Another one has taken over: it must notice.
+    pub stale: bool,
+    pub stopping: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Crashed,
+    Stopped,
+    Fenced,
+    Failed,
+}
+
+impl Process {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// `Err(None)` if it died of a misfortune, `Err(Some(..))` if of something that must not happen.
+    pub fn start(
+        world: &Arc<World>,
+        job: &Job,
+        schedule: &mut Schedule,
+        mutation: Mutation,
+        (number, machine, disk): (u32, usize, MemoryBackend),
+    ) -> Result<Self, Option<String>> {
+        let settings = schedule.settings(job);
+        let lanes = settings.lanes as usize;
+        world.event(format!(
+            "#{number} starts on machine {machine} with {lanes} lanes"
+        ));
+        let instance = Arc::new(Instance::new(Arc::clone(world), number));
+        let components = Components {
+            broker: Arc::new(FaultyBroker::new(Arc::clone(&instance))),
+            clock: world.clock.clone(),
+            backend: Some(Arc::new(FaultyDisk::new(Arc::clone(&instance), disk))),
+            commit_order: match mutation {
+                Mutation::StoreFirst => CommitOrder::BROKEN_STORE_FIRST,
+                Mutation::OffsetsOutside => CommitOrder::BROKEN_OFFSETS_OUTSIDE,
+                Mutation::None | Mutation::Unaligned => CommitOrder::SAFE,
+            },
+            align_barriers: mutation != Mutation::Unaligned,
+        };
+        let blueprint = Blueprint {
+            plan: Arc::clone(&job.plan),
+            foreign: Arc::clone(&job.foreign),
+            settings: Arc::new(settings),
+            components,
+        };
+        match Inline::start(&blueprint) {
+            Ok(engine) => {
+                let (stale, stopping) = (false, false);
+                Ok(Self {
+                    engine,
+                    instance,
+                    machine,
+                    lanes,
+                    stale,
+                    stopping,
+                })
+            }
+            Err(error) => match judge(&instance, false, &error) {
+                Ok(end) => {
+                    world.event(format!("#{number} did not start: {end:?}"));
+                    Err(None)
+                }
+                Err(finding) => Err(Some(finding)),
+            },
+        }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.instance.number
+    }
+
+    /// Lets a room take a turn. `Ok(Some(..))` if the process ended by it.
+    ///
+    /// # Errors
+    /// An end that must not happen.
+    pub fn turn(&mut self, turn: Turn, rng: &mut SimRng) -> Result<Option<End>, String> {
+        let world = Arc::clone(&self.instance.world);
+        match self.engine.take(turn) {
+            Ok(moved) => {
+                world.event(format!("#{} {turn:?} {moved}", self.number()));
+                if self.stopping && self.engine.house().intake.is_settled() {
+                    self.engine.house().commit.abandon();
+                    return Ok(Some(End::Stopped));
+                }
+                Ok(None)
+            }
+            Err(error) => {
+                world.event(format!(
+                    "#{} {turn:?} {}",
+                    self.number(),
+                    error.kind().name()
+                ));
+                let end = judge(&self.instance, self.stale, &error)?;
+                self.last_twitches(turn, rng);
+                Ok(Some(end))
+            }
+        }
+    }
+
+    /// On real threads, other rooms go on for a moment after one has failed.
+    fn last_twitches(&mut self, failed: Turn, rng: &mut SimRng) {
+        if self.instance.is_down() {
+            return;
+        }
+        for _ in 0..rng.below(4) {
+            let turn = match rng.below(3) {
+                0 => Turn::Intake,
+                1 => Turn::Commit,
+                _ => Turn::Lane(rng.index(self.lanes)),
+            };
+            // What it says doesn't matter any more; what it does, does.
+            if turn != failed && self.engine.take(turn).is_err() {
+                return;
+            }
+        }
+        if rng.chance(5000) {
+            self.engine.house().commit.abandon();
+        }
+    }
+
+    /// A newer one has taken over, whether this one knows or not.
+    pub fn become_stale(&mut self) {
+        self.stale = true;
+    }
+
+    /// Asks it to stop.
+    pub fn stop(&mut self) {
+        self.instance.stopping();
+        self.stopping = true;
+        self.engine.house().shared.stop();
+    }
+
+    /// Pulls the plug.
+    pub fn crash(&self) {
+        self.instance.crash("between turns");
+    }
+}
+
+/// May it end like this?
+fn judge(instance: &Instance, stale: bool, error: &Error) -> Result<End, String> {
+    if instance.is_down() {
+        return Ok(End::Crashed);
+    }
+    match error.kind() {
+        ErrorKind::Fenced if stale => Ok(End::Fenced),
+        ErrorKind::Unavailable | ErrorKind::UnknownOutcome | ErrorKind::DiskFull
+            if instance.is_hurt() =>
+        {
+            Ok(End::Failed)
+        }
+        kind => Err(format!(
+            "process {} ended by '{}' without a reason: {error}",
+            instance.number,
+            kind.name()
+        )),
+    }
+}

@@ -1,0 +1,135 @@
+//! Who takes the next turn, how far the clock moves, and with which settings an engine starts.
+//!
+//! Takes the seed's chance, gives choices. Owns the weights of one run: some runs starve the lanes,
+//! some the commit room, some move time in leaps. Never acts.
+
+use crate::rng::SimRng;
+use crate::workload::{APPLICATION, Job};
+use std::path::PathBuf;
+use std::time::Duration;
+use stoatflow_core::Settings;
+use stoatflow_core::settings::{BrokerAddress, StoreBackend};
+use stoatflow_engine::inline::Turn;
+
+/// What happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// A room of an engine.
+    Room(Turn),
+    /// The clock moves.
+    Advance(Duration),
+    /// The outside world writes to the inputs.
+    Feed,
+    /// A log cleaner runs over the changelogs.
+    Compact,
+    /// The process dies.
+    Crash,
+    /// It is asked to stop, to be started again with other lanes.
+    Stop,
+    /// A second instance starts: on the same machine, or (`true`) on another one.
+    TakeOver(bool),
+}
+
+/// The weights of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Schedule {
+    rng: SimRng,
+    intake: u64,
+    lanes: u64,
+    commit: u64,
+    world: u64,
+    most_lanes: u64,
+    commit_interval: u64,
+    in_flight: usize,
+    max_idle: u64,
+    cache: usize,
+}
+
+impl Schedule {
+    /// The weights of a seed.
+    pub fn new(mut rng: SimRng) -> Self {
+        let in_flight = [600, 3_000, 20_000, 1 << 20][rng.index(4)];
+        Self {
+            intake: rng.between(1, 6),
+            lanes: rng.between(1, 16),
+            commit: rng.between(1, 6),
+            world: rng.between(1, 4),
+            most_lanes: rng.between(1, 7),
+            commit_interval: rng.between(1, 100),
+            max_idle: [0, 0, 5, 40][rng.index(4)],
+            cache: [0, 40_000, 64 << 20][rng.index(3)],
+            in_flight,
+            rng,
+        }
+    }
+
+    /// Its chance, for what else has to be chosen.
+    pub fn rng(&mut self) -> &mut SimRng {
+        &mut self.rng
+    }
+
+    /// The next move of an engine with so many lanes, or of the world around it.
+    pub fn next(&mut self, lanes: usize) -> Move {
+        match self.rng.below(1000) {
+            0..=3 => Move::Crash,
+            4..=7 => Move::Stop,
+            8..=10 => Move::TakeOver(self.rng.chance(5000)),
+            11..=14 => Move::Compact,
+            _ => match self.rng.below(10 + self.world) {
+                0..=9 => Move::Room(self.room(lanes)),
+                _ if self.rng.chance(5000) => Move::Feed,
+                _ => Move::Advance(self.leap()),
+            },
+        }
+    }
+
+    /// A room's turn.
+    pub fn room(&mut self, lanes: usize) -> Turn {
+        let drawn = self.rng.below(self.intake + self.lanes + self.commit);
+        if drawn < self.intake {
+            Turn::Intake
+        } else if drawn < self.intake + self.commit {
+            Turn::Commit
+        } else {
+            Turn::Lane(self.rng.index(lanes))
+        }
+    }
+
+    fn leap(&mut self) -> Duration {
+        Duration::from_millis(match self.rng.below(40) {
+            0 => self.rng.between(1_000, 7_000),
+            1..=8 => self.rng.between(20, 200),
+            _ => self.rng.between(1, 20),
+        })
+    }
+
+    /// Settings of the next start; lanes and batches differ from start to start.
+    pub fn settings(&mut self, job: &Job) -> Settings {
+        let lanes = u32::try_from(self.rng.between(1, self.most_lanes)).unwrap_or(1);
+        Settings {
+            application_id: APPLICATION.into(),
+            broker: BrokerAddress::Embedded(None),
+            guarantee: job.guarantee,
+            commit_interval: Duration::from_millis(self.commit_interval),
+            commit_min_interval: Duration::from_millis(self.commit_interval.min(5)),
+            commit_timeout: Duration::from_secs(5),
+            lanes,
+            batch_max_records: [1, 2, 7, 50][self.rng.index(4)],
+            state_dir: PathBuf::new(),
+            state_memory_max_bytes: self.cache,
+            store_backend: StoreBackend::Memory,
+            in_flight_max_bytes: self.in_flight,
+            cache_max_bytes: if job.cached { 1 << 20 } else { 0 },
+            max_task_idle: Duration::from_millis(self.max_idle),
+            reset_to_earliest: true,
+            changelog_partitions: job.changelog_partitions,
+            replication_factor: -1,
+            broker_wait: Duration::from_secs(3),
+            transaction_timeout: Duration::from_secs(60),
+            shutdown_timeout: Duration::from_secs(10),
+            admin_listen: None,
+            ensure_explicit_naming: true,
+            client_properties: Vec::new(),
+        }
+    }
+}

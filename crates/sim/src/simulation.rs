@@ -1,0 +1,379 @@
+//! One run of a seed: phase one with misfortune, phase two without, then judgement.
+//!
+//! Takes a seed, gives a report or the first broken promise. Owns the machines, the processes, and the
+//! bound within which a healed system must have done all its work.
+
+use crate::broker::SimBroker;
+use crate::checkers;
+use crate::feeder::Feeder;
+use crate::process::{End, Process};
+use crate::rng::SimRng;
+use crate::schedule::{Move, Schedule};
+use crate::trace::Statistics;
+use crate::workload::{APPLICATION, Job};
+use crate::world::World;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Guarantee, ManualClock, Timestamp};
+use stoatflow_engine::inline::Turn;
+use stoatflow_log::{Broker, NewTopic};
+use stoatflow_state::memory::MemoryBackend;
+
+/// The longest phase with misfortune.
+const TROUBLED_TURNS: u32 = 4_000;
+/// In this many rounds of all rooms a healed system must be done; in so many must an old instance have
+/// noticed that it is fenced.
+const HEALED_ROUNDS: u32 = 3_000;
+
+/// A fault put into the engine on purpose: tests of the tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// The engine as it is.
+    None,
+    /// The local store is written before the transaction.
+    StoreFirst,
+    /// Offsets are committed in a transaction of their own.
+    OffsetsOutside,
+    /// The first lane at a barrier opens it.
+    Unaligned,
+}
+
+/// A run that kept all promises.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Of all events in order; equal for equal seeds.
+    pub hash: u64,
+    /// What happened how often.
+    pub statistics: Statistics,
+    /// The events, if they were asked for.
+    pub events: Vec<String>,
+}
+
+/// A run that broke one.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Which, in words.
+    pub what: String,
+    /// The events, if they were asked for.
+    pub events: Vec<String>,
+}
+
+/// Runs a seed. `narrate` keeps the events as text.
+///
+/// # Errors
+/// The first broken promise.
+pub fn simulate(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> {
+    let mut simulation = Simulation::new(seed, mutation, narrate).map_err(|e| Failure {
+        what: format!("the simulator itself: {e}"),
+        events: Vec::new(),
+    })?;
+    let done = simulation.run();
+    let world = &simulation.world;
+    let first = world.first_violation();
+    let (hash, events) = (world.hash(), world.take_trace());
+    match first.map_or(done, Err) {
+        Ok(()) => Ok(Report {
+            hash,
+            events,
+            statistics: world.take_statistics(),
+        }),
+        Err(what) => Err(Failure { what, events }),
+    }
+}
+
+struct Simulation {
+    world: Arc<World>,
+    job: Job,
+    schedule: Schedule,
+    feeder: Feeder,
+    mutation: Mutation,
+    /// The disks of two machines.
+    disks: Vec<MemoryBackend>,
+    /// The newest process is the last one.
+    processes: Vec<Process>,
+    started: u32,
+    last_lanes: usize,
+    /// The machine whose lock a newcomer waits for.
+    waits_for: Option<usize>,
+}
+
+impl Simulation {
+    fn new(seed: u64, mutation: Mutation, narrate: bool) -> stoatflow_core::Result<Self> {
+        let mut root = SimRng::new(seed);
+        let job = Job::new(&mut root.split())?;
+        let broker = SimBroker::new();
+        let topic = |(name, partitions): (&&str, &i32)| NewTopic {
+            name: (*name).to_owned(),
+            partitions: *partitions,
+            replication: -1,
+            config: Vec::new(),
+        };
+        let topics: Vec<NewTopic> = job.topics.iter().map(topic).collect();
+        broker.create_topics(&topics, Duration::ZERO)?;
+        let feeder = Feeder::new(root.split(), &broker, job.inputs.clone());
+        let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
+        let world = World::new(broker, clock, job.changelogs(), root.split(), narrate);
+        world.event(format!(
+            "{:?} {:?} cached: {}",
+            job.parts, job.guarantee, job.cached
+        ));
+        Ok(Self {
+            world: Arc::new(world),
+            schedule: Schedule::new(root.split()),
+            feeder,
+            mutation,
+            disks: vec![MemoryBackend::new(true), MemoryBackend::new(true)],
+            processes: Vec::new(),
+            started: 0,
+            last_lanes: 0,
+            waits_for: None,
+            job,
+        })
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        for _ in 0..TROUBLED_TURNS {
+            if self.feeder.is_done() && self.world.is_healed() {
+                break;
+            }
+            self.move_once()?;
+            if let Some(what) = self.world.first_violation() {
+                return Err(what);
+            }
+        }
+        self.world.heal();
+        self.drain()?;
+        self.world.count(match self.job.guarantee {
+            Guarantee::ExactlyOnceV2 => "runs exactly once",
+            Guarantee::AtLeastOnce => "runs at least once",
+        });
+        checkers::outputs(&self.job, &self.world.broker)?;
+        self.restore_everywhere()
+    }
+
+    fn start(&mut self, machine: usize) -> Result<bool, String> {
+        self.started += 1;
+        let disk = self.disks[machine].clone();
+        let place = (self.started, machine, disk);
+        match Process::start(
+            &self.world,
+            &self.job,
+            &mut self.schedule,
+            self.mutation,
+            place,
+        ) {
+            Ok(process) => {
+                self.world.count("starts");
+                if self.last_lanes != 0 && self.last_lanes != process.lanes {
+                    self.world.count("lanes changed");
+                }
+                self.last_lanes = process.lanes;
+                self.processes.push(process);
+                Ok(true)
+            }
+            Err(None) => Ok(false),
+            Err(Some(finding)) => Err(finding),
+        }
+    }
+
+    /// A machine that nobody runs on.
+    fn free_machine(&mut self) -> Option<usize> {
+        let free = |m: &usize| self.processes.iter().all(|p| p.machine != *m);
+        let free: Vec<usize> = (0..self.disks.len()).filter(free).collect();
+        // Mostly the first: a second disk that is far behind is the rarer case.
+        if free.len() > 1 && self.schedule.rng().chance(8000) {
+            return free.first().copied();
+        }
+        free.last().copied()
+    }
+
+    /// Starts a process if none is at work and one may start.
+    fn start_if_needed(&mut self) -> Result<(), String> {
+        if self.processes.iter().any(|p| !p.stale) {
+            return Ok(());
+        }
+        let machine = match self.waits_for {
+            // A newcomer waits until the old one has let go of the state directory.
+            Some(machine) if self.processes.iter().any(|p| p.machine == machine) => None,
+            Some(machine) => Some(machine),
+            None => self.free_machine(),
+        };
+        if let Some(machine) = machine
+            && self.start(machine)?
+        {
+            self.waits_for = None;
+        }
+        Ok(())
+    }
+
+    /// One move of phase one.
+    fn move_once(&mut self) -> Result<(), String> {
+        self.start_if_needed()?;
+        if self.processes.is_empty() {
+            return Ok(());
+        }
+        let at = if self.schedule.rng().chance(5000) {
+            self.processes.len() - 1
+        } else {
+            let count = self.processes.len();
+            self.schedule.rng().index(count)
+        };
+        match self.schedule.next(self.processes[at].lanes) {
+            Move::Room(turn) => self.turn(at, turn),
+            Move::Advance(by) => {
+                self.advance(by);
+                Ok(())
+            }
+            Move::Feed => self.feed(),
+            Move::Compact => {
+                self.world.event("compact".into());
+                self.world
+                    .changelogs
+                    .iter()
+                    .for_each(|t| self.world.broker.compact(t));
+                Ok(())
+            }
+            Move::Crash if self.world.strikes(2500) => {
+                self.processes[at].crash();
+                self.end(at, End::Crashed);
+                Ok(())
+            }
+            Move::Stop if !self.processes[at].stopping => {
+                self.world
+                    .event(format!("#{} is asked to stop", self.processes[at].number()));
+                self.processes[at].stop();
+                Ok(())
+            }
+            Move::TakeOver(elsewhere) if self.world.strikes(2500) => self.take_over(elsewhere),
+            _ => Ok(()),
+        }
+    }
+
+    fn advance(&self, by: Duration) {
+        self.world.event(format!("clock +{}", by.as_millis()));
+        self.world.clock.advance(by);
+    }
+
+    fn feed(&mut self) -> Result<(), String> {
+        self.world.event("feed".into());
+        self.feeder
+            .feed()
+            .map_err(|e| format!("the simulator itself: {e}"))
+    }
+
+    /// A second instance.
+    fn take_over(&mut self, elsewhere: bool) -> Result<(), String> {
+        let Some(machine) = self.processes.iter().find(|p| !p.stale).map(|p| p.machine) else {
+            return Ok(());
+        };
+        // At-least-once has no fence before its outputs: only the lock of the state directory keeps two
+        // instances from working side by side, and that is a lock of one machine.
+        if elsewhere && self.job.guarantee == Guarantee::ExactlyOnceV2 {
+            let Some(machine) = self.free_machine() else {
+                return Ok(());
+            };
+            self.world
+                .event("a second instance starts elsewhere".into());
+            self.world.count("second instances elsewhere");
+            self.processes.iter_mut().for_each(Process::become_stale);
+            self.start(machine)?;
+            return Ok(());
+        }
+        // On the same machine it fences first and then waits for the lock.
+        self.world.event("a second instance starts here".into());
+        self.world.count("second instances here");
+        self.world.broker.take_over(APPLICATION);
+        self.processes.iter_mut().for_each(Process::become_stale);
+        self.waits_for = Some(machine);
+        Ok(())
+    }
+
+    fn turn(&mut self, at: usize, turn: Turn) -> Result<(), String> {
+        let process = &mut self.processes[at];
+        if let Some(end) = process.turn(turn, self.schedule.rng())? {
+            self.end(at, end);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, at: usize, end: End) {
+        let process = self.processes.remove(at);
+        self.world.count(&format!("ended: {end:?}"));
+        self.world
+            .event(format!("#{} ended: {end:?}", process.number()));
+    }
+
+    /// Phase two: no more misfortune; everything must be done within a bounded number of turns.
+    fn drain(&mut self) -> Result<(), String> {
+        for _ in 0..HEALED_ROUNDS {
+            if !self.feeder.is_done() {
+                self.feed()?;
+            }
+            self.start_if_needed()?;
+            self.round()?;
+            let alone = self.processes.iter().all(|p| !p.stale) && !self.processes.is_empty();
+            if alone && self.feeder.is_done() && self.is_drained() {
+                return self.stop_cleanly();
+            }
+            if let Some(what) = self.world.first_violation() {
+                return Err(what);
+            }
+        }
+        let stale = self.processes.iter().filter(|p| p.stale).count();
+        Err(format!(
+            "no end within {HEALED_ROUNDS} rounds without misfortune ({stale} fenced instances still run)"
+        ))
+    }
+
+    fn is_drained(&self) -> bool {
+        checkers::is_drained(&self.job, &self.world.broker)
+    }
+
+    /// Every room of every process once, in some order, and a little time.
+    fn round(&mut self) -> Result<(), String> {
+        self.advance(Duration::from_millis(40));
+        for at in (0..self.processes.len()).rev() {
+            let lanes = (0..self.processes[at].lanes).map(Turn::Lane);
+            let mut turns: Vec<Turn> = lanes.chain([Turn::Intake, Turn::Commit]).collect();
+            self.schedule.rng().shuffle(&mut turns);
+            let number = self.processes[at].number();
+            for turn in turns {
+                if self.processes.get(at).is_none_or(|p| p.number() != number) {
+                    break;
+                }
+                self.turn(at, turn)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stop_cleanly(&mut self) -> Result<(), String> {
+        for process in &mut self.processes {
+            if !process.stopping {
+                process.stop();
+            }
+        }
+        for _ in 0..HEALED_ROUNDS {
+            if self.processes.is_empty() {
+                return Ok(());
+            }
+            self.round()?;
+        }
+        Err(format!(
+            "a clean stop took more than {HEALED_ROUNDS} rounds"
+        ))
+    }
+
+    /// Both disks, and an empty one, must come to the same state.
+    fn restore_everywhere(&mut self) -> Result<(), String> {
+        self.disks.push(MemoryBackend::new(true));
+        for machine in 0..self.disks.len() {
+            if !self.start(machine)? {
+                return Err("a start without misfortune failed".into());
+            }
+            self.processes.clear();
+            checkers::disk(&self.job, &self.world.broker, &self.disks[machine])?;
+        }
+        self.world.first_violation().map_or(Ok(()), Err)
+    }
+}

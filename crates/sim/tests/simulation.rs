@@ -1,0 +1,179 @@
+//! Seeds: the engine under trouble, one run twice, and the engine broken on purpose.
+//!
+//! `STOATFLOW_SIM_SEEDS=n` runs so many seeds, `STOATFLOW_SIM_SEED=n` repeats one and tells its story.
+
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use stoatflow_sim::{Failure, Mutation, PHASES, Report, Statistics, simulate};
+
+const SEEDS: u64 = 1_000;
+
+// The only way to give a number to a test from outside; the engine's own settings don't come this way.
+#[allow(clippy::disallowed_methods)]
+fn asked(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+    )
+}
+
+/// A panic of the engine is a broken promise too.
+fn run(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> {
+    catch_unwind(AssertUnwindSafe(|| simulate(seed, mutation, narrate))).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        let what = format!("panicked: {}", said.unwrap_or_default());
+        Err(Failure {
+            what,
+            events: Vec::new(),
+        })
+    })
+}
+
+fn again(seed: u64) -> String {
+    format!(
+        "STOATFLOW_SIM_SEED={seed} cargo test --release -p stoatflow-sim --test simulation seeds -- --nocapture"
+    )
+}
+
+/// Seeds that once failed, each with the sentence that says why.
+fn kept() -> Vec<u64> {
+    let lines = include_str!("seeds.txt")
+        .lines()
+        .filter(|l| !l.starts_with('#') && !l.is_empty());
+    let seed = |line: &str| {
+        let (seed, why) = line.split_once(' ').expect("a kept seed needs a sentence");
+        assert!(!why.trim().is_empty(), "a kept seed needs a sentence");
+        seed.parse().expect("a kept seed is a number")
+    };
+    lines.map(seed).collect()
+}
+
+#[test]
+fn seeds() {
+    if let Some(seed) = asked("STOATFLOW_SIM_SEED") {
+        return tell(seed);
+    }
+    let count = asked("STOATFLOW_SIM_SEEDS").unwrap_or(SEEDS);
+    let mut statistics = Statistics::default();
+    let mut failed = String::new();
+    let mut failures = 0;
+    for seed in kept().into_iter().chain(0..count) {
+        match run(seed, Mutation::None, false) {
+            Ok(report) => statistics.merge(&report.statistics),
+            Err(failure) => {
+                failures += 1;
+                let _ = writeln!(failed, "seed {seed}: {}\n  {}", failure.what, again(seed));
+                if failures == 5 {
+                    break;
+                }
+            }
+        }
+    }
+    for (what, times) in statistics.iter() {
+        println!("{times:>9}  {what}");
+    }
+    assert!(failed.is_empty(), "promises were broken\n{failed}");
+    if count >= SEEDS {
+        all_happened(&statistics);
+    }
+}
+
+/// Repeats one seed and tells what happened.
+fn tell(seed: u64) {
+    let (events, what) = match run(seed, Mutation::None, true) {
+        Ok(report) => (report.events, None),
+        Err(failure) => (failure.events, Some(failure.what)),
+    };
+    for event in events {
+        println!("{event}");
+    }
+    assert!(
+        what.is_none(),
+        "seed {seed}: {}\n  {}",
+        what.unwrap_or_default(),
+        again(seed)
+    );
+    println!("seed {seed} kept all promises");
+}
+
+/// A test that nothing disturbed would prove nothing.
+fn all_happened(statistics: &Statistics) {
+    let phases = PHASES.iter().map(|phase| format!("crash {phase}"));
+    let others = [
+        "unknown_outcome at Commit, happened: true",
+        "unknown_outcome at Commit, happened: false",
+        "commit answered with an abort",
+        "unavailable at Send, happened: true",
+        "unavailable at Flush, happened: true",
+        "unavailable at Flush, happened: false",
+        "unavailable at Offsets, happened: true",
+        "unavailable at Offsets, happened: false",
+        "disk_full at Apply, happened: false",
+        "second instances here",
+        "second instances elsewhere",
+        "ended: Fenced",
+        "ended: Stopped",
+        "lanes changed",
+        "records restored",
+        "runs exactly once",
+        "runs at least once",
+    ];
+    for what in phases.chain(others.map(str::to_owned)) {
+        assert!(
+            statistics.of(&what) >= 5,
+            "'{what}' happened {} times",
+            statistics.of(&what)
+        );
+    }
+}
+
+#[test]
+fn determinism() {
+    for seed in 0..20 {
+        let (one, two) = (
+            run(seed, Mutation::None, true),
+            run(seed, Mutation::None, true),
+        );
+        let (one, two) = (
+            one.expect("seed keeps its promises"),
+            two.expect("and again"),
+        );
+        let differs = one.events.iter().zip(&two.events).find(|(a, b)| a != b);
+        assert_eq!(
+            one.hash, two.hash,
+            "seed {seed} ran differently, first at {differs:?}"
+        );
+        assert_eq!(one.statistics, two.statistics);
+    }
+    let hashes: std::collections::BTreeSet<u64> = (0..20)
+        .map(|s| run(s, Mutation::None, false).expect("kept").hash)
+        .collect();
+    assert_eq!(hashes.len(), 20, "different seeds must run differently");
+}
+
+fn caught(mutation: Mutation, within: u64) {
+    for seed in 0..within {
+        if let Err(failure) = run(seed, mutation, false) {
+            println!("{mutation:?} caught by seed {seed}: {}", failure.what);
+            return;
+        }
+    }
+    panic!("{mutation:?} was not caught within {within} seeds");
+}
+
+#[test]
+fn mutation_store_first_is_caught() {
+    caught(Mutation::StoreFirst, 50);
+}
+
+#[test]
+fn mutation_offsets_outside_is_caught() {
+    caught(Mutation::OffsetsOutside, 200);
+}
+
+#[test]
+fn mutation_unaligned_is_caught() {
+    caught(Mutation::Unaligned, 200);
+}
