@@ -1,0 +1,38 @@
+"""What the integration tests share: one real broker for the whole run, and names that no other test uses."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+# Tests are imported without their folder on the path (`--import-mode=importlib`).
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from broker.kafka_broker import KafkaBroker
+from topics import KafkaTopics
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[KafkaBroker]:
+    """A real Kafka broker. Tests that stop it take one of their own."""
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kafka(cluster: KafkaBroker) -> KafkaTopics:
+    """Its topics."""
+    return KafkaTopics(cluster.bootstrap)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name for topics and applications that belongs to this test alone."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', request.node.name.lower()).strip('-')[:60]}-{next(_numbers)}"

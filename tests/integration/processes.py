@@ -1,0 +1,114 @@
+"""The engine as a process of its own, so that it can be killed, signalled and asked for its exit code.
+
+Takes arguments, gives output and exit code. Owns one process and ends it with the `with` block.
+Never waits without a bound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+
+PATIENCE_S = 40.0
+
+
+class Process:
+    """A child with its output so far: `with Process(["-m", "stoatflow", ...]) as child`."""
+
+    def __init__(self, arguments: Iterable[object], environ: Mapping[str, str] | None = None) -> None:
+        self._arguments = [sys.executable, *(str(a) for a in arguments)]
+        # The same package as in this process, wherever the child starts.
+        path = os.pathsep.join([*(p for p in sys.path if p), os.environ.get("PYTHONPATH", "")])
+        self._environ = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | dict(environ or {})
+        self._lines: list[str] = []
+
+    def __enter__(self) -> Process:
+        """Start it."""
+        self._errors = tempfile.TemporaryFile()
+        self.started_at = time.time()
+        self._child = subprocess.Popen(
+            self._arguments,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            self._child.kill()
+        self._child.wait(10)
+        self._reader.join(10)
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+        self._errors.close()
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            self._lines.append(line.rstrip("\n"))
+
+    @property
+    def lines(self) -> list[str]:
+        """What it printed so far."""
+        return list(self._lines)
+
+    @property
+    def errors(self) -> str:
+        """What it wrote to standard error so far."""
+        return os.pread(self._errors.fileno(), 1 << 20, 0).decode(errors="replace")
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, if it has ended."""
+        return self._child.poll()
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        self._child.send_signal(number)
+
+    def wait(self, patience: float = PATIENCE_S) -> int:
+        """Wait for its end; give the exit code."""
+        try:
+            code = self._child.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {patience} s. {self.told()}") from None
+        self._reader.join(10)
+        return code
+
+    def until(self, what: Callable[[], bool], why: str, patience: float = PATIENCE_S) -> None:
+        """Wait for a condition while it runs."""
+        began = time.monotonic()
+        while not what():
+            if self.code is not None:
+                self._reader.join(10)
+                if what():
+                    return
+            assert self.code is None, f"{why}: it ended with {self.code}. {self.told()}"
+            assert time.monotonic() - began < patience, f"{why}: not within {patience} s. {self.told()}"
+            time.sleep(0.01)
+
+    def told(self) -> str:
+        """The end of what it said, for messages of failing tests."""
+        return f"stdout: {' | '.join(self._lines[-4:])}\nstderr: {self.errors[-3000:]}"
+
+
+def word_count(address: str, name: str, state: object, *more: object) -> list[object]:
+    """Arguments of the word count of the command line."""
+    topics = ["--input", f"{name}-in", "--output", f"{name}-out"]
+    who = ["--application-id", name, "--state-dir", state]
+    return ["-m", "stoatflow", "word-count", "--bootstrap", address, *topics, *who, "--every-update", *more]

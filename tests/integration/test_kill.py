@@ -1,0 +1,129 @@
+"""SIGKILL at seeded moments, restarts with other lanes and without state: the result is that of an undisturbed run."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import struct
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+from counting import by_hand, check_every_update, check_nothing_lost, lines, table, updates
+from processes import Process, word_count
+from topics import EmbeddedTopics, KafkaTopics, Row, Topics
+
+KILLS = 5
+MOST_KILLS = 12
+PARTITIONS = 4
+LINES = 6000
+EMBEDDED_LINES = 25_000  # no broker in between: it takes more for a second of work
+# Small enough that a run takes seconds and hundreds of commits, so that most kills hit one.
+SLOW = {"STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB", "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1"}
+
+
+def run_and_kill(
+    topics: Topics, name: str, state: Path, seed: int, guarantee: str, flavour: str, count: int = LINES
+) -> list[str]:
+    """Kill it again and again, then let it finish. Gives the lines.
+
+    Machines differ in speed: the moments move towards the middle of the work, and more rounds are run until
+    enough kills have met it.
+    """
+    rng = random.Random(seed)
+    topics.create(f"{name}-in", PARTITIONS)
+    topics.create(f"{name}-out", PARTITIONS)
+    given: list[str] = []
+    met: Counter[str] = Counter()
+    written, window_s = 0, 0.3
+    for attempt in range(MOST_KILLS):
+        if attempt >= KILLS and met["the middle"] >= 2:
+            break
+        given += append(topics, name, seed * 100 + attempt, count)
+        if attempt and rng.random() < 0.4:
+            shutil.rmtree(state, ignore_errors=True)
+        options = ["--lanes", rng.choice([1, 2, 4, 16]), "--flavour", flavour, "--guarantee", guarantee, "--follow"]
+        with Process(word_count(topics.address, name, state, *options), SLOW) as child:
+            if rng.random() < 0.8:
+                child.until(partial(is_at_work, child, state), "it opens its state")
+                time.sleep(rng.uniform(0.0, window_s))
+            else:
+                time.sleep(rng.uniform(0.1, 0.8))
+            child.signal(signal.SIGKILL)
+            assert child.wait() in {0, -signal.SIGKILL}, child.told()
+        before, written = written, topics.count(f"{name}-out")
+        moment = "too early" if written == before else "too late" if written >= 5 * len(given) else "the middle"
+        window_s *= {"too early": 1.5, "too late": 0.5}.get(moment, 1.0)
+        met[moment] += 1
+    assert met["the middle"] >= 1, f"no kill met work under way: {met}"
+    given += append(topics, name, seed * 100 + 99, 500)
+    last = ["--lanes", 3, "--flavour", flavour, "--guarantee", guarantee]
+    with Process(word_count(topics.address, name, state, *last)) as child:
+        assert child.wait() == 0, child.told()
+    return given
+
+
+def append(topics: Topics, name: str, seed: int, count: int) -> list[str]:
+    """Write more lines."""
+    more = lines(seed, count)
+    topics.write(f"{name}-in", more)
+    return more
+
+
+def is_at_work(child: Process, state: Path) -> bool:
+    """Has it opened its state (or ended already)?"""
+    return child.code is not None or any(path.stat().st_mtime > child.started_at for path in state.rglob("LOG"))
+
+
+@pytest.mark.parametrize(("seed", "flavour"), [(1, "native"), (2, "lambda")])
+def test_exactly_once_on_kafka(kafka: KafkaTopics, name: str, tmp_path: Path, seed: int, flavour: str) -> None:
+    given = run_and_kill(kafka, name, tmp_path / "state", seed, "exactly_once_v2", flavour)
+    check_every_update(kafka.read(f"{name}-out"), given)
+    assert table(kafka.read(f"{name}-counts-changelog")) == by_hand(given)
+    assert kafka.committed(name, f"{name}-in") == kafka.ends(f"{name}-in")
+
+
+def test_at_least_once_on_kafka(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    given = run_and_kill(kafka, name, tmp_path / "state", 3, "at_least_once", "native")
+    rows = kafka.read(f"{name}-out")
+    check_nothing_lost(rows, given)
+    # The state behind the output is not ahead of it and not behind it at the end.
+    assert table(kafka.read(f"{name}-counts-changelog")) == table(rows)
+    assert kafka.committed(name, f"{name}-in") == kafka.ends(f"{name}-in")
+
+
+@pytest.mark.parametrize(("seed", "flavour"), [(4, "native"), (5, "lambda")])
+def test_exactly_once_embedded(name: str, tmp_path: Path, seed: int, flavour: str) -> None:
+    topics = EmbeddedTopics(tmp_path / "broker")
+    given = run_and_kill(topics, name, tmp_path / "state", seed, "exactly_once_v2", flavour, EMBEDDED_LINES)
+    check_every_update(topics.read(f"{name}-out"), given)
+    assert table(topics.read(f"{name}-counts-changelog")) == by_hand(given)
+
+
+def test_at_least_once_embedded(name: str, tmp_path: Path) -> None:
+    topics = EmbeddedTopics(tmp_path / "broker")
+    given = run_and_kill(topics, name, tmp_path / "state", 6, "at_least_once", "native")
+    check_nothing_lost(topics.read(f"{name}-out"), given)
+
+
+def rows_of(counts: dict[str, list[int]]) -> list[Row]:
+    """An output topic by hand."""
+    pairs = [(word, count) for word, all_counts in counts.items() for count in all_counts]
+    return [Row(0, n, word.encode(), struct.pack(">q", count)) for n, (word, count) in enumerate(pairs)]
+
+
+def test_the_check_itself_finds_what_it_should() -> None:
+    """A check that can't fail proves nothing: a lost, a doubled, a disordered and a foreign update are each seen."""
+    given = ["a b", "a"]
+    assert by_hand(given) == {"a": 2, "b": 1}
+    good = {"a": [1, 2], "b": [1]}
+    for broken in ({"a": [2], "b": [1]}, {"a": [1, 1, 2], "b": [1]}, {"a": [2, 1], "b": [1]}, {**good, "c": [1]}):
+        with pytest.raises(AssertionError, match="words are wrong"):
+            check_every_update(rows_of(broken), given)
+    check_every_update(rows_of(good), given)
+    assert updates(rows_of(good)) == good
+    with pytest.raises(AssertionError, match="too few"):
+        check_nothing_lost(rows_of({"a": [1], "b": [1]}), given)

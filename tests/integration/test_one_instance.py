@@ -1,0 +1,142 @@
+"""Two instances of one application: the newcomer takes over, the older one says so and stops, the result is exact."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from counting import by_hand, check_every_update, check_nothing_lost, lines, make, table, until, until_consumed
+from topics import KafkaTopics
+
+from stoatflow import EmbeddedBroker, FencedError, StoatFlow
+
+# The older one hears of it with its next commit, which an idle engine makes every 5 s.
+NOTICE_S = 12.0
+
+
+def running(app: StoatFlow) -> bool:
+    return str(app.state) == "RUNNING"
+
+
+class Feeder:
+    """Writes lines until it is told to stop; `given` holds what it wrote."""
+
+    def __init__(self, kafka: KafkaTopics, topic: str) -> None:
+        self.given: list[str] = []
+        self._write = partial(kafka.write, topic)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._feed)
+
+    def once(self, seed: int, count: int = 300) -> None:
+        more = lines(seed, count)
+        self._write(more)
+        self.given += more
+
+    def _feed(self) -> None:
+        for seed in range(1000):
+            if self._stop.wait(0.05):
+                return
+            self.once(seed, 200)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(30)
+
+
+def check(kafka: KafkaTopics, name: str, guarantee: str, given: list[str]) -> None:
+    rows = kafka.read(f"{name}-out")
+    if guarantee == "exactly_once_v2":
+        check_every_update(rows, given)
+        assert table(kafka.read(f"{name}-counts-changelog")) == by_hand(given)
+    else:
+        check_nothing_lost(rows, given)
+    assert kafka.committed(name, f"{name}-in") == kafka.ends(f"{name}-in")
+
+
+@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_the_newcomer_fences_the_older(
+    kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str, busy: bool
+) -> None:
+    kafka.create(f"{name}-in", 4)
+    kafka.create(f"{name}-out", 4)
+    feeder = Feeder(kafka, f"{name}-in")
+    older = make(kafka.address, name, tmp_path / "older", processing_guarantee=guarantee)
+    newer = make(kafka.address, name, tmp_path / "newer", processing_guarantee=guarantee, lanes_count=3)
+    try:
+        older.start()
+        feeder.once(2000)
+        if busy:
+            feeder.start()
+        until(lambda: older.metrics()["records_committed"] >= 300, "the older one works")
+        newer.start()
+        until(lambda: running(newer), "the newcomer runs")
+        noticed = until(lambda: str(older.state) == "ERROR", "the older one stops", NOTICE_S)
+        assert not busy or noticed < 3.0
+        with pytest.raises(FencedError, match="took over"):
+            older.wait(10)
+        feeder.stop()
+        feeder.once(3000)
+        until_consumed(newer)
+        assert running(newer)
+    finally:
+        feeder.stop()
+        newer.close()
+        older.close()
+    check(kafka, name, guarantee, feeder.given)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_on_the_same_directory_the_newcomer_waits_for_it(
+    kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str
+) -> None:
+    kafka.create(f"{name}-in", 2)
+    kafka.create(f"{name}-out", 2)
+    given = lines(1, 500)
+    kafka.write(f"{name}-in", given)
+    older = make(kafka.address, name, tmp_path, processing_guarantee=guarantee)
+    newer = make(kafka.address, name, tmp_path, processing_guarantee=guarantee)
+    try:
+        older.start()
+        until_consumed(older)
+        newer.start()
+        # It has opened the producer (which fences the older one) and may not touch the directory before that ended.
+        until(lambda: running(newer), "the newcomer runs", 20)
+        assert str(older.state) == "ERROR"
+        with pytest.raises(FencedError):
+            older.wait(10)
+        more = lines(2, 500)
+        kafka.write(f"{name}-in", more)
+        until_consumed(newer)
+    finally:
+        newer.close()
+        older.close()
+    check(kafka, name, guarantee, given + more)
+
+
+def test_a_stop_while_it_waits_for_the_directory_is_heard(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """An application on another broker holds the directory and is never fenced: a stop must not wait for it."""
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    with EmbeddedBroker() as other:
+        other.create_topic(f"{name}-in")
+        other.create_topic(f"{name}-out")
+        waiting = make(kafka.address, name, tmp_path)
+        with make(f"embedded:{other.path}", name, tmp_path) as holder:
+            until(lambda: running(holder), "it holds the directory")
+            waiting.start()
+            until(lambda: f"{name}-counts-changelog" in kafka.topics(), "it is on its way")
+            assert not waiting.wait(0.5)
+            assert str(waiting.state) == "STARTING"
+            began = time.monotonic()
+            assert waiting.close(timeout="10s")
+            assert time.monotonic() - began < 5.0
+            assert waiting.error is None
+            assert running(holder)

@@ -1,0 +1,202 @@
+"""Writing and reading topics beside the engine, on real Kafka and on the embedded broker.
+
+Takes rows, gives rows. Reads `read_committed` up to the end as it is now, with a deadline.
+Never uses the engine's own clients: Kafka is read through another library, so that a mistake of the engine's
+clients can't hide itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from stoatflow.embedded import EmbeddedBroker
+
+PATIENCE_S = 30.0
+
+
+class Row(NamedTuple):
+    """A record as a reader sees it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Topics(Protocol):
+    """What a test needs of a broker."""
+
+    @property
+    def address(self) -> str:
+        """What `bootstrap.servers` is set to."""
+        ...
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        """Make a topic."""
+        ...
+
+    def write(self, topic: str, values: Iterable[str], key: str | None = None) -> None:
+        """Append values; without a key they go round the partitions."""
+        ...
+
+    def read(self, topic: str) -> list[Row]:
+        """Everything committed, in the order of each partition."""
+        ...
+
+    def count(self, topic: str) -> int:
+        """How many records are committed."""
+        ...
+
+
+class KafkaTopics:
+    """Topics of a real broker, through confluent-kafka."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return self._bootstrap
+
+    def create(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Make a topic and wait until it can be written."""
+        made = self._admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])
+        made[topic].result(PATIENCE_S)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            found = self._admin.list_topics(topic, PATIENCE_S).topics[topic].partitions
+            if len(found) == partitions and all(p.leader >= 0 for p in found.values()):
+                return
+            assert time.monotonic() < deadline, f"{topic} has no leaders"
+            time.sleep(0.02)
+
+    def topics(self) -> set[str]:
+        """Names of all topics."""
+        return set(self._admin.list_topics(timeout=PATIENCE_S).topics)
+
+    def write(self, topic: str, values: Iterable[str], key: str | None = None) -> None:
+        """Append values; without a key they go round the partitions."""
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 5, "acks": "all", "log_level": 0})
+        partitions = self.partitions(topic)
+        for number, value in enumerate(values):
+            while True:
+                try:
+                    if key is None:
+                        producer.produce(topic, value.encode(), partition=number % partitions)
+                    else:
+                        producer.produce(topic, value.encode(), key=key.encode())
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+            if number % 1000 == 0:
+                producer.poll(0)
+        assert producer.flush(PATIENCE_S) == 0
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions it has."""
+        return len(self._admin.list_topics(topic, PATIENCE_S).topics[topic].partitions)
+
+    def read(self, topic: str, isolation: str = "read_committed") -> list[Row]:
+        """Everything that such a reader sees, in the order of each partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": "reader",
+                "isolation.level": isolation,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 0,
+            }
+        )
+        try:
+            open_partitions = set(range(self.partitions(topic)))
+            consumer.assign([TopicPartition(topic, p, 0) for p in open_partitions])
+            rows: list[Row] = []
+            deadline = time.monotonic() + PATIENCE_S
+            while open_partitions:
+                assert time.monotonic() < deadline, f"no end of {topic} after {PATIENCE_S} s, read {len(rows)}"
+                for message in consumer.consume(10_000, 0.05):
+                    partition, offset = message.partition(), message.offset()
+                    assert partition is not None
+                    assert offset is not None
+                    if message.error() is None:
+                        rows.append(Row(partition, offset, _bytes(message.key()), _bytes(message.value())))
+                    else:  # the end of the partition
+                        open_partitions.discard(partition)
+            return sorted(rows, key=lambda row: (row.partition, row.offset))
+        finally:
+            consumer.close()
+
+    def count(self, topic: str) -> int:
+        """How many records are committed: offsets would count the markers of transactions too."""
+        return len(self.read(topic))
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """Where the next record of each partition will stand."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "reader", "log_level": 0})
+        try:
+            return {
+                p: consumer.get_watermark_offsets(TopicPartition(topic, p), PATIENCE_S)[1]
+                for p in range(self.partitions(topic))
+            }
+        finally:
+            consumer.close()
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """The offsets that a group has committed."""
+        asked = [TopicPartition(topic, p) for p in range(self.partitions(topic))]
+        answer = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, asked)])
+        found = answer[group].result(PATIENCE_S).topic_partitions
+        return {entry.partition: entry.offset for entry in found}
+
+
+class EmbeddedTopics:
+    """Topics in a directory. It is opened for each call only: the engine's process needs it alone."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def address(self) -> str:
+        """`embedded:PATH`."""
+        return f"embedded:{self._path}"
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        """Make a topic."""
+        with EmbeddedBroker(self._path) as broker:
+            broker.create_topic(topic, partitions)
+
+    def write(self, topic: str, values: Iterable[str], key: str | None = None) -> None:
+        """Append values; without a key they go round the partitions."""
+        with EmbeddedBroker(self._path) as broker:
+            partitions = broker.topics()[topic]
+            broker.produce_many(
+                topic,
+                (
+                    (n % partitions if key is None else None, key.encode() if key else None, value.encode(), n + 1)
+                    for n, value in enumerate(values)
+                ),
+            )
+
+    def read(self, topic: str) -> list[Row]:
+        """Everything committed, in the order of each partition."""
+        with EmbeddedBroker(self._path) as broker:
+            return [Row(r.partition, r.offset, r.key, r.value) for r in broker.read(topic)]
+
+    def count(self, topic: str) -> int:
+        """How many records are committed."""
+        with EmbeddedBroker(self._path) as broker:
+            return sum(broker.end_offsets(topic).values())
+
+
+def _bytes(part: bytes | str | None) -> bytes | None:
+    return part.encode() if isinstance(part, str) else part
