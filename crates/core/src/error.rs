@@ -49,20 +49,76 @@ pub enum ErrorKind {
 /// Every kind with its stable name and the action it asks for. Docs and Python classes are made
 /// from this table, so a kind without an action can't exist.
 pub const ERROR_KINDS: &[(ErrorKind, &str, &str)] = &[
-    (ErrorKind::Config, "config", "fix the settings that the message lists"),
-    (ErrorKind::Topology, "topology", "fix the topology at the line that the message names"),
-    (ErrorKind::Serde, "serde", "fix the data, choose another serde, or set an exception handler"),
-    (ErrorKind::User, "user", "fix the function that the message names, or set an exception handler"),
-    (ErrorKind::Unavailable, "unavailable", "check bootstrap.servers, the broker and the network, then start again"),
-    (ErrorKind::Fenced, "fenced", "nothing: another instance with the same application.id took over"),
-    (ErrorKind::MissingTopic, "missing_topic", "create the topic, or fix its name in the topology"),
-    (ErrorKind::Unauthorized, "unauthorized", "grant the broker permission that the message names"),
-    (ErrorKind::StateCorrupt, "state_corrupt", "delete the state directory; it is rebuilt from the changelog topics"),
-    (ErrorKind::Incompatible, "incompatible", "use the version that wrote the state, or delete it and let it be rebuilt"),
-    (ErrorKind::StateLocked, "state_locked", "stop the other process, or give this one another state.dir"),
-    (ErrorKind::DiskFull, "disk_full", "free space on the disk of state.dir, then start again"),
-    (ErrorKind::UnknownOutcome, "unknown_outcome", "start again: recovery reads the true outcome from the broker"),
-    (ErrorKind::Internal, "internal", "report it with the log; the committed results are safe"),
+    (
+        ErrorKind::Config,
+        "config",
+        "fix the settings that the message lists",
+    ),
+    (
+        ErrorKind::Topology,
+        "topology",
+        "fix the topology at the line that the message names",
+    ),
+    (
+        ErrorKind::Serde,
+        "serde",
+        "fix the data, choose another serde, or set an exception handler",
+    ),
+    (
+        ErrorKind::User,
+        "user",
+        "fix the function that the message names, or set an exception handler",
+    ),
+    (
+        ErrorKind::Unavailable,
+        "unavailable",
+        "check bootstrap.servers, the broker and the network, then start again",
+    ),
+    (
+        ErrorKind::Fenced,
+        "fenced",
+        "nothing: another instance with the same application.id took over",
+    ),
+    (
+        ErrorKind::MissingTopic,
+        "missing_topic",
+        "create the topic, or fix its name in the topology",
+    ),
+    (
+        ErrorKind::Unauthorized,
+        "unauthorized",
+        "grant the broker permission that the message names",
+    ),
+    (
+        ErrorKind::StateCorrupt,
+        "state_corrupt",
+        "delete the state directory; it is rebuilt from the changelog topics",
+    ),
+    (
+        ErrorKind::Incompatible,
+        "incompatible",
+        "use the version that wrote the state, or delete it and let it be rebuilt",
+    ),
+    (
+        ErrorKind::StateLocked,
+        "state_locked",
+        "stop the other process, or give this one another state.dir",
+    ),
+    (
+        ErrorKind::DiskFull,
+        "disk_full",
+        "free space on the disk of state.dir, then start again",
+    ),
+    (
+        ErrorKind::UnknownOutcome,
+        "unknown_outcome",
+        "start again: recovery reads the true outcome from the broker",
+    ),
+    (
+        ErrorKind::Internal,
+        "internal",
+        "report it with the log; the committed results are safe",
+    ),
 ];
 
 impl ErrorKind {
@@ -79,7 +135,10 @@ impl ErrorKind {
     }
 
     fn row(self) -> &'static (ErrorKind, &'static str, &'static str) {
-        ERROR_KINDS.iter().find(|row| row.0 == self).expect("every kind is in ERROR_KINDS (tested)")
+        ERROR_KINDS
+            .iter()
+            .find(|row| row.0 == self)
+            .expect("every kind is in ERROR_KINDS (tested)")
     }
 
     /// May the same work succeed when tried again in place?
@@ -165,7 +224,13 @@ constructors! {
 impl Error {
     /// An error of a kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), hint: None, at: Where::default(), source: None }))
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            hint: None,
+            at: Where::default(),
+            source: None,
+        }))
     }
 
     /// Says what to do next, more precisely than the kind's own action.
@@ -177,7 +242,10 @@ impl Error {
 
     /// Keeps the cause.
     #[must_use]
-    pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn caused_by(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
         self.0.source = Some(source.into());
         self
     }
@@ -208,7 +276,10 @@ impl Error {
     /// What to do next.
     #[must_use]
     pub fn next_step(&self) -> &str {
-        self.0.hint.as_deref().unwrap_or_else(|| self.0.kind.action())
+        self.0
+            .hint
+            .as_deref()
+            .unwrap_or_else(|| self.0.kind.action())
     }
 
     /// Where it happened.
@@ -229,14 +300,30 @@ impl fmt::Display for Error {
         write!(f, "{}", self.0.message)?;
         let at = &self.0.at;
         let mut parts = Vec::new();
-        if let Some(x) = &at.function { parts.push(format!("function {x}")); }
-        if let Some(x) = &at.node { parts.push(format!("node {x}")); }
-        if let Some(x) = &at.store { parts.push(format!("store {x}")); }
-        if let Some(x) = &at.topic { parts.push(format!("topic {x}")); }
-        if let Some(x) = at.partition { parts.push(format!("partition {x}")); }
-        if let Some(x) = at.offset { parts.push(format!("offset {x}")); }
-        if let Some(x) = at.lane { parts.push(format!("lane {x}")); }
-        if let Some(x) = at.epoch { parts.push(format!("epoch {x}")); }
+        if let Some(x) = &at.function {
+            parts.push(format!("function {x}"));
+        }
+        if let Some(x) = &at.node {
+            parts.push(format!("node {x}"));
+        }
+        if let Some(x) = &at.store {
+            parts.push(format!("store {x}"));
+        }
+        if let Some(x) = &at.topic {
+            parts.push(format!("topic {x}"));
+        }
+        if let Some(x) = at.partition {
+            parts.push(format!("partition {x}"));
+        }
+        if let Some(x) = at.offset {
+            parts.push(format!("offset {x}"));
+        }
+        if let Some(x) = at.lane {
+            parts.push(format!("lane {x}"));
+        }
+        if let Some(x) = at.epoch {
+            parts.push(format!("epoch {x}"));
+        }
         if !parts.is_empty() {
             write!(f, " [{}]", parts.join(", "))?;
         }

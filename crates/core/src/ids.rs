@@ -90,7 +90,10 @@ pub struct TopicPartition {
 impl TopicPartition {
     /// Names a partition.
     pub fn new(topic: impl Into<std::sync::Arc<str>>, partition: i32) -> Self {
-        Self { topic: topic.into(), partition: Partition(partition) }
+        Self {
+            topic: topic.into(),
+            partition: Partition(partition),
+        }
     }
 }
 

@@ -15,7 +15,10 @@ pub mod settings;
 pub use bytes::Bytes;
 pub use datum::{Change, Datum, Opaque, Text};
 pub use error::{Error, ErrorKind, Result, Where};
-pub use ids::{Epoch, Lane, NodeId, Offset, Partition, SinkId, SourceId, StageId, StoreId, Timestamp, TopicPartition, UdfId};
+pub use ids::{
+    Epoch, Lane, NodeId, Offset, Partition, SinkId, SourceId, StageId, StoreId, Timestamp,
+    TopicPartition, UdfId,
+};
 pub use ports::{Clock, ManualClock, Rng, SystemClock};
 pub use record::{Header, Headers, Origin, Record};
 pub use serde::{CustomSerde, Serde};

@@ -32,7 +32,9 @@ impl SystemClock {
     #[must_use]
     #[allow(clippy::disallowed_methods)] // the one place that may ask the machine
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self {
+            start: Instant::now(),
+        }
     }
 }
 
@@ -45,7 +47,9 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[allow(clippy::disallowed_methods)]
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
@@ -65,13 +69,17 @@ impl ManualClock {
     /// A clock that shows `start`.
     #[must_use]
     pub const fn new(start: Timestamp) -> Self {
-        Self { now_ms: std::sync::atomic::AtomicI64::new(start.0), start_ms: start.0 }
+        Self {
+            now_ms: std::sync::atomic::AtomicI64::new(start.0),
+            start_ms: start.0,
+        }
     }
 
     /// Moves it on.
     pub fn advance(&self, by: Duration) {
         let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-        self.now_ms.fetch_add(ms, std::sync::atomic::Ordering::Relaxed);
+        self.now_ms
+            .fetch_add(ms, std::sync::atomic::Ordering::Relaxed);
     }
 }
 

@@ -51,13 +51,25 @@ impl Record {
     /// The same record with another value.
     #[must_use]
     pub fn with_value(&self, value: Datum) -> Self {
-        Self { key: self.key.clone(), value, timestamp: self.timestamp, headers: self.headers.clone(), origin: self.origin }
+        Self {
+            key: self.key.clone(),
+            value,
+            timestamp: self.timestamp,
+            headers: self.headers.clone(),
+            origin: self.origin,
+        }
     }
 
     /// The same record with another key and value.
     #[must_use]
     pub fn with_pair(&self, key: Datum, value: Datum) -> Self {
-        Self { key, value, timestamp: self.timestamp, headers: self.headers.clone(), origin: self.origin }
+        Self {
+            key,
+            value,
+            timestamp: self.timestamp,
+            headers: self.headers.clone(),
+            origin: self.origin,
+        }
     }
 
     /// About how many bytes it keeps alive, for the admission budget.

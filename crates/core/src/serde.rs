@@ -77,11 +77,15 @@ impl Serde {
     /// # Errors
     /// `Serde` if the bytes are not of this form.
     pub fn decode(&self, bytes: Option<Bytes>) -> Result<Datum> {
-        let Some(bytes) = bytes else { return Ok(Datum::Null) };
+        let Some(bytes) = bytes else {
+            return Ok(Datum::Null);
+        };
         match self {
             Self::Bytes => Ok(Datum::Bytes(bytes)),
             Self::String => Ok(Datum::Str(Text::from_utf8(bytes)?)),
-            Self::Int32 => Ok(Datum::Int(i64::from(i32::from_be_bytes(self.fixed(&bytes)?)))),
+            Self::Int32 => Ok(Datum::Int(i64::from(i32::from_be_bytes(
+                self.fixed(&bytes)?,
+            )))),
             Self::Int64 => Ok(Datum::Int(i64::from_be_bytes(self.fixed(&bytes)?))),
             Self::Double => Ok(Datum::Float(f64::from_be_bytes(self.fixed(&bytes)?))),
             Self::Json => Ok(Datum::Json(bytes)),
@@ -121,8 +125,12 @@ impl Serde {
 
     fn fixed<const N: usize>(&self, bytes: &Bytes) -> Result<[u8; N]> {
         <[u8; N]>::try_from(bytes.as_ref()).map_err(|_| {
-            Error::serde(format!("the serde '{}' needs {N} bytes, the record has {}", self.name(), bytes.len()))
-                .hint("read the topic with the serde it was written with")
+            Error::serde(format!(
+                "the serde '{}' needs {N} bytes, the record has {}",
+                self.name(),
+                bytes.len()
+            ))
+            .hint("read the topic with the serde it was written with")
         })
     }
 }
@@ -150,7 +158,8 @@ fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
         Datum::Bool(b) => serde_json::to_writer(out, b).map_err(to_text)?,
         Datum::Int(i) => serde_json::to_writer(out, i).map_err(to_text)?,
         Datum::Float(x) if !x.is_finite() => {
-            return Err(Error::serde(format!("JSON has no form for the number {x}")).hint("replace it before the sink"));
+            return Err(Error::serde(format!("JSON has no form for the number {x}"))
+                .hint("replace it before the sink"));
         }
         Datum::Float(x) => serde_json::to_writer(out, x).map_err(to_text)?,
         Datum::Str(t) => serde_json::to_writer(out, t.as_str()).map_err(to_text)?,
@@ -167,8 +176,11 @@ fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
             out.push(b']');
         }
         Datum::Bytes(_) | Datum::Change(_) => {
-            return Err(Error::serde(format!("JSON has no form for a value of type {}", datum.type_name()))
-                .hint("decode the bytes first, or use Serdes.bytes()"));
+            return Err(Error::serde(format!(
+                "JSON has no form for a value of type {}",
+                datum.type_name()
+            ))
+            .hint("decode the bytes first, or use Serdes.bytes()"));
         }
     }
     Ok(())

@@ -74,7 +74,11 @@ impl CommitRoom {
     /// Starts with epoch 1.
     #[must_use]
     pub fn new(mut parts: CommitParts) -> Self {
-        let changelogs: Vec<_> = parts.stores.iter().filter_map(|s| s.changelog.clone()).collect();
+        let changelogs: Vec<_> = parts
+            .stores
+            .iter()
+            .filter_map(|s| s.changelog.clone())
+            .collect();
         parts.producer.remember(&changelogs);
         Self {
             machine: CommitMachine::new(parts.order),
@@ -110,7 +114,11 @@ impl CommitRoom {
 
     fn handle(&mut self, item: OutItem) -> Result<()> {
         match item {
-            OutItem::Records { epoch, records, bytes } => {
+            OutItem::Records {
+                epoch,
+                records,
+                bytes,
+            } => {
                 // At-least-once holds nothing back: an output is visible as soon as it is acknowledged.
                 if epoch == self.open || self.parts.guarantee == Guarantee::AtLeastOnce {
                     self.send(records, bytes)?;
@@ -118,9 +126,18 @@ impl CommitRoom {
                     self.held.push_back((epoch, records, bytes));
                 }
             }
-            OutItem::Cut { epoch, cut, records, at } => {
+            OutItem::Cut {
+                epoch,
+                cut,
+                records,
+                at,
+            } => {
                 debug_assert_eq!(epoch, self.open);
-                self.cut = Some(Cut { entries: cut, records, at });
+                self.cut = Some(Cut {
+                    entries: cut,
+                    records,
+                    at,
+                });
             }
             OutItem::Sealed { epoch, stores, .. } => {
                 debug_assert_eq!(epoch, self.open);
@@ -134,7 +151,11 @@ impl CommitRoom {
     fn send(&mut self, mut records: Vec<Outgoing>, bytes: i64) -> Result<()> {
         self.begin()?;
         self.outputs += records.len() as u64;
-        self.parts.shared.status.records_out.fetch_add(records.len() as u64, Relaxed);
+        self.parts
+            .shared
+            .status
+            .records_out
+            .fetch_add(records.len() as u64, Relaxed);
         let sent = self.parts.producer.send(&mut records);
         self.parts.shared.release(bytes);
         self.parts.shared.wake_intake();
@@ -166,7 +187,10 @@ impl CommitRoom {
         loop {
             match decision {
                 Decision::Do(step) => {
-                    self.parts.shared.status.with_barrier(|b| b.step = Some(format!("{step:?}").to_lowercase()));
+                    self.parts
+                        .shared
+                        .status
+                        .with_barrier(|b| b.step = Some(format!("{step:?}").to_lowercase()));
                     let done = self.execute(step, &cut, &sealed);
                     let now = clock.monotonic();
                     match step {
@@ -184,7 +208,9 @@ impl CommitRoom {
                     return self.send_held();
                 }
                 Decision::Abort(_) | Decision::Stop(_) => {
-                    return Err(Error::internal("the commit protocol stopped without a failure"));
+                    return Err(Error::internal(
+                        "the commit protocol stopped without a failure",
+                    ));
                 }
             }
         }
@@ -197,7 +223,9 @@ impl CommitRoom {
             Step::Flush => self.parts.producer.flush(timeout),
             Step::Offsets => {
                 self.begin()?;
-                self.parts.producer.offsets(&self.parts.group, &cut.entries, timeout)
+                self.parts
+                    .producer
+                    .offsets(&self.parts.group, &cut.entries, timeout)
             }
             Step::Commit => {
                 self.begun = false;
@@ -218,7 +246,9 @@ impl CommitRoom {
         self.begin()?;
         let mut records = Vec::new();
         for (id, writes) in sealed {
-            let Some(topic) = &self.parts.stores[usize::from(id.0)].changelog else { continue };
+            let Some(topic) = &self.parts.stores[usize::from(id.0)].changelog else {
+                continue;
+            };
             records.extend(writes.iter().map(|w| Outgoing {
                 topic: Arc::clone(topic),
                 partition: None,
@@ -228,20 +258,34 @@ impl CommitRoom {
                 headers: None,
             }));
         }
-        self.parts.shared.status.changelog_out.fetch_add(records.len() as u64, Relaxed);
+        self.parts
+            .shared
+            .status
+            .changelog_out
+            .fetch_add(records.len() as u64, Relaxed);
         self.outputs += records.len() as u64;
         self.parts.producer.send(&mut records)
     }
 
     fn apply(&self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
-        let mut batch = EpochBatch { epoch: self.open, ..EpochBatch::default() };
+        let mut batch = EpochBatch {
+            epoch: self.open,
+            ..EpochBatch::default()
+        };
         for (id, writes) in sealed {
-            batch.writes.push((*id, writes.iter().map(KeyValueStore::stored_bytes).collect()));
+            batch.writes.push((
+                *id,
+                writes.iter().map(KeyValueStore::stored_bytes).collect(),
+            ));
         }
         for logged in &self.parts.stores {
             if let Some(topic) = &logged.changelog {
                 let positions = self.parts.producer.acknowledged(topic);
-                batch.positions.extend(positions.into_iter().map(|(p, o)| (logged.store.id(), p, o)));
+                batch.positions.extend(
+                    positions
+                        .into_iter()
+                        .map(|(p, o)| (logged.store.id(), p, o)),
+                );
             }
         }
         self.parts.backend.apply(batch)
@@ -255,11 +299,16 @@ impl CommitRoom {
         status.outputs = self.outputs;
         status.at_ms = shared.clock.now().0;
         shared.last_align_us.store(status.align_us, Relaxed);
-        shared.last_commit_us.store(status.commit_us + status.apply_us, Relaxed);
+        shared
+            .last_commit_us
+            .store(status.commit_us + status.apply_us, Relaxed);
         let now = u64::try_from(shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
         shared.status.progress_ms.store(now, Relaxed);
         shared.status.committed(status);
-        shared.status.state_memory_bytes.store(self.parts.backend.memory_bytes(), Relaxed);
+        shared
+            .status
+            .state_memory_bytes
+            .store(self.parts.backend.memory_bytes(), Relaxed);
         shared.status.with_barrier(|b| {
             b.in_flight = None;
             b.step = None;
@@ -272,7 +321,11 @@ impl CommitRoom {
     }
 
     fn send_held(&mut self) -> Result<()> {
-        while self.held.front().is_some_and(|(epoch, ..)| *epoch == self.open) {
+        while self
+            .held
+            .front()
+            .is_some_and(|(epoch, ..)| *epoch == self.open)
+        {
             if let Some((_, records, bytes)) = self.held.pop_front() {
                 self.send(records, bytes).inspect_err(|_| self.abandon())?;
             }

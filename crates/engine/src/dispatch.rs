@@ -63,7 +63,8 @@ pub struct Dispatch {
 }
 
 fn weight(record: &Fetched) -> i64 {
-    let bytes = record.key.as_ref().map_or(0, bytes::Bytes::len) + record.value.as_ref().map_or(0, bytes::Bytes::len);
+    let bytes = record.key.as_ref().map_or(0, bytes::Bytes::len)
+        + record.value.as_ref().map_or(0, bytes::Bytes::len);
     RECORD_OVERHEAD + i64::try_from(bytes).unwrap_or(i64::MAX / 2)
 }
 
@@ -73,7 +74,13 @@ impl Dispatch {
     pub fn new(shared: Arc<Shared>, slots: Slots, schedule: Schedule, limits: Limits) -> Self {
         let now = shared.clock.monotonic();
         Self {
-            buffers: slots.iter().map(|_| Buffer { empty_since: now, ..Buffer::default() }).collect(),
+            buffers: slots
+                .iter()
+                .map(|_| Buffer {
+                    empty_since: now,
+                    ..Buffer::default()
+                })
+                .collect(),
             heads: BinaryHeap::new(),
             buffered_bytes: 0,
             staged: shared.queues.iter().map(|_| (Vec::new(), 0)).collect(),
@@ -120,7 +127,9 @@ impl Dispatch {
 
     fn may_choose(&self, now: Duration) -> bool {
         self.limits.idle.is_zero()
-            || self.buffers.iter().all(|b| !b.records.is_empty() || now.saturating_sub(b.empty_since) >= self.limits.idle)
+            || self.buffers.iter().all(|b| {
+                !b.records.is_empty() || now.saturating_sub(b.empty_since) >= self.limits.idle
+            })
     }
 
     /// Moves buffered records to lanes while there is credit; true if any moved.
@@ -130,10 +139,14 @@ impl Dispatch {
         let committed = self.shared.committed();
         if committed > self.heard {
             self.heard = committed;
-            self.admission.barrier_took(Duration::from_micros(self.shared.last_align_us.load(Relaxed)));
+            self.admission.barrier_took(Duration::from_micros(
+                self.shared.last_align_us.load(Relaxed),
+            ));
         }
         while self.has_credit() && self.may_choose(now) {
-            let Some(Reverse((_, slot))) = self.heads.pop() else { break };
+            let Some(Reverse((_, slot))) = self.heads.pop() else {
+                break;
+            };
             // The same partition goes on while its head is the smallest.
             let rival = self.heads.peek().map(|Reverse(head)| *head);
             let mut taken = 0;
@@ -157,7 +170,10 @@ impl Dispatch {
 
     fn take_one(&mut self, slot: u32) {
         let index = slot as usize;
-        let record = self.buffers[index].records.pop_front().expect("the caller looked at the head");
+        let record = self.buffers[index]
+            .records
+            .pop_front()
+            .expect("the caller looked at the head");
         let bytes = weight(&record);
         self.buffered_bytes -= bytes;
         self.cut[index] = Offset(record.offset.0 + 1);
@@ -184,7 +200,11 @@ impl Dispatch {
         if batch.is_empty() {
             return;
         }
-        let item = Item::Input { epoch: self.epoch, batch: std::mem::take(batch), bytes: std::mem::take(bytes) };
+        let item = Item::Input {
+            epoch: self.epoch,
+            batch: std::mem::take(batch),
+            bytes: std::mem::take(bytes),
+        };
         let status = &self.shared.status.lanes[lane];
         status.queued_items.fetch_add(1, Relaxed);
         self.shared.queues[lane].push(item);
@@ -202,7 +222,11 @@ impl Dispatch {
 
     fn facts(&self, stopping: bool) -> ScheduleFacts {
         ScheduleFacts {
-            since_barrier: self.shared.clock.monotonic().saturating_sub(self.last_barrier),
+            since_barrier: self
+                .shared
+                .clock
+                .monotonic()
+                .saturating_sub(self.last_barrier),
             committing: self.is_committing(),
             records: self.epoch_records,
             bytes: self.epoch_bytes,
@@ -222,17 +246,31 @@ impl Dispatch {
 
     /// Puts a barrier in now. The epoch before must be committed.
     pub fn barrier(&mut self) {
-        assert!(!self.is_committing(), "a barrier while epoch {} is being committed", self.epoch.0 - 1);
+        assert!(
+            !self.is_committing(),
+            "a barrier while epoch {} is being committed",
+            self.epoch.0 - 1
+        );
         self.flush_staged();
         let now = self.shared.clock.monotonic();
-        let cut = self.slots.iter().zip(&self.cut).zip(&self.stream_time).map(|((slot, offset), time)| CutEntry {
-            partition: slot.partition.clone(),
-            offset: *offset,
-            metadata: encode_stream_time(*time),
+        let cut = self.slots.iter().zip(&self.cut).zip(&self.stream_time).map(
+            |((slot, offset), time)| CutEntry {
+                partition: slot.partition.clone(),
+                offset: *offset,
+                metadata: encode_stream_time(*time),
+            },
+        );
+        self.shared.outbox.push(OutItem::Cut {
+            epoch: self.epoch,
+            cut: cut.collect(),
+            records: self.epoch_records,
+            at: now,
         });
-        self.shared.outbox.push(OutItem::Cut { epoch: self.epoch, cut: cut.collect(), records: self.epoch_records, at: now });
         for queue in &self.shared.queues {
-            queue.push(Item::Barrier { epoch: self.epoch, stage: StageId(0) });
+            queue.push(Item::Barrier {
+                epoch: self.epoch,
+                stage: StageId(0),
+            });
         }
         let ended = self.epoch;
         self.epoch = self.epoch.next();
@@ -265,13 +303,19 @@ impl Dispatch {
             return Duration::from_millis(50);
         }
         let facts = self.facts(false);
-        let gap = self.schedule.gap(facts.last_commit).saturating_sub(facts.since_barrier);
+        let gap = self
+            .schedule
+            .gap(facts.last_commit)
+            .saturating_sub(facts.since_barrier);
         gap.clamp(Duration::from_millis(1), Duration::from_millis(50))
     }
 
     /// Position and stream time per slot.
     pub fn positions(&self) -> impl Iterator<Item = (Offset, Timestamp)> + '_ {
-        self.cut.iter().copied().zip(self.stream_time.iter().copied())
+        self.cut
+            .iter()
+            .copied()
+            .zip(self.stream_time.iter().copied())
     }
 }
 
@@ -284,5 +328,8 @@ pub fn encode_stream_time(time: Timestamp) -> String {
 /// Reads [`encode_stream_time`]; anything else (another tool's metadata) means "unknown".
 #[must_use]
 pub fn decode_stream_time(metadata: &str) -> Timestamp {
-    metadata.strip_prefix("st=").and_then(|t| t.parse().ok()).map_or(Timestamp::UNKNOWN, Timestamp)
+    metadata
+        .strip_prefix("st=")
+        .and_then(|t| t.parse().ok())
+        .map_or(Timestamp::UNKNOWN, Timestamp)
 }

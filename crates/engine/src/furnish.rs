@@ -17,7 +17,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::StoreBackend;
-use stoatflow_core::{Error, ErrorKind, Guarantee, Lane, Offset, Result, Settings, Timestamp, TopicPartition};
+use stoatflow_core::{
+    Error, ErrorKind, Guarantee, Lane, Offset, Result, Settings, Timestamp, TopicPartition,
+};
 use stoatflow_log::{Broker, NewTopic, ProducerMode, TopicInfo};
 use stoatflow_operators::{Chain, ChainOptions, Foreign, LaneStore};
 use stoatflow_plan::{PhysicalPlan, Reset};
@@ -80,27 +82,52 @@ impl Blueprint {
     ///
     /// # Errors
     /// Everything that can keep an application from starting.
-    pub fn furnish(&self, shared: &Arc<Shared>, enter: &dyn Fn(Lifecycle)) -> Result<Option<House>> {
+    pub fn furnish(
+        &self,
+        shared: &Arc<Shared>,
+        enter: &dyn Fn(Lifecycle),
+    ) -> Result<Option<House>> {
         let settings = &self.settings;
         let broker = &self.components.broker;
         enter(Lifecycle::Starting);
         if settings.ensure_explicit_naming {
             stoatflow_plan::require_explicit_names(&self.plan)?;
         }
-        let Some(topics) = self.reach_topics(shared)? else { return Ok(None) };
+        let Some(topics) = self.reach_topics(shared)? else {
+            return Ok(None);
+        };
         let changelogs = self.changelogs(broker.as_ref(), &topics)?;
         // Opening the producer fences an older instance and ends what it left open: only after that
         // are committed offsets and changelog ends final.
         let mode = self.producer_mode();
         let producer = broker.producer(&mode, settings.broker_wait)?;
-        let Some(backend) = self.open_backend(shared)? else { return Ok(None) };
+        let Some(backend) = self.open_backend(shared)? else {
+            return Ok(None);
+        };
         let stores = self.stores(&backend, &changelogs)?;
         enter(Lifecycle::Restoring);
-        recover::restore(shared, broker.as_ref(), backend.as_ref(), &stores, &settings.application_id, settings.broker_wait)?;
+        recover::restore(
+            shared,
+            broker.as_ref(),
+            backend.as_ref(),
+            &stores,
+            &settings.application_id,
+            settings.broker_wait,
+        )?;
         let slots = self.slots(broker.as_ref(), &topics)?;
         let mut consumer = broker.consumer(&settings.application_id)?;
-        consumer.assign(&slots.iter().map(|s| (s.partition.clone(), s.start)).collect::<Vec<_>>())?;
-        let dispatch = Dispatch::new(Arc::clone(shared), Arc::clone(&slots), self.schedule(), self.limits());
+        consumer.assign(
+            &slots
+                .iter()
+                .map(|s| (s.partition.clone(), s.start))
+                .collect::<Vec<_>>(),
+        )?;
+        let dispatch = Dispatch::new(
+            Arc::clone(shared),
+            Arc::clone(&slots),
+            self.schedule(),
+            self.limits(),
+        );
         let lanes = (0..settings.lanes).map(|id| self.lane(Lane(id), shared, &slots, &stores));
         let house = House {
             lanes: lanes.collect::<Result<_>>()?,
@@ -154,7 +181,12 @@ impl Blueprint {
     fn reach_topics(&self, shared: &Shared) -> Result<Option<BTreeMap<String, TopicInfo>>> {
         let broker = &self.components.broker;
         let clock = &self.components.clock;
-        let names: Vec<&str> = self.plan.sources.iter().flat_map(|s| s.topics.iter().map(String::as_str)).collect();
+        let names: Vec<&str> = self
+            .plan
+            .sources
+            .iter()
+            .flat_map(|s| s.topics.iter().map(String::as_str))
+            .collect();
         let began = clock.monotonic();
         loop {
             if shared.is_stopping() {
@@ -173,7 +205,10 @@ impl Blueprint {
                         .hint("start the broker or correct bootstrap.servers; broker.wait.timeout.ms sets how long to keep trying")
                         .caused_by(error));
                     }
-                    tracing::warn!(address = broker.address(), "the broker does not answer yet; trying again");
+                    tracing::warn!(
+                        address = broker.address(),
+                        "the broker does not answer yet; trying again"
+                    );
                     shared.wait_for_credit(Duration::from_millis(500));
                 }
                 Err(error) => return Err(error),
@@ -182,24 +217,47 @@ impl Blueprint {
     }
 
     /// Makes changelog topics that don't exist; gives their names by store.
-    fn changelogs(&self, broker: &dyn Broker, sources: &BTreeMap<String, TopicInfo>) -> Result<Vec<Option<Arc<str>>>> {
+    fn changelogs(
+        &self,
+        broker: &dyn Broker,
+        sources: &BTreeMap<String, TopicInfo>,
+    ) -> Result<Vec<Option<Arc<str>>>> {
         let timeout = self.settings.broker_wait;
-        let names: Vec<Option<Arc<str>>> = self.plan.stores.iter().map(|s| {
-            s.logged.then(|| Arc::from(format!("{}-{}-changelog", self.settings.application_id, s.name)))
-        }).collect();
+        let names: Vec<Option<Arc<str>>> = self
+            .plan
+            .stores
+            .iter()
+            .map(|s| {
+                s.logged.then(|| {
+                    Arc::from(format!(
+                        "{}-{}-changelog",
+                        self.settings.application_id, s.name
+                    ))
+                })
+            })
+            .collect();
         let wanted: Vec<&str> = names.iter().flatten().map(AsRef::as_ref).collect();
         if wanted.is_empty() {
             return Ok(names);
         }
         let known = broker.topics(&wanted, timeout)?;
         let widest = sources.values().map(|t| t.partitions).max().unwrap_or(1);
-        let partitions = if self.settings.changelog_partitions > 0 { self.settings.changelog_partitions } else { widest };
-        let missing: Vec<NewTopic> = wanted.iter().zip(&known).filter(|(_, info)| info.is_none()).map(|(name, _)| NewTopic {
-            name: (*name).to_owned(),
-            partitions,
-            replication: self.settings.replication_factor,
-            config: vec![("cleanup.policy".into(), "compact".into())],
-        }).collect();
+        let partitions = if self.settings.changelog_partitions > 0 {
+            self.settings.changelog_partitions
+        } else {
+            widest
+        };
+        let missing: Vec<NewTopic> = wanted
+            .iter()
+            .zip(&known)
+            .filter(|(_, info)| info.is_none())
+            .map(|(name, _)| NewTopic {
+                name: (*name).to_owned(),
+                partitions,
+                replication: self.settings.replication_factor,
+                config: vec![("cleanup.policy".into(), "compact".into())],
+            })
+            .collect();
         if !missing.is_empty() {
             broker.create_topics(&missing, timeout)?;
         }
@@ -210,10 +268,22 @@ impl Blueprint {
         if let Some(backend) = &self.components.backend {
             return Ok(Some(Arc::clone(backend)));
         }
-        let layouts: Vec<StoreLayout> = self.plan.stores.iter().map(|s| {
-            let name = |spec: &stoatflow_plan::SerdeSpec| self.foreign.serde(spec).map(|s| s.name().to_owned());
-            Ok(recover::store_layout(s.id, s, &name(&s.key)?, &name(&s.value)?))
-        }).collect::<Result<_>>()?;
+        let layouts: Vec<StoreLayout> = self
+            .plan
+            .stores
+            .iter()
+            .map(|s| {
+                let name = |spec: &stoatflow_plan::SerdeSpec| {
+                    self.foreign.serde(spec).map(|s| s.name().to_owned())
+                };
+                Ok(recover::store_layout(
+                    s.id,
+                    s,
+                    &name(&s.key)?,
+                    &name(&s.value)?,
+                ))
+            })
+            .collect::<Result<_>>()?;
         if self.settings.store_backend == StoreBackend::Memory {
             return Ok(Some(Arc::new(MemoryBackend::new(false))));
         }
@@ -238,26 +308,42 @@ impl Blueprint {
         }
     }
 
-    fn stores(&self, backend: &Arc<dyn Backend>, changelogs: &[Option<Arc<str>>]) -> Result<Vec<LoggedStore>> {
+    fn stores(
+        &self,
+        backend: &Arc<dyn Backend>,
+        changelogs: &[Option<Arc<str>>],
+    ) -> Result<Vec<LoggedStore>> {
         // Clean values kept decoded in front of RocksDB share the quarter of the budget that it doesn't get.
         let cache = self.settings.state_memory_max_bytes / 4 / self.plan.stores.len().max(1);
-        self.plan.stores.iter().zip(changelogs).map(|(spec, changelog)| {
-            let store = KeyValueStore::new(
-                spec.id,
-                Arc::from(spec.name.as_str()),
-                self.foreign.serde(&spec.value)?,
-                Arc::clone(backend),
-                cache,
-            );
-            Ok(LoggedStore { store: Arc::new(store), changelog: changelog.clone() })
-        }).collect()
+        self.plan
+            .stores
+            .iter()
+            .zip(changelogs)
+            .map(|(spec, changelog)| {
+                let store = KeyValueStore::new(
+                    spec.id,
+                    Arc::from(spec.name.as_str()),
+                    self.foreign.serde(&spec.value)?,
+                    Arc::clone(backend),
+                    cache,
+                );
+                Ok(LoggedStore {
+                    store: Arc::new(store),
+                    changelog: changelog.clone(),
+                })
+            })
+            .collect()
     }
 
     fn slots(&self, broker: &dyn Broker, topics: &BTreeMap<String, TopicInfo>) -> Result<Slots> {
         let timeout = self.settings.broker_wait;
         let mut slots: BTreeMap<TopicPartition, Slot> = BTreeMap::new();
         let mut resets: BTreeMap<TopicPartition, Reset> = BTreeMap::new();
-        let default = if self.settings.reset_to_earliest { Reset::Earliest } else { Reset::Latest };
+        let default = if self.settings.reset_to_earliest {
+            Reset::Earliest
+        } else {
+            Reset::Latest
+        };
         for source in &self.plan.sources {
             for (index, topic) in source.topics.iter().enumerate() {
                 for p in 0..topics[topic].partitions {
@@ -295,32 +381,72 @@ impl Blueprint {
         Ok(slots.into_values().collect())
     }
 
-    fn lane(&self, id: Lane, shared: &Arc<Shared>, slots: &Slots, stores: &[LoggedStore]) -> Result<LaneRoom> {
-        let options = ChainOptions { cached: self.settings.cache_max_bytes > 0 };
-        let chains = self.plan.stages.iter().map(|s| Chain::build(&self.plan, s.id, &self.foreign, options));
+    fn lane(
+        &self,
+        id: Lane,
+        shared: &Arc<Shared>,
+        slots: &Slots,
+        stores: &[LoggedStore],
+    ) -> Result<LaneRoom> {
+        let options = ChainOptions {
+            cached: self.settings.cache_max_bytes > 0,
+        };
+        let chains = self
+            .plan
+            .stages
+            .iter()
+            .map(|s| Chain::build(&self.plan, s.id, &self.foreign, options));
         Ok(LaneRoom::new(LaneParts {
             id,
             shared: Arc::clone(shared),
             plan: Arc::clone(&self.plan),
             chains: chains.collect::<Result<_>>()?,
-            stores: stores.iter().map(|s| LaneStore { store: Arc::clone(&s.store), dirty: Dirty::default() }).collect(),
+            stores: stores
+                .iter()
+                .map(|s| LaneStore {
+                    store: Arc::clone(&s.store),
+                    dirty: Dirty::default(),
+                })
+                .collect(),
             slots: Arc::clone(slots),
-            sinks: self.plan.sinks.iter().map(|s| Arc::from(s.topic.as_str())).collect(),
+            sinks: self
+                .plan
+                .sinks
+                .iter()
+                .map(|s| Arc::from(s.topic.as_str()))
+                .collect(),
             batch_max: self.settings.batch_max_records,
         }))
     }
 }
 
-fn found(names: &[&str], infos: Vec<Option<TopicInfo>>, address: &str) -> Result<BTreeMap<String, TopicInfo>> {
-    let missing: Vec<&str> = names.iter().zip(&infos).filter(|(_, i)| i.is_none()).map(|(n, _)| *n).collect();
+fn found(
+    names: &[&str],
+    infos: Vec<Option<TopicInfo>>,
+    address: &str,
+) -> Result<BTreeMap<String, TopicInfo>> {
+    let missing: Vec<&str> = names
+        .iter()
+        .zip(&infos)
+        .filter(|(_, i)| i.is_none())
+        .map(|(n, _)| *n)
+        .collect();
     if !missing.is_empty() {
         return Err(Error::missing_topic(format!("source topic(s) {} do not exist at {address}", quoted(&missing)))
             .hint("create them (the engine never creates source topics, so that a typo is seen), or fix the names in the topology")
             .at(|at| at.topic = Some(missing[0].to_owned())));
     }
-    Ok(names.iter().map(|n| (*n).to_owned()).zip(infos.into_iter().flatten()).collect())
+    Ok(names
+        .iter()
+        .map(|n| (*n).to_owned())
+        .zip(infos.into_iter().flatten())
+        .collect())
 }
 
 fn quoted(names: &[&str]) -> String {
-    names.iter().map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|n| format!("'{n}'"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -42,7 +42,9 @@ impl Inline {
             .furnish(&shared, &|state| {
                 shared.status.enter(state, shared.clock.now());
             })?
-            .ok_or_else(|| Error::internal("an inline engine was asked to stop while it was starting"))?;
+            .ok_or_else(|| {
+                Error::internal("an inline engine was asked to stop while it was starting")
+            })?;
         shared.status.enter(Lifecycle::Running, shared.clock.now());
         Ok(Self { house })
     }
@@ -56,7 +58,10 @@ impl Inline {
     #[must_use]
     pub fn turns(&self) -> Vec<Turn> {
         let lanes = (0..self.house.lanes.len()).map(Turn::Lane);
-        std::iter::once(Turn::Intake).chain(lanes).chain(std::iter::once(Turn::Commit)).collect()
+        std::iter::once(Turn::Intake)
+            .chain(lanes)
+            .chain(std::iter::once(Turn::Commit))
+            .collect()
     }
 
     /// Lets one room take a turn; true if it moved anything.

@@ -26,7 +26,12 @@ impl Intake {
     /// With an assigned consumer.
     #[must_use]
     pub const fn new(shared: Arc<Shared>, consumer: Box<dyn Consumer>, dispatch: Dispatch) -> Self {
-        Self { shared, consumer, dispatch, fetched: Vec::new() }
+        Self {
+            shared,
+            consumer,
+            dispatch,
+            fetched: Vec::new(),
+        }
     }
 
     /// Fetches, admits, and puts a barrier in if one is due. Waits for records if `wait`.
@@ -39,7 +44,11 @@ impl Intake {
         let mut moved = false;
         if !stopping && self.dispatch.wants_more() {
             let idle = wait && !self.dispatch.has_buffered();
-            let timeout = if idle { self.dispatch.patience() } else { Duration::ZERO };
+            let timeout = if idle {
+                self.dispatch.patience()
+            } else {
+                Duration::ZERO
+            };
             self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;
             moved |= !self.fetched.is_empty();
             self.dispatch.accept(&mut self.fetched);

@@ -87,28 +87,55 @@ impl LaneRoom {
     /// Furnishes a lane that starts with epoch 1.
     #[must_use]
     pub fn new(parts: LaneParts) -> Self {
-        let LaneParts { id, shared, plan, chains, stores, slots, sinks, batch_max } = parts;
+        let LaneParts {
+            id,
+            shared,
+            plan,
+            chains,
+            stores,
+            slots,
+            sinks,
+            batch_max,
+        } = parts;
         let stages = plan.stages.iter().map(|stage| StageState {
             epoch: Epoch(1),
             held: VecDeque::new(),
-            stores: stage.nodes.iter().filter_map(|n| plan.nodes[n.0 as usize].op.store()).collect(),
+            stores: stage
+                .nodes
+                .iter()
+                .filter_map(|n| plan.nodes[n.0 as usize].op.store())
+                .collect(),
         });
-        let exchanges: Vec<_> = plan.nodes.iter().filter_map(|n| match &n.op {
-            Op::Exchange { stage, .. } => Some((n.id, *stage)),
-            _ => None,
-        }).collect();
+        let exchanges: Vec<_> = plan
+            .nodes
+            .iter()
+            .filter_map(|n| match &n.op {
+                Op::Exchange { stage, .. } => Some((n.id, *stage)),
+                _ => None,
+            })
+            .collect();
         let lanes = shared.queues.len();
         Self {
             stages: stages.collect(),
             sorted: plan.sources.iter().map(|_| Vec::new()).collect(),
-            routes: exchanges.iter().map(|_| (0..lanes).map(|_| (Vec::new(), 0)).collect()).collect(),
+            routes: exchanges
+                .iter()
+                .map(|_| (0..lanes).map(|_| (Vec::new(), 0)).collect())
+                .collect(),
             exchanges,
             ready: VecDeque::new(),
             inbox: VecDeque::new(),
             effects: Effects::default(),
             to_seal: Vec::new(),
             reported: vec![0; plan.nodes.len()],
-            id, shared, plan, chains, stores, slots, sinks, batch_max,
+            id,
+            shared,
+            plan,
+            chains,
+            stores,
+            slots,
+            sinks,
+            batch_max,
         }
     }
 
@@ -125,18 +152,26 @@ impl LaneRoom {
     pub fn step(&mut self) -> Result<bool> {
         let queue = &self.shared.queues[self.id.0 as usize];
         queue.take_inner(&mut self.inbox);
-        let Some(item) = self.ready.pop_front().or_else(|| self.inbox.pop_front()).or_else(|| queue.take_front()) else {
+        let Some(item) = self
+            .ready
+            .pop_front()
+            .or_else(|| self.inbox.pop_front())
+            .or_else(|| queue.take_front())
+        else {
             return Ok(false);
         };
         let lane = self.id;
-        self.handle(item).map_err(|e| e.at(|at| at.lane = Some(lane)))?;
+        self.handle(item)
+            .map_err(|e| e.at(|at| at.lane = Some(lane)))?;
         Ok(true)
     }
 
     /// Is there anything to do?
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.inbox.is_empty() || !self.shared.queues[self.id.0 as usize].is_empty()
+        !self.ready.is_empty()
+            || !self.inbox.is_empty()
+            || !self.shared.queues[self.id.0 as usize].is_empty()
     }
 
     fn handle(&mut self, item: Item) -> Result<()> {
@@ -160,7 +195,12 @@ impl LaneRoom {
                 self.end(began, bytes);
                 done
             }
-            Item::Routed { via, mut batch, mut bytes, .. } => {
+            Item::Routed {
+                via,
+                mut batch,
+                mut bytes,
+                ..
+            } => {
                 let taken = self.gather(epoch, via, &mut batch, &mut bytes);
                 self.status().queued_items.fetch_sub(1 + taken, Relaxed);
                 let began = self.begin(stage, batch.len());
@@ -182,14 +222,19 @@ impl LaneRoom {
         let status = self.status();
         status.records.fetch_add(records as u64, Relaxed);
         status.stage_plus_one.store(u64::from(stage.0) + 1, Relaxed);
-        status.busy_since_ms.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1), Relaxed);
+        status.busy_since_ms.store(
+            u64::try_from(now.as_millis()).unwrap_or(u64::MAX).max(1),
+            Relaxed,
+        );
         now
     }
 
     fn end(&self, began: std::time::Duration, bytes: i64) {
         let spent = self.shared.clock.monotonic().saturating_sub(began);
         let status = self.status();
-        status.busy_ns.fetch_add(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        status
+            .busy_ns
+            .fetch_add(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX), Relaxed);
         status.busy_since_ms.store(0, Relaxed);
         status.stage_plus_one.store(0, Relaxed);
         self.shared.release(bytes);
@@ -197,15 +242,32 @@ impl LaneRoom {
     }
 
     /// Many lanes send many small batches: takes the ones that follow directly and belong together.
-    fn gather(&mut self, epoch: Epoch, via: NodeId, batch: &mut Vec<Record>, bytes: &mut i64) -> i64 {
+    fn gather(
+        &mut self,
+        epoch: Epoch,
+        via: NodeId,
+        batch: &mut Vec<Record>,
+        bytes: &mut i64,
+    ) -> i64 {
         let mut taken = 0;
         while batch.len() < self.batch_max {
-            let source = if self.ready.is_empty() { &mut self.inbox } else { &mut self.ready };
+            let source = if self.ready.is_empty() {
+                &mut self.inbox
+            } else {
+                &mut self.ready
+            };
             match source.front() {
-                Some(Item::Routed { epoch: e, via: v, .. }) if *e == epoch && *v == via => {}
+                Some(Item::Routed {
+                    epoch: e, via: v, ..
+                }) if *e == epoch && *v == via => {}
                 _ => break,
             }
-            if let Some(Item::Routed { batch: mut more, bytes: weight, .. }) = source.pop_front() {
+            if let Some(Item::Routed {
+                batch: mut more,
+                bytes: weight,
+                ..
+            }) = source.pop_front()
+            {
                 batch.append(&mut more);
                 *bytes += weight;
                 taken += 1;
@@ -238,7 +300,11 @@ impl LaneRoom {
     fn push_source(&mut self, source: usize) -> Result<()> {
         let mut batch = std::mem::take(&mut self.sorted[source]);
         let entry = self.plan.sources[source].entry;
-        let done = if batch.is_empty() { Ok(()) } else { self.push(StageId(0), entry, &mut batch) };
+        let done = if batch.is_empty() {
+            Ok(())
+        } else {
+            self.push(StageId(0), entry, &mut batch)
+        };
         batch.clear();
         self.sorted[source] = batch;
         done
@@ -258,7 +324,10 @@ impl LaneRoom {
         let plan = Arc::clone(&self.plan);
         let exchange = &plan.nodes[via.0 as usize];
         let Op::Exchange { to, .. } = &exchange.op else {
-            return Err(stoatflow_core::Error::internal(format!("node {} is no exchange", exchange.name)));
+            return Err(stoatflow_core::Error::internal(format!(
+                "node {} is no exchange",
+                exchange.name
+            )));
         };
         match (to.as_slice(), exchange.fork) {
             ([entry], _) => self.push(stage, *entry, batch)?,
@@ -282,31 +351,51 @@ impl LaneRoom {
     fn send_effects(&mut self, stage: StageId) -> Result<()> {
         let epoch = self.stages[usize::from(stage.0)].epoch;
         for (node, reason) in self.effects.dropped.drain(..) {
-            self.shared.status.dropped(&self.plan.nodes[node.0 as usize].name, reason, 1);
+            self.shared
+                .status
+                .dropped(&self.plan.nodes[node.0 as usize].name, reason, 1);
         }
         if !self.effects.outputs.is_empty() {
             let sinks = &self.sinks;
             let mut bytes = 0;
-            let records: Vec<Outgoing> = self.effects.outputs.drain(..).map(|o| {
-                bytes += OUTPUT_OVERHEAD + length(o.key.as_ref()) + length(o.value.as_ref());
-                Outgoing {
-                topic: Arc::clone(&sinks[usize::from(o.sink.0)]),
-                partition: None,
-                key: o.key,
-                value: o.value,
-                timestamp: o.timestamp,
-                headers: o.headers,
-            }}).collect();
+            let records: Vec<Outgoing> = self
+                .effects
+                .outputs
+                .drain(..)
+                .map(|o| {
+                    bytes += OUTPUT_OVERHEAD + length(o.key.as_ref()) + length(o.value.as_ref());
+                    Outgoing {
+                        topic: Arc::clone(&sinks[usize::from(o.sink.0)]),
+                        partition: None,
+                        key: o.key,
+                        value: o.value,
+                        timestamp: o.timestamp,
+                        headers: o.headers,
+                    }
+                })
+                .collect();
             self.shared.admit(bytes);
-            self.shared.outbox.push(OutItem::Records { epoch, records, bytes });
+            self.shared.outbox.push(OutItem::Records {
+                epoch,
+                records,
+                bytes,
+            });
         }
         if !self.effects.routed.is_empty() {
             let lanes = u32::try_from(self.shared.queues.len()).unwrap_or(u32::MAX);
             for routed in self.effects.routed.drain(..) {
-                let exchange = self.exchanges.iter().position(|e| e.0 == routed.via).ok_or_else(|| {
-                    stoatflow_core::Error::internal(format!("no exchange {} in the plan", routed.via))
-                })?;
-                let (batch, bytes) = &mut self.routes[exchange][jump_hash(routed.hash, lanes) as usize];
+                let exchange = self
+                    .exchanges
+                    .iter()
+                    .position(|e| e.0 == routed.via)
+                    .ok_or_else(|| {
+                        stoatflow_core::Error::internal(format!(
+                            "no exchange {} in the plan",
+                            routed.via
+                        ))
+                    })?;
+                let (batch, bytes) =
+                    &mut self.routes[exchange][jump_hash(routed.hash, lanes) as usize];
                 *bytes += i64::try_from(routed.record.weight()).unwrap_or(i64::MAX);
                 batch.push(routed.record);
             }
@@ -323,10 +412,18 @@ impl LaneRoom {
                 }
                 let bytes = std::mem::take(bytes);
                 self.shared.admit(bytes);
-                self.shared.status.lanes[lane].queued_items.fetch_add(1, Relaxed);
+                self.shared.status.lanes[lane]
+                    .queued_items
+                    .fetch_add(1, Relaxed);
                 let capacity = batch.len();
                 let batch = std::mem::replace(batch, Vec::with_capacity(capacity));
-                self.shared.queues[lane].push(Item::Routed { epoch, stage: *stage, via: *via, batch, bytes });
+                self.shared.queues[lane].push(Item::Routed {
+                    epoch,
+                    stage: *stage,
+                    via: *via,
+                    batch,
+                    bytes,
+                });
             }
         }
     }
@@ -334,7 +431,11 @@ impl LaneRoom {
     fn barrier(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
         let index = usize::from(stage.0);
         debug_assert_eq!(self.stages[index].epoch, epoch);
-        let mut context = Context { epoch, stores: &mut self.stores, effects: &mut self.effects };
+        let mut context = Context {
+            epoch,
+            stores: &mut self.stores,
+            effects: &mut self.effects,
+        };
         self.chains[index].barrier(&mut context)?;
         self.send_effects(stage)?;
         self.report_counts(index);
@@ -379,7 +480,11 @@ impl LaneRoom {
         }
         self.status().epoch.store(epoch.next().0, Relaxed);
         let seal_stage = StageId(u16::try_from(self.stages.len()).unwrap_or(u16::MAX));
-        self.shared.outbox.push(OutItem::Sealed { epoch, lane: self.id, stores });
+        self.shared.outbox.push(OutItem::Sealed {
+            epoch,
+            lane: self.id,
+            stores,
+        });
         self.shared.alignment.arrive(epoch, seal_stage);
         Ok(())
     }

@@ -72,7 +72,10 @@ impl LaneQueue {
         let mut doors = self.doors.lock();
         let was_empty = doors.front.is_empty() && doors.inner.is_empty();
         match &item {
-            Item::Input { .. } | Item::Barrier { stage: StageId(0), .. } => doors.front.push_back(item),
+            Item::Input { .. }
+            | Item::Barrier {
+                stage: StageId(0), ..
+            } => doors.front.push_back(item),
             _ => doors.inner.push_back(item),
         }
         drop(doors);

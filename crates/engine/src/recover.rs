@@ -40,12 +40,20 @@ pub fn restore(
     timeout: Duration,
 ) -> Result<()> {
     let tasks = plan(broker, backend, stores, timeout)?;
-    let mut progress: Vec<RestoreProgress> = stores.iter().filter(|s| s.changelog.is_some()).map(|s| RestoreProgress {
-        store: s.store.name().to_owned(),
-        ..RestoreProgress::default()
-    }).collect();
-    let index: HashMap<&str, usize> =
-        stores.iter().filter(|s| s.changelog.is_some()).enumerate().map(|(i, s)| (s.store.name(), i)).collect();
+    let mut progress: Vec<RestoreProgress> = stores
+        .iter()
+        .filter(|s| s.changelog.is_some())
+        .map(|s| RestoreProgress {
+            store: s.store.name().to_owned(),
+            ..RestoreProgress::default()
+        })
+        .collect();
+    let index: HashMap<&str, usize> = stores
+        .iter()
+        .filter(|s| s.changelog.is_some())
+        .enumerate()
+        .map(|(i, s)| (s.store.name(), i))
+        .collect();
     for task in &tasks {
         let total = u64::try_from(task.end.0 - task.from.0).unwrap_or(0);
         progress[index[stores[task.store].store.name()]].total += total;
@@ -58,7 +66,12 @@ pub fn restore(
         return Ok(());
     }
     let mut consumer = broker.consumer(group)?;
-    consumer.assign(&tasks.iter().map(|t| (t.partition.clone(), t.from)).collect::<Vec<_>>())?;
+    consumer.assign(
+        &tasks
+            .iter()
+            .map(|t| (t.partition.clone(), t.from))
+            .collect::<Vec<_>>(),
+    )?;
     let mut pending: Vec<Vec<Write>> = tasks.iter().map(|_| Vec::new()).collect();
     let mut finished = vec![false; tasks.len()];
     let mut fetched: Vec<Fetched> = Vec::new();
@@ -69,7 +82,11 @@ pub fn restore(
         }
         let step = Duration::from_millis(100);
         consumer.poll(BATCH, step, &mut fetched)?;
-        silent = if fetched.is_empty() { silent + step } else { Duration::ZERO };
+        silent = if fetched.is_empty() {
+            silent + step
+        } else {
+            Duration::ZERO
+        };
         if silent > timeout {
             return Err(Error::unavailable(format!(
                 "no changelog record came from {} for {} s during restore",
@@ -92,7 +109,11 @@ pub fn restore(
                 let writes = std::mem::take(&mut pending[slot]);
                 let reached = position.min(task.end);
                 let done = writes.len() as u64;
-                backend.restore(stores[task.store].store.id(), writes, &[(task.partition.partition, reached)])?;
+                backend.restore(
+                    stores[task.store].store.id(),
+                    writes,
+                    &[(task.partition.partition, reached)],
+                )?;
                 let entry = &mut progress[index[stores[task.store].store.name()]];
                 entry.done += done;
             }
@@ -112,23 +133,42 @@ fn report(
     index: &HashMap<&str, usize>,
 ) {
     for (name, at) in index {
-        let open = tasks.iter().zip(finished).any(|(t, f)| !f && stores[t.store].store.name() == *name);
+        let open = tasks
+            .iter()
+            .zip(finished)
+            .any(|(t, f)| !f && stores[t.store].store.name() == *name);
         progress[*at].complete = !open;
         shared.status.restoring(progress[*at].clone());
     }
 }
 
-fn to_write(key: bytes::Bytes, value: Option<bytes::Bytes>, timestamp: stoatflow_core::Timestamp) -> Write {
-    KeyValueStore::stored_bytes(&Sealed { key, value, timestamp })
+fn to_write(
+    key: bytes::Bytes,
+    value: Option<bytes::Bytes>,
+    timestamp: stoatflow_core::Timestamp,
+) -> Write {
+    KeyValueStore::stored_bytes(&Sealed {
+        key,
+        value,
+        timestamp,
+    })
 }
 
-fn plan(broker: &dyn Broker, backend: &dyn Backend, stores: &[LoggedStore], timeout: Duration) -> Result<Vec<Task>> {
+fn plan(
+    broker: &dyn Broker,
+    backend: &dyn Backend,
+    stores: &[LoggedStore],
+    timeout: Duration,
+) -> Result<Vec<Task>> {
     let mut tasks = Vec::new();
     for (index, logged) in stores.iter().enumerate() {
-        let Some(topic) = &logged.changelog else { continue };
+        let Some(topic) = &logged.changelog else {
+            continue;
+        };
         let partitions = partitions_of(broker, topic, timeout)?;
         let ranges = broker.ranges(&partitions, timeout)?;
-        let stored: HashMap<Partition, Offset> = backend.positions(logged.store.id())?.into_iter().collect();
+        let stored: HashMap<Partition, Offset> =
+            backend.positions(logged.store.id())?.into_iter().collect();
         let name = logged.store.name();
         let mut wipe = false;
         let mut plans = Vec::new();
@@ -144,32 +184,55 @@ fn plan(broker: &dyn Broker, backend: &dyn Backend, stores: &[LoggedStore], time
         }
         if wipe {
             // A wipe takes the whole store, so every partition starts over.
-            tracing::warn!(store = name, "the changelog no longer has what the local store lacks; rebuilding it");
+            tracing::warn!(
+                store = name,
+                "the changelog no longer has what the local store lacks; rebuilding it"
+            );
             backend.wipe(logged.store.id())?;
         }
         for ((partition, range), plan) in partitions.into_iter().zip(ranges).zip(plans) {
             let from = match plan {
                 _ if wipe => range.begin,
                 RestorePlan::Nothing => continue,
-                RestorePlan::Delta(at) | RestorePlan::Cold(at) | RestorePlan::WipeThenCold(at) => at,
+                RestorePlan::Delta(at) | RestorePlan::Cold(at) | RestorePlan::WipeThenCold(at) => {
+                    at
+                }
             };
             if from < range.stable_end {
-                tasks.push(Task { store: index, partition, from, end: range.stable_end });
+                tasks.push(Task {
+                    store: index,
+                    partition,
+                    from,
+                    end: range.stable_end,
+                });
             }
         }
     }
     Ok(tasks)
 }
 
-fn partitions_of(broker: &dyn Broker, topic: &Arc<str>, timeout: Duration) -> Result<Vec<TopicPartition>> {
+fn partitions_of(
+    broker: &dyn Broker,
+    topic: &Arc<str>,
+    timeout: Duration,
+) -> Result<Vec<TopicPartition>> {
     let info = broker.topics(&[topic], timeout)?.pop().flatten();
-    let info = info.ok_or_else(|| Error::missing_topic(format!("the changelog topic '{topic}' does not exist")))?;
-    Ok((0..info.partitions).map(|p| TopicPartition::new(Arc::clone(topic), p)).collect())
+    let info = info.ok_or_else(|| {
+        Error::missing_topic(format!("the changelog topic '{topic}' does not exist"))
+    })?;
+    Ok((0..info.partitions)
+        .map(|p| TopicPartition::new(Arc::clone(topic), p))
+        .collect())
 }
 
 /// Names a store's place in the state directory and the format of its data.
 #[must_use]
-pub fn store_layout(id: StoreId, store: &stoatflow_plan::Store, key: &str, value: &str) -> stoatflow_state::StoreLayout {
+pub fn store_layout(
+    id: StoreId,
+    store: &stoatflow_plan::Store,
+    key: &str,
+    value: &str,
+) -> stoatflow_state::StoreLayout {
     stoatflow_state::StoreLayout {
         id,
         name: store.name.clone(),

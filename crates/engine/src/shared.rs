@@ -40,8 +40,18 @@ pub struct Shared {
 
 impl Shared {
     /// For so many lanes and stages.
-    pub fn new(status: Arc<Status>, clock: Arc<dyn Clock>, lanes: u32, stages: usize, align: bool) -> Self {
-        let alignment = if align { Alignment::new(lanes, stages + 1) } else { Alignment::broken_unaligned(lanes, stages + 1) };
+    pub fn new(
+        status: Arc<Status>,
+        clock: Arc<dyn Clock>,
+        lanes: u32,
+        stages: usize,
+        align: bool,
+    ) -> Self {
+        let alignment = if align {
+            Alignment::new(lanes, stages + 1)
+        } else {
+            Alignment::broken_unaligned(lanes, stages + 1)
+        };
         Self {
             status,
             clock,
@@ -74,13 +84,17 @@ impl Shared {
     /// Adds weight to what is in flight.
     pub fn admit(&self, bytes: i64) {
         self.in_flight.fetch_add(bytes, Ordering::Relaxed);
-        self.status.in_flight_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.status
+            .in_flight_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Takes weight off.
     pub fn release(&self, bytes: i64) {
         self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
-        self.status.in_flight_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.status
+            .in_flight_bytes
+            .fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Lets intake look again (credit came back, an epoch is done, or it is time to stop).

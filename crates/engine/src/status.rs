@@ -210,7 +210,10 @@ impl Status {
             return false;
         }
         detail.state = next;
-        detail.history.push(StateEntry { state: next.name(), at_ms: now.0 });
+        detail.history.push(StateEntry {
+            state: next.name(),
+            at_ms: now.0,
+        });
         true
     }
 
@@ -244,7 +247,11 @@ impl Status {
     /// Replaces the restore progress of a store.
     pub fn restoring(&self, progress: RestoreProgress) {
         let mut detail = self.detail.lock();
-        match detail.restore.iter_mut().find(|p| p.store == progress.store) {
+        match detail
+            .restore
+            .iter_mut()
+            .find(|p| p.store == progress.store)
+        {
             Some(entry) => *entry = progress,
             None => detail.restore.push(progress),
         }
@@ -274,13 +281,18 @@ impl Status {
             detail.commits.pop_front();
         }
         // Saturating: a value beyond the histogram's bounds is recorded as its bound.
-        detail.commit_seconds.saturating_record(commit.align_us + commit.commit_us + commit.apply_us);
+        detail
+            .commit_seconds
+            .saturating_record(commit.align_us + commit.commit_us + commit.apply_us);
         detail.commits.push_back(commit);
     }
 
     /// Commit duration at a quantile, microseconds.
     pub fn commit_quantile_us(&self, quantile: f64) -> u64 {
-        self.detail.lock().commit_seconds.value_at_quantile(quantile)
+        self.detail
+            .lock()
+            .commit_seconds
+            .value_at_quantile(quantile)
     }
 
     /// The barrier's whereabouts.
@@ -296,7 +308,11 @@ impl Status {
     /// Counts dropped records (law 11).
     pub fn dropped(&self, node: &str, reason: &'static str, count: u64) {
         let mut detail = self.detail.lock();
-        match detail.dropped.iter_mut().find(|d| d.0 == node && d.1 == reason) {
+        match detail
+            .dropped
+            .iter_mut()
+            .find(|d| d.0 == node && d.1 == reason)
+        {
             Some(entry) => entry.2 += count,
             None => detail.dropped.push((node.to_owned(), reason, count)),
         }
@@ -314,22 +330,40 @@ impl Status {
 
     /// Input records that are readable but not committed yet.
     pub fn lag(&self) -> i64 {
-        self.detail.lock().partitions.iter().map(|p| (p.end - p.committed).max(0)).sum()
+        self.detail
+            .lock()
+            .partitions
+            .iter()
+            .map(|p| (p.end - p.committed).max(0))
+            .sum()
     }
 
     /// Is it ready to serve? The reason if not.
     ///
     /// # Errors
     /// Why not, as a word and a sentence.
-    pub fn ready(&self, now: Duration, stall_after: Duration) -> Result<(), (&'static str, String)> {
+    pub fn ready(
+        &self,
+        now: Duration,
+        stall_after: Duration,
+    ) -> Result<(), (&'static str, String)> {
         let state = self.state();
         if state != Lifecycle::Running {
-            return Err(("not_running", format!("the application is {}", state.name())));
+            return Err((
+                "not_running",
+                format!("the application is {}", state.name()),
+            ));
         }
         let last = Duration::from_millis(self.progress_ms.load(Relaxed));
         let silent = now.saturating_sub(last);
         if silent > stall_after {
-            return Err(("stalled", format!("no commit for {:.1} s although records wait", silent.as_secs_f64())));
+            return Err((
+                "stalled",
+                format!(
+                    "no commit for {:.1} s although records wait",
+                    silent.as_secs_f64()
+                ),
+            ));
         }
         Ok(())
     }

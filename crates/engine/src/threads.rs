@@ -66,9 +66,17 @@ impl Engine {
         settings_view: serde_json::Value,
         listener: Option<Listener>,
     ) -> Self {
-        let status = Arc::new(Status::new(&settings.application_id, Arc::clone(&plan), settings.lanes));
-        let blueprint =
-            Blueprint { plan, foreign, settings: Arc::new(settings), components: Components::new(broker) };
+        let status = Arc::new(Status::new(
+            &settings.application_id,
+            Arc::clone(&plan),
+            settings.lanes,
+        ));
+        let blueprint = Blueprint {
+            plan,
+            foreign,
+            settings: Arc::new(settings),
+            components: Components::new(broker),
+        };
         Self {
             inner: Arc::new(Inner {
                 blueprint,
@@ -91,7 +99,8 @@ impl Engine {
         {
             let mut outcome = self.inner.outcome.lock();
             if std::mem::replace(&mut outcome.started, true) || outcome.over {
-                return Err(Error::config("this application was started before").hint("make a new StoatFlow object"));
+                return Err(Error::config("this application was started before")
+                    .hint("make a new StoatFlow object"));
             }
         }
         let inner = Arc::clone(&self.inner);
@@ -177,7 +186,12 @@ impl Inner {
     fn enter(&self, next: Lifecycle, now: stoatflow_core::Timestamp) {
         let before = self.status.state();
         if self.status.enter(next, now) {
-            tracing::info!(application = self.status.application_id, from = before.name(), to = next.name(), "state");
+            tracing::info!(
+                application = self.status.application_id,
+                from = before.name(),
+                to = next.name(),
+                "state"
+            );
             if let Some(listener) = &self.listener {
                 listener(before, next);
             }
@@ -185,10 +199,23 @@ impl Inner {
     }
 
     fn open_admin(&self, runtime: &Handle, stop: watch::Receiver<bool>) -> Result<()> {
-        let Some(listen) = self.blueprint.settings.admin_listen.clone() else { return Ok(()) };
-        let options = AdminOptions { listen, stall_after: STALL_AFTER, version: env!("CARGO_PKG_VERSION") };
+        let Some(listen) = self.blueprint.settings.admin_listen.clone() else {
+            return Ok(());
+        };
+        let options = AdminOptions {
+            listen,
+            stall_after: STALL_AFTER,
+            version: env!("CARGO_PKG_VERSION"),
+        };
         let clock = Arc::clone(&self.blueprint.components.clock);
-        let address = serve(runtime, options, Arc::clone(&self.status), clock, self.settings_view.clone(), stop)?;
+        let address = serve(
+            runtime,
+            options,
+            Arc::clone(&self.status),
+            clock,
+            self.settings_view.clone(),
+            stop,
+        )?;
         *self.admin.lock() = Some(address);
         Ok(())
     }
@@ -196,14 +223,32 @@ impl Inner {
     /// From start to end. A failure of any room is returned after all of them have stopped.
     fn live(self: &Arc<Self>, shared: &Arc<Shared>, runtime: &Handle) -> Result<()> {
         let clock = Arc::clone(&self.blueprint.components.clock);
-        let Some(house) = self.furnish(shared)? else { return Ok(()) };
+        let Some(house) = self.furnish(shared)? else {
+            return Ok(());
+        };
         self.enter(Lifecycle::Running, clock.now());
         let foreign = self.blueprint.plan.stages.iter().any(|s| s.foreign);
-        let House { intake, lanes, commit, backend, slots, stores, .. } = house;
+        let House {
+            intake,
+            lanes,
+            commit,
+            backend,
+            slots,
+            stores,
+            ..
+        } = house;
         let observer = {
-            let (shared, broker) = (Arc::clone(shared), Arc::clone(&self.blueprint.components.broker));
-            let (group, slots) = (self.blueprint.settings.application_id.clone(), Arc::clone(&slots));
-            spawn("stoatflow-observe", move || observe(&shared, broker.as_ref(), &group, &slots))?
+            let (shared, broker) = (
+                Arc::clone(shared),
+                Arc::clone(&self.blueprint.components.broker),
+            );
+            let (group, slots) = (
+                self.blueprint.settings.application_id.clone(),
+                Arc::clone(&slots),
+            );
+            spawn("stoatflow-observe", move || {
+                observe(&shared, broker.as_ref(), &group, &slots)
+            })?
         };
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         let mut tasks = Vec::new();
@@ -212,7 +257,9 @@ impl Inner {
             if foreign {
                 let runtime = runtime.clone();
                 let name = format!("stoatflow-lane-{}", lane.id());
-                threads.push(spawn(&name, move || runtime.block_on(run_lane(lane, shared)))?);
+                threads.push(spawn(&name, move || {
+                    runtime.block_on(run_lane(lane, shared))
+                })?);
             } else {
                 tasks.push(runtime.spawn(run_lane(lane, shared)));
             }
@@ -260,7 +307,9 @@ impl Inner {
     }
 
     fn furnish(&self, shared: &Arc<Shared>) -> Result<Option<House>> {
-        self.blueprint.furnish(shared, &|state| self.enter(state, self.blueprint.components.clock.now()))
+        self.blueprint.furnish(shared, &|state| {
+            self.enter(state, self.blueprint.components.clock.now())
+        })
     }
 
     fn end(&self, error: Option<Error>, shared: &Shared) {
@@ -304,7 +353,10 @@ fn join(thread: JoinHandle<()>, shared: &Shared) {
 async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
     let queue = lane.id().0 as usize;
     // A panic in a lane must stop the engine, not leave the others waiting for its barrier.
-    let guard = PanicGuard { shared: Arc::clone(&shared), armed: true };
+    let guard = PanicGuard {
+        shared: Arc::clone(&shared),
+        armed: true,
+    };
     while !shared.is_aborting() && !shared.is_drained() {
         match lane.step() {
             Ok(true) => tokio::task::yield_now().await,
@@ -329,7 +381,9 @@ impl PanicGuard {
 impl Drop for PanicGuard {
     fn drop(&mut self) {
         if self.armed {
-            self.shared.fail(Error::internal("a lane panicked; its last log lines say where"));
+            self.shared.fail(Error::internal(
+                "a lane panicked; its last log lines say where",
+            ));
         }
     }
 }
@@ -339,20 +393,27 @@ fn observe(shared: &Shared, broker: &dyn Broker, group: &str, slots: &crate::slo
     let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
     while !shared.is_aborting() && !shared.is_drained() {
         let timeout = Duration::from_secs(2);
-        if let (Ok(ranges), Ok(committed)) =
-            (broker.ranges(&partitions, timeout), broker.committed(group, &partitions, timeout))
-        {
-            let report = slots.iter().zip(ranges).zip(committed).map(|((slot, range), committed)| {
-                let at = committed.as_ref().map_or(slot.start.0, |c| c.offset.0);
-                PartitionStatus {
-                    topic: slot.partition.topic.to_string(),
-                    partition: slot.partition.partition.0,
-                    position: at,
-                    committed: at,
-                    end: range.stable_end.0,
-                    stream_time: committed.map_or(-1, |c| crate::dispatch::decode_stream_time(&c.metadata).0),
-                }
-            });
+        if let (Ok(ranges), Ok(committed)) = (
+            broker.ranges(&partitions, timeout),
+            broker.committed(group, &partitions, timeout),
+        ) {
+            let report =
+                slots
+                    .iter()
+                    .zip(ranges)
+                    .zip(committed)
+                    .map(|((slot, range), committed)| {
+                        let at = committed.as_ref().map_or(slot.start.0, |c| c.offset.0);
+                        PartitionStatus {
+                            topic: slot.partition.topic.to_string(),
+                            partition: slot.partition.partition.0,
+                            position: at,
+                            committed: at,
+                            end: range.stable_end.0,
+                            stream_time: committed
+                                .map_or(-1, |c| crate::dispatch::decode_stream_time(&c.metadata).0),
+                        }
+                    });
             shared.status.report_partitions(report.collect());
         }
         shared.wait_for_drain(OBSERVE_EVERY);

@@ -23,7 +23,11 @@ impl Admission {
     #[must_use]
     pub fn new(most: i64, patience: Duration) -> Self {
         let least = LEAST_BYTES.min(most);
-        Self { budget: (most / 8).max(least), most, patience }
+        Self {
+            budget: (most / 8).max(least),
+            most,
+            patience,
+        }
     }
 
     /// Bytes that may be in flight.

@@ -5,8 +5,8 @@
 //! finds every record of that epoch and stage before it. Records of the next epoch that fast lanes
 //! sent meanwhile are held by the receiver until that barrier.
 
-use stoatflow_core::{Epoch, StageId};
 use std::sync::atomic::{AtomicU64, Ordering};
+use stoatflow_core::{Epoch, StageId};
 
 /// Counts arrivals per stage. One epoch is aligned at a time: the dispatcher puts the next barrier
 /// in only after the epoch before is committed.
@@ -31,7 +31,10 @@ impl Alignment {
     /// Broken on purpose, for the simulator's tests of the tests: the first lane opens the gate.
     #[must_use]
     pub fn broken_unaligned(lanes: u32, stages: usize) -> Self {
-        Self { require_all: false, ..Self::new(lanes, stages) }
+        Self {
+            require_all: false,
+            ..Self::new(lanes, stages)
+        }
     }
 
     /// A lane finished this stage of this epoch; true for the one that completes it and must push the
@@ -43,13 +46,20 @@ impl Alignment {
         if arrived == self.lanes {
             counter.store(0, Ordering::Release);
         }
-        if self.require_all { arrived == self.lanes } else { arrived == 1 }
+        if self.require_all {
+            arrived == self.lanes
+        } else {
+            arrived == 1
+        }
     }
 
     /// How many lanes have arrived at each stage of the epoch under way.
     #[must_use]
     pub fn arrivals(&self) -> Vec<u64> {
-        self.arrived.iter().map(|c| c.load(Ordering::Relaxed)).collect()
+        self.arrived
+            .iter()
+            .map(|c| c.load(Ordering::Relaxed))
+            .collect()
     }
 }
 

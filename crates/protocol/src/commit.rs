@@ -65,14 +65,32 @@ pub struct CommitOrder(&'static [Step]);
 
 impl CommitOrder {
     /// The order that keeps the laws.
-    pub const SAFE: Self =
-        Self(&[Step::Changelog, Step::Flush, Step::Offsets, Step::Commit, Step::Apply, Step::Announce]);
+    pub const SAFE: Self = Self(&[
+        Step::Changelog,
+        Step::Flush,
+        Step::Offsets,
+        Step::Commit,
+        Step::Apply,
+        Step::Announce,
+    ]);
     /// Broken on purpose: the local store first, so that it can be ahead of the broker.
-    pub const BROKEN_STORE_FIRST: Self =
-        Self(&[Step::Apply, Step::Changelog, Step::Flush, Step::Offsets, Step::Commit, Step::Announce]);
+    pub const BROKEN_STORE_FIRST: Self = Self(&[
+        Step::Apply,
+        Step::Changelog,
+        Step::Flush,
+        Step::Offsets,
+        Step::Commit,
+        Step::Announce,
+    ]);
     /// Broken on purpose: offsets in a transaction of their own, after the records.
     pub const BROKEN_OFFSETS_OUTSIDE: Self = Self(&[
-        Step::Changelog, Step::Flush, Step::Commit, Step::Offsets, Step::Commit, Step::Apply, Step::Announce,
+        Step::Changelog,
+        Step::Flush,
+        Step::Commit,
+        Step::Offsets,
+        Step::Commit,
+        Step::Apply,
+        Step::Announce,
     ]);
 }
 
@@ -88,7 +106,11 @@ impl CommitMachine {
     /// A machine with nothing to do.
     #[must_use]
     pub const fn new(order: CommitOrder) -> Self {
-        Self { order, at: None, last: None }
+        Self {
+            order,
+            at: None,
+            last: None,
+        }
     }
 
     /// Every lane sealed `epoch` and its cut is known.
@@ -96,8 +118,16 @@ impl CommitMachine {
     /// # Panics
     /// If another epoch is being committed, or epochs go back: a bug that must not reach a broker.
     pub fn sealed(&mut self, epoch: Epoch) -> Decision {
-        assert!(self.at.is_none(), "epoch {epoch} sealed while {:?} is being committed", self.at);
-        assert!(self.last.is_none_or(|last| epoch > last), "epoch {epoch} sealed after {:?}", self.last);
+        assert!(
+            self.at.is_none(),
+            "epoch {epoch} sealed while {:?} is being committed",
+            self.at
+        );
+        assert!(
+            self.last.is_none_or(|last| epoch > last),
+            "epoch {epoch} sealed after {:?}",
+            self.last
+        );
         self.at = Some((epoch, 0));
         Decision::Do(self.order.0[0])
     }
@@ -107,7 +137,9 @@ impl CommitMachine {
     /// # Panics
     /// If no commit is under way.
     pub fn succeeded(&mut self) -> Decision {
-        let (epoch, at) = self.at.expect("a step succeeded while no commit is under way");
+        let (epoch, at) = self
+            .at
+            .expect("a step succeeded while no commit is under way");
         if let Some(step) = self.order.0.get(at + 1) {
             self.at = Some((epoch, at + 1));
             return Decision::Do(*step);
@@ -122,7 +154,10 @@ impl CommitMachine {
     /// # Panics
     /// If no commit is under way.
     pub fn failed(&mut self, kind: ErrorKind) -> Decision {
-        let (_, at) = self.at.take().expect("a step failed while no commit is under way");
+        let (_, at) = self
+            .at
+            .take()
+            .expect("a step failed while no commit is under way");
         match (self.order.0[at], kind) {
             (_, ErrorKind::Fenced) => Decision::Stop(Verdict::Fenced),
             (Step::Commit, ErrorKind::UnknownOutcome) => Decision::Stop(Verdict::Unknown),

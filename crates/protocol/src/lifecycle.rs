@@ -29,7 +29,13 @@ pub enum Lifecycle {
 impl Lifecycle {
     /// All of them, in order.
     pub const ALL: [Self; 7] = [
-        Self::Created, Self::Starting, Self::Restoring, Self::Running, Self::Stopping, Self::Stopped, Self::Failed,
+        Self::Created,
+        Self::Starting,
+        Self::Restoring,
+        Self::Running,
+        Self::Stopping,
+        Self::Stopped,
+        Self::Failed,
     ];
 
     /// May `next` follow?

@@ -49,13 +49,17 @@ impl Schedule {
         if facts.records == 0 {
             return !facts.stopping && facts.since_barrier >= self.idle_interval;
         }
-        facts.stopping || facts.bytes >= self.max_bytes || facts.since_barrier >= self.gap(facts.last_commit)
+        facts.stopping
+            || facts.bytes >= self.max_bytes
+            || facts.since_barrier >= self.gap(facts.last_commit)
     }
 
     /// The gap that a commit of this cost asks for.
     #[must_use]
     pub fn gap(&self, last_commit: Duration) -> Duration {
-        (last_commit * FACTOR).max(self.min_interval).min(self.max_interval)
+        (last_commit * FACTOR)
+            .max(self.min_interval)
+            .min(self.max_interval)
     }
 }
 

@@ -25,7 +25,13 @@ impl Opaque for PyDatum {
     }
 
     fn type_name(&self) -> String {
-        Python::attach(|py| self.0.bind(py).get_type().qualname().map_or_else(|_| "object".to_owned(), |n| n.to_string()))
+        Python::attach(|py| {
+            self.0
+                .bind(py)
+                .get_type()
+                .qualname()
+                .map_or_else(|_| "object".to_owned(), |n| n.to_string())
+        })
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -44,7 +50,10 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
         Datum::Str(t) => PyString::new(py, t.as_str()).into_any(),
         Datum::Json(b) => json::read(py, b)?,
         Datum::List(items) => {
-            let items: Vec<_> = items.iter().map(|d| to_py(py, d)).collect::<PyResult<_>>()?;
+            let items: Vec<_> = items
+                .iter()
+                .map(|d| to_py(py, d))
+                .collect::<PyResult<_>>()?;
             PyList::new(py, items)?.into_any()
         }
         Datum::Change(change) => {
@@ -52,7 +61,11 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
         }
         Datum::Opaque(o) => match o.as_any().downcast_ref::<PyDatum>() {
             Some(object) => object.0.bind(py).clone(),
-            None => return Err(crate::errors::to_py_err(Error::internal("a foreign object is not Python's"))),
+            None => {
+                return Err(crate::errors::to_py_err(Error::internal(
+                    "a foreign object is not Python's",
+                )));
+            }
         },
     })
 }
@@ -64,7 +77,8 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     }
     if let Ok(text) = object.cast::<PyString>() {
         let text = text.to_cow().map_err(|_| {
-            Error::serde("a text holds a lone surrogate, which has no UTF-8 form").hint("encode it yourself, or clean it with errors='replace'")
+            Error::serde("a text holds a lone surrogate, which has no UTF-8 form")
+                .hint("encode it yourself, or clean it with errors='replace'")
         })?;
         return Ok(Datum::Str(Text::from(text.as_ref())));
     }

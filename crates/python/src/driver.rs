@@ -11,7 +11,9 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Bytes, Clock, Error, Header, ManualClock, Partition, Result, Timestamp, TopicPartition};
+use stoatflow_core::{
+    Bytes, Clock, Error, Header, ManualClock, Partition, Result, Timestamp, TopicPartition,
+};
 use stoatflow_engine::components::Components;
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Inline;
@@ -21,8 +23,12 @@ use stoatflow_state::KeyRange;
 /// Nothing here waits for a network.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-type Drained<'py> =
-    (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, i64, Vec<(String, Option<Bound<'py, PyBytes>>)>);
+type Drained<'py> = (
+    Option<Bound<'py, PyBytes>>,
+    Option<Bound<'py, PyBytes>>,
+    i64,
+    Vec<(String, Option<Bound<'py, PyBytes>>)>,
+);
 
 /// The engine under a virtual clock, with a barrier after each record.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -44,8 +50,14 @@ struct World {
 }
 
 impl World {
-    fn new(plan: &Plan, mut values: Vec<(String, Value)>, lanes: u32, start_ms: i64) -> Result<Self> {
-        let state = tempfile::tempdir().map_err(|e| Error::disk_full("no temporary directory can be made").caused_by(e))?;
+    fn new(
+        plan: &Plan,
+        mut values: Vec<(String, Value)>,
+        lanes: u32,
+        start_ms: i64,
+    ) -> Result<Self> {
+        let state = tempfile::tempdir()
+            .map_err(|e| Error::disk_full("no temporary directory can be made").caused_by(e))?;
         let mut default = |key: &str, value: Value| {
             if !values.iter().any(|(k, _)| k.replace('_', ".") == key) {
                 values.push((key.to_owned(), value));
@@ -60,15 +72,28 @@ impl World {
         let settings = checked(&values)?;
         let broker = embedded::open(None)?;
         let sinks: BTreeSet<String> = plan.plan.sinks.iter().map(|s| s.topic.clone()).collect();
-        let topics = plan.plan.sources.iter().flat_map(|s| s.topics.iter()).chain(&sinks).collect::<BTreeSet<_>>();
+        let topics = plan
+            .plan
+            .sources
+            .iter()
+            .flat_map(|s| s.topics.iter())
+            .chain(&sinks)
+            .collect::<BTreeSet<_>>();
         let topics: Vec<NewTopic> = topics
             .into_iter()
-            .map(|name| NewTopic { name: name.clone(), partitions: 1, replication: 1, config: Vec::new() })
+            .map(|name| NewTopic {
+                name: name.clone(),
+                partitions: 1,
+                replication: 1,
+                config: Vec::new(),
+            })
             .collect();
         broker.create_topics(&topics, AT_ONCE)?;
         let clock = Arc::new(ManualClock::new(Timestamp(start_ms)));
-        let components =
-            Components { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..Components::new(Arc::clone(&broker) as Arc<dyn Broker>) };
+        let components = Components {
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            ..Components::new(Arc::clone(&broker) as Arc<dyn Broker>)
+        };
         let blueprint = Blueprint {
             plan: Arc::clone(&plan.plan),
             foreign: Arc::clone(&plan.foreign),
@@ -76,12 +101,22 @@ impl World {
             components,
         };
         let engine = Some(Inline::start(&blueprint)?);
-        Ok(Self { engine, blueprint, clock, broker, drained: BTreeMap::new(), piped: BTreeSet::new(), sinks, _state: state })
+        Ok(Self {
+            engine,
+            blueprint,
+            clock,
+            broker,
+            drained: BTreeMap::new(),
+            piped: BTreeSet::new(),
+            sinks,
+            _state: state,
+        })
     }
 
     fn engine(&mut self) -> Result<&mut Inline> {
         self.engine.as_mut().ok_or_else(|| {
-            Error::config("the driver's engine has crashed or was stopped").hint("call restart() before going on")
+            Error::config("the driver's engine has crashed or was stopped")
+                .hint("call restart() before going on")
         })
     }
 
@@ -98,11 +133,21 @@ impl World {
 
     fn append(&mut self, record: Outgoing) -> Result<()> {
         let partition = record.partition.unwrap_or_default();
-        let place = TopicPartition { topic: Arc::clone(&record.topic), partition };
-        let end = self.broker.ranges(&[place], AT_ONCE)?.first().map_or(0, |r| r.stable_end.0);
+        let place = TopicPartition {
+            topic: Arc::clone(&record.topic),
+            partition,
+        };
+        let end = self
+            .broker
+            .ranges(&[place], AT_ONCE)?
+            .first()
+            .map_or(0, |r| r.stable_end.0);
         self.piped.insert((record.topic.to_string(), end));
         // A producer of its own: the driver stands for whoever fills the topics.
-        let mode = ProducerMode::Plain { id: "stoatflow-test-driver".into(), timeout: AT_ONCE };
+        let mode = ProducerMode::Plain {
+            id: "stoatflow-test-driver".into(),
+            timeout: AT_ONCE,
+        };
         let mut producer = self.broker.producer(&mode, AT_ONCE)?;
         producer.begin()?;
         producer.send(&mut vec![record])?;
@@ -111,7 +156,11 @@ impl World {
     }
 
     fn drain(&mut self, topic: &str) -> Result<Vec<Fetched>> {
-        let missing = self.broker.topics(&[topic], AT_ONCE)?.iter().all(Option::is_none);
+        let missing = self
+            .broker
+            .topics(&[topic], AT_ONCE)?
+            .iter()
+            .all(Option::is_none);
         if missing {
             return Ok(Vec::new());
         }
@@ -132,15 +181,38 @@ impl World {
         Ok(all)
     }
 
-    fn scan(&mut self, name: &str, from: Option<Bytes>, to: Option<Bytes>, limit: usize) -> Result<Vec<(Bytes, Bytes, i64)>> {
-        let store = self.blueprint.plan.stores.iter().find(|s| s.name == name).map(|s| s.id);
+    fn scan(
+        &mut self,
+        name: &str,
+        from: Option<Bytes>,
+        to: Option<Bytes>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes, i64)>> {
+        let store = self
+            .blueprint
+            .plan
+            .stores
+            .iter()
+            .find(|s| s.name == name)
+            .map(|s| s.id);
         let store = store.ok_or_else(|| {
-            let names: Vec<_> = self.blueprint.plan.stores.iter().map(|s| s.name.as_str()).collect();
-            Error::config(format!("there is no store '{name}'")).hint(format!("the topology has: {}", names.join(", ")))
+            let names: Vec<_> = self
+                .blueprint
+                .plan
+                .stores
+                .iter()
+                .map(|s| s.name.as_str())
+                .collect();
+            Error::config(format!("there is no store '{name}'"))
+                .hint(format!("the topology has: {}", names.join(", ")))
         })?;
         // Both ends are included; the smallest key after `to` is `to` with a zero byte.
         let to = to.map(|t| Bytes::from([t.as_ref(), &[0]].concat()));
-        let range = KeyRange { from, to, reverse: false };
+        let range = KeyRange {
+            from,
+            to,
+            reverse: false,
+        };
         let entries = self.engine()?.house().backend.scan(store, &range, limit)?;
         let split = |(key, stored): (Bytes, Bytes)| {
             let (time, value) = stored.split_first_chunk::<8>()?;
@@ -152,10 +224,16 @@ impl World {
 }
 
 impl Driver {
-    fn with<T: Send>(&self, py: Python<'_>, act: impl FnOnce(&mut World) -> Result<T> + Send) -> PyResult<T> {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&mut World) -> Result<T> + Send,
+    ) -> PyResult<T> {
         py.detach(|| {
             let mut world = self.world.lock();
-            let world = world.as_mut().ok_or_else(|| Error::config("this test driver was closed").hint("make a new one"))?;
+            let world = world.as_mut().ok_or_else(|| {
+                Error::config("this test driver was closed").hint("make a new one")
+            })?;
             act(world)
         })
         .map_err(to_py_err)
@@ -165,10 +243,20 @@ impl Driver {
 #[pymethods]
 impl Driver {
     #[new]
-    fn new(py: Python<'_>, plan: &Plan, pairs: Pairs<'_>, lanes: u32, start_ms: i64) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        plan: &Plan,
+        pairs: Pairs<'_>,
+        lanes: u32,
+        start_ms: i64,
+    ) -> PyResult<Self> {
         let values = to_values(&pairs)?;
-        let world = py.detach(|| World::new(plan, values, lanes, start_ms)).map_err(to_py_err)?;
-        Ok(Self { world: Mutex::new(Some(world)) })
+        let world = py
+            .detach(|| World::new(plan, values, lanes, start_ms))
+            .map_err(to_py_err)?;
+        Ok(Self {
+            world: Mutex::new(Some(world)),
+        })
     }
 
     /// Appends one record and runs until nothing is left to do.
@@ -185,7 +273,10 @@ impl Driver {
     ) -> PyResult<()> {
         let headers: Vec<Header> = headers
             .into_iter()
-            .map(|(name, value)| Header { name: name.into(), value: value.map(Bytes::from) })
+            .map(|(name, value)| Header {
+                name: name.into(),
+                value: value.map(Bytes::from),
+            })
             .collect();
         let record = Outgoing {
             topic: topic.into(),
@@ -207,9 +298,16 @@ impl Driver {
         let records = self.with(py, |world| world.drain(topic))?;
         let bytes = |b: &Option<Bytes>| b.as_ref().map(|b| PyBytes::new(py, b));
         let headers = |r: &Fetched| {
-            r.headers.iter().flat_map(|h| h.iter()).map(|h| (h.name.to_string(), bytes(&h.value))).collect()
+            r.headers
+                .iter()
+                .flat_map(|h| h.iter())
+                .map(|h| (h.name.to_string(), bytes(&h.value)))
+                .collect()
         };
-        Ok(records.iter().map(|r| (bytes(&r.key), bytes(&r.value), r.timestamp.0, headers(r))).collect())
+        Ok(records
+            .iter()
+            .map(|r| (bytes(&r.key), bytes(&r.value), r.timestamp.0, headers(r)))
+            .collect())
     }
 
     /// Moves the virtual clock and runs what falls due.
@@ -257,8 +355,13 @@ impl Driver {
         limit: Option<usize>,
     ) -> PyResult<Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64)>> {
         let (from, to) = (from_key.map(Bytes::from), to_key.map(Bytes::from));
-        let entries = self.with(py, |world| world.scan(name, from, to, limit.unwrap_or(usize::MAX)))?;
-        Ok(entries.iter().map(|(k, v, t)| (PyBytes::new(py, k), PyBytes::new(py, v), *t)).collect())
+        let entries = self.with(py, |world| {
+            world.scan(name, from, to, limit.unwrap_or(usize::MAX))
+        })?;
+        Ok(entries
+            .iter()
+            .map(|(k, v, t)| (PyBytes::new(py, k), PyBytes::new(py, v), *t))
+            .collect())
     }
 
     /// Topics that the topology wrote to, by name.
@@ -266,7 +369,9 @@ impl Driver {
         self.with(py, |world| {
             let mut written = Vec::new();
             for topic in &world.sinks {
-                let range = world.broker.ranges(&[TopicPartition::new(topic.as_str(), 0)], AT_ONCE)?;
+                let range = world
+                    .broker
+                    .ranges(&[TopicPartition::new(topic.as_str(), 0)], AT_ONCE)?;
                 if range.iter().any(|r| r.stable_end.0 > 0) {
                     written.push(topic.clone());
                 }

@@ -12,7 +12,12 @@ use stoatflow_log::{Broker, Fetched, NewTopic, embedded};
 /// Nothing here waits for a network.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-type Fetch<'py> = (i64, Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>, i64);
+type Fetch<'py> = (
+    i64,
+    Option<Bound<'py, PyBytes>>,
+    Option<Bound<'py, PyBytes>>,
+    i64,
+);
 
 /// Topics in a directory, or in a temporary one.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -25,7 +30,10 @@ impl EmbeddedBroker {
     /// The open broker.
     pub fn handle(&self) -> PyResult<Arc<embedded::EmbeddedBroker>> {
         self.broker.lock().clone().ok_or_else(|| {
-            to_py_err(Error::config("this embedded broker was closed").hint("open a new EmbeddedBroker on the same path"))
+            to_py_err(
+                Error::config("this embedded broker was closed")
+                    .hint("open a new EmbeddedBroker on the same path"),
+            )
         })
     }
 
@@ -35,11 +43,24 @@ impl EmbeddedBroker {
     }
 
     fn partitions(&self, topic: &str) -> PyResult<Vec<TopicPartition>> {
-        let info = self.handle()?.topics(&[topic], AT_ONCE).map_err(to_py_err)?.pop().flatten();
+        let info = self
+            .handle()?
+            .topics(&[topic], AT_ONCE)
+            .map_err(to_py_err)?
+            .pop()
+            .flatten();
         let info = info.ok_or_else(|| {
-            to_py_err(Error::missing_topic(format!("the topic '{topic}' does not exist at {}", self.path)).hint("create it first: create_topic(name, partitions)"))
+            to_py_err(
+                Error::missing_topic(format!(
+                    "the topic '{topic}' does not exist at {}",
+                    self.path
+                ))
+                .hint("create it first: create_topic(name, partitions)"),
+            )
         })?;
-        Ok((0..info.partitions).map(|p| TopicPartition::new(Arc::clone(&info.name), p)).collect())
+        Ok((0..info.partitions)
+            .map(|p| TopicPartition::new(Arc::clone(&info.name), p))
+            .collect())
     }
 }
 
@@ -48,9 +69,14 @@ impl EmbeddedBroker {
     #[new]
     #[pyo3(signature = (path=None))]
     fn new(py: Python<'_>, path: Option<&str>) -> PyResult<Self> {
-        let broker = py.detach(|| embedded::open(path.map(std::path::Path::new))).map_err(to_py_err)?;
+        let broker = py
+            .detach(|| embedded::open(path.map(std::path::Path::new)))
+            .map_err(to_py_err)?;
         let path = broker.address().trim_start_matches("embedded:").to_owned();
-        Ok(Self { broker: Mutex::new(Some(broker)), path })
+        Ok(Self {
+            broker: Mutex::new(Some(broker)),
+            path,
+        })
     }
 
     /// The directory.
@@ -61,15 +87,24 @@ impl EmbeddedBroker {
 
     /// Creates a topic.
     fn create_topic(&self, py: Python<'_>, name: &str, partitions: i32) -> PyResult<()> {
-        let topic = NewTopic { name: name.to_owned(), partitions, replication: 1, config: Vec::new() };
+        let topic = NewTopic {
+            name: name.to_owned(),
+            partitions,
+            replication: 1,
+            config: Vec::new(),
+        };
         let broker = self.handle()?;
-        py.detach(|| broker.create_topics(&[topic], AT_ONCE)).map_err(to_py_err)
+        py.detach(|| broker.create_topics(&[topic], AT_ONCE))
+            .map_err(to_py_err)
     }
 
     /// Name and number of partitions, by name.
     fn topics(&self) -> PyResult<Vec<(String, i32)>> {
         let topics = self.handle()?.list_topics();
-        Ok(topics.into_iter().map(|t| (t.name.to_string(), t.partitions)).collect())
+        Ok(topics
+            .into_iter()
+            .map(|t| (t.name.to_string(), t.partitions))
+            .collect())
     }
 
     /// Appends (partition, key, value, timestamp); gives how many.
@@ -81,8 +116,11 @@ impl EmbeddedBroker {
         records: Vec<(Option<i32>, Option<Vec<u8>>, Option<Vec<u8>>, i64)>,
     ) -> PyResult<u64> {
         let broker = self.handle()?;
-        let records = records.into_iter().map(|(p, k, v, t)| (p, k.map(Bytes::from), v.map(Bytes::from), t));
-        py.detach(|| broker.produce_many(topic, records)).map_err(to_py_err)
+        let records = records
+            .into_iter()
+            .map(|(p, k, v, t)| (p, k.map(Bytes::from), v.map(Bytes::from), t));
+        py.detach(|| broker.produce_many(topic, records))
+            .map_err(to_py_err)
     }
 
     /// Committed records from an offset on.
@@ -95,14 +133,22 @@ impl EmbeddedBroker {
         max_records: usize,
     ) -> PyResult<Vec<Fetch<'py>>> {
         let broker = self.handle()?;
-        let fetched = py.detach(|| read(broker.as_ref(), topic, partition, offset, max_records)).map_err(to_py_err)?;
+        let fetched = py
+            .detach(|| read(broker.as_ref(), topic, partition, offset, max_records))
+            .map_err(to_py_err)?;
         let bytes = |b: &Option<Bytes>| b.as_ref().map(|b| PyBytes::new(py, b));
-        Ok(fetched.iter().map(|r| (r.offset.0, bytes(&r.key), bytes(&r.value), r.timestamp.0)).collect())
+        Ok(fetched
+            .iter()
+            .map(|r| (r.offset.0, bytes(&r.key), bytes(&r.value), r.timestamp.0))
+            .collect())
     }
 
     /// Where the next committed record of each partition will stand.
     fn end_offsets(&self, topic: &str) -> PyResult<Vec<i64>> {
-        let ranges = self.handle()?.ranges(&self.partitions(topic)?, AT_ONCE).map_err(to_py_err)?;
+        let ranges = self
+            .handle()?
+            .ranges(&self.partitions(topic)?, AT_ONCE)
+            .map_err(to_py_err)?;
         Ok(ranges.iter().map(|r| r.stable_end.0).collect())
     }
 
@@ -127,4 +173,3 @@ pub fn read(
     consumer.poll(max, Duration::ZERO, &mut fetched)?;
     Ok(fetched)
 }
-

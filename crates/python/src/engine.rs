@@ -46,9 +46,14 @@ impl Engine {
         let mut values = to_values(&pairs)?;
         let given = broker.map(EmbeddedBroker::handle).transpose()?;
         if let Some(broker) = broker
-            && !values.iter().any(|(key, _)| key.replace('_', ".") == "bootstrap.servers")
+            && !values
+                .iter()
+                .any(|(key, _)| key.replace('_', ".") == "bootstrap.servers")
         {
-            values.push(("bootstrap.servers".into(), Value::from(format!("embedded:{}", broker.directory()))));
+            values.push((
+                "bootstrap.servers".into(),
+                Value::from(format!("embedded:{}", broker.directory())),
+            ));
         }
         let settings = checked(&values).map_err(to_py_err)?;
         if settings.ensure_explicit_naming {
@@ -58,10 +63,12 @@ impl Engine {
         let properties = settings.client_properties.clone();
         let broker: Arc<dyn Broker> = match (given, address) {
             (Some(broker), _) => broker,
-            (None, BrokerAddress::Kafka(servers)) => kafka::connect(&servers, &properties).map_err(to_py_err)?,
-            (None, BrokerAddress::Embedded(path)) => {
-                py.detach(|| embedded::open(path.as_deref())).map_err(to_py_err)?
+            (None, BrokerAddress::Kafka(servers)) => {
+                kafka::connect(&servers, &properties).map_err(to_py_err)?
             }
+            (None, BrokerAddress::Embedded(path)) => py
+                .detach(|| embedded::open(path.as_deref()))
+                .map_err(to_py_err)?,
         };
         let group = settings.application_id.clone();
         let engine = stoatflow_engine::Engine::new(
@@ -72,7 +79,13 @@ impl Engine {
             view(&values),
             listener.map(hear),
         );
-        Ok(Self { engine, broker, plan: Arc::clone(&plan.plan), group, error: Mutex::new(None) })
+        Ok(Self {
+            engine,
+            broker,
+            plan: Arc::clone(&plan.plan),
+            group,
+            error: Mutex::new(None),
+        })
     }
 
     /// Starts in the background.
@@ -93,7 +106,8 @@ impl Engine {
     /// Waits until it has stopped.
     #[pyo3(signature = (timeout_s=None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
-        let timeout = timeout_s.map(|s| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX));
+        let timeout =
+            timeout_s.map(|s| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX));
         if let Err(error) = py.detach(|| self.engine.wait(timeout)) {
             self.error.lock().get_or_insert(to_py_err(error));
         } else if self.error.lock().is_none() {
@@ -155,10 +169,17 @@ impl Engine {
 
 impl Engine {
     fn count_lag(&self) -> Result<i64> {
-        let names: Vec<&str> = self.plan.sources.iter().flat_map(|s| s.topics.iter().map(String::as_str)).collect();
+        let names: Vec<&str> = self
+            .plan
+            .sources
+            .iter()
+            .flat_map(|s| s.topics.iter().map(String::as_str))
+            .collect();
         let mut partitions: Vec<TopicPartition> = Vec::new();
         for info in self.broker.topics(&names, PATIENCE)?.into_iter().flatten() {
-            partitions.extend((0..info.partitions).map(|p| TopicPartition::new(Arc::clone(&info.name), p)));
+            partitions.extend(
+                (0..info.partitions).map(|p| TopicPartition::new(Arc::clone(&info.name), p)),
+            );
         }
         partitions.sort();
         partitions.dedup();
@@ -174,9 +195,20 @@ impl Engine {
 
 /// The settings as the admin port shows them: secrets are named, not shown.
 fn view(values: &[(String, Value)]) -> Value {
-    let hidden = |key: &str| ["password", "secret", "jaas", "token", "ssl.key"].iter().any(|w| key.contains(w));
+    let hidden = |key: &str| {
+        ["password", "secret", "jaas", "token", "ssl.key"]
+            .iter()
+            .any(|w| key.contains(w))
+    };
     let shown = values.iter().map(|(key, value)| {
-        (key.clone(), if hidden(key) { Value::from("***") } else { value.clone() })
+        (
+            key.clone(),
+            if hidden(key) {
+                Value::from("***")
+            } else {
+                value.clone()
+            },
+        )
     });
     Value::Object(shown.collect())
 }
@@ -191,4 +223,3 @@ fn hear(listener: Py<PyAny>) -> Listener {
         });
     })
 }
-

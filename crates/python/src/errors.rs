@@ -30,9 +30,12 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     kwargs.set_item("next_step", error.next_step())?;
     let at = error.coordinates();
     let coordinates = PyDict::new(py);
-    for (name, value) in
-        [("function", &at.function), ("node", &at.node), ("store", &at.store), ("topic", &at.topic)]
-    {
+    for (name, value) in [
+        ("function", &at.function),
+        ("node", &at.node),
+        ("store", &at.store),
+        ("topic", &at.topic),
+    ] {
         if let Some(value) = value {
             coordinates.set_item(name, value)?;
         }
@@ -41,7 +44,10 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         ("partition", at.partition.map(|p| i64::from(p.0))),
         ("offset", at.offset.map(|o| o.0)),
         ("lane", at.lane.map(|l| i64::from(l.0))),
-        ("epoch", at.epoch.map(|e| i64::try_from(e.0).unwrap_or(i64::MAX))),
+        (
+            "epoch",
+            at.epoch.map(|e| i64::try_from(e.0).unwrap_or(i64::MAX)),
+        ),
     ] {
         if let Some(value) = value {
             coordinates.set_item(name, value)?;

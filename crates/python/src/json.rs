@@ -9,7 +9,9 @@ use stoatflow_core::{Bytes, Error, Result};
 /// Python objects of JSON text.
 pub fn read<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = Seed(py).deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    let read = Seed(py)
+        .deserialize(&mut reader)
+        .and_then(|value| reader.end().map(|()| value));
     read.map_err(|e| {
         let shown: String = String::from_utf8_lossy(bytes).chars().take(60).collect();
         crate::errors::to_py_err(
@@ -25,7 +27,10 @@ struct Seed<'py>(Python<'py>);
 impl<'de, 'py> DeserializeSeed<'de> for Seed<'py> {
     type Value = Bound<'py, PyAny>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> std::result::Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
@@ -46,11 +51,15 @@ impl<'de, 'py> Visitor<'de> for Seed<'py> {
     }
 
     fn visit_i64<E: serde::de::Error>(self, v: i64) -> std::result::Result<Self::Value, E> {
-        v.into_pyobject(self.0).map(Bound::into_any).map_err(E::custom)
+        v.into_pyobject(self.0)
+            .map(Bound::into_any)
+            .map_err(E::custom)
     }
 
     fn visit_u64<E: serde::de::Error>(self, v: u64) -> std::result::Result<Self::Value, E> {
-        v.into_pyobject(self.0).map(Bound::into_any).map_err(E::custom)
+        v.into_pyobject(self.0)
+            .map(Bound::into_any)
+            .map_err(E::custom)
     }
 
     fn visit_f64<E>(self, v: f64) -> std::result::Result<Self::Value, E> {
@@ -61,7 +70,10 @@ impl<'de, 'py> Visitor<'de> for Seed<'py> {
         Ok(PyString::new(self.0, v).into_any())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self::Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(
+        self,
+        mut seq: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
         let list = PyList::empty(self.0);
         while let Some(item) = seq.next_element_seed(self)? {
             list.append(item).map_err(A::Error::custom)?;
@@ -69,10 +81,14 @@ impl<'de, 'py> Visitor<'de> for Seed<'py> {
         Ok(list.into_any())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
         let dict = PyDict::new(self.0);
         while let Some(name) = map.next_key_seed(Key(self.0))? {
-            dict.set_item(name, map.next_value_seed(self)?).map_err(A::Error::custom)?;
+            dict.set_item(name, map.next_value_seed(self)?)
+                .map_err(A::Error::custom)?;
         }
         Ok(dict.into_any())
     }
@@ -84,7 +100,10 @@ struct Key<'py>(Python<'py>);
 impl<'de, 'py> DeserializeSeed<'de> for Key<'py> {
     type Value = Bound<'py, PyString>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> std::result::Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
@@ -113,22 +132,29 @@ const MAX_DEPTH: usize = 200;
 
 fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
-        return Err(Error::serde("a value is nested too deeply for JSON").hint("does it contain itself?"));
+        return Err(
+            Error::serde("a value is nested too deeply for JSON").hint("does it contain itself?")
+        );
     }
     let refused = |what: &str| {
-        Error::serde(format!("JSON has no form for {what}"))
-            .hint("return dicts, lists, text, numbers, booleans and None, or use a serde of your own")
+        Error::serde(format!("JSON has no form for {what}")).hint(
+            "return dicts, lists, text, numbers, booleans and None, or use a serde of your own",
+        )
     };
     if object.is_none() {
         out.extend_from_slice(b"null");
     } else if let Ok(text) = object.cast::<PyString>() {
-        let text = text.to_cow().map_err(|_| refused("a text with a lone surrogate"))?;
+        let text = text
+            .to_cow()
+            .map_err(|_| refused("a text with a lone surrogate"))?;
         serde_json::to_writer(out, text.as_ref()).map_err(|e| refused("a text").caused_by(e))?;
     } else if let Ok(b) = object.cast::<PyBool>() {
         out.extend_from_slice(if b.is_true() { b"true" } else { b"false" });
     } else if object.cast::<PyInt>().is_ok() {
         // Python's own digits: JSON sets no bound on whole numbers.
-        let digits = object.call_method0("__int__").and_then(|i| i.str().map(|s| s.to_string()));
+        let digits = object
+            .call_method0("__int__")
+            .and_then(|i| i.str().map(|s| s.to_string()));
         out.extend_from_slice(digits.map_err(|_| refused("a number"))?.as_bytes());
     } else if let Ok(x) = object.cast::<PyFloat>() {
         if !x.value().is_finite() {
@@ -154,13 +180,20 @@ fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) -> Res
     } else if let Ok(tuple) = object.cast::<PyTuple>() {
         write_items(tuple.iter(), out, depth)?;
     } else {
-        let name = object.get_type().qualname().map_or_else(|_| "an object".to_owned(), |n| format!("an object of type {n}"));
+        let name = object.get_type().qualname().map_or_else(
+            |_| "an object".to_owned(),
+            |n| format!("an object of type {n}"),
+        );
         return Err(refused(&name));
     }
     Ok(())
 }
 
-fn write_items<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
+fn write_items<'py>(
+    items: impl Iterator<Item = Bound<'py, PyAny>>,
+    out: &mut Vec<u8>,
+    depth: usize,
+) -> Result<()> {
     out.push(b'[');
     for (i, item) in items.enumerate() {
         if i > 0 {

@@ -27,8 +27,9 @@ impl Plan {
     /// What will run, as JSON.
     #[getter]
     fn physical_json(&self) -> PyResult<String> {
-        serde_json::to_string(&*self.plan)
-            .map_err(|e| to_py_err(Error::internal("the physical plan has no JSON form").caused_by(e)))
+        serde_json::to_string(&*self.plan).map_err(|e| {
+            to_py_err(Error::internal("the physical plan has no JSON form").caused_by(e))
+        })
     }
 }
 
@@ -45,9 +46,17 @@ pub fn compile(
         .into_iter()
         .zip(function_names)
         .map(|(callable, name)| Arc::new(PyUdf::new(name, callable)) as Arc<dyn Udf>);
-    let serdes = serdes.iter().map(|s| PySerde::new(s).map(|s| Arc::new(s) as Arc<dyn CustomSerde>));
-    let foreign = Foreign { udfs: udfs.collect(), serdes: serdes.collect::<PyResult<_>>()? };
-    Ok(Plan { plan: Arc::new(plan), foreign: Arc::new(foreign) })
+    let serdes = serdes
+        .iter()
+        .map(|s| PySerde::new(s).map(|s| Arc::new(s) as Arc<dyn CustomSerde>));
+    let foreign = Foreign {
+        udfs: udfs.collect(),
+        serdes: serdes.collect::<PyResult<_>>()?,
+    };
+    Ok(Plan {
+        plan: Arc::new(plan),
+        foreign: Arc::new(foreign),
+    })
 }
 
 /// The tags (`op`) that a plan may hold.

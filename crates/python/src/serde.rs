@@ -21,11 +21,18 @@ impl std::fmt::Debug for PySerde {
 impl PySerde {
     /// Named by its class.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self { name: object.get_type().qualname()?.to_string(), object: object.clone().unbind() })
+        Ok(Self {
+            name: object.get_type().qualname()?.to_string(),
+            object: object.clone().unbind(),
+        })
     }
 
     fn failed(&self, what: &str, exception: PyErr) -> Error {
-        Error::serde(format!("the serde {} can't {what} a value: {exception}", self.name)).caused_by(PyCause(exception))
+        Error::serde(format!(
+            "the serde {} can't {what} a value: {exception}",
+            self.name
+        ))
+        .caused_by(PyCause(exception))
     }
 }
 
@@ -36,18 +43,25 @@ impl CustomSerde for PySerde {
 
     fn encode(&self, datum: &Datum) -> Result<Bytes> {
         Python::attach(|py| {
-            let encoded = to_py(py, datum).and_then(|value| self.object.bind(py).call_method1("serialize", (value,)));
+            let encoded = to_py(py, datum)
+                .and_then(|value| self.object.bind(py).call_method1("serialize", (value,)));
             let encoded = encoded.map_err(|e| self.failed("serialize", e))?;
             match encoded.cast::<PyBytes>() {
                 Ok(bytes) => Ok(Bytes::copy_from_slice(bytes.as_bytes())),
-                Err(_) => Err(Error::serde(format!("the serde {} must return bytes from serialize", self.name))),
+                Err(_) => Err(Error::serde(format!(
+                    "the serde {} must return bytes from serialize",
+                    self.name
+                ))),
             }
         })
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Datum> {
         Python::attach(|py| {
-            let value = self.object.bind(py).call_method1("deserialize", (PyBytes::new(py, bytes),));
+            let value = self
+                .object
+                .bind(py)
+                .call_method1("deserialize", (PyBytes::new(py, bytes),));
             from_py(&value.map_err(|e| self.failed("deserialize", e))?)
         })
     }

@@ -49,11 +49,16 @@ pub fn check_settings(pairs: Pairs<'_>) -> PyResult<()> {
 /// Name, type, default and text of every setting.
 #[pyfunction]
 pub fn settings_schema() -> Vec<(&'static str, String, Option<&'static str>, &'static str)> {
-    KEYS.iter().map(|k| (k.name, format!("{:?}", k.kind), k.default, k.doc)).collect()
+    KEYS.iter()
+        .map(|k| (k.name, format!("{:?}", k.kind), k.default, k.doc))
+        .collect()
 }
 
 /// The name of every error kind and the action it asks for.
 #[pyfunction]
 pub fn error_kinds() -> Vec<(&'static str, &'static str)> {
-    ERROR_KINDS.iter().map(|(_, name, action)| (*name, *action)).collect()
+    ERROR_KINDS
+        .iter()
+        .map(|(_, name, action)| (*name, *action))
+        .collect()
 }

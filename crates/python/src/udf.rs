@@ -29,14 +29,22 @@ impl PyUdf {
     }
 
     fn raised(&self, py: Python<'_>, exception: PyErr) -> Error {
-        let kind = exception.get_type(py).qualname().map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
-        Error::user(format!("the function raised {kind}: {}", exception.value(py)))
-            .at(|at| at.function = Some(self.name.clone()))
-            .caused_by(PyCause(exception))
+        let kind = exception
+            .get_type(py)
+            .qualname()
+            .map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
+        Error::user(format!(
+            "the function raised {kind}: {}",
+            exception.value(py)
+        ))
+        .at(|at| at.function = Some(self.name.clone()))
+        .caused_by(PyCause(exception))
     }
 
     fn wrong(&self, what: impl Into<String>, hint: &str) -> Error {
-        Error::user(what).hint(hint).at(|at| at.function = Some(self.name.clone()))
+        Error::user(what)
+            .hint(hint)
+            .at(|at| at.function = Some(self.name.clone()))
     }
 
     /// Calls the function for every record and hands each result on.
@@ -56,8 +64,14 @@ impl PyUdf {
                     Args::KeyValue => callable.call1((to_py(py, &record.key)?, value)),
                 }
             };
-            let result = called().map_err(|e| Failed { at, error: self.raised(py, e) })?;
-            take(result).map_err(|error| Failed { at, error: error.at(|w| w.function = Some(self.name.clone())) })?;
+            let result = called().map_err(|e| Failed {
+                at,
+                error: self.raised(py, e),
+            })?;
+            take(result).map_err(|error| Failed {
+                at,
+                error: error.at(|w| w.function = Some(self.name.clone())),
+            })?;
         }
         Ok(())
     }
@@ -65,11 +79,17 @@ impl PyUdf {
     fn pair_of(&self, result: &Bound<'_, PyAny>) -> Result<(Datum, Datum)> {
         match result.cast::<PyTuple>() {
             Ok(pair) if pair.len() == 2 => {
-                let item = |i| pair.get_item(i).map_err(|e| Error::internal("a tuple lost an item").caused_by(PyCause(e)));
+                let item = |i| {
+                    pair.get_item(i)
+                        .map_err(|e| Error::internal("a tuple lost an item").caused_by(PyCause(e)))
+                };
                 Ok((from_py(&item(0)?)?, from_py(&item(1)?)?))
             }
             _ => {
-                let kind = result.get_type().qualname().map_or_else(|_| "?".to_owned(), |n| n.to_string());
+                let kind = result
+                    .get_type()
+                    .qualname()
+                    .map_or_else(|_| "?".to_owned(), |n| n.to_string());
                 Err(self.wrong(
                     format!("the function must return a (key, value) tuple, it returned {kind}"),
                     "return a tuple of two, such as (key, value)",
@@ -78,7 +98,12 @@ impl PyUdf {
         }
     }
 
-    fn items<'py>(&self, py: Python<'py>, result: &Bound<'py, PyAny>, mut take: impl FnMut(Bound<'py, PyAny>) -> Result<()>) -> Result<()> {
+    fn items<'py>(
+        &self,
+        py: Python<'py>,
+        result: &Bound<'py, PyAny>,
+        mut take: impl FnMut(Bound<'py, PyAny>) -> Result<()>,
+    ) -> Result<()> {
         if result.is_instance_of::<PyString>() || result.is_instance_of::<PyBytes>() {
             return Err(self.wrong(
                 "the function returned text or bytes where a sequence of values is expected",
@@ -86,7 +111,10 @@ impl PyUdf {
             ));
         }
         if result.is_none() {
-            return Err(self.wrong("the function returned None where a sequence of values is expected", "return [] for no values"));
+            return Err(self.wrong(
+                "the function returned None where a sequence of values is expected",
+                "return [] for no values",
+            ));
         }
         let items = result.try_iter().map_err(|e| self.raised(py, e))?;
         for item in items {
@@ -119,7 +147,12 @@ impl Udf for PyUdf {
         })
     }
 
-    fn pair(&self, args: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
+    fn pair(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<(Datum, Datum)>,
+    ) -> Result<(), Failed> {
         Python::attach(|py| {
             self.each(py, args, batch, |r| {
                 out.push(self.pair_of(&r)?);
@@ -128,7 +161,13 @@ impl Udf for PyUdf {
         })
     }
 
-    fn many(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>, ends: &mut Vec<usize>) -> Result<(), Failed> {
+    fn many(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<Datum>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
         Python::attach(|py| {
             self.each(py, args, batch, |r| {
                 self.items(py, &r, |item| {
@@ -141,7 +180,13 @@ impl Udf for PyUdf {
         })
     }
 
-    fn many_pairs(&self, args: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>, ends: &mut Vec<usize>) -> Result<(), Failed> {
+    fn many_pairs(
+        &self,
+        args: Args,
+        batch: &[Record],
+        out: &mut Vec<(Datum, Datum)>,
+        ends: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
         Python::attach(|py| {
             self.each(py, args, batch, |r| {
                 self.items(py, &r, |item| {
@@ -168,7 +213,8 @@ impl Udf for PyUdf {
                     [a, b] => callable.call1((to_py(py, a)?, to_py(py, b)?)),
                     [a, b, c] => callable.call1((to_py(py, a)?, to_py(py, b)?, to_py(py, c)?)),
                     more => {
-                        let all: Vec<_> = more.iter().map(|d| to_py(py, d)).collect::<PyResult<_>>()?;
+                        let all: Vec<_> =
+                            more.iter().map(|d| to_py(py, d)).collect::<PyResult<_>>()?;
                         callable.call1(PyTuple::new(py, all)?)
                     }
                 }

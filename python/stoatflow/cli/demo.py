@@ -116,16 +116,20 @@ def _load(spark: Any, places: Places, lines: int) -> None:
     )
     if arrived != lines:
         raise SystemExit(f"stoatflow demo: {arrived} of {lines} lines arrived in {places.source}; look at the broker's log")
-    _make_sink(places)
+    _make_sink(spark, places)
 
 
-def _make_sink(places: Places) -> None:
-    """The engine leaves sink topics to the broker; the embedded one wants them made."""
+def _make_sink(spark: Any, places: Places) -> None:
+    """The engine never makes source or sink topics, so that a typo in a name is seen."""
     if places.bootstrap.startswith("embedded:"):
         from stoatflow.embedded import EmbeddedBroker
 
         with EmbeddedBroker(places.bootstrap.removeprefix("embedded:")) as broker:
             broker.create_topic(places.sink, PARTITIONS)
+    else:
+        from stoatflow.spark.kafka import KafkaTopics
+
+        KafkaTopics(spark, places.bootstrap).create(places.sink, PARTITIONS)
 
 
 def _reconcile(spark: Any, places: Places) -> Reconciliation:
@@ -146,7 +150,8 @@ def _count(places: Places, given: argparse.Namespace) -> int:
                 if line["url"] and not shown_url:
                     print(f"      live page while it runs: {line['url']}", flush=True)
                     shown_url = True
-                done = given.lines - line["lag"] if line["state"] == "RUNNING" else 0
+                started = line["state"] in {"RUNNING", "STOPPING", "STOPPED"}
+                done = given.lines - line["lag"] if started else 0
                 _bar(done, given.lines, line)
                 if not kills and not given.no_kill and KILL_AT * given.lines <= done < given.lines:
                     engine.send_signal(signal.SIGKILL)
@@ -158,7 +163,8 @@ def _count(places: Places, given: argparse.Namespace) -> int:
             continue
         print()
         if code != 0:
-            raise SystemExit(f"stoatflow demo: the engine ended with exit code {code}; its log is in {places.folder}")
+            said = (places.folder / "engine.log").read_text(errors="replace").splitlines()[-12:]
+            raise SystemExit("\n".join([f"stoatflow demo: the engine ended with exit code {code}. It said:", *said]))
         if not kills and not given.no_kill:
             print("      (it was done before it could be killed: try more --lines)", flush=True)
         return kills

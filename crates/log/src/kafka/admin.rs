@@ -5,9 +5,9 @@
 //! transaction being ended), and no longer than it was given.
 
 use super::errors::{Doing, error};
-use super::native::{Client, Fault, c_text, list, millis, rows, text};
+use super::native::{Client, Fault, c_text, list, millis, text};
 use super::properties::Properties;
-use crate::{Committed, NewTopic, Range, TopicInfo};
+use crate::{NewTopic, Range, TopicInfo};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::ffi::CString;
@@ -300,107 +300,6 @@ impl Admin {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn committed(
-        &self,
-        group: &str,
-        partitions: &[TopicPartition],
-        timeout: Duration,
-    ) -> Result<Vec<Option<Committed>>> {
-        if partitions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let call = self.call(timeout, "asking for committed offsets");
-        call.until_ready(|| self.group_offsets(&call, group, partitions))
-    }
-
-    fn group_offsets(
-        &self,
-        call: &Call<'_>,
-        group: &str,
-        partitions: &[TopicPartition],
-    ) -> Result<Vec<Option<Committed>>> {
-        let group = c_text(group)?;
-        let asked = list(
-            partitions
-                .iter()
-                .map(|p| (p, i64::from(sys::RD_KAFKA_OFFSET_INVALID), None)),
-        )?;
-        let answer = call.ask(
-            Op::RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS,
-            |options, queue| {
-                // SAFETY: the request copies the group and its partitions; ours is freed here. Stable
-                // offsets: those of a transaction that is still open must not be read around.
-                unsafe {
-                    Fault::take(sys::rd_kafka_AdminOptions_set_require_stable_offsets(
-                        options, 1,
-                    ));
-                    let mut request =
-                        sys::rd_kafka_ListConsumerGroupOffsets_new(group.as_ptr(), asked.ptr());
-                    sys::rd_kafka_ListConsumerGroupOffsets(
-                        self.client.ptr(),
-                        &mut request,
-                        1,
-                        options,
-                        queue,
-                    );
-                    sys::rd_kafka_ListConsumerGroupOffsets_destroy(request);
-                }
-            },
-        )?;
-        let mut found = vec![None; partitions.len()];
-        // SAFETY: everything read here belongs to the answer.
-        unsafe {
-            let mut count = 0;
-            let result = sys::rd_kafka_event_ListConsumerGroupOffsets_result(answer.0);
-            let groups = sys::rd_kafka_ListConsumerGroupOffsets_result_groups(result, &mut count);
-            for index in 0..count {
-                let result = *groups.add(index);
-                let fault = sys::rd_kafka_group_result_error(result);
-                if !fault.is_null() {
-                    let fault = Fault::look(fault);
-                    return Err(call.fail(fault.code, &fault.said, None));
-                }
-                for row in rows(sys::rd_kafka_group_result_partitions(result)) {
-                    let topic = text(row.topic);
-                    match Code::from(row.err) {
-                        Code::NoError => {}
-                        Code::UnknownTopicOrPartition => continue,
-                        code => {
-                            return Err(call.fail(
-                                code,
-                                "the offset is not readable",
-                                Some(&topic),
-                            ));
-                        }
-                    }
-                    if row.offset < 0 {
-                        continue;
-                    }
-                    let metadata = std::slice::from_raw_parts(
-                        row.metadata.cast::<u8>().cast_const(),
-                        if row.metadata.is_null() {
-                            0
-                        } else {
-                            row.metadata_size
-                        },
-                    );
-                    let metadata = String::from_utf8_lossy(metadata)
-                        .trim_end_matches('\0')
-                        .to_owned();
-                    for (partition, found) in partitions.iter().zip(&mut found) {
-                        if *partition.topic == *topic && partition.partition.0 == row.partition {
-                            *found = Some(Committed {
-                                offset: Offset(row.offset),
-                                metadata: metadata.clone(),
-                            });
-                        }
-                    }
-                }
-            }
-        }
-        Ok(found)
     }
 
     pub(super) fn ranges(

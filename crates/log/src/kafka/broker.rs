@@ -1,14 +1,17 @@
 //! The door of real Kafka.
 //!
 //! Takes the bootstrap list and the user's properties, gives clients for reading, writing and
-//! asking. Owns the checked properties and the client for questions. `connect` never waits: whether
+//! asking. Owns the checked properties and the clients for questions. `connect` never waits: whether
 //! a broker answers is asked with `topics`.
 
 use super::admin::Admin;
 use super::consume::KafkaConsumer;
+use super::group::Group;
 use super::produce::KafkaProducer;
 use super::properties::Properties;
 use crate::{Broker, Committed, Consumer, NewTopic, Producer, ProducerMode, Range, TopicInfo};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
@@ -19,6 +22,8 @@ use stoatflow_core::{Result, TopicPartition};
 pub struct KafkaBroker {
     properties: Properties,
     admin: Arc<Admin>,
+    /// One per group that was asked for: an application has one.
+    groups: Mutex<BTreeMap<String, Arc<Group>>>,
 }
 
 /// Prepares the way to a cluster; connects in the background.
@@ -31,7 +36,23 @@ pub fn connect(
 ) -> Result<Arc<KafkaBroker>> {
     let properties = Properties::new(bootstrap, properties)?;
     let admin = Arc::new(Admin::new(&properties)?);
-    Ok(Arc::new(KafkaBroker { properties, admin }))
+    Ok(Arc::new(KafkaBroker {
+        properties,
+        admin,
+        groups: Mutex::default(),
+    }))
+}
+
+impl KafkaBroker {
+    fn group(&self, name: &str) -> Result<Arc<Group>> {
+        let mut groups = self.groups.lock();
+        if let Some(group) = groups.get(name) {
+            return Ok(Arc::clone(group));
+        }
+        let group = Arc::new(Group::new(&self.properties, name)?);
+        groups.insert(name.to_owned(), Arc::clone(&group));
+        Ok(group)
+    }
 }
 
 impl Broker for KafkaBroker {
@@ -53,7 +74,7 @@ impl Broker for KafkaBroker {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>> {
-        self.admin.committed(group, partitions, timeout)
+        self.group(group)?.committed(partitions, timeout)
     }
 
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {

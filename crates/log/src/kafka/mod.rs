@@ -10,6 +10,7 @@ mod admin;
 mod broker;
 mod consume;
 mod errors;
+mod group;
 mod native;
 mod produce;
 mod properties;

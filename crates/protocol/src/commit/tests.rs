@@ -24,7 +24,12 @@ fn fail_at(step: Step, kind: ErrorKind) -> Decision {
 #[test]
 fn the_safe_order_keeps_laws_five_and_six() {
     let order = steps(CommitOrder::SAFE);
-    let at = |s| order.iter().position(|x| *x == s).expect("every step occurs");
+    let at = |s| {
+        order
+            .iter()
+            .position(|x| *x == s)
+            .expect("every step occurs")
+    };
     assert!(at(Step::Offsets) < at(Step::Commit));
     assert!(at(Step::Flush) < at(Step::Offsets));
     assert!(at(Step::Commit) < at(Step::Apply));
@@ -34,32 +39,50 @@ fn the_safe_order_keeps_laws_five_and_six() {
 
 #[test]
 fn broken_orders_differ_from_the_safe_one() {
-    assert_ne!(steps(CommitOrder::BROKEN_STORE_FIRST), steps(CommitOrder::SAFE));
-    assert_ne!(steps(CommitOrder::BROKEN_OFFSETS_OUTSIDE), steps(CommitOrder::SAFE));
+    assert_ne!(
+        steps(CommitOrder::BROKEN_STORE_FIRST),
+        steps(CommitOrder::SAFE)
+    );
+    assert_ne!(
+        steps(CommitOrder::BROKEN_OFFSETS_OUTSIDE),
+        steps(CommitOrder::SAFE)
+    );
 }
 
 #[test]
 fn failures_before_the_commit_abort() {
     for step in [Step::Changelog, Step::Flush, Step::Offsets] {
-        assert_eq!(fail_at(step, ErrorKind::Unavailable), Decision::Abort(Verdict::Restart));
+        assert_eq!(
+            fail_at(step, ErrorKind::Unavailable),
+            Decision::Abort(Verdict::Restart)
+        );
     }
 }
 
 #[test]
 fn fencing_stops_at_every_step_without_an_abort() {
     for step in [Step::Changelog, Step::Flush, Step::Offsets, Step::Commit] {
-        assert_eq!(fail_at(step, ErrorKind::Fenced), Decision::Stop(Verdict::Fenced));
+        assert_eq!(
+            fail_at(step, ErrorKind::Fenced),
+            Decision::Stop(Verdict::Fenced)
+        );
     }
 }
 
 #[test]
 fn an_unknown_outcome_is_never_aborted_or_repeated() {
-    assert_eq!(fail_at(Step::Commit, ErrorKind::UnknownOutcome), Decision::Stop(Verdict::Unknown));
+    assert_eq!(
+        fail_at(Step::Commit, ErrorKind::UnknownOutcome),
+        Decision::Stop(Verdict::Unknown)
+    );
 }
 
 #[test]
 fn a_full_disk_after_the_commit_stops_without_an_abort() {
-    assert_eq!(fail_at(Step::Apply, ErrorKind::DiskFull), Decision::Stop(Verdict::Restart));
+    assert_eq!(
+        fail_at(Step::Apply, ErrorKind::DiskFull),
+        Decision::Stop(Verdict::Restart)
+    );
 }
 
 #[test]

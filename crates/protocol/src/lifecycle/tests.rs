@@ -4,14 +4,28 @@ use super::*;
 fn the_drawing_and_the_code_agree() {
     let allowed: Vec<_> = Lifecycle::ALL
         .iter()
-        .flat_map(|a| Lifecycle::ALL.iter().filter(|b| a.may_become(**b)).map(|b| format!("{}>{}", a.name(), b.name())))
+        .flat_map(|a| {
+            Lifecycle::ALL
+                .iter()
+                .filter(|b| a.may_become(**b))
+                .map(|b| format!("{}>{}", a.name(), b.name()))
+        })
         .collect();
     assert_eq!(
         allowed,
         [
-            "CREATED>STARTING", "CREATED>STOPPED", "STARTING>RESTORING", "STARTING>STOPPING", "STARTING>ERROR",
-            "RESTORING>RUNNING", "RESTORING>STOPPING", "RESTORING>ERROR", "RUNNING>STOPPING", "RUNNING>ERROR",
-            "STOPPING>STOPPED", "STOPPING>ERROR",
+            "CREATED>STARTING",
+            "CREATED>STOPPED",
+            "STARTING>RESTORING",
+            "STARTING>STOPPING",
+            "STARTING>ERROR",
+            "RESTORING>RUNNING",
+            "RESTORING>STOPPING",
+            "RESTORING>ERROR",
+            "RUNNING>STOPPING",
+            "RUNNING>ERROR",
+            "STOPPING>STOPPED",
+            "STOPPING>ERROR",
         ]
     );
 }

@@ -3,7 +3,12 @@ use super::*;
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 fn schedule() -> Schedule {
-    Schedule { max_interval: MS(100), min_interval: MS(10), max_bytes: 1000, idle_interval: MS(5000) }
+    Schedule {
+        max_interval: MS(100),
+        min_interval: MS(10),
+        max_bytes: 1000,
+        idle_interval: MS(5000),
+    }
 }
 
 #[test]
@@ -15,23 +20,56 @@ fn the_gap_follows_the_commit_between_its_bounds() {
 
 #[test]
 fn no_barrier_while_committing_or_without_records() {
-    let facts = ScheduleFacts { since_barrier: MS(1000), records: 5, bytes: 5000, committing: true, ..Default::default() };
+    let facts = ScheduleFacts {
+        since_barrier: MS(1000),
+        records: 5,
+        bytes: 5000,
+        committing: true,
+        ..Default::default()
+    };
     assert!(!schedule().is_due(&facts));
-    assert!(schedule().is_due(&ScheduleFacts { committing: false, ..facts }));
-    assert!(!schedule().is_due(&ScheduleFacts { committing: false, records: 0, bytes: 0, ..facts }));
+    assert!(schedule().is_due(&ScheduleFacts {
+        committing: false,
+        ..facts
+    }));
+    assert!(!schedule().is_due(&ScheduleFacts {
+        committing: false,
+        records: 0,
+        bytes: 0,
+        ..facts
+    }));
 }
 
 #[test]
 fn size_and_stopping_bring_it_forward() {
-    let young = ScheduleFacts { since_barrier: MS(1), records: 1, bytes: 10, ..Default::default() };
+    let young = ScheduleFacts {
+        since_barrier: MS(1),
+        records: 1,
+        bytes: 10,
+        ..Default::default()
+    };
     assert!(!schedule().is_due(&young));
-    assert!(schedule().is_due(&ScheduleFacts { bytes: 1000, ..young }));
-    assert!(schedule().is_due(&ScheduleFacts { stopping: true, ..young }));
-    assert!(!schedule().is_due(&ScheduleFacts { stopping: true, records: 0, since_barrier: MS(9000), ..young }));
+    assert!(schedule().is_due(&ScheduleFacts {
+        bytes: 1000,
+        ..young
+    }));
+    assert!(schedule().is_due(&ScheduleFacts {
+        stopping: true,
+        ..young
+    }));
+    assert!(!schedule().is_due(&ScheduleFacts {
+        stopping: true,
+        records: 0,
+        since_barrier: MS(9000),
+        ..young
+    }));
 }
 
 #[test]
 fn an_idle_engine_still_learns_that_it_is_fenced() {
-    let idle = ScheduleFacts { since_barrier: MS(5000), ..Default::default() };
+    let idle = ScheduleFacts {
+        since_barrier: MS(5000),
+        ..Default::default()
+    };
     assert!(schedule().is_due(&idle));
 }

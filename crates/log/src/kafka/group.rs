@@ -1,0 +1,136 @@
+//! A group's committed positions, asked by a client that belongs to the group.
+//!
+//! Takes partitions, gives what was committed for them; never joins. It needs a client of its own:
+//! librdkafka's question for clients outside the group (`ListConsumerGroupOffsets`) reads a null
+//! pointer when the broker answers "not coordinator", which a broker that has just started does.
+
+use super::errors::{Doing, error};
+use super::native::{Client, list, millis, rows, text};
+use super::properties::Properties;
+use crate::Committed;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka_sys as sys;
+use std::time::Duration;
+use stoatflow_core::{Clock, ErrorKind, Offset, Result, SystemClock, TopicPartition};
+
+/// How long to wait between two questions while the group's coordinator is being found.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// A way to ask for a group's positions.
+#[derive(Debug)]
+pub(super) struct Group {
+    client: Client,
+    address: String,
+}
+
+impl Group {
+    pub(super) fn new(properties: &Properties, group: &str) -> Result<Self> {
+        Ok(Self {
+            client: Client::new(true, &properties.consumer(group))?,
+            address: properties.bootstrap().to_owned(),
+        })
+    }
+
+    /// What is committed, in the order asked. Positions of a transaction that is still open are
+    /// waited for: the client reads committed ones only.
+    pub(super) fn committed(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        *self.client.events.last.lock() = None;
+        let clock = SystemClock::new();
+        loop {
+            let left = timeout.saturating_sub(clock.monotonic());
+            match self.ask(partitions, left) {
+                Err(e) if e.kind() == ErrorKind::Unavailable && left > AGAIN => {
+                    self.client.serve(AGAIN);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn ask(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
+        let unknown = i64::from(sys::RD_KAFKA_OFFSET_INVALID);
+        let asked = list(partitions.iter().map(|p| (p, unknown, None)))?;
+        // SAFETY: client and list are alive during the call, which writes its answer into the list.
+        let code = unsafe {
+            sys::rd_kafka_committed(self.client.ptr(), asked.ptr(), millis(timeout).max(1))
+        };
+        let code = Code::from(code);
+        if code != Code::NoError {
+            return Err(self.fail(code, None));
+        }
+        // SAFETY: the list is ours and outlives the rows.
+        let answered = unsafe { rows(asked.ptr()) };
+        partitions
+            .iter()
+            .map(|partition| {
+                let row = answered.iter().find(|row| {
+                    // SAFETY: librdkafka keeps a topic's name in every row.
+                    let topic = unsafe { text(row.topic) };
+                    *partition.topic == *topic && partition.partition.0 == row.partition
+                });
+                row.map_or(Ok(None), |row| self.read(row, partition))
+            })
+            .collect()
+    }
+
+    fn read(
+        &self,
+        row: &sys::rd_kafka_topic_partition_t,
+        partition: &TopicPartition,
+    ) -> Result<Option<Committed>> {
+        match Code::from(row.err) {
+            Code::NoError => {}
+            Code::UnknownTopicOrPartition => return Ok(None),
+            code => return Err(self.fail(code, Some(&partition.topic))),
+        }
+        if row.offset < 0 {
+            return Ok(None);
+        }
+        let metadata = if row.metadata.is_null() {
+            String::new()
+        } else {
+            // SAFETY: the row says how many bytes stand at its metadata.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(
+                    row.metadata.cast::<u8>().cast_const(),
+                    row.metadata_size,
+                )
+            };
+            String::from_utf8_lossy(bytes)
+                .trim_end_matches('\0')
+                .to_owned()
+        };
+        Ok(Some(Committed {
+            offset: Offset(row.offset),
+            metadata,
+        }))
+    }
+
+    fn fail(&self, code: Code, topic: Option<&str>) -> stoatflow_core::Error {
+        self.client.serve(Duration::ZERO);
+        let said = match &*self.client.events.last.lock() {
+            Some((_, reason)) => reason.clone(),
+            None => "the group's committed offsets are not readable".to_owned(),
+        };
+        error(
+            code,
+            &said,
+            Doing {
+                address: &self.address,
+                what: "asking for committed offsets",
+                topic,
+            },
+        )
+    }
+}
