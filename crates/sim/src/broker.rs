@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, Offset, Partition, Result, TopicPartition};
+use stoatflow_core::{Error, Offset, Result, TopicPartition};
 use stoatflow_log::murmur2::partition_of;
 use stoatflow_log::{
     Broker, Committed, Consumer, CutEntry, NewTopic, Outgoing, Producer, ProducerMode, Range,
@@ -239,9 +239,4 @@ impl Broker for SimBroker {
     fn producer(&self, mode: &ProducerMode, _timeout: Duration) -> Result<Box<dyn Producer>> {
         Ok(Box::new(self.open_producer(mode)))
     }
-}
-
-/// A partition number as an index.
-pub(crate) fn index(partition: Partition) -> usize {
-    usize::try_from(partition.0).unwrap_or(0)
 }

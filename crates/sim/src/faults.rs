@@ -53,20 +53,18 @@ impl Point {
     pub fn chances(self) -> [(Fault, u32); 5] {
         use Fault::{Aborted, CrashAfter, CrashBefore, FailAfter, FailBefore};
         let [before, after, lost, unheard, aborted] = match self {
-            Self::Topics | Self::CreateTopics | Self::Committed | Self::Ranges => {
-                [15, 15, 40, 20, 0]
-            }
+            Self::Topics | Self::CreateTopics | Self::Committed | Self::Ranges => [8, 8, 15, 8, 0],
             Self::OpenConsumer => [15, 15, 30, 0, 0],
-            Self::OpenProducer => [20, 30, 30, 30, 0],
+            Self::OpenProducer => [20, 30, 20, 20, 0],
             Self::Poll => [3, 3, 3, 0, 0],
             Self::Begin => [10, 10, 0, 0, 0],
             Self::Send => [10, 10, 10, 10, 0],
-            Self::Flush => [60, 60, 40, 40, 0],
-            Self::Offsets => [60, 60, 40, 40, 0],
-            Self::Commit => [80, 80, 50, 50, 30],
+            Self::Flush => [120, 100, 60, 60, 0],
+            Self::Offsets => [80, 120, 60, 60, 0],
+            Self::Commit => [80, 120, 80, 80, 50],
             Self::Abort => [300, 300, 300, 300, 0],
-            Self::Apply => [80, 60, 40, 40, 0],
-            Self::Restore => [200, 200, 100, 100, 0],
+            Self::Apply => [120, 100, 60, 60, 0],
+            Self::Restore => [100, 100, 60, 60, 0],
         };
         [
             (CrashBefore, before),

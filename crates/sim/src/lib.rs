@@ -30,5 +30,5 @@ mod world;
 pub use broker::SimBroker;
 pub use faults::PHASES;
 pub use rng::SimRng;
-pub use simulation::{Failure, Mutation, Report, simulate};
+pub use simulation::{Failure, Mutation, Report, Witness, simulate};
 pub use trace::Statistics;

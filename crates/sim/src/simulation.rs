@@ -20,7 +20,7 @@ use stoatflow_log::{Broker, NewTopic};
 use stoatflow_state::memory::MemoryBackend;
 
 /// The longest phase with misfortune.
-const TROUBLED_TURNS: u32 = 4_000;
+const TROUBLED_TURNS: u32 = 12_000;
 /// In this many rounds of all rooms a healed system must be done; in so many must an old instance have
 /// noticed that it is fenced.
 const HEALED_ROUNDS: u32 = 3_000;
@@ -49,11 +49,22 @@ pub struct Report {
     pub events: Vec<String>,
 }
 
+/// Who noticed that a promise was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// The engine: it ended by an error that nothing had caused.
+    Engine,
+    /// A checker: the results were wrong, whatever the engine thought.
+    Checker,
+}
+
 /// A run that broke one.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Which, in words.
     pub what: String,
+    /// Who noticed.
+    pub witness: Witness,
     /// The events, if they were asked for.
     pub events: Vec<String>,
 }
@@ -63,9 +74,12 @@ pub struct Failure {
 /// # Errors
 /// The first broken promise.
 pub fn simulate(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> {
-    let mut simulation = Simulation::new(seed, mutation, narrate).map_err(|e| Failure {
-        what: format!("the simulator itself: {e}"),
-        events: Vec::new(),
+    let mut simulation = Simulation::new(seed, mutation, narrate).map_err(|e| {
+        broken(
+            format!("the simulator itself: {e}"),
+            Witness::Checker,
+            Vec::new(),
+        )
     })?;
     let done = simulation.run();
     let world = &simulation.world;
@@ -77,7 +91,15 @@ pub fn simulate(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, 
             events,
             statistics: world.take_statistics(),
         }),
-        Err(what) => Err(Failure { what, events }),
+        Err(what) => Err(broken(what, simulation.witness, events)),
+    }
+}
+
+fn broken(what: String, witness: Witness, events: Vec<String>) -> Failure {
+    Failure {
+        what,
+        witness,
+        events,
     }
 }
 
@@ -95,6 +117,7 @@ struct Simulation {
     last_lanes: usize,
     /// The machine whose lock a newcomer waits for.
     waits_for: Option<usize>,
+    witness: Witness,
 }
 
 impl Simulation {
@@ -127,6 +150,7 @@ impl Simulation {
             started: 0,
             last_lanes: 0,
             waits_for: None,
+            witness: Witness::Checker,
             job,
         })
     }
@@ -172,7 +196,10 @@ impl Simulation {
                 Ok(true)
             }
             Err(None) => Ok(false),
-            Err(Some(finding)) => Err(finding),
+            Err(Some(finding)) => {
+                self.witness = Witness::Engine;
+                Err(finding)
+            }
         }
     }
 
@@ -233,7 +260,7 @@ impl Simulation {
                     .for_each(|t| self.world.broker.compact(t));
                 Ok(())
             }
-            Move::Crash if self.world.strikes(2500) => {
+            Move::Crash if self.world.strikes(700) => {
                 self.processes[at].crash();
                 self.end(at, End::Crashed);
                 Ok(())
@@ -244,7 +271,7 @@ impl Simulation {
                 self.processes[at].stop();
                 Ok(())
             }
-            Move::TakeOver(elsewhere) if self.world.strikes(2500) => self.take_over(elsewhere),
+            Move::TakeOver(elsewhere) if self.world.strikes(1200) => self.take_over(elsewhere),
             _ => Ok(()),
         }
     }
@@ -289,9 +316,13 @@ impl Simulation {
     }
 
     fn turn(&mut self, at: usize, turn: Turn) -> Result<(), String> {
-        let process = &mut self.processes[at];
-        if let Some(end) = process.turn(turn, self.schedule.rng())? {
-            self.end(at, end);
+        match self.processes[at].turn(turn, self.schedule.rng()) {
+            Ok(Some(end)) => self.end(at, end),
+            Ok(None) => {}
+            Err(finding) => {
+                self.witness = Witness::Engine;
+                return Err(finding);
+            }
         }
         Ok(())
     }

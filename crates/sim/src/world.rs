@@ -42,7 +42,7 @@ impl World {
         mut rng: SimRng,
         narrate: bool,
     ) -> Self {
-        let budget = u32::try_from(rng.between(0, 14)).unwrap_or(0);
+        let budget = u32::try_from(rng.between(0, 24)).unwrap_or(0);
         let severity = u32::try_from(rng.between(1, 4)).unwrap_or(1);
         let inner = Inner {
             rng,

@@ -17,7 +17,7 @@ pub(super) fn records(
     parts: &[Part],
     topics: &BTreeMap<&'static str, i32>,
 ) -> Vec<Outgoing> {
-    let count = rng.between(20, 160);
+    let count = rng.between(40, 400);
     let mut time = 1_700_000_000_000_i64;
     let mut records = Vec::new();
     for number in 0..count {
