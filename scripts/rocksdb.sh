@@ -30,9 +30,13 @@ while kill -0 "$build" 2>/dev/null; do
     sleep 1
     if ((SECONDS - shown >= 10)); then
         shown=$SECONDS
-        done_now=$(find "$CARGO_TARGET_DIR/release/build" -path '*librocksdb-sys-*' -name '*.o' 2>/dev/null | wc -l)
-        printf '    %3d min %02d s: %d of about %d files\n' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) \
-            "$done_now" "$OBJECTS"
+        done_now=$(find "$CARGO_TARGET_DIR/release/build" -path '*librocksdb-sys-*' -name '*.o' 2>/dev/null | wc -l || true)
+        if ((done_now == 0)); then
+            what="what the build itself needs comes first"
+        else
+            what="$done_now of about $OBJECTS files"
+        fi
+        printf '    %3d min %02d s: %s\n' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) "$what"
     fi
 done
 trap - INT TERM EXIT
@@ -41,7 +45,7 @@ if ! wait "$build"; then
     fail "RocksDB did not compile; the whole log is in $log. No memory left? Try with fewer jobs: CARGO_BUILD_JOBS=1 make rocksdb"
 fi
 
-built=$(find "$CARGO_TARGET_DIR/release/build" -path '*librocksdb-sys-*/out/librocksdb.a' -print | head -n 1)
+built=$(find "$CARGO_TARGET_DIR/release/build" -path '*librocksdb-sys-*/out/librocksdb.a' -print 2>/dev/null | head -n 1 || true)
 [ -n "$built" ] || fail "cargo built librocksdb-sys, but no librocksdb.a: is ROCKSDB_LIB_DIR set in a .cargo/config.toml? \
 Remove it there, or point it to $ROCKSDB_HOME and put the library there"
 
