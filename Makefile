@@ -32,13 +32,13 @@ wheel: rocksdb ## build the release wheel and install it into the virtual enviro
 	@scripts/wheel.sh
 
 demo: ## count words, be killed in the middle, recover, prove the result (BOOTSTRAP=host:port: on a real broker)
-	@scripts/setup.sh build spark
+	@scripts/setup.sh java build spark
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/stoatflow demo $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(ARGS)
 
 test: ## everything: lints, Rust, Python, conformance, a real Kafka broker, Spark
-	@scripts/setup.sh build dev spark
+	@scripts/setup.sh java maven build dev spark
 	@scripts/rocksdb.sh
 	@scripts/test.sh
 
@@ -56,12 +56,12 @@ test-conformance: ## only the vectors recorded from Kafka Streams
 	@scripts/test.sh wheel conformance
 
 test-integration: ## against a real Kafka broker (needs Java and Maven)
-	@scripts/setup.sh build dev
+	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel kafka integration
 
 test-spark: ## loading and reconciling with PySpark (needs Java)
-	@scripts/setup.sh build dev spark
+	@scripts/setup.sh java build dev spark
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel spark
 
@@ -74,7 +74,7 @@ sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --release --locked -p stoatflow-sim -- --nocapture
 
 versus: ## the same job on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
-	@scripts/setup.sh build dev
+	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python benches/versus/word_count.py $(ARGS)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks the machine, makes the virtual environment and installs what the named extras need.
 #
-#   scripts/setup.sh [build] [test] [spark] [dev]
+#   scripts/setup.sh [build] [test] [spark] [dev] [java] [maven]
 #
+# `java` and `maven` install nothing: they check, before half an hour of compiling, that the machine has them.
 # PYTHON= chooses the interpreter, VENV= the place (default .venv). A second run finds its stamps and does nothing.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -56,6 +57,18 @@ make_venv() {
         fail "$python can't make virtual environments. Debian, Ubuntu: sudo apt-get install python3-venv; then run this again"
 }
 
+# The broker of the tests knows how to find them and how to get them.
+check_tool() {
+    PYTHONPATH=tests/integration "$PY" - "find_$1" <<'PYTHON' || fail "$1 is missing, see above; 'make test-rust test-python' needs neither Java nor Maven"
+import sys
+from broker import java_home
+try:
+    getattr(java_home, sys.argv[1])()
+except java_home.BrokerError as error:
+    sys.exit(str(error))
+PYTHON
+}
+
 # One stamp per group, holding what was installed: a changed requirement installs again.
 install() {
     local group=$1 stamp=$VENV/.installed-$1
@@ -85,5 +98,11 @@ if ! find_libclang; then
 fi
 install build 'maturin>=1.9,<2'
 for extra in "$@"; do
-    [ "$extra" = build ] || install_extra "$extra"
+    case $extra in java | maven) check_tool "$extra" ;; esac
+done
+for extra in "$@"; do
+    case $extra in
+        build | java | maven) ;;
+        *) install_extra "$extra" ;;
+    esac
 done

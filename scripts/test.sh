@@ -67,14 +67,7 @@ done
 
 # Said now, not after half an hour of compiling.
 if needs_java; then
-    PYTHONPATH=tests/integration "$PY" - <<'PYTHON' || fail "this step needs Java and Maven (see above); 'make test-rust test-python' needs neither"
-import sys
-from broker.java_home import BrokerError, find_java, find_maven
-try:
-    find_java(), find_maven()
-except BrokerError as error:
-    sys.exit(str(error))
-PYTHON
+    scripts/setup.sh java maven
 fi
 
 use_built_rocksdb
