@@ -21,9 +21,13 @@ say "the result is kept in $ROCKSDB_HOME"
 unset ROCKSDB_LIB_DIR ROCKSDB_STATIC
 export CARGO_TARGET_DIR=$CACHE/native
 log=$CACHE/rocksdb-build.log
-cargo build --release --locked -p librocksdb-sys >"$log" 2>&1 &
+# In a process group of its own: whoever interrupts this ends the compilers too, not only cargo.
+set -m
+cargo build --release --locked -p librocksdb-sys >"$log" 2>&1 </dev/null &
 build=$!
-trap 'kill "$build" 2>/dev/null || true' INT TERM EXIT
+set +m
+trap 'kill -TERM -- "-$build" 2>/dev/null || true' EXIT
+trap 'exit 130' INT TERM
 began=$SECONDS
 shown=$SECONDS
 while kill -0 "$build" 2>/dev/null; do
