@@ -100,6 +100,12 @@ def until(what: Callable[[], bool], why: str, patience: float = PATIENCE_S) -> f
     return time.monotonic() - began
 
 
+def until_running(app: StoatFlow, patience: float = PATIENCE_S) -> None:
+    """Wait until it runs; an engine that ends before raises."""
+    until(lambda: str(app.state) == "RUNNING" or app.wait(0.01), "it runs", patience)
+    assert str(app.state) == "RUNNING"
+
+
 def consume(app: StoatFlow) -> None:
     """Run until all of the input is committed, then close."""
     with app:

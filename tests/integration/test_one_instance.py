@@ -8,7 +8,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from counting import by_hand, check_every_update, check_nothing_lost, lines, make, table, until, until_consumed
+from counting import (
+    by_hand,
+    check_every_update,
+    check_nothing_lost,
+    lines,
+    make,
+    table,
+    until,
+    until_consumed,
+    until_running,
+)
 from topics import KafkaTopics
 
 from stoatflow import EmbeddedBroker, FencedError, StoatFlow
@@ -77,7 +87,7 @@ def test_the_newcomer_fences_the_older(
             feeder.start()
         until(lambda: older.metrics()["records_committed"] >= 300, "the older one works")
         newer.start()
-        until(lambda: running(newer), "the newcomer runs")
+        until_running(newer)
         noticed = until(lambda: str(older.state) == "ERROR", "the older one stops", NOTICE_S)
         assert not busy or noticed < 3.0
         with pytest.raises(FencedError, match="took over"):
@@ -108,7 +118,7 @@ def test_on_the_same_directory_the_newcomer_waits_for_it(
         until_consumed(older)
         newer.start()
         # It has opened the producer (which fences the older one) and may not touch the directory before that ended.
-        until(lambda: running(newer), "the newcomer runs", 20)
+        until_running(newer, 20)
         assert str(older.state) == "ERROR"
         with pytest.raises(FencedError):
             older.wait(10)
@@ -125,12 +135,12 @@ def test_a_stop_while_it_waits_for_the_directory_is_heard(kafka: KafkaTopics, na
     """An application on another broker holds the directory and is never fenced: a stop must not wait for it."""
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
-    with EmbeddedBroker() as other:
+    with EmbeddedBroker(tmp_path / "broker") as other:
         other.create_topic(f"{name}-in")
         other.create_topic(f"{name}-out")
         waiting = make(kafka.address, name, tmp_path)
         with make(f"embedded:{other.path}", name, tmp_path) as holder:
-            until(lambda: running(holder), "it holds the directory")
+            until_running(holder)
             waiting.start()
             until(lambda: f"{name}-counts-changelog" in kafka.topics(), "it is on its way")
             assert not waiting.wait(0.5)

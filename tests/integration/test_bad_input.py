@@ -1,0 +1,334 @@
+"""What a user or a machine can get wrong: its own error class, what to do next, and nothing half done."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker.kafka_broker import KafkaBroker
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from counting import PATIENCE_S, check_every_update, consume, lines, make, until_consumed, updates
+from processes import Process, word_count
+from topics import KafkaTopics
+
+import stoatflow as sf
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def failure(app: sf.StoatFlow) -> sf.StoatFlowError:
+    """Start it and give the error that ends it."""
+    app.start()
+    try:
+        with pytest.raises(sf.StoatFlowError) as raised:
+            assert app.wait(PATIENCE_S), "it should have failed"
+        assert str(app.state) == "ERROR"
+        assert app.error is raised.value
+        assert raised.value.next_step in str(raised.value)
+        return raised.value
+    finally:
+        app.close()
+
+
+# -- settings
+
+
+def test_all_wrong_settings_in_one_message_and_nothing_started(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    before = kafka.topics()
+    wrong = {
+        "STOATFLOW_PROCESSING_GUARANTE": "exactly_once_v2",
+        "STOATFLOW_COMMIT_INTERVAL_MS": "soon",
+        "STOATFLOW_BATCH_MAX_RECORDS": "0",
+    }
+    with Process(word_count(kafka.address, name, tmp_path / "state", "--lanes", 0), wrong) as child:
+        assert child.wait() == 2, child.told()
+        said = child.errors
+    assert "Traceback" not in said
+    for part in (
+        "processing.guarante",
+        "processing.guarantee",
+        "commit.interval.ms",
+        "soon",
+        "lanes.count",
+        "batch.max.records",
+    ):
+        assert part in said, f"{part} is not in: {said}"
+    assert "STOATFLOW_COMMIT_INTERVAL_MS" in said, said  # where the value came from
+    assert kafka.topics() == before
+    assert not (tmp_path / "state").exists()
+
+
+def test_wrong_settings_raise_before_anything_exists(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    with pytest.raises(sf.ConfigError) as raised:
+        make(
+            kafka.address, name, tmp_path / "state", lanes_cuont=3, commit_interval_ms=-1, producer_transactional_id="x"
+        )
+    said = str(raised.value)
+    assert "lanes.count" in said
+    assert "commit.interval.ms" in said
+    assert "transactional.id" in said
+    assert not (tmp_path / "state").exists()
+    assert f"{name}-counts-changelog" not in kafka.topics()
+
+
+# -- the broker
+
+
+def test_an_absent_broker_is_named_and_tried_for_its_budget(name: str, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    began = time.monotonic()
+    error = failure(make(address, name, tmp_path, broker_wait_timeout_ms=2000))
+    took = time.monotonic() - began
+    assert isinstance(error, sf.BrokerUnavailableError)
+    assert address in str(error)
+    assert "broker.wait.timeout.ms" in error.next_step
+    assert 2.0 <= took < 10.0
+
+
+def test_the_command_line_ends_with_the_next_step(name: str, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    budget = {"STOATFLOW_BROKER_WAIT_TIMEOUT_MS": "1500"}
+    with Process(word_count(address, name, tmp_path), budget) as child:
+        assert child.wait(25) == 1, child.told()
+        said = child.errors
+    assert address in said
+    assert "Next: " in said
+    assert "Traceback" not in said
+
+
+def test_a_broker_that_comes_late_is_reached(name: str, tmp_path: Path) -> None:
+    """The budget is for exactly this: the application starts before its broker."""
+    with KafkaBroker(tmp_path / "kafka") as broker:
+        topics = KafkaTopics(broker.bootstrap)
+        topics.create(f"{name}-in")
+        topics.create(f"{name}-out")
+        given = lines(1, 300)
+        topics.write(f"{name}-in", given)
+        broker.stop()
+        app = make(broker.bootstrap, name, tmp_path / "state", broker_wait_timeout_ms=40_000)
+        with app:
+            assert not app.wait(0.5)
+            assert str(app.state) == "STARTING"
+            broker.start()
+            until_consumed_from(app, topics, name)
+        check_every_update(topics.read(f"{name}-out"), given)
+
+
+def until_consumed_from(app: sf.StoatFlow, topics: KafkaTopics, name: str) -> None:
+    """As `until_consumed`, without asking through a client of the engine that may still be reconnecting."""
+    began = time.monotonic()
+    while topics.committed(name, f"{name}-in") != topics.ends(f"{name}-in"):
+        assert not app.wait(0.05)
+        assert time.monotonic() - began < PATIENCE_S
+
+
+def test_a_missing_source_topic_is_named(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-out")
+    error = failure(make(kafka.address, name, tmp_path))
+    assert isinstance(error, sf.MissingTopicError)
+    assert f"{name}-in" in str(error)
+    assert kafka.address in str(error)
+    assert f"{name}-counts-changelog" not in kafka.topics()
+
+
+def test_a_missing_output_topic_is_named(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in")
+    kafka.write(f"{name}-in", ["a"])
+    error = failure(make(kafka.address, name, tmp_path))
+    assert isinstance(error, sf.MissingTopicError)
+    assert f"{name}-out" in str(error)
+    assert sum(offset for offset in kafka.committed(name, f"{name}-in").values() if offset > 0) == 0
+
+
+# -- permissions
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[KafkaBroker]:
+    """A broker that allows nothing to anybody but what a test grants."""
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:nobody",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with KafkaBroker(settings=settings) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "named"),
+    [
+        (ResourceType.TOPIC, AclOperation.READ, "-in"),
+        (ResourceType.TOPIC, AclOperation.WRITE, "-out"),
+        (ResourceType.GROUP, AclOperation.READ, ""),
+        (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, ""),
+    ],
+    ids=["read-input", "write-output", "group", "transactional-id"],
+)
+def test_a_missing_permission_is_named(
+    guarded: KafkaBroker, name: str, tmp_path: Path, kind: ResourceType, operation: AclOperation, named: str
+) -> None:
+    topics = KafkaTopics(guarded.bootstrap)
+    topics.create(f"{name}-in")
+    topics.create(f"{name}-out")
+    topics.write(f"{name}-in", ["a b"])
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+    denied = AclBinding(
+        kind, f"{name}{named}", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, AclPermissionType.DENY
+    )
+    for done in admin.create_acls([denied]).values():
+        done.result(20)
+    error = failure(make(guarded.bootstrap, name, tmp_path, broker_wait_timeout_ms=5000))
+    assert isinstance(error, sf.AuthorizationError), repr(error)
+    assert guarded.bootstrap in str(error)
+    assert "grant" in error.next_step
+    if named:
+        assert f"{name}{named}" in str(error)
+
+
+# -- the state on disk
+
+
+def counted(address: str, name: str, state: Path, key: type) -> sf.StoatFlow:
+    """Counts by length of the line, under a key of this type."""
+    builder = sf.StreamsBuilder()
+    read = builder.stream(f"{name}-in", key=bytes, value=str)
+    make_key = (lambda _, line: len(line)) if key is int else (lambda _, line: str(len(line)))
+    grouped = read.group_by(make_key, key=key, value=str)
+    grouped.count(store="counts").to_stream().to(f"{name}-out", key=key, value=int)
+    config = {"application.id": name, "bootstrap.servers": address, "state.dir": state}
+    return sf.StoatFlow(builder.build(), config)
+
+
+def test_a_store_of_other_serdes_is_refused(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    kafka.write(f"{name}-in", ["a", "bb", "cc"])
+    consume(counted(kafka.address, name, tmp_path, str))
+    written = kafka.read(f"{name}-out")
+    kafka.write(f"{name}-in", ["a"])
+    error = failure(counted(kafka.address, name, tmp_path, int))
+    assert isinstance(error, sf.IncompatibleStateError), repr(error)
+    assert "counts" in str(error)
+    assert kafka.read(f"{name}-out") == written
+    # The one that wrote it goes on as if nothing had happened.
+    consume(counted(kafka.address, name, tmp_path, str))
+    assert updates(kafka.read(f"{name}-out"))["1"][-1] == 2
+
+
+def test_a_state_directory_that_is_a_file(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """Root may write anywhere, so a file in the way stands for a directory that can't be written."""
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    (tmp_path / "state").write_text("in the way")
+    error = failure(make(kafka.address, name, tmp_path / "state"))
+    assert str(tmp_path / "state") in str(error)
+    assert not isinstance(error, sf.InternalError | sf.StateCorruptError), repr(error)
+    assert (tmp_path / "state").read_text() == "in the way"
+
+
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+from stoatflow.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_disk_that_fills_up(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """No file may grow beyond a limit: a write fails as on a full disk. Nothing counted is lost or doubled."""
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    given = lines(1, 4000)
+    kafka.write(f"{name}-in", given)
+    arguments = word_count(kafka.address, name, tmp_path / "state")[2:]
+    with Process(
+        ["-c", LIMITED, *arguments], {"STOATFLOW_COMMIT_INTERVAL_MS": "20", "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB"}
+    ) as child:
+        code = child.wait()
+        assert code == 1, child.told()
+        said = child.errors
+    assert "Traceback" not in said, said
+    assert "state" in said
+    assert "Next: " in said
+    shutil.rmtree(tmp_path / "state")
+    consume(make(kafka.address, name, tmp_path / "state"))
+    check_every_update(kafka.read(f"{name}-out"), given)
+
+
+# -- the user's own code
+
+
+class UnluckyError(Exception):
+    """Raised by the function of the test."""
+
+
+def explode(line: str) -> str:
+    if line == "bad":
+        raise UnluckyError("no luck with " + line)
+    return line
+
+
+def exploding(address: str, name: str, state: Path) -> sf.StoatFlow:
+    builder = sf.StreamsBuilder()
+    read = builder.stream(f"{name}-in", key=bytes, value=str)
+    read.map_values(explode).to(f"{name}-out", key=bytes, value=str)
+    # The whole input falls into one epoch: the good records before the bad one are in the aborted transaction.
+    config = {"application.id": name, "bootstrap.servers": address, "state.dir": state, "commit.interval.ms": 5000}
+    return sf.StoatFlow(builder.build(), config | {"commit.min.interval.ms": 2000, "lanes.count": 2})
+
+
+def test_a_user_exception_names_line_and_record(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in", 2)
+    kafka.create(f"{name}-out", 2)
+    kafka.write(f"{name}-in", ["good"] * 10 + ["good", "bad"])  # round the partitions: the last one is 1, offset 5
+    app = exploding(kafka.address, name, tmp_path)
+    error = failure(app)
+    assert isinstance(error, sf.ProcessingError)
+    assert isinstance(error.__cause__, UnluckyError)
+    assert error.__cause__.args == ("no luck with bad",)
+    said = str(error)
+    assert "test_bad_input.py" in said
+    raising = inspect.getsourcelines(explode)[1]
+    assert any(f"test_bad_input.py:{n}" in said for n in (raising, raising + 2)), said
+    assert error.coordinates["topic"] == f"{name}-in"
+    assert error.coordinates["partition"] == 1
+    assert error.coordinates["offset"] == 5
+    assert kafka.read(f"{name}-out") == []
+    assert all(offset <= 0 for offset in kafka.committed(name, f"{name}-in").values())
+    assert [str(s) for s in app.states][-1] == "ERROR"
+    # The same again: the record is still there, and still says so.
+    assert failure(exploding(kafka.address, name, tmp_path)).coordinates["offset"] == 5
+
+
+def test_a_stop_of_one_that_failed_is_quiet(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    kafka.write(f"{name}-in", ["bad"])
+    app = exploding(kafka.address, name, tmp_path)
+    with pytest.raises(sf.ProcessingError):
+        app.run()
+    assert app.close()
+    assert app.close()
+    with pytest.raises(sf.ProcessingError), exploding(kafka.address, name, tmp_path) as again:
+        until_consumed(again)
