@@ -59,6 +59,8 @@ pub struct Dispatch {
     stream_time: Vec<Timestamp>,
     epoch_records: u64,
     epoch_bytes: u64,
+    /// Did the cut move past something that is no record (the end of a transaction)?
+    skipped: bool,
     last_barrier: Duration,
 }
 
@@ -89,6 +91,7 @@ impl Dispatch {
             stream_time: slots.iter().map(|s| s.stream_time).collect(),
             epoch_records: 0,
             epoch_bytes: 0,
+            skipped: false,
             last_barrier: now,
             admission: Admission::new(limits.in_flight, schedule.max_interval),
             heard: Epoch(0),
@@ -228,7 +231,7 @@ impl Dispatch {
                 .monotonic()
                 .saturating_sub(self.last_barrier),
             committing: self.is_committing(),
-            records: self.epoch_records,
+            records: self.epoch_records + u64::from(self.skipped),
             bytes: self.epoch_bytes,
             last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
             stopping,
@@ -276,6 +279,7 @@ impl Dispatch {
         self.epoch = self.epoch.next();
         self.epoch_records = 0;
         self.epoch_bytes = 0;
+        self.skipped = false;
         self.last_barrier = now;
         let open = self.epoch.0;
         self.shared.status.with_barrier(|b| {
@@ -284,10 +288,21 @@ impl Dispatch {
         });
     }
 
+    /// The reader has come to these positions: past what transactions leave behind besides records.
+    /// Without this a group would lag behind a transactional producer for ever.
+    pub fn passed(&mut self, positions: &[Offset]) {
+        for ((at, position), buffer) in self.cut.iter_mut().zip(positions).zip(&self.buffers) {
+            if buffer.records.is_empty() && position > at {
+                *at = *position;
+                self.skipped = true;
+            }
+        }
+    }
+
     /// Is everything admitted also committed?
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.epoch_records == 0 && !self.is_committing()
+        self.epoch_records == 0 && !self.skipped && !self.is_committing()
     }
 
     /// Are records waiting in front of the lanes?

@@ -51,6 +51,9 @@ impl Intake {
             };
             self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;
             moved |= !self.fetched.is_empty();
+            if self.fetched.is_empty() {
+                self.dispatch.passed(&self.consumer.positions());
+            }
             self.dispatch.accept(&mut self.fetched);
         }
         if !stopping {

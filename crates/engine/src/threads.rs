@@ -279,7 +279,7 @@ impl Inner {
             let (shared, mut room) = (Arc::clone(shared), intake);
             let this = Arc::clone(self);
             spawn("stoatflow-intake", move || {
-                while !shared.is_aborting() && !(shared.is_stopping() && room.is_settled()) {
+                while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
                     if shared.is_stopping() {
                         this.enter(Lifecycle::Stopping, shared.clock.now());
                         shared.wait_for_credit(Duration::from_millis(2));

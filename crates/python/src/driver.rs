@@ -23,6 +23,10 @@ use stoatflow_state::KeyRange;
 /// Nothing here waits for a network.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
+/// Key, value, timestamp.
+type Entry<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64);
+
+/// Key, value, timestamp, headers.
 type Drained<'py> = (
     Option<Bound<'py, PyBytes>>,
     Option<Bound<'py, PyBytes>>,
@@ -353,7 +357,7 @@ impl Driver {
         from_key: Option<Vec<u8>>,
         to_key: Option<Vec<u8>>,
         limit: Option<usize>,
-    ) -> PyResult<Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64)>> {
+    ) -> PyResult<Vec<Entry<'py>>> {
         let (from, to) = (from_key.map(Bytes::from), to_key.map(Bytes::from));
         let entries = self.with(py, |world| {
             world.scan(name, from, to, limit.unwrap_or(usize::MAX))
