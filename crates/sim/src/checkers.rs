@@ -10,7 +10,7 @@ use crate::workload::{APPLICATION, Job};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use stoatflow_core::{Guarantee, Offset, Result, StoreId, TopicPartition};
+use stoatflow_core::{Guarantee, Result, StoreId, TopicPartition};
 use stoatflow_log::Broker;
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Backend, KeyRange};
@@ -86,23 +86,25 @@ pub(crate) fn newest(history: &History) -> BTreeMap<Bytes, Bytes> {
     history.iter().filter_map(last).collect()
 }
 
-/// The group stands behind the last record of each partition.
+/// The group stands behind the last record of each partition, and not behind the stable end.
 fn committed(broker: &SimBroker, topic: &'static str) -> Verdict {
     for (partition, records) in broker.visible(topic).into_iter().enumerate() {
         let Some((last, _)) = records.last() else {
             continue;
         };
-        let end = Offset(last.0 + 1);
         let place = TopicPartition::new(topic, i32::try_from(partition).unwrap_or(0));
-        let found = broker.committed(APPLICATION, std::slice::from_ref(&place), Duration::ZERO);
-        let found = found
-            .map_err(|e| e.to_string())?
-            .pop()
-            .flatten()
-            .map(|c| c.offset);
+        let places = std::slice::from_ref(&place);
+        let found = broker
+            .committed(APPLICATION, places, Duration::ZERO)
+            .and_then(|found| {
+                let end = broker.ranges(places, Duration::ZERO)?[0].stable_end;
+                Ok((found.into_iter().flatten().next().map(|c| c.offset), end))
+            });
+        let (found, end) = found.map_err(|e| e.to_string())?;
+        // Between them are markers and aborted records only.
         hold!(
-            found == Some(end),
-            "{place} ends at {end}, but {found:?} is committed"
+            found.is_some_and(|at| at > *last && at <= end),
+            "{place}: the last record is {last}, the stable end {end}, committed is {found:?}"
         );
     }
     Ok(())

@@ -62,7 +62,9 @@ impl Process {
             clock: world.clock.clone(),
             backend: Some(Arc::new(FaultyDisk::new(Arc::clone(&instance), disk))),
             commit_order: match mutation {
-                Mutation::StoreFirst => CommitOrder::BROKEN_STORE_FIRST,
+                Mutation::StoreFirst | Mutation::StoreFirstUnseen => {
+                    CommitOrder::BROKEN_STORE_FIRST
+                }
                 Mutation::OffsetsOutside => CommitOrder::BROKEN_OFFSETS_OUTSIDE,
                 Mutation::None | Mutation::Unaligned => CommitOrder::SAFE,
             },

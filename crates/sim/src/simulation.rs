@@ -32,6 +32,8 @@ pub enum Mutation {
     None,
     /// The local store is written before the transaction.
     StoreFirst,
+    /// The same, and nobody looks at the disk until the end.
+    StoreFirstUnseen,
     /// Offsets are committed in a transaction of their own.
     OffsetsOutside,
     /// The first lane at a barrier opens it.
@@ -135,7 +137,8 @@ impl Simulation {
         broker.create_topics(&topics, Duration::ZERO)?;
         let feeder = Feeder::new(root.split(), &broker, job.inputs.clone());
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
-        let world = World::new(broker, clock, job.changelogs(), root.split(), narrate);
+        let mut world = World::new(broker, clock, job.changelogs(), root.split(), narrate);
+        world.watch_disk = mutation != Mutation::StoreFirstUnseen;
         world.event(format!(
             "{:?} {:?} cached: {}",
             job.parts, job.guarantee, job.cached

@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub clock: Arc<ManualClock>,
     /// Changelog topics by store number.
     pub changelogs: Vec<String>,
+    /// Compare the disk with the broker after each epoch?
+    pub watch_disk: bool,
     inner: Mutex<Inner>,
 }
 
@@ -56,6 +58,7 @@ impl World {
             broker,
             clock,
             changelogs,
+            watch_disk: true,
             inner: Mutex::new(inner),
         }
     }

@@ -181,6 +181,12 @@ fn mutation_store_first_is_caught() {
     caught(Mutation::StoreFirst, 50);
 }
 
+/// The damage shows in the results too, not only to the guard at the disk.
+#[test]
+fn mutation_store_first_is_caught_by_its_results() {
+    caught(Mutation::StoreFirstUnseen, 200);
+}
+
 #[test]
 fn mutation_offsets_outside_is_caught() {
     caught(Mutation::OffsetsOutside, 200);

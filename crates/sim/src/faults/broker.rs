@@ -82,6 +82,7 @@ impl Broker for FaultyBroker {
         Ok(Box::new(FaultyConsumer {
             instance: Arc::clone(&self.instance),
             consumer,
+            lean: 0,
         }))
     }
 
@@ -94,9 +95,13 @@ impl Broker for FaultyBroker {
     }
 }
 
+/// So many fetches in a row may bring little: a network is slow, not dead.
+const LEAN: u32 = 6;
+
 struct FaultyConsumer {
     instance: Arc<Instance>,
     consumer: SimConsumer,
+    lean: u32,
 }
 
 impl Consumer for FaultyConsumer {
@@ -105,14 +110,24 @@ impl Consumer for FaultyConsumer {
     }
 
     fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
-        let Self { instance, consumer } = self;
+        let Self {
+            instance,
+            consumer,
+            lean,
+        } = self;
         let world = &instance.world;
         instance.call(Point::Poll, || {
             let before = into.len();
-            match world.below(4) {
+            let fate = world.below(4);
+            *lean = if fate == 1 || *lean == LEAN {
+                0
+            } else {
+                *lean + 1
+            };
+            match fate {
+                _ if *lean == 0 => consumer.poll(max, timeout, into)?,
                 // Nothing has come yet.
                 0 => {}
-                1 => consumer.poll(max, timeout, into)?,
                 // A short answer of some partitions.
                 _ => {
                     for _ in 0..world.below(3) {
