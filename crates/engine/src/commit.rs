@@ -204,7 +204,7 @@ impl CommitRoom {
                     };
                 }
                 Decision::Done(epoch) => {
-                    self.done(epoch, status);
+                    self.done(epoch, status, &cut);
                     return self.send_held();
                 }
                 Decision::Abort(_) | Decision::Stop(_) => {
@@ -291,7 +291,7 @@ impl CommitRoom {
         self.parts.backend.apply(batch)
     }
 
-    fn done(&mut self, epoch: Epoch, mut status: CommitStatus) {
+    fn done(&mut self, epoch: Epoch, mut status: CommitStatus, cut: &Cut) {
         for logged in &self.parts.stores {
             logged.store.committed(epoch);
         }
@@ -305,6 +305,11 @@ impl CommitRoom {
         let now = u64::try_from(shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
         shared.status.progress_ms.store(now, Relaxed);
         shared.status.committed(status);
+        shared.status.with_partitions(|known| {
+            for (partition, entry) in known.iter_mut().zip(&cut.entries) {
+                partition.committed = entry.offset.0;
+            }
+        });
         shared
             .status
             .state_memory_bytes

@@ -275,6 +275,12 @@ impl Dispatch {
                 stage: StageId(0),
             });
         }
+        self.shared.status.with_partitions(|known| {
+            for ((partition, at), time) in known.iter_mut().zip(&self.cut).zip(&self.stream_time) {
+                partition.position = at.0;
+                partition.stream_time = time.0;
+            }
+        });
         let ended = self.epoch;
         self.epoch = self.epoch.next();
         self.epoch_records = 0;

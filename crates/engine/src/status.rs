@@ -262,7 +262,12 @@ impl Status {
         self.detail.lock().partitions.clone()
     }
 
-    /// Ingest's report.
+    /// Changes what is known of partitions, which stand in the order of the slots.
+    pub fn with_partitions(&self, change: impl FnOnce(&mut [PartitionStatus])) {
+        change(&mut self.detail.lock().partitions);
+    }
+
+    /// All partitions, as they are when reading begins.
     pub fn report_partitions(&self, partitions: Vec<PartitionStatus>) {
         self.detail.lock().partitions = partitions;
     }

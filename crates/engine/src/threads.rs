@@ -242,12 +242,9 @@ impl Inner {
                 Arc::clone(shared),
                 Arc::clone(&self.blueprint.components.broker),
             );
-            let (group, slots) = (
-                self.blueprint.settings.application_id.clone(),
-                Arc::clone(&slots),
-            );
+            self.status.report_partitions(first_report(&slots));
             spawn("stoatflow-observe", move || {
-                observe(&shared, broker.as_ref(), &group, &slots)
+                observe(&shared, broker.as_ref(), &slots);
             })?
         };
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
@@ -388,33 +385,30 @@ impl Drop for PanicGuard {
     }
 }
 
-/// Looks at ends and committed offsets now and then, so that lag can be told.
-fn observe(shared: &Shared, broker: &dyn Broker, group: &str, slots: &crate::slots::Slots) {
+/// The partitions before anything is read.
+fn first_report(slots: &crate::slots::Slots) -> Vec<PartitionStatus> {
+    let first = |slot: &crate::slots::Slot| PartitionStatus {
+        topic: slot.partition.topic.to_string(),
+        partition: slot.partition.partition.0,
+        position: slot.start.0,
+        committed: slot.start.0,
+        end: slot.start.0,
+        stream_time: slot.stream_time.0,
+    };
+    slots.iter().map(first).collect()
+}
+
+/// Looks at the ends of partitions now and then, so that lag can be told.
+fn observe(shared: &Shared, broker: &dyn Broker, slots: &crate::slots::Slots) {
     let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
     while !shared.is_aborting() && !shared.is_drained() {
-        let timeout = Duration::from_secs(2);
-        if let (Ok(ranges), Ok(committed)) = (
-            broker.ranges(&partitions, timeout),
-            broker.committed(group, &partitions, timeout),
-        ) {
-            let report =
-                slots
-                    .iter()
-                    .zip(ranges)
-                    .zip(committed)
-                    .map(|((slot, range), committed)| {
-                        let at = committed.as_ref().map_or(slot.start.0, |c| c.offset.0);
-                        PartitionStatus {
-                            topic: slot.partition.topic.to_string(),
-                            partition: slot.partition.partition.0,
-                            position: at,
-                            committed: at,
-                            end: range.stable_end.0,
-                            stream_time: committed
-                                .map_or(-1, |c| crate::dispatch::decode_stream_time(&c.metadata).0),
-                        }
-                    });
-            shared.status.report_partitions(report.collect());
+        // A broker that doesn't answer now is asked again; the rooms notice it by themselves.
+        if let Ok(ranges) = broker.ranges(&partitions, Duration::from_secs(2)) {
+            shared.status.with_partitions(|known| {
+                for (partition, range) in known.iter_mut().zip(ranges) {
+                    partition.end = range.stable_end.0;
+                }
+            });
         }
         shared.wait_for_drain(OBSERVE_EVERY);
     }
