@@ -1,0 +1,179 @@
+"""The admin port while Python is busy, while state is restored, and while the broker is away."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker.kafka_broker import KafkaBroker
+from counting import check_every_update, consume, lines, make, until, until_running
+from processes import Process
+from topics import KafkaTopics
+
+ENDPOINTS = (
+    "/health/live", "/health/ready", "/metrics", "/topology", "/state", "/watermarks", "/debug/threads",
+    "/debug/barriers", "/config", "/",
+)  # fmt: skip
+
+BUSY = """
+import sys, time
+import stoatflow as sf
+address, name, state = sys.argv[1:]
+def hold(line):
+    until = time.monotonic() + 2.0
+    while time.monotonic() < until:  # no call that would let go of the interpreter's lock
+        pass
+    return line.upper()
+sys.setswitchinterval(3600)  # and no turn for other threads either
+builder = sf.StreamsBuilder()
+builder.stream(name + "-in", key=bytes, value=str).map_values(hold).to(name + "-out", key=bytes, value=str)
+app = sf.StoatFlow(
+    builder.build(), {"application.id": name, "bootstrap.servers": address, "state.dir": state, "lanes.count": 2}
+)
+app.start()
+print(app.admin_url, flush=True)
+app.wait()
+"""
+
+
+def get(url: str, patience: float = 5.0) -> tuple[int, str, float]:
+    """Status, body and seconds."""
+    began = time.monotonic()
+    try:
+        with urllib.request.urlopen(url, timeout=patience) as answer:  # noqa: S310 # the engine's own port
+            status, body = answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            status, body = refused.code, refused.read().decode()
+    return status, body, time.monotonic() - began
+
+
+def get_json(url: str) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(get(url)[1])
+    return body
+
+
+def test_everything_answers_while_a_function_holds_the_interpreter(
+    kafka: KafkaTopics, name: str, tmp_path: Path
+) -> None:
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    kafka.write(f"{name}-in", ["a", "b"])
+    with Process(["-c", BUSY, kafka.address, name, tmp_path]) as child:
+        child.until(lambda: bool(child.lines), "it prints its address")
+        base = child.lines[0].rstrip("/")
+
+        def is_working() -> bool:
+            return any(lane["state"] == "working" for lane in get_json(f"{base}/debug/threads")["lanes"])
+
+        child.until(is_working, "a lane is in the function")
+        began = time.monotonic()
+        slow = {}
+        for path in ENDPOINTS:
+            status, body, took = get(base + path)
+            assert status == 200, f"{path}: {status} {body[:300]}"
+            assert body
+            if took > 0.2:
+                slow[path] = took
+        assert time.monotonic() - began < 2.0
+        assert is_working(), "the function ended before everything was asked"
+        assert not slow, f"slower than 200 ms while the interpreter is held: {slow}"
+        child.until(lambda: len(kafka.read(f"{name}-out")) == 2, "both records come out in the end")
+        assert get_json(f"{base}/watermarks")["partitions"][0]["topic"] == f"{name}-in"
+
+
+def test_what_the_endpoints_say(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in", 2)
+    kafka.create(f"{name}-out", 2)
+    kafka.write(f"{name}-in", lines(1, 100))
+    with make(kafka.address, name, tmp_path) as app:
+        until(lambda: app.metrics()["records_committed"] == 100, "all of it is committed")
+        base = str(app.admin_url).rstrip("/")
+        until(lambda: get_json(f"{base}/watermarks")["lag"] == 0, "the lag is told", 5)
+        state = get_json(f"{base}/state")
+        assert state["application_id"] == name
+        assert [entry["state"] for entry in state["history"]] == ["CREATED", "STARTING", "RESTORING", "RUNNING"]
+        assert [entry["store"] for entry in state["restore"]] == ["counts"]
+        partitions = get_json(f"{base}/watermarks")["partitions"]
+        assert {(p["topic"], p["partition"]): p["committed"] for p in partitions} == {
+            (f"{name}-in", 0): 50,
+            (f"{name}-in", 1): 50,
+        }
+        assert get_json(f"{base}/config")["application.id"] == name
+        metrics = get(f"{base}/metrics")[1]
+        assert metrics.rstrip().endswith("# EOF")
+        assert any(line.startswith("stoatflow_") and line.endswith(" 100") for line in metrics.splitlines())
+        assert get(f"{base}/nothing")[0] == 404
+    with pytest.raises(urllib.error.URLError):
+        get(f"{base}/health/live")
+
+
+def test_not_ready_while_it_restores(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """A small changelog is over in a moment, so the state is watched from the start and kept if it was seen."""
+    kafka.create(f"{name}-in", 4)
+    kafka.create(f"{name}-out", 4)
+    # Many different words: the changelog is as long as the input.
+    kafka.write(f"{name}-in", (f"k{n} k{n + 1} k{n + 2} k{n + 3}" for n in range(0, 240_000, 4)))
+    consume(make(kafka.address, name, tmp_path))
+    shutil.rmtree(tmp_path)
+    app = make(kafka.address, name, tmp_path)
+    seen = []
+    with app:
+        base = str(app.admin_url).rstrip("/")
+        status, body, _ = get(f"{base}/health/ready")
+        assert status == 503
+        while status == 503:
+            seen.append(json.loads(body))
+            status, body, took = get(f"{base}/health/ready")
+            assert took < 0.2
+        assert json.loads(body)["ready"] is True
+        assert get(f"{base}/health/live")[0] == 200
+        restored = get_json(f"{base}/state")["restore"]
+    restoring = [answer for answer in seen if answer["reason"] == "restoring"]
+    assert restoring, f"never seen: {[answer['reason'] for answer in seen]}"
+    assert all(answer["restore"][0]["store"] == "counts" for answer in restoring if answer["restore"])
+    assert {answer["reason"] for answer in seen} <= {"restoring", "not_running"}
+    assert all(answer["next_step"] for answer in seen)
+    assert restored[0]["complete"]
+    assert restored[0]["done"] == 240_000
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A broker that this test may stop."""
+    with KafkaBroker(tmp_path / "kafka") as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_broker_that_is_restarted(own: KafkaBroker, name: str, tmp_path: Path, guarantee: str) -> None:
+    """The engine waits for it, says so, and goes on; under exactly once, exactly."""
+    topics = KafkaTopics(own.bootstrap)
+    topics.create(f"{name}-in", 2)
+    topics.create(f"{name}-out", 2)
+    given = lines(1, 500)
+    topics.write(f"{name}-in", given)
+    app = make(own.bootstrap, name, tmp_path / "state", processing_guarantee=guarantee)
+    with app:
+        until(lambda: app.metrics()["records_committed"] == 500, "the first part is committed")
+        base = str(app.admin_url).rstrip("/")
+        own.stop()
+        assert not app.wait(3.0)
+        assert get(f"{base}/health/live")[0] == 200
+        assert get(f"{base}/debug/barriers")[0] == 200
+        own.restart()
+        own.wait_for_leaders(f"{name}-in", 2)
+        more = lines(2, 500)
+        topics.write(f"{name}-in", more)
+        until(lambda: app.metrics()["records_committed"] == 1000 or app.wait(0), "the rest is committed")
+        until_running(app)
+        assert get(f"{base}/health/ready")[0] == 200
+    assert str(app.state) == "STOPPED"
+    check_every_update(topics.read(f"{name}-out"), given + more)
