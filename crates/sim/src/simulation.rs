@@ -180,6 +180,12 @@ impl Simulation {
 
     fn start(&mut self, machine: usize) -> Result<bool, String> {
         self.started += 1;
+        if !self.world.is_healed() && self.schedule.rng().chance(300) {
+            self.world
+                .event(format!("the disk of machine {machine} is lost"));
+            self.world.count("disks lost");
+            self.disks[machine] = MemoryBackend::new(true);
+        }
         let disk = self.disks[machine].clone();
         let place = (self.started, machine, disk);
         match Process::start(
@@ -296,8 +302,9 @@ impl Simulation {
         let Some(machine) = self.processes.iter().find(|p| !p.stale).map(|p| p.machine) else {
             return Ok(());
         };
-        // At-least-once has no fence before its outputs: only the lock of the state directory keeps two
-        // instances from working side by side, and that is a lock of one machine.
+        // At-least-once has no fence before its outputs and changelog: only the lock of the state directory
+        // keeps two instances from working side by side, and that is a lock of one machine. Elsewhere, the
+        // late writes of the old one can replace newer results of the new one.
         if elsewhere && self.job.guarantee == Guarantee::ExactlyOnceV2 {
             let Some(machine) = self.free_machine() else {
                 return Ok(());

@@ -84,7 +84,12 @@ fn seeds() {
 /// Repeats one seed and tells what happened.
 fn tell(seed: u64) {
     let (events, what) = match run(seed, Mutation::None, true) {
-        Ok(report) => (report.events, None),
+        Ok(mut report) => {
+            report
+                .events
+                .push(format!("trace hash {:016x}", report.hash));
+            (report.events, None)
+        }
         Err(failure) => (failure.events, Some(failure.what)),
     };
     for event in events {
@@ -117,6 +122,7 @@ fn all_happened(statistics: &Statistics) {
         "ended: Fenced",
         "ended: Stopped",
         "lanes changed",
+        "disks lost",
         "records restored",
         "runs exactly once",
         "runs at least once",
