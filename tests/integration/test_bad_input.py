@@ -11,14 +11,9 @@ from pathlib import Path
 
 import pytest
 from broker.kafka_broker import KafkaBroker
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from counting import PATIENCE_S, check_every_update, consume, lines, make, until_consumed, updates
 from processes import Process, word_count
 from topics import KafkaTopics

@@ -19,8 +19,8 @@ from topics import EmbeddedTopics, KafkaTopics, Row, Topics
 KILLS = 5
 MOST_KILLS = 12
 PARTITIONS = 4
-LINES = 6000
-EMBEDDED_LINES = 25_000  # no broker in between: it takes more for a second of work
+LINES = 4000
+EMBEDDED_LINES = 15_000  # no broker in between: it takes more for a second of work
 # Small enough that a run takes seconds and hundreds of commits, so that most kills hit one.
 SLOW = {"STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB", "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1"}
 

@@ -22,7 +22,8 @@ def slow(line):
     time.sleep(float(pause))
     return line
 builder = sf.StreamsBuilder()
-words = builder.stream(name + "-in", key=bytes, value=str).map_values(slow).flat_map_values(sf.value.str.lower().str.split())
+slowly = builder.stream(name + "-in", key=bytes, value=str).map_values(slow)
+words = slowly.flat_map_values(sf.value.str.lower().str.split())
 words.group_by(sf.value, key=str, value=str).count(store="counts").to_stream().to(name + "-out", key=str, value=int)
 config = {"application.id": name, "bootstrap.servers": address, "state.dir": state, "lanes.count": 2}
 app = sf.StoatFlow(builder.build(), config | {"statestore.cache.max.bytes": 0, "batch.max.records": 8})
@@ -59,7 +60,8 @@ def test_the_first_signal_drains_and_commits(kafka: KafkaTopics, name: str, tmp_
     # What is committed is whole: the output is exactly that of the lines before the committed offset.
     offset = kafka.committed(name, f"{name}-in")[0]
     assert offset > 0
-    check_every_update(kafka.read(f"{name}-out"), [row.value.decode() for row in kafka.read(f"{name}-in")[:] if row.value and row.offset < offset])
+    whole = [row.value.decode() for row in kafka.read(f"{name}-in") if row.value is not None and row.offset < offset]
+    check_every_update(kafka.read(f"{name}-out"), whole)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 128 + signal.SIGTERM)])
