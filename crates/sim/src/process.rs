@@ -66,7 +66,7 @@ impl Process {
                     CommitOrder::BROKEN_STORE_FIRST
                 }
                 Mutation::OffsetsOutside => CommitOrder::BROKEN_OFFSETS_OUTSIDE,
-                Mutation::None | Mutation::Unaligned => CommitOrder::SAFE,
+                Mutation::None | Mutation::Unaligned | Mutation::Unlocked => CommitOrder::SAFE,
             },
             align_barriers: mutation != Mutation::Unaligned,
         };

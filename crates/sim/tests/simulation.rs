@@ -202,3 +202,9 @@ fn mutation_offsets_outside_is_caught() {
 fn mutation_unaligned_is_caught() {
     caught(Mutation::Unaligned, 200);
 }
+
+/// What the lock of the state directory is for; and at-least-once has checkers that can fail.
+#[test]
+fn mutation_unlocked_is_caught() {
+    caught(Mutation::Unlocked, 1_000);
+}

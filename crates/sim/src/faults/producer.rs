@@ -67,7 +67,11 @@ impl Producer for FaultyProducer {
             instance.world.count("commit answered with an abort");
             return Ok(CommitOutcome::Aborted);
         }
-        instance.call_as(Point::Commit, fault, || producer.commit(timeout))
+        instance.call_as(Point::Commit, fault, || {
+            let outcome = producer.commit(timeout)?;
+            instance.world.count("commits");
+            Ok(outcome)
+        })
     }
 
     fn abort(&mut self, timeout: Duration) -> Result<()> {

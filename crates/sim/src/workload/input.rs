@@ -17,7 +17,12 @@ pub(super) fn records(
     parts: &[Part],
     topics: &BTreeMap<&'static str, i32>,
 ) -> Vec<Outgoing> {
-    let count = rng.between(40, 400);
+    // A few long runs, for what shows only after many epochs.
+    let count = if rng.chance(300) {
+        rng.between(800, 2_500)
+    } else {
+        rng.between(40, 400)
+    };
     let mut time = 1_700_000_000_000_i64;
     let mut records = Vec::new();
     for number in 0..count {
