@@ -22,8 +22,11 @@ PATIENCE_S = 40.0
 class Process:
     """A child with its output so far: `with Process(["-m", "stoatflow", ...]) as child`."""
 
-    def __init__(self, arguments: Iterable[object], environ: Mapping[str, str] | None = None) -> None:
-        self._arguments = [sys.executable, *(str(a) for a in arguments)]
+    def __init__(
+        self, arguments: Iterable[object], environ: Mapping[str, str] | None = None, *, under: Iterable[object] = ()
+    ) -> None:
+        """`under` is a program that runs Python in its turn."""
+        self._arguments = [str(a) for a in (*under, sys.executable, *arguments)]
         # The same package as in this process, wherever the child starts.
         path = os.pathsep.join([*(p for p in sys.path if p), os.environ.get("PYTHONPATH", "")])
         self._environ = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"} | dict(environ or {})
