@@ -32,6 +32,16 @@ fn run(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> 
     })
 }
 
+/// Histories can be long; `tell` has all of it.
+fn short(what: &str) -> String {
+    let cut: String = what.chars().take(600).collect();
+    if cut.len() < what.len() {
+        cut + " ..."
+    } else {
+        cut
+    }
+}
+
 fn again(seed: u64) -> String {
     format!(
         "STOATFLOW_SIM_SEED={seed} cargo test --release -p stoatflow-sim --test simulation seeds -- --nocapture"
@@ -65,7 +75,12 @@ fn seeds() {
             Ok(report) => statistics.merge(&report.statistics),
             Err(failure) => {
                 failures += 1;
-                let _ = writeln!(failed, "seed {seed}: {}\n  {}", failure.what, again(seed));
+                let _ = writeln!(
+                    failed,
+                    "seed {seed}: {}\n  {}",
+                    short(&failure.what),
+                    again(seed)
+                );
                 if failures == 5 {
                     break;
                 }
@@ -170,7 +185,7 @@ fn caught(mutation: Mutation, within: u64) {
                 witness: Witness::Checker,
                 ..
             }) => {
-                println!("{mutation:?} is caught by seed {seed}: {what}");
+                println!("{mutation:?} is caught by seed {seed}: {}", short(&what));
                 return;
             }
             Err(_) => by_itself += 1,
