@@ -103,7 +103,7 @@ class Process:
                     return
             assert self.code is None, f"{why}: it ended with {self.code}. {self.told()}"
             assert time.monotonic() - began < patience, f"{why}: not within {patience} s. {self.told()}"
-            time.sleep(0.01)
+            time.sleep(0.002)
 
     def told(self) -> str:
         """The end of what it said, for messages of failing tests."""

@@ -20,7 +20,8 @@ KILLS = 5
 MOST_KILLS = 12
 PARTITIONS = 4
 LINES = 4000
-EMBEDDED_LINES = 15_000  # no broker in between: it takes more for a second of work
+EMBEDDED_LINES = 15_000
+BYTES_PER_UPDATE = 30
 # Small enough that a run takes seconds and hundreds of commits, so that most kills hit one.
 SLOW = {"STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB", "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1"}
 
@@ -38,7 +39,7 @@ def run_and_kill(
     topics.create(f"{name}-out", PARTITIONS)
     given: list[str] = []
     met: Counter[str] = Counter()
-    written, window_s = 0, 0.3
+    written, window = 0, 1.0
     for attempt in range(MOST_KILLS):
         if attempt >= KILLS and met["the middle"] >= 2:
             break
@@ -47,16 +48,20 @@ def run_and_kill(
             shutil.rmtree(state, ignore_errors=True)
         options = ["--lanes", rng.choice([1, 2, 4, 16]), "--flavour", flavour, "--guarantee", guarantee, "--follow"]
         with Process(word_count(topics.address, name, state, *options), SLOW) as child:
-            if rng.random() < 0.8:
-                child.until(partial(is_at_work, child, state), "it opens its state")
-                time.sleep(rng.uniform(0.0, window_s))
-            else:
+            if rng.random() < 0.2:
                 time.sleep(rng.uniform(0.1, 0.8))
+            elif isinstance(topics, EmbeddedTopics):
+                # Without a broker in between it is too fast for a clock: the moment is a number of bytes written.
+                goal = topics.size() + rng.uniform(0.0, window) * count * 5 * BYTES_PER_UPDATE
+                child.until(partial(is_beyond, child, topics, goal), "it writes")
+            else:
+                child.until(partial(is_at_work, child, state), "it opens its state")
+                time.sleep(rng.uniform(0.0, 0.3 * window))
             child.signal(signal.SIGKILL)
             assert child.wait() in {0, -signal.SIGKILL}, child.told()
         before, written = written, topics.count(f"{name}-out")
         moment = "too early" if written == before else "too late" if written >= 5 * len(given) else "the middle"
-        window_s *= {"too early": 1.5, "too late": 0.5}.get(moment, 1.0)
+        window *= {"too early": 1.5, "too late": 0.5}.get(moment, 1.0)
         met[moment] += 1
     assert met["the middle"] >= 1, f"no kill met work under way: {met}"
     given += append(topics, name, seed * 100 + 99, 500)
@@ -71,6 +76,11 @@ def append(topics: Topics, name: str, seed: int, count: int) -> list[str]:
     more = lines(seed, count)
     topics.write(f"{name}-in", more)
     return more
+
+
+def is_beyond(child: Process, topics: EmbeddedTopics, goal: float) -> bool:
+    """Has it written so much (or ended already)?"""
+    return child.code is not None or topics.size() >= goal
 
 
 def is_at_work(child: Process, state: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -199,6 +200,14 @@ class EmbeddedTopics:
         """How many records are committed."""
         with EmbeddedBroker(self._path) as broker:
             return sum(broker.end_offsets(topic).values())
+
+    def size(self) -> int:
+        """Bytes on disk: how far a run that holds the directory has come."""
+        total = 0
+        for path in self._path.rglob("*"):
+            with suppress(FileNotFoundError):  # files come and go
+                total += path.stat().st_size
+        return total
 
 
 def _bytes(part: bytes | str | None) -> bytes | None:
