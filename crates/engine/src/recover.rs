@@ -76,17 +76,21 @@ pub fn restore(
     let mut finished = vec![false; tasks.len()];
     let mut fetched: Vec<Fetched> = Vec::new();
     let mut silent = Duration::ZERO;
+    let mut seen: Vec<Offset> = Vec::new();
     while !finished.iter().all(|f| *f) {
         if shared.is_stopping() {
             return Ok(());
         }
         let step = Duration::from_millis(100);
         consumer.poll(BATCH, step, &mut fetched)?;
-        silent = if fetched.is_empty() {
+        // Progress is a moved position, not only a record: a long aborted stretch brings none.
+        let positions = consumer.positions();
+        silent = if positions == seen {
             silent + step
         } else {
             Duration::ZERO
         };
+        seen.clone_from(&positions);
         if silent > timeout {
             return Err(Error::unavailable(format!(
                 "no changelog record came from {} for {} s during restore",
@@ -102,7 +106,7 @@ pub fn restore(
                 pending[record.slot as usize].push(to_write(key, record.value, record.timestamp));
             }
         }
-        for (slot, position) in consumer.positions().into_iter().enumerate() {
+        for (slot, position) in positions.into_iter().enumerate() {
             let task = &tasks[slot];
             let arrived = position >= task.end && !finished[slot];
             if arrived || pending[slot].len() >= BATCH {
