@@ -161,7 +161,7 @@ def test_a_missing_output_topic_is_named(kafka: KafkaTopics, name: str, tmp_path
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[KafkaBroker]:
-    """A broker that allows nothing to anybody but what a test grants."""
+    """A broker that knows permissions: everything is allowed but what a test denies."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:nobody",
