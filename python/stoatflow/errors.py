@@ -72,14 +72,14 @@ class SerdeError(StoatFlowError):
     """A record can't be read or written."""
 
     default_kind = "serde"
-    default_next_step = "fix the data, choose another serde, or set an exception handler"
+    default_next_step = "fix the data, or choose the serde that it was written with"
 
 
 class ProcessingError(StoatFlowError):
     """A user's function raised; the original exception is the `__cause__`."""
 
     default_kind = "user"
-    default_next_step = "fix the function that the message names, or set an exception handler"
+    default_next_step = "fix the function that the message names, then start again: the record is read again"
 
 
 class BrokerUnavailableError(StoatFlowError):

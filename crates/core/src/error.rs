@@ -62,12 +62,12 @@ pub const ERROR_KINDS: &[(ErrorKind, &str, &str)] = &[
     (
         ErrorKind::Serde,
         "serde",
-        "fix the data, choose another serde, or set an exception handler",
+        "fix the data, or choose the serde that it was written with",
     ),
     (
         ErrorKind::User,
         "user",
-        "fix the function that the message names, or set an exception handler",
+        "fix the function that the message names, then start again: the record is read again",
     ),
     (
         ErrorKind::Unavailable,

@@ -220,7 +220,7 @@ impl Pass<'_> {
                 self.problems.at(
                     self.plan,
                     i,
-                    format!("doesn't know the serde of its {which}: {why}. Give {argument}, or set default.{which}.serde"),
+                    format!("doesn't know the serde of its {which}: {why}. Give {argument}"),
                 );
                 None
             }

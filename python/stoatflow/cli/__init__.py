@@ -19,7 +19,9 @@ EXIT_WRONG_INPUT = 2
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command."""
-    parser = argparse.ArgumentParser(prog="stoatflow", description="Kafka Streams topologies in Python, on one machine.")
+    parser = argparse.ArgumentParser(
+        prog="stoatflow", description="Kafka Streams topologies in Python, on one machine."
+    )
     parser.add_argument("--version", action="version", version=f"stoatflow {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     from stoatflow.cli import demo, describe, word_count

@@ -32,7 +32,7 @@ def load(file: str, variable: str) -> Topology:
     from stoatflow.topology import Topology
 
     try:
-        found = runpy.run_path(file, run_name="stoatflow")
+        found = runpy.run_path(file, run_name="__stoatflow__")
     except OSError as error:
         raise ConfigError(f"the file {file} can't be read: {error.strerror}") from error
     topology = found.get(variable)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from stoatflow import StoatFlow, Topology
 
-INTERVAL_S = 0.2
+INTERVAL_S = 0.1
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -29,7 +29,9 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--application-id", default="word-count")
     parser.add_argument("--state-dir", required=True)
     parser.add_argument("--lanes", type=int, help="default: four per core")
-    parser.add_argument("--flavour", choices=["native", "lambda"], default="native", help="expressions or Python lambdas")
+    parser.add_argument(
+        "--flavour", choices=["native", "lambda"], default="native", help="expressions or Python lambdas"
+    )
     parser.add_argument("--guarantee", choices=["exactly_once_v2", "at_least_once"], default="exactly_once_v2")
     parser.add_argument("--every-update", action="store_true", help="emit every update, not one per key and commit")
     parser.add_argument("--follow", action="store_true", help="print progress as JSON lines")

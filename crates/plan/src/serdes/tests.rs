@@ -42,7 +42,7 @@ fn a_sink_after_a_callable_names_the_argument_and_the_culprit() {
     let message = refused(&nodes);
     assert_eq!(
         message,
-        "app.py:4: to(): doesn't know the serde of its value: app.py:2: map_values() calls 'f0', which can return anything. Give value=, or set default.value.serde"
+        "app.py:4: to(): doesn't know the serde of its value: app.py:2: map_values() calls 'f0', which can return anything. Give value="
     );
     let mut with_default = plan(&nodes);
     with_default["default_value"] = json!("json");
