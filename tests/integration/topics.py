@@ -13,13 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from stoatflow.embedded import EmbeddedBroker
 
 PATIENCE_S = 30.0
+_NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
 
 class Row(NamedTuple):
@@ -157,8 +158,17 @@ class KafkaTopics:
         # As a member of the group would ask: librdkafka's admin call crashes while a coordinator is loading.
         asked = [TopicPartition(topic, p) for p in range(self.partitions(topic))]
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group, "log_level": 0})
+        deadline = time.monotonic() + PATIENCE_S
         try:
-            return {entry.partition: entry.offset for entry in consumer.committed(asked, PATIENCE_S)}
+            while True:
+                try:
+                    return {entry.partition: entry.offset for entry in consumer.committed(asked, PATIENCE_S)}
+                except KafkaException as error:
+                    # A broker that has just started says "not coordinator" until it is one.
+                    if not error.args[0].retriable() and error.args[0].code() not in _NOT_YET:
+                        raise
+                    assert time.monotonic() < deadline, f"no committed offsets of {group}: {error}"
+                    time.sleep(0.1)
         finally:
             consumer.close()
 

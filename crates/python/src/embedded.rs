@@ -72,7 +72,7 @@ impl EmbeddedBroker {
         let broker = py
             .detach(|| embedded::open(path.map(std::path::Path::new)))
             .map_err(to_py_err)?;
-        let path = broker.address().trim_start_matches("embedded:").to_owned();
+        let path = broker.path().to_string_lossy().into_owned();
         Ok(Self {
             broker: Mutex::new(Some(broker)),
             path,

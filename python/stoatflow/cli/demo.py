@@ -161,7 +161,7 @@ def _count(places: Places, given: argparse.Namespace) -> int:
                     print(f"      live page while it runs: {line['url']}", flush=True)
                     shown_url = True
                 started = line["state"] in {"RUNNING", "STOPPING", "STOPPED"}
-                done = given.lines - line["lag"] if started else 0
+                done = given.lines - line["lag"] if started and line["lag"] is not None else 0
                 _bar(done, given.lines, line)
                 if not kills and not given.no_kill and KILL_AT * given.lines <= done < given.lines:
                     engine.send_signal(signal.SIGKILL)

@@ -7,6 +7,7 @@ interval on standard output (the demo reads them). It ends when the input is con
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
@@ -74,21 +75,27 @@ def run(given: argparse.Namespace) -> int:
         _until_consumed(app, given.follow)
     finally:
         app.close()
-    _tell(app, given.follow)
+    if app.error is not None:
+        raise app.error
+    _tell(app, given.follow, 0)
     return 0
 
 
 def _until_consumed(app: StoatFlow, follow: bool) -> None:
-    total = 0
+    """Wait until nothing lags. While the broker is away there is nothing to ask: the engine has its own patience."""
+    from stoatflow.errors import BrokerUnavailableError
+
     while not app.wait(INTERVAL_S):
-        lag = app.lag()
-        total = max(total, lag)
+        lag: int | None = None
+        if str(app.state) == "RUNNING":
+            with contextlib.suppress(BrokerUnavailableError):
+                lag = app.lag()
         _tell(app, follow, lag)
-        if lag == 0 and str(app.state) == "RUNNING":
+        if lag == 0:
             return
 
 
-def _tell(app: StoatFlow, follow: bool, lag: int = 0) -> None:
+def _tell(app: StoatFlow, follow: bool, lag: int | None) -> None:
     if not follow:
         return
     metrics = app.metrics()

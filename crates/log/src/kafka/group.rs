@@ -11,10 +11,15 @@ use crate::Committed;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::time::Duration;
-use stoatflow_core::{Clock, ErrorKind, Offset, Result, SystemClock, TopicPartition};
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Result, SystemClock, TopicPartition};
+
+const WHAT: &str = "asking for committed offsets";
 
 /// How long to wait between two questions while the group's coordinator is being found.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// A refusal doesn't end the question, it only never gets an answer: look for one this often.
+const SLICE: Duration = Duration::from_millis(500);
 
 /// A way to ask for a group's positions.
 #[derive(Debug)]
@@ -45,11 +50,42 @@ impl Group {
         let clock = SystemClock::new();
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
-            match self.ask(partitions, left) {
+            match self.ask(partitions, left.min(SLICE)) {
                 Err(e) if e.kind() == ErrorKind::Unavailable && left > AGAIN => {
+                    if let Some(refusal) = self.refusal() {
+                        return Err(refusal);
+                    }
                     self.client.serve(AGAIN);
                 }
                 other => return other,
+            }
+        }
+    }
+
+    /// A missing permission for the group is told to the consumer's queue only, and only once.
+    fn refusal(&self) -> Option<Error> {
+        loop {
+            // SAFETY: the client is alive; the message is ours and freed after its last use.
+            let (code, said) = unsafe {
+                let message = sys::rd_kafka_consumer_poll(self.client.ptr(), 0);
+                if message.is_null() {
+                    return None;
+                }
+                let found = (
+                    Code::from((*message).err),
+                    text(sys::rd_kafka_message_errstr(message)),
+                );
+                sys::rd_kafka_message_destroy(message);
+                found
+            };
+            let doing = Doing {
+                address: &self.address,
+                what: WHAT,
+                topic: None,
+            };
+            let refusal = error(code, &said, doing);
+            if refusal.kind() == ErrorKind::Unauthorized {
+                return Some(refusal);
             }
         }
     }
@@ -117,7 +153,7 @@ impl Group {
         }))
     }
 
-    fn fail(&self, code: Code, topic: Option<&str>) -> stoatflow_core::Error {
+    fn fail(&self, code: Code, topic: Option<&str>) -> Error {
         self.client.serve(Duration::ZERO);
         let said = match &*self.client.events.last.lock() {
             Some((_, reason)) => reason.clone(),
@@ -128,7 +164,7 @@ impl Group {
             &said,
             Doing {
                 address: &self.address,
-                what: "asking for committed offsets",
+                what: WHAT,
                 topic,
             },
         )
