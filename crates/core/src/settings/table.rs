@@ -99,7 +99,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("commit.timeout.ms", Duration, "60000", "A commit that takes longer stops the application; it recovers at its next start.").between(100, DAY_MS),
     KeySpec::new("transaction.timeout.ms", Duration, "60000", "How long the broker keeps an open transaction of an application that is silent. At most the broker's transaction.max.timeout.ms.").between(1_000, INT),
     KeySpec::new("lanes.count", Count, "4 x cores", "How many keys can be worked on at the same time. May change at any restart.").between(1, 4_096),
-    KeySpec::new("batch.max.records", Count, "256", "The most records a lane takes before it lets others run.").between(1, 1_000_000),
+    KeySpec::new("batch.max.records", Count, "128", "The most records a lane takes before it lets others run.").between(1, 1_000_000),
     KeySpec::new("in.flight.max.bytes", Size, "16MiB", "Records admitted and not yet committed; reading pauses beyond that.").between(1 << 16, i64::MAX),
     KeySpec::new("max.task.idle.ms", Duration, "0", "How long to wait for an empty partition, so that records of several topics come in timestamp order. 0 doesn't wait.").between(0, DAY_MS),
     KeySpec::new("auto.offset.reset", Choice, "earliest", "Where a source starts that has no committed offset.").words(&["earliest", "latest"]),

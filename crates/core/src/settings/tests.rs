@@ -72,7 +72,7 @@ fn defaults_are_those_of_the_table() {
     );
     assert_eq!(
         (s.batch_max_records, s.in_flight_max_bytes),
-        (256, 16 << 20)
+        (128, 16 << 20)
     );
     assert_eq!(
         (s.state_memory_max_bytes, s.cache_max_bytes),

@@ -118,6 +118,8 @@ const CONSUMER: &[(&str, &str)] = &[
     // What is fetched ahead of admission is memory that shortens no wait: a tenth of a second's worth
     // at the speed of the machine is enough.
     ("queued.max.messages.kbytes", "4096"),
+    ("queued.min.messages", "5000"),
+    ("fetch.message.max.bytes", "524288"),
     ("fetch.max.bytes", "4194304"),
     // A partition that joins or is resumed waits for the fetch in flight: keep that short.
     ("fetch.wait.max.ms", "100"),
