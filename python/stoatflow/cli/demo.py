@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
     from typing import Any
 
     from stoatflow.spark.report import Reconciliation
@@ -59,7 +60,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 def run(given: argparse.Namespace) -> int:
     """Load, count, kill, recover, reconcile."""
     began = time.monotonic()
-    with _places(given.bootstrap, given.keep) as places:
+    with _interruptible(), _places(given.bootstrap, given.keep) as places:
         say(1, f"PySpark makes {given.lines:,} lines (starting Spark takes some seconds)")
         spark = _session(kafka=given.bootstrap is not None)
         try:
@@ -69,7 +70,9 @@ def run(given: argparse.Namespace) -> int:
             say(3, "PySpark reads both topics and counts again")
             result = _reconcile(spark, places)
         finally:
-            spark.stop()
+            # After Ctrl-C the JVM has ended by itself, and what Spark says of that would hide the reason.
+            with contextlib.suppress(Exception):
+                spark.stop()
         print()
         print(result.render())
         print(f"  killed with SIGKILL : {_kills(kills, given)}")
@@ -92,6 +95,27 @@ def say(step: int, text: str) -> None:
 
 
 @contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends Spark's JVM too, and what py4j says of that must not hide the reason."""
+    interrupted = False
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except Exception:
+        if interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
 def _places(bootstrap: str | None, keep: bool) -> Iterator[Places]:
     folder = Path(tempfile.mkdtemp(prefix="stoatflow-demo-"))
     run_id = f"{int(time.time())}-{os.getpid()}"
@@ -111,7 +135,11 @@ def _places(bootstrap: str | None, keep: bool) -> Iterator[Places]:
 def _session(*, kafka: bool) -> Any:
     from stoatflow.spark.session import local_session
 
-    return local_session(kafka=kafka)
+    ours = signal.getsignal(signal.SIGINT)
+    spark = local_session(kafka=kafka)
+    # Spark's own handler asks the JVM to cancel its jobs first, and hides Ctrl-C behind what that brings.
+    signal.signal(signal.SIGINT, ours)
+    return spark
 
 
 def _load(spark: Any, places: Places, lines: int) -> None:

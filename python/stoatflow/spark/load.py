@@ -47,7 +47,8 @@ def lines(
 
     Words are ``word00001`` to ``word<vocabulary>``; the first is the most frequent, word *n* about ``n**skew`` times
     rarer, as in natural text. Keys are null, or of ``keys`` different ones (``key00001``, as skewed as the words).
-    Records go round the partitions in turn. ``tasks`` says how Spark splits the work and changes nothing else.
+    Records go round the partitions in turn. ``tasks`` says how Spark splits the work (default: 50,000 records each)
+    and changes nothing else.
     """
     for name, number, least in (
         ("records", records, 0),
@@ -60,6 +61,10 @@ def lines(
     if skew < 0:
         raise ValueError(f"skew must not be negative (0 makes all words equally frequent): {skew}")
     from pyspark.sql import functions as f
+
+    if tasks is None:
+        # The driver takes the rows of one task at a time into memory.
+        tasks = max(2, records // 50_000)
 
     def dice(field: int) -> Column:
         """Return 53 random bits of this record for one of its fields, as a number in [0, 1)."""

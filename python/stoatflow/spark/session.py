@@ -16,6 +16,8 @@ mode) is not needed to load or to reconcile. Another version works too, given ja
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import re
 import shutil
@@ -83,6 +85,7 @@ def local_session(
     builder = SparkSession.builder.master(f"local[{cores}]").appName("stoatflow")
     for name, value in settings.items():
         builder = builder.config(name, value)
+    _leave_no_folder(Path.cwd() / "artifacts")
     try:
         spark = builder.getOrCreate()
     except PySparkRuntimeError as error:
@@ -92,6 +95,20 @@ def local_session(
         if not own_jars:
             _remember_jars(spark)
     return spark
+
+
+def _leave_no_folder(folder: Path) -> None:
+    """Spark 4.0 makes a folder in the working directory and leaves it there: empty folders are removed at the end."""
+    if folder.exists():
+        return
+
+    def remove() -> None:
+        empty_first = sorted(folder.rglob("*"), reverse=True)
+        for inner in (*empty_first, folder):
+            with contextlib.suppress(OSError):
+                inner.rmdir()
+
+    atexit.register(remove)
 
 
 def _settings(memory: str) -> dict[str, str]:
