@@ -295,8 +295,13 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Error {
+    /// Message, coordinates and causes, without the next step: a cause's next step is not the reader's.
+    pub fn brief(&self) -> impl fmt::Display + '_ {
+        Brief(self)
+    }
+
+    fn write_brief(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.message)?;
         let at = &self.0.at;
         let mut parts = Vec::new();
@@ -327,9 +332,31 @@ impl fmt::Display for Error {
         if !parts.is_empty() {
             write!(f, " [{}]", parts.join(", "))?;
         }
-        if let Some(source) = &self.0.source {
-            write!(f, ": {source}")?;
+        match &self.0.source {
+            None => Ok(()),
+            Some(source) => match source.downcast_ref::<Self>() {
+                Some(ours) => {
+                    write!(f, ": ")?;
+                    ours.write_brief(f)
+                }
+                None => write!(f, ": {source}"),
+            },
         }
+    }
+}
+
+/// See [`Error::brief`].
+struct Brief<'a>(&'a Error);
+
+impl fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write_brief(f)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_brief(f)?;
         write!(f, ". Next: {}", self.next_step())
     }
 }

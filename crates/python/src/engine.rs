@@ -43,6 +43,7 @@ impl Engine {
         broker: Option<&EmbeddedBroker>,
         listener: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
+        crate::logging::init();
         let mut values = to_values(&pairs)?;
         let given = broker.map(EmbeddedBroker::handle).transpose()?;
         if let Some(broker) = broker

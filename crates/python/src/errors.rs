@@ -56,7 +56,10 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     kwargs.set_item("coordinates", coordinates)?;
     let foreign = error.cause().and_then(|c| c.downcast_ref::<PyCause>());
     let message = match (error.cause(), foreign) {
-        (Some(cause), None) => format!("{}: {cause}", error.message()),
+        (Some(cause), None) => match cause.downcast_ref::<Error>() {
+            Some(ours) => format!("{}: {}", error.message(), ours.brief()),
+            None => format!("{}: {cause}", error.message()),
+        },
         _ => error.message().to_owned(),
     };
     let exception = class.call((PyString::new(py, &message),), Some(&kwargs))?;

@@ -9,6 +9,7 @@ mod embedded;
 mod engine;
 mod errors;
 mod json;
+mod logging;
 mod plan;
 mod serde;
 mod settings;

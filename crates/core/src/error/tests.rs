@@ -65,3 +65,15 @@ fn a_message_has_coordinates_cause_and_next_step() {
         ErrorKind::Fenced.action()
     );
 }
+
+#[test]
+fn only_the_outermost_error_says_what_is_next() {
+    let error = Error::unavailable("no broker answered")
+        .caused_by(Error::internal("refused"))
+        .hint("start it");
+    assert_eq!(
+        error.to_string(),
+        "no broker answered: refused. Next: start it"
+    );
+    assert_eq!(error.brief().to_string(), "no broker answered: refused");
+}
