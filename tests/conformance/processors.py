@@ -1,0 +1,271 @@
+"""The processors of FUNCTIONS.md, as a user would write them.
+
+Takes a vector's processor name and the names of its stores, gives classes that take these names:
+`PROCESSORS[name](*stores)` makes one processor, as a supplier must. Apart from the functions, so that
+vectors without processors need nothing of the Processor API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from conformance.functions import text
+from stoatflow import FixedKeyProcessor, Processor, PunctuationType, Record, ValueAndTimestamp, Window, Windowed
+
+UNDEFINED, NOT_PUT = -1, -(2**63)
+
+
+class _Base:
+    """Keeps the context and the first connected store."""
+
+    context: Any
+    store: Any
+
+    def __init__(self, *stores: str) -> None:
+        self.stores = stores
+
+    def init(self, context: Any) -> None:
+        self.context = context
+        self.store = context.state_store(self.stores[0]) if self.stores else None
+
+
+class RunningTotal(_Base, Processor[Any, Any, Any, Any]):
+    """The sum of a key's values; a null value starts anew."""
+
+    def process(self, record: Any) -> None:
+        if record.value is None:
+            self.store.delete(record.key)
+            self.context.forward(record)
+            return
+        total = (self.store.get(record.key) or 0) + record.value
+        self.store.put(record.key, total)
+        self.context.forward(record.replace(value=total))
+
+
+class Dedup(_Base, FixedKeyProcessor[Any, Any, Any]):
+    """Forwards what differs from the key's last value."""
+
+    def process(self, record: Any) -> None:
+        if record.value is None:
+            self.store.delete(record.key)
+        elif self.store.get(record.key) == record.value:
+            return
+        else:
+            self.store.put(record.key, record.value)
+        self.context.forward(record)
+
+
+class _Flush(_Base, Processor[Any, Any, Any, Any]):
+    interval: str
+    type: PunctuationType
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        context.schedule(self.interval, self.type, self.flush)
+
+    def process(self, record: Any) -> None:
+        if record.value is None:
+            self.store.delete(record.key)
+        else:
+            self.store.put(record.key, record.value)
+
+    def flush(self, timestamp: int) -> None:
+        entries = list(self.store.all())
+        for key, value in entries:
+            self.context.forward(Record(key=key, value=value, timestamp=timestamp))
+        for key, _ in entries:
+            self.store.delete(key)
+
+
+class FlushStreamTime(_Flush):
+    """Collects, and lets go every 50 ms of the stream's time."""
+
+    interval, type = "50ms", PunctuationType.STREAM_TIME
+
+
+class FlushWallClock(_Flush):
+    """Collects, and lets go every 100 ms of the wall clock."""
+
+    interval, type = "100ms", PunctuationType.WALL_CLOCK_TIME
+
+
+class StampHeader(_Base, Processor[Any, Any, Any, Any]):
+    """Drops some headers and adds one."""
+
+    def process(self, record: Any) -> None:
+        kept = [header for header in record.headers if header[0] != "drop"]
+        self.context.forward(record.replace(headers=[*kept, ("seen", b"yes")]))
+
+
+class ShiftTimestamp(_Base, Processor[Any, Any, Any, Any]):
+    """Moves a record one second into the future."""
+
+    def process(self, record: Any) -> None:
+        self.context.forward(record.replace(timestamp=record.timestamp + 1000))
+
+
+class RecordMeta(_Base, FixedKeyProcessor[Any, Any, Any]):
+    """Tells where a record was read from."""
+
+    def process(self, record: Any) -> None:
+        meta = self.context.record_metadata
+        self.context.forward(record.replace(value=f"{meta.topic}:{meta.partition}:{meta.offset}"))
+
+
+class StreamTime(_Base, FixedKeyProcessor[Any, Any, Any]):
+    """Tells the stream's time."""
+
+    def process(self, record: Any) -> None:
+        self.context.forward(record.replace(value=f"{text(record.value)}@{self.context.stream_time_ms}"))
+
+
+class WallTime(_Base, FixedKeyProcessor[Any, Any, Any]):
+    """Tells the wall clock's time."""
+
+    def process(self, record: Any) -> None:
+        self.context.forward(record.replace(value=f"{text(record.value)}@{self.context.system_time_ms}"))
+
+
+class WindowSum(_Base, Processor[Any, Any, Any, Any]):
+    """The sum of the last 20 ms."""
+
+    def process(self, record: Any) -> None:
+        if record.key is None:
+            return
+        if record.value is not None:
+            self.store.put(record.key, record.value, record.timestamp)
+        found = self.store.fetch(record.key, frm=max(0, record.timestamp - 20), to=record.timestamp)
+        self.context.forward(record.replace(value=sum(value for _, value in found)))
+
+
+class SessionCount(_Base, Processor[Any, Any, Any, Any]):
+    """How many sessions there are around a record."""
+
+    def process(self, record: Any) -> None:
+        at = record.timestamp
+        self.store.put(Windowed(record.key, Window(at, at + 5)), record.value)
+        found = self.store.find_sessions(record.key, earliest_end=max(0, at - 10), latest_start=at + 10)
+        self.context.forward(record.replace(value=sum(1 for _ in found)))
+
+
+class VersionedAsOf(_Base, Processor[Any, Any, Any, Any]):
+    """What a versioned store holds now and held 10 ms before, and what it made of the record."""
+
+    def process(self, record: Any) -> None:
+        code = self.store.put(record.key, record.value, record.timestamp)
+        now = self.store.get(record.key)
+        before = self.store.get(record.key, as_of=record.timestamp - 10)
+        shown = "open" if code == UNDEFINED else "rejected" if code == NOT_PUT else str(code)
+        self.context.forward(record.replace(value=f"{self.shown(now)}|{self.shown(before)}|{shown}"))
+
+    @staticmethod
+    def shown(version: Any) -> str:
+        return "none" if version is None else f"{version.value}@{version.timestamp}"
+
+
+class RouteChildren(_Base, Processor[Any, Any, Any, Any]):
+    """Picks a child by the value."""
+
+    def process(self, record: Any) -> None:
+        if record.value is None:
+            self.context.forward(record)
+        else:
+            self.context.forward(record, child="evens" if record.value % 2 == 0 else "odds")
+
+
+class PunctTrace(_Base, Processor[Any, Any, Any, Any]):
+    """Tells when punctuations happen; cancels one of them."""
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self.firings = 0
+        self.schedule = context.schedule("100ms", PunctuationType.STREAM_TIME, self.on_stream_time)
+        context.schedule("1s", PunctuationType.WALL_CLOCK_TIME, self.on_wall_clock)
+
+    def process(self, record: Any) -> None:
+        self.context.forward(record)
+
+    def on_stream_time(self, timestamp: int) -> None:
+        self.context.forward(Record(key="stream", value=str(timestamp), timestamp=timestamp))
+        self.firings += 1
+        if self.firings == 3:
+            self.schedule.cancel()
+
+    def on_wall_clock(self, timestamp: int) -> None:
+        self.context.forward(Record(key="wall", value=str(timestamp), timestamp=timestamp))
+
+
+class TtlExpire(_Base, Processor[Any, Any, Any, Any]):
+    """Deletes what was not written for 200 ms."""
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        context.schedule("100ms", PunctuationType.STREAM_TIME, self.expire)
+
+    def process(self, record: Any) -> None:
+        if record.value is None:
+            self.store.delete(record.key)
+        else:
+            self.store.put(record.key, ValueAndTimestamp(record.value, record.timestamp))
+        self.context.forward(record)
+
+    def expire(self, timestamp: int) -> None:
+        for key, kept in list(self.store.all()):
+            if kept.timestamp < timestamp - 200:
+                self.store.delete(key)
+                self.context.forward(Record(key=key, value=None, timestamp=timestamp))
+
+
+class Lookup(_Base, FixedKeyProcessor[Any, Any, Any]):
+    """Shows what a table holds for a record's key."""
+
+    def process(self, record: Any) -> None:
+        kept = None if record.key is None else self.store.get(record.key)
+        shown = "none" if kept is None else f"{text(kept.value)}@{kept.timestamp}"
+        self.context.forward(record.replace(value=f"{text(record.value)}/{shown}"))
+
+
+class RangeDump(_Base, Processor[Any, Any, Any, Any]):
+    """Shows a store's order when a null comes."""
+
+    def process(self, record: Any) -> None:
+        if record.value is not None:
+            self.store.put(record.key, record.value)
+            return
+        for key, value in self.store.range(record.key, None):
+            self.context.forward(record.replace(key=key, value=value))
+        for key, value in self.store.reverse_all():
+            self.context.forward(record.replace(key="r" + key, value=value))
+
+
+class DoubleForward(_Base, Processor[Any, Any, Any, Any]):
+    """Forwards twice, the second time a bit later."""
+
+    def process(self, record: Any) -> None:
+        if record.value is None:
+            return
+        self.context.forward(record.replace(value=record.value + "1"))
+        self.context.forward(record.replace(value=record.value + "2", timestamp=record.timestamp + 5))
+
+
+PROCESSORS: dict[str, Callable[..., Any]] = {
+    "running_total": RunningTotal,
+    "dedup": Dedup,
+    "flush_stream_time": FlushStreamTime,
+    "flush_wall_clock": FlushWallClock,
+    "stamp_header": StampHeader,
+    "shift_timestamp": ShiftTimestamp,
+    "record_meta": RecordMeta,
+    "stream_time": StreamTime,
+    "wall_time": WallTime,
+    "window_sum": WindowSum,
+    "session_count": SessionCount,
+    "versioned_asof": VersionedAsOf,
+    "route_children": RouteChildren,
+    "punct_trace": PunctTrace,
+    "ttl_expire": TtlExpire,
+    "lookup": Lookup,
+    "range_dump": RangeDump,
+    "double_forward": DoubleForward,
+}
