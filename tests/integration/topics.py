@@ -20,6 +20,8 @@ from confluent_kafka.cimpl import NewTopic
 from stoatflow.embedded import EmbeddedBroker
 
 PATIENCE_S = 30.0
+MARKERS_S = 3.0
+"""How long a broker may take to write the markers of a transaction that it has called committed."""
 _NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
 
@@ -121,8 +123,12 @@ class KafkaTopics:
         )
         try:
             open_partitions = set(range(self.partitions(topic)))
+            # A broker acknowledges a commit before its markers are in every partition: until then the
+            # end that a committed reader is told lies before records that are committed already.
+            ends, settled = self.ends(topic), time.monotonic() + MARKERS_S
             consumer.assign([TopicPartition(topic, p, 0) for p in open_partitions])
             rows: list[Row] = []
+            waiting: set[int] = set()
             deadline = time.monotonic() + PATIENCE_S
             while open_partitions:
                 assert time.monotonic() < deadline, f"no end of {topic} after {PATIENCE_S} s, read {len(rows)}"
@@ -132,8 +138,12 @@ class KafkaTopics:
                     assert offset is not None
                     if message.error() is None:
                         rows.append(Row(partition, offset, _bytes(message.key()), _bytes(message.value())))
-                    else:  # the end of the partition
+                    elif offset >= ends[partition]:  # the end of the partition
                         open_partitions.discard(partition)
+                    else:
+                        waiting.add(partition)
+                if time.monotonic() > settled:  # what stands there belongs to an open transaction
+                    open_partitions -= waiting
             return sorted(rows, key=lambda row: (row.partition, row.offset))
         finally:
             consumer.close()

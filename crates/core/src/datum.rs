@@ -91,6 +91,21 @@ pub struct Change {
     pub old: Datum,
     /// The value now, `Null` if the key was deleted.
     pub new: Datum,
+    /// Is it the newest of its key? False for an out-of-order update of a versioned table: it is
+    /// forwarded, but joins and aggregations ignore it.
+    pub latest: bool,
+}
+
+/// A key within a window. Tumbling, hopping, sliding and unlimited windows end exclusively, session
+/// windows end with their last record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Windowed {
+    /// The key.
+    pub key: Datum,
+    /// Start, milliseconds.
+    pub start: i64,
+    /// End, milliseconds.
+    pub end: i64,
 }
 
 /// A key or a value.
@@ -115,6 +130,8 @@ pub enum Datum {
     List(Arc<[Datum]>),
     /// A table update; only between table operators that need the old value.
     Change(Box<Change>),
+    /// A key within a window.
+    Windowed(Arc<Windowed>),
     /// A foreign object.
     Opaque(Arc<dyn Opaque>),
 }
@@ -124,6 +141,18 @@ impl Datum {
     #[must_use]
     pub fn text(s: impl Into<Text>) -> Self {
         Self::Str(s.into())
+    }
+
+    /// An update of a table with what was before.
+    #[must_use]
+    pub fn change(old: Self, new: Self, latest: bool) -> Self {
+        Self::Change(Box::new(Change { old, new, latest }))
+    }
+
+    /// A key within a window.
+    #[must_use]
+    pub fn windowed(key: Self, start: i64, end: i64) -> Self {
+        Self::Windowed(Arc::new(Windowed { key, start, end }))
     }
 
     /// Is this Kafka's null?
@@ -145,6 +174,7 @@ impl Datum {
             Self::Json(_) => "json".into(),
             Self::List(_) => "list".into(),
             Self::Change(_) => "change".into(),
+            Self::Windowed(_) => "windowed".into(),
             Self::Opaque(o) => o.type_name(),
         }
     }
@@ -157,6 +187,7 @@ impl Datum {
             Self::Str(t) => t.as_bytes().len(),
             Self::List(items) => items.iter().map(Self::weight).sum::<usize>() + 16 * items.len(),
             Self::Change(c) => c.old.weight() + c.new.weight(),
+            Self::Windowed(w) => 24 + w.key.weight(),
             // A Python object's size is unknown without its interpreter; assume a small dict.
             Self::Opaque(_) => 256,
             _ => 8,
@@ -174,7 +205,10 @@ impl PartialEq for Datum {
             (Self::Bytes(a), Self::Bytes(b)) | (Self::Json(a), Self::Json(b)) => a == b,
             (Self::Str(a), Self::Str(b)) => a == b,
             (Self::List(a), Self::List(b)) => a == b,
-            (Self::Change(a), Self::Change(b)) => a.old == b.old && a.new == b.new,
+            (Self::Change(a), Self::Change(b)) => {
+                a.old == b.old && a.new == b.new && a.latest == b.latest
+            }
+            (Self::Windowed(a), Self::Windowed(b)) => a == b,
             (Self::Opaque(a), Self::Opaque(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }

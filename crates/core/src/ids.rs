@@ -53,6 +53,14 @@ number!(
     UdfId(u32)
 );
 number!(
+    /// A processor of the user (index into the table of processors that crossed the border with the plan).
+    ProcessorId(u32)
+);
+number!(
+    /// A clock of stream time (index into `PhysicalPlan::clocks`).
+    ClockId(u16)
+);
+number!(
     /// A partition of a topic.
     Partition(i32)
 );

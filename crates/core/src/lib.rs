@@ -13,11 +13,11 @@ pub mod serde;
 pub mod settings;
 
 pub use bytes::Bytes;
-pub use datum::{Change, Datum, Opaque, Text};
+pub use datum::{Change, Datum, Opaque, Text, Windowed};
 pub use error::{Error, ErrorKind, Result, Where};
 pub use ids::{
-    Epoch, Lane, NodeId, Offset, Partition, SinkId, SourceId, StageId, StoreId, Timestamp,
-    TopicPartition, UdfId,
+    ClockId, Epoch, Lane, NodeId, Offset, Partition, ProcessorId, SinkId, SourceId, StageId,
+    StoreId, Timestamp, TopicPartition, UdfId,
 };
 pub use ports::{Clock, ManualClock, Rng, SystemClock};
 pub use record::{Header, Headers, Origin, Record};

@@ -41,6 +41,16 @@ pub enum Serde {
     Json,
     /// The user's own.
     Custom(Arc<dyn CustomSerde>),
+    /// A key in a time window, as Kafka Streams' `TimeWindowedSerde`: the key's bytes, then the start.
+    /// The end isn't written: it is the start plus the size.
+    TimeWindowed {
+        /// The key within.
+        inner: Arc<Serde>,
+        /// Milliseconds.
+        size_ms: i64,
+    },
+    /// A key in a session, as `SessionWindowedSerde`: the key's bytes, the end, the start.
+    SessionWindowed(Arc<Serde>),
 }
 
 impl Serde {
@@ -55,6 +65,8 @@ impl Serde {
             Self::Double => "double",
             Self::Json => "json",
             Self::Custom(c) => c.name(),
+            Self::TimeWindowed { .. } => "time_windowed",
+            Self::SessionWindowed(_) => "session_windowed",
         }
     }
 
@@ -90,7 +102,50 @@ impl Serde {
             Self::Double => Ok(Datum::Float(f64::from_be_bytes(self.fixed(&bytes)?))),
             Self::Json => Ok(Datum::Json(bytes)),
             Self::Custom(c) => c.decode(&bytes),
+            Self::TimeWindowed { inner, size_ms } => {
+                let (key, [start]) = self.split(bytes)?;
+                // As Kafka Streams: an end beyond 64 bits is the largest there is.
+                let end = start.saturating_add(*size_ms);
+                Ok(Datum::windowed(inner.decode(Some(key))?, start, end))
+            }
+            Self::SessionWindowed(inner) => {
+                let (key, [end, start]) = self.split(bytes)?;
+                Ok(Datum::windowed(inner.decode(Some(key))?, start, end))
+            }
         }
+    }
+
+    /// The bytes that decide the lane (and, in a sink, the partition): a windowed key goes with the key
+    /// within, so that all windows of a key stay together.
+    #[must_use]
+    pub fn affinity<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        let suffix = match self {
+            Self::TimeWindowed { .. } => 8,
+            Self::SessionWindowed(_) => 16,
+            _ => 0,
+        };
+        &bytes[..bytes.len().saturating_sub(suffix)]
+    }
+
+    /// Cuts a key's bytes from the N times behind it.
+    fn split<const N: usize>(&self, mut bytes: Bytes) -> Result<(Bytes, [i64; N])> {
+        let Some(at) = bytes.len().checked_sub(8 * N) else {
+            return Err(Error::serde(format!(
+                "the serde '{}' needs at least {} bytes, the key has {}",
+                self.name(),
+                8 * N,
+                bytes.len()
+            ))
+            .hint("read the topic with the serde it was written with"));
+        };
+        let times = bytes.split_off(at);
+        let mut out = [0; N];
+        for (time, chunk) in out.iter_mut().zip(times.chunks_exact(8)) {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(chunk);
+            *time = i64::from_be_bytes(eight);
+        }
+        Ok((bytes, out))
     }
 
     /// The bytes of this datum; null stays null.
@@ -115,6 +170,12 @@ impl Serde {
             #[allow(clippy::cast_precision_loss)]
             (Self::Double, Datum::Int(i)) => Bytes::copy_from_slice(&(*i as f64).to_be_bytes()),
             (Self::Json, datum) => json_bytes(datum)?,
+            (Self::TimeWindowed { inner, .. }, Datum::Windowed(w)) => {
+                joined(inner.encode(&w.key)?, &[w.start])
+            }
+            (Self::SessionWindowed(inner), Datum::Windowed(w)) => {
+                joined(inner.encode(&w.key)?, &[w.end, w.start])
+            }
             (serde, datum) => {
                 return Err(Error::serde(format!("the serde '{}' can't write a value of type {}", serde.name(), datum.type_name()))
                     .hint("give the operator before it a function that returns this type, or choose the serde that fits"));
@@ -133,6 +194,17 @@ impl Serde {
             .hint("read the topic with the serde it was written with")
         })
     }
+}
+
+/// A key's bytes, then times.
+fn joined(key: Option<Bytes>, times: &[i64]) -> Bytes {
+    let key = key.unwrap_or_default();
+    let mut out = Vec::with_capacity(key.len() + 8 * times.len());
+    out.extend_from_slice(&key);
+    for time in times {
+        out.extend_from_slice(&time.to_be_bytes());
+    }
+    out.into()
 }
 
 /// Compact JSON text of a datum.
@@ -175,7 +247,7 @@ fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
             }
             out.push(b']');
         }
-        Datum::Bytes(_) | Datum::Change(_) => {
+        Datum::Bytes(_) | Datum::Change(_) | Datum::Windowed(_) => {
             return Err(Error::serde(format!(
                 "JSON has no form for a value of type {}",
                 datum.type_name()

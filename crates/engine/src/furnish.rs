@@ -413,7 +413,7 @@ impl Blueprint {
                 .plan
                 .sinks
                 .iter()
-                .map(|s| Arc::from(s.topic.as_str()))
+                .map(|s| Arc::from(s.topic.as_deref().unwrap_or_default()))
                 .collect(),
             batch_max: self.settings.batch_max_records,
         }))

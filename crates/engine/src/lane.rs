@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Lane, NodeId, Record, Result, StageId, StoreId};
 use stoatflow_log::{Fetched, Outgoing};
-use stoatflow_operators::{Chain, Context, Effects, LaneStore, jump_hash};
+use stoatflow_operators::{Chain, Context, Effects, LaneClocks, LaneStore, Share, jump_hash};
 use stoatflow_plan::{Fork, Op, PhysicalPlan};
 use stoatflow_state::Dirty;
 
@@ -72,6 +72,8 @@ pub struct LaneRoom {
     /// Items from lanes.
     inbox: VecDeque<Item>,
     effects: Effects,
+    clocks: LaneClocks,
+    share: Share,
     /// Records per source, while a batch of several sources is sorted out.
     sorted: Vec<Vec<Record>>,
     /// Per exchange and lane: records on their way.
@@ -126,6 +128,11 @@ impl LaneRoom {
             ready: VecDeque::new(),
             inbox: VecDeque::new(),
             effects: Effects::default(),
+            clocks: LaneClocks::new(plan.clocks.len(), lanes == 1),
+            share: Share {
+                lane: id.0,
+                lanes: u32::try_from(lanes).unwrap_or(u32::MAX),
+            },
             to_seal: Vec::new(),
             reported: vec![0; plan.nodes.len()],
             id,
@@ -316,6 +323,8 @@ impl LaneRoom {
             epoch: self.stages[index].epoch,
             stores: &mut self.stores,
             effects: &mut self.effects,
+            clocks: &mut self.clocks,
+            share: self.share,
         };
         self.chains[index].push(entry, batch, &mut context)
     }
@@ -365,8 +374,10 @@ impl LaneRoom {
                 .map(|o| {
                     bytes += OUTPUT_OVERHEAD + length(o.key.as_ref()) + length(o.value.as_ref());
                     Outgoing {
-                        topic: Arc::clone(&sinks[usize::from(o.sink.0)]),
-                        partition: None,
+                        topic: o
+                            .topic
+                            .unwrap_or_else(|| Arc::clone(&sinks[usize::from(o.sink.0)])),
+                        partition: o.partition,
                         key: o.key,
                         value: o.value,
                         timestamp: o.timestamp,
@@ -435,6 +446,8 @@ impl LaneRoom {
             epoch,
             stores: &mut self.stores,
             effects: &mut self.effects,
+            clocks: &mut self.clocks,
+            share: self.share,
         };
         self.chains[index].barrier(&mut context)?;
         self.send_effects(stage)?;

@@ -10,7 +10,9 @@ use std::time::Duration;
 use stoatflow_core::{
     Datum, Epoch, NodeId, Origin, Record, Serde, SinkId, StageId, StoreId, Timestamp,
 };
-use stoatflow_operators::{Chain, ChainOptions, Context, Effects, Foreign, LaneStore};
+use stoatflow_operators::{
+    Chain, ChainOptions, Context, Effects, Foreign, LaneClocks, LaneStore, Share,
+};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_state::{Dirty, KeyValueStore};
 
@@ -30,6 +32,7 @@ struct Rig {
     entries: Vec<NodeId>,
     stores: Vec<LaneStore>,
     effects: Effects,
+    clocks: LaneClocks,
 }
 
 impl Rig {
@@ -50,6 +53,7 @@ impl Rig {
             entries: entries.to_vec(),
             stores,
             effects: Effects::default(),
+            clocks: LaneClocks::new(0, true),
         }
     }
 
@@ -58,6 +62,8 @@ impl Rig {
             epoch: Epoch(1),
             stores: &mut self.stores,
             effects: &mut self.effects,
+            clocks: &mut self.clocks,
+            share: Share { lane: 0, lanes: 1 },
         };
         self.chains[stage]
             .push(self.entries[stage], batch, &mut context)

@@ -83,10 +83,57 @@ impl Chain {
     /// # Errors
     /// What operators fail with.
     pub fn barrier(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.sweep(context, |operator, out, context| {
+            operator.barrier(out, context)
+        })
+    }
+
+    /// Stores are restored: operators load what they keep beside them.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.steps
+            .iter_mut()
+            .try_for_each(|step| step.operator.open(context))
+    }
+
+    /// Runs the punctuations that are due (of one lane only, while the others stand still).
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn punctuate(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.sweep(context, |operator, out, context| {
+            operator.punctuate(out, context)
+        })
+    }
+
+    /// Gives what is due by the merged clocks, parents first.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn advance(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.sweep(context, |operator, out, context| {
+            operator.advance(out, context)
+        })
+    }
+
+    /// The end: processors are told.
+    pub fn close(&mut self) {
+        for step in &mut self.steps {
+            step.operator.close();
+        }
+    }
+
+    fn sweep(
+        &mut self,
+        context: &mut Context<'_>,
+        mut turn: impl FnMut(&mut dyn Operator, &mut Vec<Record>, &mut Context<'_>) -> Result<()>,
+    ) -> Result<()> {
         for at in 0..self.steps.len() {
             let step = &mut self.steps[at];
             let mut out = std::mem::take(&mut step.out);
-            step.operator.barrier(&mut out, context)?;
+            turn(step.operator.as_mut(), &mut out, context)?;
             self.give(at, out, context)?;
         }
         Ok(())
@@ -110,6 +157,12 @@ impl Chain {
     /// Hands `out` to the children of a node and puts the buffer back.
     fn give(&mut self, at: usize, mut out: Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let children = self.steps[at].children.len();
+        if self.steps[at].operator.routes() {
+            let routes = std::mem::take(&mut context.effects.routes);
+            self.route(at, &mut out, &routes, context)?;
+            self.steps[at].out = recycled(out);
+            return Ok(());
+        }
         if !out.is_empty() {
             match (children, self.steps[at].fork) {
                 (0, _) => out.clear(),
@@ -126,6 +179,47 @@ impl Chain {
             }
         }
         self.steps[at].out = recycled(out);
+        Ok(())
+    }
+
+    /// Gives each record to the child it is for. Neighbours for one child go together, unless order
+    /// shows below.
+    fn route(
+        &mut self,
+        at: usize,
+        out: &mut Vec<Record>,
+        routes: &[u32],
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if out.len() != routes.len() {
+            return Err(Error::internal("an operator gave records without a route"));
+        }
+        let children = self.steps[at].children.len();
+        let by_record = self.steps[at].fork == Fork::Record;
+        let mut share = std::mem::take(&mut self.steps[at].share);
+        let mut records = out.drain(..).zip(routes).peekable();
+        while let Some((record, &to)) = records.next() {
+            share.push(record);
+            while let Some((more, _)) = records.next_if(|(_, next)| !by_record && **next == to) {
+                share.push(more);
+            }
+            if to == crate::ALL_CHILDREN {
+                for nth in 1..children {
+                    let mut copy = share.clone();
+                    self.run(self.steps[at].children[nth - 1], &mut copy, context)?;
+                }
+                if let Some(&last) = self.steps[at].children.last() {
+                    self.run(last, &mut share, context)?;
+                }
+            } else {
+                let child = self.steps[at].children.get(to as usize).copied();
+                let child = child.ok_or_else(|| Error::internal("a route to no child"))?;
+                self.run(child, &mut share, context)?;
+            }
+            share.clear();
+        }
+        drop(records);
+        self.steps[at].share = recycled(share);
         Ok(())
     }
 

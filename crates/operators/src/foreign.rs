@@ -2,9 +2,9 @@
 //!
 //! Takes indices from the plan, gives what they stand for. Owns nothing but references.
 
-use crate::Udf;
+use crate::{ProcessorSupplier, Udf};
 use std::sync::Arc;
-use stoatflow_core::{CustomSerde, Error, Result, Serde};
+use stoatflow_core::{CustomSerde, Error, ProcessorId, Result, Serde};
 use stoatflow_plan::SerdeSpec;
 
 /// Callables and custom serdes by number.
@@ -14,6 +14,8 @@ pub struct Foreign {
     pub udfs: Vec<Arc<dyn Udf>>,
     /// Custom serdes, as the plan numbers them.
     pub serdes: Vec<Arc<dyn CustomSerde>>,
+    /// Processors, as the plan numbers them.
+    pub processors: Vec<Arc<dyn ProcessorSupplier>>,
 }
 
 impl Foreign {
@@ -30,6 +32,19 @@ impl Foreign {
         })
     }
 
+    /// A processor's supplier by its number.
+    ///
+    /// # Errors
+    /// `Internal` if the plan and the table don't belong together.
+    pub fn processor(&self, id: ProcessorId) -> Result<Arc<dyn ProcessorSupplier>> {
+        self.processors.get(id.0 as usize).cloned().ok_or_else(|| {
+            Error::internal(format!(
+                "the plan names processor {id}, but only {} came with it",
+                self.processors.len()
+            ))
+        })
+    }
+
     /// The serde that the plan names.
     ///
     /// # Errors
@@ -40,6 +55,16 @@ impl Foreign {
                 Error::topology(format!("there is no serde '{name}'"))
                     .hint("use bytes, string, int32, int64, double, json, or a serde of your own")
             }),
+            SerdeSpec::TimeWindowed {
+                time_windowed,
+                size_ms,
+            } => Ok(Serde::TimeWindowed {
+                inner: Arc::new(self.serde(time_windowed)?),
+                size_ms: *size_ms,
+            }),
+            SerdeSpec::SessionWindowed { session_windowed } => Ok(Serde::SessionWindowed(
+                Arc::new(self.serde(session_windowed)?),
+            )),
             SerdeSpec::Custom { custom } => match self.serdes.get(*custom as usize) {
                 Some(serde) => Ok(Serde::Custom(Arc::clone(serde))),
                 None => Err(Error::internal(format!(

@@ -4,11 +4,13 @@
 //! [`expr`] the native expressions. Never waits for anything but a store's disk and the interpreter.
 
 pub mod chain;
+mod clocks;
 pub mod dropped;
 pub mod expr;
 pub mod foreign;
 pub mod lane_hash;
 mod operator;
+mod processor;
 mod udf;
 
 mod fold;
@@ -41,7 +43,9 @@ mod to_stream;
 mod testing;
 
 pub use chain::{Chain, ChainOptions};
+pub use clocks::{LaneClocks, Share, Time};
 pub use foreign::Foreign;
 pub use lane_hash::{jump_hash, key_hash};
 pub use operator::*;
+pub use processor::*;
 pub use udf::*;

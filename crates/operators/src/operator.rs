@@ -1,9 +1,10 @@
 //! The contract of an operator, and what it may touch while it runs.
 
+use crate::clocks::{LaneClocks, Share};
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{
-    Epoch, Headers, NodeId, Origin, Record, Result, SinkId, StageId, StoreId, Timestamp,
+    Epoch, Headers, NodeId, Origin, Partition, Record, Result, SinkId, StageId, StoreId, Timestamp,
 };
 use stoatflow_state::{Dirty, KeyValueStore};
 
@@ -21,6 +22,10 @@ pub struct LaneStore {
 pub struct Output {
     /// Which sink.
     pub sink: SinkId,
+    /// The topic, if a function chose it.
+    pub topic: Option<Arc<str>>,
+    /// The partition, if a function chose it.
+    pub partition: Option<Partition>,
     /// The key's bytes.
     pub key: Option<Bytes>,
     /// The value's bytes.
@@ -46,6 +51,9 @@ pub struct Routed {
     pub record: Record,
 }
 
+/// A route to every child.
+pub const ALL_CHILDREN: u32 = u32::MAX;
+
 /// What leaves a lane while it works through a batch.
 #[derive(Debug, Default)]
 pub struct Effects {
@@ -55,6 +63,11 @@ pub struct Effects {
     pub routed: Vec<Routed>,
     /// Records dropped, by reason (law 11); the engine counts them.
     pub dropped: Vec<(NodeId, &'static str)>,
+    /// Of an operator that chooses among its children ([`Operator::routes`]): for each record it has
+    /// put into `out`, the child it is for, or [`ALL_CHILDREN`].
+    pub routes: Vec<u32>,
+    /// An operator asks for a commit soon (`context.commit()`).
+    pub commit_asked: bool,
 }
 
 /// What an operator may touch.
@@ -66,6 +79,10 @@ pub struct Context<'a> {
     pub stores: &'a mut [LaneStore],
     /// What leaves the lane.
     pub effects: &'a mut Effects,
+    /// Stream time, as this lane sees it.
+    pub clocks: &'a mut LaneClocks,
+    /// Which keys are this lane's.
+    pub share: Share,
 }
 
 impl Context<'_> {
@@ -87,6 +104,44 @@ pub trait Operator: Send {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()>;
+
+    /// Called once, before anything else, when all stores are restored: loads what the operator keeps
+    /// in memory beside its stores (what waits for a time, of this lane's keys).
+    ///
+    /// # Errors
+    /// As `process`.
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let _unused = context;
+        Ok(())
+    }
+
+    /// Does it choose among its children (see [`Effects::routes`])?
+    fn routes(&self) -> bool {
+        false
+    }
+
+    /// After the barrier, within the same epoch: the views of all lanes on time were merged. Forwards
+    /// what is due by them. Not called with a single lane, where `process` has done it already.
+    ///
+    /// # Errors
+    /// As `process`.
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let _unused = (out, context);
+        Ok(())
+    }
+
+    /// Runs the punctuations that are due, at an aligned cut: all lanes stand still. Called for one lane
+    /// only (the first), also with a single one, before `advance`.
+    ///
+    /// # Errors
+    /// As `process`.
+    fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let _unused = (out, context);
+        Ok(())
+    }
+
+    /// The engine stops, or the chain is thrown away.
+    fn close(&mut self) {}
 
     /// The epoch ends: forwards what was held back (cached updates).
     ///

@@ -49,6 +49,8 @@ impl Operator for Sink {
                 .map_err(|e| self.site.locate(e, &record.origin))?;
             context.effects.outputs.push(Output {
                 sink: self.sink,
+                topic: None,
+                partition: None,
                 key,
                 value,
                 timestamp: record.timestamp,

@@ -1,6 +1,8 @@
 //! What the tests of this crate share: a function made of a closure, a small plan, stores in memory.
 
-use crate::{Args, Chain, ChainOptions, Context, Effects, Failed, Foreign, LaneStore, Udf};
+use crate::{
+    Args, Chain, ChainOptions, Context, Effects, Failed, Foreign, LaneClocks, LaneStore, Udf,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -188,6 +190,7 @@ pub(crate) struct Rig {
     pub chain: Chain,
     pub stores: Vec<LaneStore>,
     pub effects: Effects,
+    pub clocks: LaneClocks,
     pub epoch: Epoch,
 }
 
@@ -199,14 +202,22 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
         named: true,
         key: serde("string"),
         value: serde(value),
+        kind: stoatflow_plan::StoreKind::TimestampedKeyValue,
         logged: true,
+        topic: std::collections::BTreeMap::new(),
+        in_memory: false,
+        cached: true,
+        ordered: false,
+        clock: None,
         source_changelog: None,
         upstream_topics: vec!["in".into()],
     };
     let sink = |id: u16, value: &str| Sink {
         id: SinkId(id),
         name: format!("sink-{id}"),
-        topic: format!("out-{id}"),
+        topic: Some(format!("out-{id}")),
+        topic_function: None,
+        partitioner: None,
         key: serde("string"),
         value: serde(value),
     };
@@ -236,11 +247,21 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
             topics: vec!["in".into()],
             key: serde("string"),
             value: serde("string"),
+            pattern: None,
+            timestamp: stoatflow_plan::TimestampExtractor::FailOnInvalid,
+            global: false,
             reset: None,
             entry: NodeId(0),
         }],
         sinks: vec![sink(0, "string"), sink(1, "int64"), sink(2, "json")],
         stores: vec![store(0, "string"), store(1, "int64"), store(2, "json")],
+        clocks: (0..4)
+            .map(|id| stoatflow_plan::ClockSpec {
+                id: stoatflow_core::ClockId(id),
+                name: format!("clock-{id}"),
+            })
+            .collect(),
+        processors: vec![],
         nodes: nodes.collect(),
         stages: vec![stage],
         functions: vec![],
@@ -262,6 +283,7 @@ impl Rig {
         let foreign = Foreign {
             udfs,
             serdes: vec![],
+            processors: vec![],
         };
         let chain = Chain::build(&plan, StageId(0), &foreign, ChainOptions { cached })?;
         let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));
@@ -283,6 +305,7 @@ impl Rig {
             chain,
             stores: stores.collect(),
             effects: Effects::default(),
+            clocks: LaneClocks::new(plan.clocks.len(), true),
             epoch: Epoch(1),
         })
     }
@@ -296,6 +319,8 @@ impl Rig {
             epoch: self.epoch,
             stores: &mut self.stores,
             effects: &mut self.effects,
+            clocks: &mut self.clocks,
+            share: crate::Share { lane: 0, lanes: 1 },
         };
         self.chain.push(NodeId(entry), &mut records, &mut context)?;
         assert!(records.is_empty(), "a chain takes all of its input");
@@ -307,6 +332,8 @@ impl Rig {
             epoch: self.epoch,
             stores: &mut self.stores,
             effects: &mut self.effects,
+            clocks: &mut self.clocks,
+            share: crate::Share { lane: 0, lanes: 1 },
         };
         self.chain.barrier(&mut context).expect("a barrier");
         self.epoch = self.epoch.next();

@@ -45,6 +45,28 @@ pub(crate) struct Shape {
     pub(crate) same: Vec<usize>,
 }
 
+/// Calls that the later passes know.
+const AVAILABLE: &[&str] = &[
+    "stream",
+    "table",
+    "filter",
+    "filter_not",
+    "map",
+    "map_values",
+    "flat_map",
+    "flat_map_values",
+    "select_key",
+    "peek",
+    "foreach",
+    "merge",
+    "group_by_key",
+    "group_by",
+    "count",
+    "reduce",
+    "aggregate",
+    "to_stream",
+    "to",
+];
 const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
 const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
 
@@ -93,6 +115,10 @@ pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
 fn kind_of(plan: &LogicalPlan, i: usize, kinds: &[Kind], problems: &mut Problems) -> Kind {
     let call = &plan.nodes[i].call;
     let mut broken = false;
+    if !AVAILABLE.contains(&call.name()) || call.needs_more() {
+        problems.at(plan, i, "is not available yet");
+        return Kind::Broken;
+    }
     let wanted = match call {
         Call::Stream { .. } | Call::Table { .. } => Kind::End,
         Call::Count { .. } | Call::Reduce { .. } | Call::Aggregate { .. } => Kind::Grouped,
@@ -198,7 +224,10 @@ fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             vec![]
         }
         Call::Stream { topics, .. } => topics.iter().collect(),
-        Call::Table { topic, .. } | Call::To { topic, .. } => vec![topic],
+        Call::Table { topic, .. }
+        | Call::To {
+            topic: Some(topic), ..
+        } => vec![topic],
         _ => vec![],
     };
     for (n, topic) in topics.iter().enumerate() {
@@ -248,6 +277,12 @@ fn serde_problem(plan: &LogicalPlan, argument: &str, serde: &SerdeSpec) -> Optio
                 |j| format!("did you mean '{j}'?"),
             );
             Some(format!("unknown {argument} serde '{name}', {near}"))
+        }
+        SerdeSpec::TimeWindowed { time_windowed, .. } => {
+            serde_problem(plan, argument, time_windowed)
+        }
+        SerdeSpec::SessionWindowed { session_windowed } => {
+            serde_problem(plan, argument, session_windowed)
         }
         SerdeSpec::Custom { custom } if (*custom as usize) < plan.serdes.len() => None,
         SerdeSpec::Custom { custom } => Some(format!(
@@ -350,12 +385,14 @@ fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
             key: ka,
             value: va,
             reset: ra,
+            ..
         },
         Call::Stream {
             topics: b,
             key: kb,
             value: vb,
             reset: rb,
+            ..
         },
     ) = (first, second)
     else {

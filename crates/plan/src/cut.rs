@@ -12,6 +12,7 @@ use crate::logical::{Call, LogicalPlan, SerdeSpec};
 use crate::name::Names;
 use crate::physical::{Fork, Node, Op, PhysicalPlan, Sink, Source, Stage, Store};
 use crate::serdes::Serdes;
+use crate::window::{StoreKind, TimestampExtractor};
 use indexmap::IndexSet;
 use std::collections::BTreeMap;
 use stoatflow_core::{NodeId, SinkId, SourceId, StageId, StoreId};
@@ -32,6 +33,8 @@ pub(crate) fn cut(
             sources: vec![],
             sinks: vec![],
             stores: vec![],
+            clocks: vec![],
+            processors: plan.processors.clone(),
             nodes: vec![],
             stages: vec![],
             functions: plan.functions.clone(),
@@ -76,7 +79,16 @@ impl Cut<'_> {
                 let source = self.names.source[i].clone().unwrap_or_default();
                 let parents = self.source(i, source);
                 let (store, key) = self.store(i);
-                self.each(i, &[parents], &name, &Op::TableSource { store, key })
+                self.each(
+                    i,
+                    &[parents],
+                    &name,
+                    &Op::TableSource {
+                        store,
+                        key,
+                        old: false,
+                    },
+                )
             }
             Call::GroupByKey { from, .. } => self.made[*from].clone(),
             Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
@@ -85,10 +97,13 @@ impl Cut<'_> {
             Call::To { from, topic, .. } => {
                 let sink = SinkId(number(self.out.sinks.len()));
                 let (key, value) = self.used(i);
+                let from = &from.all()[0];
                 self.out.sinks.push(Sink {
                     id: sink,
                     name: name.clone(),
                     topic: topic.clone(),
+                    topic_function: None,
+                    partitioner: None,
                     key,
                     value,
                 });
@@ -126,6 +141,7 @@ impl Cut<'_> {
                 key,
                 value,
                 reset,
+                ..
             } => (topics.clone(), key, value, *reset),
             Call::Table {
                 topic,
@@ -150,6 +166,9 @@ impl Cut<'_> {
             id: source,
             name,
             topics,
+            pattern: None,
+            timestamp: TimestampExtractor::FailOnInvalid,
+            global: false,
             key,
             value,
             reset,
@@ -190,7 +209,16 @@ impl Cut<'_> {
             named,
             key: key.clone(),
             value,
+            kind: StoreKind::TimestampedKeyValue,
             logged,
+            topic: call
+                .materialized()
+                .map(|m| m.topic.clone())
+                .unwrap_or_default(),
+            in_memory: call.materialized().is_some_and(|m| m.in_memory),
+            cached: call.materialized().is_none_or(|m| m.cached),
+            ordered: false,
+            clock: None,
             source_changelog,
             upstream_topics: upstream_topics.into_iter().collect(),
         });
@@ -223,18 +251,24 @@ impl Cut<'_> {
                 store,
                 key,
                 function: function.clone(),
+                old: false,
             },
             Call::Aggregate {
                 initializer,
-                function,
+                function: Some(function),
                 ..
             } => Op::Aggregate {
                 store,
                 key,
                 initializer: initializer.clone(),
                 function: function.clone(),
+                old: false,
             },
-            _ => Op::Count { store, key },
+            _ => Op::Count {
+                store,
+                key,
+                old: false,
+            },
         };
         // The exchange stands before what it leads to.
         let last = self.exchange(i, group, &parents, stage);
@@ -270,6 +304,7 @@ impl Cut<'_> {
                 to: vec![],
                 stage: StageId(at + 1),
                 key,
+                keep_null: false,
             };
             let own = add(&mut self.out, self.plan, group, &name, at, &op);
             self.exchanges.insert((group, at), own);

@@ -115,7 +115,7 @@ fn units<'a>(plan: &'a LogicalPlan, shape: &Shape, names: &'a Names) -> Vec<Unit
                 // Kafka Streams keeps no store for a table that nobody named or asks.
                 What::Processor(store.filter(|_| names.store[i].as_ref().is_some_and(|s| s.1)))
             }
-            Call::To { topic, .. } => What::Sink(topic),
+            Call::To { topic, .. } => What::Sink(topic.as_deref().unwrap_or_default()),
             _ => What::Processor(store),
         };
         pieces.push(Piece {

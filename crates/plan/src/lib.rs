@@ -3,6 +3,7 @@
 //! [`logical`] is the plan as it crosses the border (JSON), [`physical`] what the engine furnishes
 //! its rooms with, [`compile`] the way from one to the other, `describe()` the text of Kafka Streams.
 
+mod call;
 mod check;
 pub mod compile;
 mod cut;
@@ -13,15 +14,20 @@ mod fuse;
 mod infer;
 pub mod logical;
 mod name;
+pub mod op;
 mod order;
 pub mod physical;
 mod problems;
 mod serdes;
+pub mod view;
+pub mod window;
 
 pub use compile::{compile, compile_plan, entries, require_explicit_names};
 pub use expression::{Expression, Literal};
 pub use logical::LogicalPlan;
 pub use physical::*;
+pub use view::{Kind as JoinKind, View};
+pub use window::{Emit, JoinWindow, StoreKind, TimestampExtractor, Until, WhenFull, Window};
 
 #[cfg(test)]
 mod testing;

@@ -4,6 +4,8 @@
 //! custom serdes are indices into tables that cross beside it. Never decides anything.
 
 use crate::Expression;
+pub use crate::call::CALLS;
+pub use crate::window::{Emit, JoinWindow, StoreKind, TimestampExtractor, Until, WhenFull, Window};
 use serde::{Deserialize, Serialize};
 
 /// The version of this format; another one is refused.
@@ -19,7 +21,8 @@ pub enum Function {
     Expr(Expression),
 }
 
-/// A serde: `"string"` or `{"custom": 0}`.
+/// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,
+/// `{"session_windowed": "string"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum SerdeSpec {
@@ -29,6 +32,18 @@ pub enum SerdeSpec {
     Custom {
         /// The index.
         custom: u32,
+    },
+    /// Keys in time windows.
+    TimeWindowed {
+        /// The key within.
+        time_windowed: Box<SerdeSpec>,
+        /// The size of the windows.
+        size_ms: i64,
+    },
+    /// Keys in sessions.
+    SessionWindowed {
+        /// The key within.
+        session_windowed: Box<SerdeSpec>,
     },
 }
 
@@ -40,7 +55,7 @@ pub struct Materialized {
     /// unless `ensure.explicit.naming` is off.
     #[serde(default)]
     pub store: Option<String>,
-    /// Serde of its keys; default: what the input has.
+    /// Serde of its keys (of a windowed table: of the keys within); default: what the input has.
     #[serde(default)]
     pub key: Option<SerdeSpec>,
     /// Serde of its values; default: what the operator gives (count: `int64`) or the input has.
@@ -49,6 +64,21 @@ pub struct Materialized {
     /// Written to a changelog topic?
     #[serde(default = "yes")]
     pub logged: bool,
+    /// May updates wait for the barrier (one per key and commit)? Only if the application caches at all.
+    #[serde(default = "yes")]
+    pub cached: bool,
+    /// How long windows and sessions are kept; default: size + grace.
+    #[serde(default)]
+    pub retention_ms: Option<i64>,
+    /// A versioned table: how far back versions are kept.
+    #[serde(default)]
+    pub history_ms: Option<i64>,
+    /// In memory only (restored from the changelog at each start)?
+    #[serde(default)]
+    pub in_memory: bool,
+    /// Settings of the changelog topic.
+    #[serde(default)]
+    pub topic: std::collections::BTreeMap<String, String>,
 }
 
 const fn yes() -> bool {
@@ -79,17 +109,72 @@ pub struct Node {
     pub call: Call,
 }
 
+/// How a join is made; which fields count depends on the kinds of its two sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Joining {
+    /// The left side: a stream or a table.
+    pub from: usize,
+    /// The right side: a stream, a table or a global table.
+    pub other: usize,
+    /// The joiner: `(left, right)`.
+    pub function: Function,
+    /// Does the joiner get the key first? (Of a global join: the key of the stream.)
+    #[serde(default)]
+    pub with_key: bool,
+    /// Stream-stream: the window.
+    #[serde(default)]
+    pub window: Option<JoinWindow>,
+    /// Serde of keys, where they must be written.
+    #[serde(default)]
+    pub key: Option<SerdeSpec>,
+    /// Serde of the left values.
+    #[serde(default)]
+    pub value: Option<SerdeSpec>,
+    /// Serde of the right values.
+    #[serde(default)]
+    pub other_value: Option<SerdeSpec>,
+    /// Stream-stream: base name of the stores.
+    #[serde(default)]
+    pub store: Option<String>,
+    /// Stream-table with a versioned table: how long stream records wait for late table records.
+    #[serde(default)]
+    pub grace_ms: Option<i64>,
+    /// Global table: `(key, value)` of the stream give the table's key.
+    #[serde(default)]
+    pub key_function: Option<Function>,
+    /// Table-table by foreign key: gives the right key.
+    #[serde(default)]
+    pub foreign_key: Option<Function>,
+    /// Does `foreign_key` get `(key, value)` instead of `(value)`?
+    #[serde(default)]
+    pub foreign_with_key: bool,
+    /// Table-table: how the result is kept.
+    #[serde(default)]
+    pub materialized: Option<Materialized>,
+    /// Stream-stream: are the stores written to changelogs?
+    #[serde(default = "yes")]
+    pub logged: bool,
+}
+
 /// What a DSL call does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 #[allow(missing_docs)] // the fields are those of the DSL methods of the same names
 pub enum Call {
     Stream {
+        /// Empty if there is a pattern.
+        #[serde(default)]
         topics: Vec<String>,
+        /// A regular expression that whole topic names match.
+        #[serde(default)]
+        pattern: Option<String>,
         key: SerdeSpec,
         value: SerdeSpec,
         #[serde(default)]
         reset: Option<Reset>,
+        #[serde(default)]
+        timestamp: Option<TimestampExtractor>,
     },
     Table {
         topic: String,
@@ -99,24 +184,68 @@ pub enum Call {
         materialized: Option<Materialized>,
         #[serde(default)]
         reset: Option<Reset>,
+        #[serde(default)]
+        timestamp: Option<TimestampExtractor>,
     },
+    /// A table that is complete before anything else is read, and is looked up by any key.
+    GlobalTable {
+        topic: String,
+        key: SerdeSpec,
+        value: SerdeSpec,
+        #[serde(default)]
+        materialized: Option<Materialized>,
+        #[serde(default)]
+        timestamp: Option<TimestampExtractor>,
+    },
+    /// A store for processors.
+    StateStore {
+        store: String,
+        kind: StoreKind,
+        key: SerdeSpec,
+        value: SerdeSpec,
+        #[serde(default = "yes")]
+        logged: bool,
+        #[serde(default)]
+        in_memory: bool,
+        #[serde(default)]
+        topic: std::collections::BTreeMap<String, String>,
+    },
+    /// A store that a processor keeps from a topic, complete before anything else is read.
+    GlobalStore {
+        store: String,
+        kind: StoreKind,
+        topic: String,
+        key: SerdeSpec,
+        value: SerdeSpec,
+        processor: u32,
+        #[serde(default)]
+        timestamp: Option<TimestampExtractor>,
+    },
+    /// Of a stream or a table (there the result may be kept).
     Filter {
         from: usize,
         function: Function,
+        #[serde(default)]
+        materialized: Option<Materialized>,
     },
     FilterNot {
         from: usize,
         function: Function,
+        #[serde(default)]
+        materialized: Option<Materialized>,
     },
     Map {
         from: usize,
         function: Function,
     },
+    /// Of a stream or a table (there the result may be kept).
     MapValues {
         from: usize,
         function: Function,
         #[serde(default)]
         with_key: bool,
+        #[serde(default)]
+        materialized: Option<Materialized>,
     },
     FlatMap {
         from: usize,
@@ -144,6 +273,56 @@ pub enum Call {
         from: usize,
         other: usize,
     },
+    /// Gives nothing itself: its branches are the `branch` calls that name it.
+    Split {
+        from: usize,
+    },
+    /// A branch of the split `from`: records that no earlier branch took and that fit. Without a
+    /// function: the default branch. The node's name is the name of the branch.
+    Branch {
+        from: usize,
+        #[serde(default)]
+        function: Option<Function>,
+    },
+    Repartition {
+        from: usize,
+        #[serde(default)]
+        key: Option<SerdeSpec>,
+        #[serde(default)]
+        value: Option<SerdeSpec>,
+    },
+    ToTable {
+        from: usize,
+        #[serde(default)]
+        materialized: Option<Materialized>,
+    },
+    /// A processor whose results may have other keys. `from` has several parents only in a topology
+    /// built of processors; `stores` are names of stores.
+    Process {
+        from: Vec<usize>,
+        processor: u32,
+        #[serde(default)]
+        stores: Vec<String>,
+        /// Added by `Topology.add_processor`: no stage is cut below it, as in Kafka Streams.
+        #[serde(default)]
+        low_level: bool,
+    },
+    /// A processor whose results keep their keys.
+    ProcessValues {
+        from: usize,
+        processor: u32,
+        #[serde(default)]
+        stores: Vec<String>,
+    },
+    /// Of a table.
+    TransformValues {
+        from: usize,
+        processor: u32,
+        #[serde(default)]
+        stores: Vec<String>,
+        #[serde(default)]
+        materialized: Option<Materialized>,
+    },
     GroupByKey {
         from: usize,
         #[serde(default)]
@@ -151,6 +330,7 @@ pub enum Call {
         #[serde(default)]
         value: Option<SerdeSpec>,
     },
+    /// Of a stream (the function gives a key) or of a table (it gives a pair).
     GroupBy {
         from: usize,
         function: Function,
@@ -159,36 +339,116 @@ pub enum Call {
         #[serde(default)]
         value: Option<SerdeSpec>,
     },
+    /// `from` is a grouped stream or a cogroup.
+    WindowedBy {
+        from: usize,
+        window: Window,
+    },
+    /// `from` is windowed.
+    EmitStrategy {
+        from: usize,
+        strategy: Emit,
+    },
+    /// Of a grouped stream; or of a cogroup `from` and one more grouped stream `other`.
+    Cogroup {
+        from: usize,
+        #[serde(default)]
+        other: Option<usize>,
+        function: Function,
+    },
     Count {
         from: usize,
         #[serde(default)]
         materialized: Option<Materialized>,
     },
+    /// `function` adds; of a grouped table `subtractor` takes away.
     Reduce {
         from: usize,
         function: Function,
         #[serde(default)]
+        subtractor: Option<Function>,
+        #[serde(default)]
         materialized: Option<Materialized>,
     },
-    /// `initializer` is a callable without arguments or a literal expression.
+    /// `initializer` is a callable without arguments or a literal expression. `function` adds (absent
+    /// for a cogroup, which has its own), `subtractor` takes away (of a grouped table), `merger` puts
+    /// sessions together.
     Aggregate {
         from: usize,
         initializer: Function,
-        function: Function,
+        #[serde(default)]
+        function: Option<Function>,
+        #[serde(default)]
+        subtractor: Option<Function>,
+        #[serde(default)]
+        merger: Option<Function>,
+        #[serde(default)]
+        materialized: Option<Materialized>,
+    },
+    Suppress {
+        from: usize,
+        until: Until,
+        #[serde(default)]
+        max_records: Option<u64>,
+        #[serde(default)]
+        max_bytes: Option<u64>,
+        #[serde(default)]
+        when_full: WhenFull,
+        #[serde(default = "yes")]
+        logged: bool,
+    },
+    Join(Joining),
+    LeftJoin(Joining),
+    OuterJoin(Joining),
+    /// Passes the first record of each key (or of each `function` of a record) within a time on.
+    Deduplicate {
+        from: usize,
+        #[serde(default)]
+        function: Option<Function>,
+        within_ms: i64,
         #[serde(default)]
         materialized: Option<Materialized>,
     },
     ToStream {
         from: usize,
     },
+    /// One of `topic` and `topic_function` (`(key, value, context)`) is given. Several parents only in a
+    /// topology built of processors.
     To {
-        from: usize,
-        topic: String,
+        from: Parents,
+        #[serde(default)]
+        topic: Option<String>,
+        #[serde(default)]
+        topic_function: Option<Function>,
+        /// `(topic, key, value, partitions)` gives partitions.
+        #[serde(default)]
+        partitioner: Option<Function>,
         #[serde(default)]
         key: Option<SerdeSpec>,
         #[serde(default)]
         value: Option<SerdeSpec>,
     },
+}
+
+/// One parent or several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Parents {
+    /// As the DSL has it.
+    One(usize),
+    /// As a topology built of processors may have it.
+    Many(Vec<usize>),
+}
+
+impl Parents {
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<usize> {
+        match self {
+            Self::One(at) => vec![*at],
+            Self::Many(all) => all.clone(),
+        }
+    }
 }
 
 /// The whole plan.
@@ -204,144 +464,13 @@ pub struct LogicalPlan {
     /// Names of the custom serdes.
     #[serde(default)]
     pub serdes: Vec<String>,
+    /// Names of the processors.
+    #[serde(default)]
+    pub processors: Vec<String>,
     /// The setting `default.key.serde`: for keys whose serde nothing else says.
     #[serde(default, alias = "default.key.serde")]
     pub default_key: Option<SerdeSpec>,
     /// The setting `default.value.serde`: for values whose serde nothing else says.
     #[serde(default, alias = "default.value.serde")]
     pub default_value: Option<SerdeSpec>,
-}
-
-/// The JSON names of all calls, in the order of [`Call`].
-pub const CALLS: &[&str] = &[
-    "stream",
-    "table",
-    "filter",
-    "filter_not",
-    "map",
-    "map_values",
-    "flat_map",
-    "flat_map_values",
-    "select_key",
-    "peek",
-    "foreach",
-    "merge",
-    "group_by_key",
-    "group_by",
-    "count",
-    "reduce",
-    "aggregate",
-    "to_stream",
-    "to",
-];
-
-impl Call {
-    /// Its JSON name, equal to the DSL method.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Stream { .. } => "stream",
-            Self::Table { .. } => "table",
-            Self::Filter { .. } => "filter",
-            Self::FilterNot { .. } => "filter_not",
-            Self::Map { .. } => "map",
-            Self::MapValues { .. } => "map_values",
-            Self::FlatMap { .. } => "flat_map",
-            Self::FlatMapValues { .. } => "flat_map_values",
-            Self::SelectKey { .. } => "select_key",
-            Self::Peek { .. } => "peek",
-            Self::Foreach { .. } => "foreach",
-            Self::Merge { .. } => "merge",
-            Self::GroupByKey { .. } => "group_by_key",
-            Self::GroupBy { .. } => "group_by",
-            Self::Count { .. } => "count",
-            Self::Reduce { .. } => "reduce",
-            Self::Aggregate { .. } => "aggregate",
-            Self::ToStream { .. } => "to_stream",
-            Self::To { .. } => "to",
-        }
-    }
-
-    /// The earlier nodes it reads.
-    #[must_use]
-    pub fn inputs(&self) -> Vec<usize> {
-        match self {
-            Self::Stream { .. } | Self::Table { .. } => vec![],
-            Self::Merge { from, other } => vec![*from, *other],
-            Self::Filter { from, .. }
-            | Self::FilterNot { from, .. }
-            | Self::Map { from, .. }
-            | Self::MapValues { from, .. }
-            | Self::FlatMap { from, .. }
-            | Self::FlatMapValues { from, .. }
-            | Self::SelectKey { from, .. }
-            | Self::Peek { from, .. }
-            | Self::Foreach { from, .. }
-            | Self::GroupByKey { from, .. }
-            | Self::GroupBy { from, .. }
-            | Self::Count { from, .. }
-            | Self::Reduce { from, .. }
-            | Self::Aggregate { from, .. }
-            | Self::ToStream { from }
-            | Self::To { from, .. } => vec![*from],
-        }
-    }
-
-    /// The functions it calls.
-    #[must_use]
-    pub fn functions(&self) -> Vec<&Function> {
-        match self {
-            Self::Filter { function, .. }
-            | Self::FilterNot { function, .. }
-            | Self::Map { function, .. }
-            | Self::MapValues { function, .. }
-            | Self::FlatMap { function, .. }
-            | Self::FlatMapValues { function, .. }
-            | Self::SelectKey { function, .. }
-            | Self::Peek { function, .. }
-            | Self::Foreach { function, .. }
-            | Self::GroupBy { function, .. }
-            | Self::Reduce { function, .. } => vec![function],
-            Self::Aggregate {
-                initializer,
-                function,
-                ..
-            } => vec![initializer, function],
-            _ => vec![],
-        }
-    }
-
-    /// How its table is kept.
-    #[must_use]
-    pub const fn materialized(&self) -> Option<&Materialized> {
-        match self {
-            Self::Table { materialized, .. }
-            | Self::Count { materialized, .. }
-            | Self::Reduce { materialized, .. }
-            | Self::Aggregate { materialized, .. } => materialized.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// The serdes it names, with the argument that names them.
-    #[must_use]
-    pub fn serdes(&self) -> Vec<(&'static str, &SerdeSpec)> {
-        let (key, value) = match self {
-            Self::Stream { key, value, .. } | Self::Table { key, value, .. } => {
-                (Some(key), Some(value))
-            }
-            Self::GroupByKey { key, value, .. }
-            | Self::GroupBy { key, value, .. }
-            | Self::To { key, value, .. } => (key.as_ref(), value.as_ref()),
-            _ => (None, None),
-        };
-        let mut all = Vec::new();
-        all.extend(key.map(|s| ("key", s)));
-        all.extend(value.map(|s| ("value", s)));
-        if let Some(m) = self.materialized() {
-            all.extend(m.key.as_ref().map(|s| ("materialized key", s)));
-            all.extend(m.value.as_ref().map(|s| ("materialized value", s)));
-        }
-        all
-    }
 }

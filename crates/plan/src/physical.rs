@@ -5,8 +5,10 @@
 //! a time or must see each record in turn (see [`Fork`]).
 
 pub use crate::logical::{Function, Reset, SerdeSpec};
+pub use crate::op::{Fold, Op};
+use crate::window::{StoreKind, TimestampExtractor};
 use serde::Serialize;
-use stoatflow_core::{NodeId, SinkId, SourceId, StageId, StoreId};
+use stoatflow_core::{ClockId, NodeId, SinkId, SourceId, StageId, StoreId};
 
 /// Reads topics.
 #[derive(Clone, Debug, Serialize)]
@@ -17,6 +19,12 @@ pub struct Source {
     pub name: String,
     /// The topics; a record's origin holds the index.
     pub topics: Vec<String>,
+    /// A regular expression that whole topic names match; the topics are found when it starts.
+    pub pattern: Option<String>,
+    /// How the time of a record is found.
+    pub timestamp: TimestampExtractor,
+    /// Is it read to its end before anything else (a global table)?
+    pub global: bool,
     /// Serde of keys.
     pub key: SerdeSpec,
     /// Serde of values.
@@ -34,8 +42,12 @@ pub struct Sink {
     pub id: SinkId,
     /// Its name in `describe()`.
     pub name: String,
-    /// The topic.
-    pub topic: String,
+    /// The topic, unless a function chooses.
+    pub topic: Option<String>,
+    /// `(key, value, context)` gives the topic.
+    pub topic_function: Option<Function>,
+    /// `(topic, key, value, partitions)` gives partitions.
+    pub partitioner: Option<Function>,
     /// Serde of keys.
     pub key: SerdeSpec,
     /// Serde of values.
@@ -55,8 +67,20 @@ pub struct Store {
     pub key: SerdeSpec,
     /// Serde of values.
     pub value: SerdeSpec,
+    /// What it keeps.
+    pub kind: StoreKind,
     /// Written to a changelog topic?
     pub logged: bool,
+    /// Settings of that topic.
+    pub topic: std::collections::BTreeMap<String, String>,
+    /// In memory only (restored from the changelog at each start)?
+    pub in_memory: bool,
+    /// May updates wait for the barrier, where the application caches?
+    pub cached: bool,
+    /// Is it read in ranges (by a processor)?
+    pub ordered: bool,
+    /// Of a window or session store: the clock of the newest window it has taken.
+    pub clock: Option<ClockId>,
     /// A source topic that serves as the changelog (a `table()` of a compacted topic).
     pub source_changelog: Option<String>,
     /// Topics whose partition count the changelog follows.
@@ -73,116 +97,13 @@ pub enum Fork {
     Record,
 }
 
-/// What a node does.
+/// A clock of stream time, kept across restarts by its name.
 #[derive(Clone, Debug, Serialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-#[allow(missing_docs)] // the fields are those of the logical calls of the same names
-pub enum Op {
-    Source {
-        source: SourceId,
-    },
-    /// Keeps a table's store: drops null keys, a null value deletes.
-    TableSource {
-        store: StoreId,
-        key: SerdeSpec,
-    },
-    Filter {
-        function: Function,
-    },
-    FilterNot {
-        function: Function,
-    },
-    Map {
-        function: Function,
-    },
-    MapValues {
-        function: Function,
-        with_key: bool,
-    },
-    FlatMap {
-        function: Function,
-    },
-    FlatMapValues {
-        function: Function,
-        with_key: bool,
-    },
-    SelectKey {
-        function: Function,
-    },
-    Peek {
-        function: Function,
-    },
-    Foreach {
-        function: Function,
-    },
-    /// Several parents, one child list.
-    Merge,
-    /// Drops null keys, sends the others to the lane of their key, where `to` take them. `stage` is
-    /// always the next one; `to` may hold another exchange, on its way to a later stage.
-    /// `Node::fork` of an exchange speaks of `to`.
-    Exchange {
-        to: Vec<NodeId>,
-        stage: StageId,
-        key: SerdeSpec,
-    },
-    Count {
-        store: StoreId,
-        key: SerdeSpec,
-    },
-    Reduce {
-        store: StoreId,
-        key: SerdeSpec,
-        function: Function,
-    },
-    Aggregate {
-        store: StoreId,
-        key: SerdeSpec,
-        initializer: Function,
-        function: Function,
-    },
-    ToStream,
-    Sink {
-        sink: SinkId,
-    },
-}
-
-impl Op {
-    /// Its name in the plan, equal to the method, the operator file and the doc page.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Source { .. } => "source",
-            Self::TableSource { .. } => "table",
-            Self::Filter { .. } => "filter",
-            Self::FilterNot { .. } => "filter_not",
-            Self::Map { .. } => "map",
-            Self::MapValues { .. } => "map_values",
-            Self::FlatMap { .. } => "flat_map",
-            Self::FlatMapValues { .. } => "flat_map_values",
-            Self::SelectKey { .. } => "select_key",
-            Self::Peek { .. } => "peek",
-            Self::Foreach { .. } => "foreach",
-            Self::Merge => "merge",
-            Self::Exchange { .. } => "exchange",
-            Self::Count { .. } => "count",
-            Self::Reduce { .. } => "reduce",
-            Self::Aggregate { .. } => "aggregate",
-            Self::ToStream => "to_stream",
-            Self::Sink { .. } => "sink",
-        }
-    }
-
-    /// The store it keeps.
-    #[must_use]
-    pub const fn store(&self) -> Option<StoreId> {
-        match self {
-            Self::TableSource { store, .. }
-            | Self::Count { store, .. }
-            | Self::Reduce { store, .. }
-            | Self::Aggregate { store, .. } => Some(*store),
-            _ => None,
-        }
-    }
+pub struct ClockSpec {
+    /// Its number.
+    pub id: ClockId,
+    /// Its name: that of the node or store it belongs to.
+    pub name: String,
 }
 
 /// A node of what will run.
@@ -229,6 +150,10 @@ pub struct PhysicalPlan {
     pub sinks: Vec<Sink>,
     /// Stores by number.
     pub stores: Vec<Store>,
+    /// Clocks by number.
+    pub clocks: Vec<ClockSpec>,
+    /// Names of the processors.
+    pub processors: Vec<String>,
     /// Nodes by number.
     pub nodes: Vec<Node>,
     /// Stages by number; 0 holds the sources.

@@ -106,7 +106,7 @@ impl Pass<'_> {
                 let value = self.result(i, *from, function, true);
                 (self.sides[*from].0.clone(), value)
             }
-            Call::SelectKey { from, function } => {
+            Call::SelectKey { from, function, .. } => {
                 let key = self.result(i, *from, function, false);
                 (key, self.sides[*from].1.clone())
             }
@@ -148,12 +148,14 @@ impl Pass<'_> {
             Call::To {
                 from, key, value, ..
             } => {
-                let (k, v) = self.sides[*from].clone();
+                let (k, v) = self.sides[from.all()[0]].clone();
                 let key = self.settle(i, "key", or(key, k), "key=");
                 let value = self.settle(i, "value", or(value, v), "value=");
                 self.serdes.used[i] = key.zip(value);
                 (Side::Reported, Side::Reported)
             }
+            // Reported as not available.
+            _ => (Side::Reported, Side::Reported),
         }
     }
 

@@ -3,12 +3,14 @@
 //! Scalars are converted (a copy of a few bytes); everything else stays a Python object and walks
 //! through the engine as [`Datum::Opaque`] until a store or a sink needs bytes.
 
+use crate::errors::PyCause;
 use crate::json;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 use std::any::Any;
 use std::sync::Arc;
-use stoatflow_core::{Bytes, Datum, Error, Opaque, Result, Text};
+use stoatflow_core::{Bytes, Datum, Error, Opaque, Result, Text, Windowed};
 
 /// A Python object on its walk through the engine.
 pub struct PyDatum(pub Py<PyAny>);
@@ -59,6 +61,7 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
         Datum::Change(change) => {
             PyTuple::new(py, [to_py(py, &change.old)?, to_py(py, &change.new)?])?.into_any()
         }
+        Datum::Windowed(w) => windowed(py, w)?,
         Datum::Opaque(o) => match o.as_any().downcast_ref::<PyDatum>() {
             Some(object) => object.0.bind(py).clone(),
             None => {
@@ -68,6 +71,41 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
             }
         },
     })
+}
+
+static WINDOWED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static WINDOW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// `Windowed(key, Window(start, end))`.
+fn windowed<'py>(py: Python<'py>, w: &Windowed) -> PyResult<Bound<'py, PyAny>> {
+    let window = WINDOW
+        .import(py, "stoatflow.windowed", "Window")?
+        .call1((w.start, w.end))?;
+    WINDOWED
+        .import(py, "stoatflow.windowed", "Windowed")?
+        .call1((to_py(py, &w.key)?, window))
+}
+
+/// The datum of a `Windowed`, if the object is one.
+fn from_windowed(object: &Bound<'_, PyAny>) -> Option<PyResult<Datum>> {
+    let py = object.py();
+    let class = WINDOWED.import(py, "stoatflow.windowed", "Windowed");
+    let read = || -> PyResult<(Bound<'_, PyAny>, i64, i64)> {
+        let window = object.getattr("window")?;
+        Ok((
+            object.getattr("key")?,
+            window.getattr("start")?.extract()?,
+            window.getattr("end")?.extract()?,
+        ))
+    };
+    match class.and_then(|class| object.is_instance(class)) {
+        Ok(true) => Some(read().and_then(|(key, start, end)| {
+            let key = from_py(&key).map_err(crate::errors::to_py_err)?;
+            Ok(Datum::windowed(key, start, end))
+        })),
+        Ok(false) => None,
+        Err(e) => Some(Err(e)),
+    }
 }
 
 /// The datum of a Python object.
@@ -95,6 +133,13 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     }
     if let Ok(b) = object.cast::<PyBytes>() {
         return Ok(Datum::Bytes(Bytes::copy_from_slice(b.as_bytes())));
+    }
+    // Only tuples can be one: the check of the class is not paid for each dict.
+    if object.is_instance_of::<PyTuple>()
+        && let Some(found) = from_windowed(object)
+    {
+        return found
+            .map_err(|e| Error::serde("a windowed key can't be read").caused_by(PyCause(e)));
     }
     Ok(Datum::Opaque(Arc::new(PyDatum(object.clone().unbind()))))
 }

@@ -75,7 +75,12 @@ impl World {
         default("lanes.count", lanes.into());
         let settings = checked(&values)?;
         let broker = embedded::open(None)?;
-        let sinks: BTreeSet<String> = plan.plan.sinks.iter().map(|s| s.topic.clone()).collect();
+        let sinks: BTreeSet<String> = plan
+            .plan
+            .sinks
+            .iter()
+            .filter_map(|s| s.topic.clone())
+            .collect();
         let topics = plan
             .plan
             .sources

@@ -52,6 +52,7 @@ pub fn compile(
     let foreign = Foreign {
         udfs: udfs.collect(),
         serdes: serdes.collect::<PyResult<_>>()?,
+        processors: vec![],
     };
     Ok(Plan {
         plan: Arc::new(plan),

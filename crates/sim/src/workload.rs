@@ -117,6 +117,7 @@ impl Job {
             foreign: Arc::new(Foreign {
                 udfs: udf::all(),
                 serdes: Vec::new(),
+                processors: Vec::new(),
             }),
             guarantee,
             cached: rng.chance(4000),

@@ -146,7 +146,7 @@ impl Builder<'_> {
         let args = |with_key: bool| if with_key { KeyValue } else { Value };
         Ok(match &node.op {
             Op::Source { .. } => Box::new(source::Source),
-            Op::TableSource { store, key } => {
+            Op::TableSource { store, key, .. } => {
                 Box::new(table::Table::new(self.keeper(*store, key)?))
             }
             Op::Filter { function } => {
@@ -178,11 +178,12 @@ impl Builder<'_> {
                 *stage,
                 self.foreign.serde(key)?,
             )),
-            Op::Count { store, key } => Box::new(count::Count::new(self.keeper(*store, key)?)),
+            Op::Count { store, key, .. } => Box::new(count::Count::new(self.keeper(*store, key)?)),
             Op::Reduce {
                 store,
                 key,
                 function,
+                ..
             } => Box::new(reduce::Reduce::new(
                 self.fold(node, *store, key)?,
                 self.function(function, KeyValue)?,
@@ -192,6 +193,7 @@ impl Builder<'_> {
                 key,
                 initializer,
                 function,
+                ..
             } => Box::new(aggregate::Aggregate::new(
                 self.fold(node, *store, key)?,
                 self.function(initializer, KeyValue)?,
@@ -210,6 +212,9 @@ impl Builder<'_> {
                     self.foreign.serde(&to.key)?,
                     self.foreign.serde(&to.value)?,
                 ))
+            }
+            op => {
+                return Err(Error::internal(format!("no operator runs '{}'", op.name())));
             }
         })
     }

@@ -129,6 +129,7 @@ fn a_barrier_releases_parents_before_children() {
     let nodes = vec![
         (
             Op::TableSource {
+                old: false,
                 store: StoreId(0),
                 key: serde("string"),
             },
@@ -137,6 +138,7 @@ fn a_barrier_releases_parents_before_children() {
         ),
         (
             Op::Count {
+                old: false,
                 store: StoreId(1),
                 key: serde("string"),
             },
@@ -167,6 +169,7 @@ fn a_barrier_goes_down_forks_too() {
     let nodes = vec![
         (
             Op::Count {
+                old: false,
                 store: StoreId(1),
                 key: serde("string"),
             },
@@ -206,6 +209,8 @@ fn buffers_are_used_again() {
             epoch: rig.epoch,
             stores: &mut rig.stores,
             effects: &mut rig.effects,
+            clocks: &mut rig.clocks,
+            share: crate::Share { lane: 0, lanes: 1 },
         };
         rig.chain
             .push(stoatflow_core::NodeId(0), &mut batch, &mut context)

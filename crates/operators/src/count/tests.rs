@@ -9,6 +9,7 @@ fn rig(cached: bool) -> Rig {
     Rig::new(
         into_sink(
             Op::Count {
+                old: false,
                 store: StoreId(1),
                 key: serde("string"),
             },
@@ -92,6 +93,7 @@ fn a_store_of_something_else_is_refused() {
     let mut rig = Rig::new(
         into_sink(
             Op::Count {
+                old: false,
                 store: StoreId(0),
                 key: serde("string"),
             },

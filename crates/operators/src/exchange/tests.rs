@@ -7,6 +7,7 @@ use stoatflow_plan::{Fork, Op};
 
 fn rig(key: &str) -> Rig {
     let exchange = Op::Exchange {
+        keep_null: false,
         to: vec![],
         stage: StageId(4),
         key: serde(key),

@@ -13,6 +13,7 @@ fn joined(args: &[&Datum]) -> stoatflow_core::Result<Datum> {
 
 fn reduce() -> Op {
     Op::Reduce {
+        old: false,
         store: StoreId(0),
         key: serde("string"),
         function: Function::Udf(0),
@@ -21,6 +22,7 @@ fn reduce() -> Op {
 
 fn aggregate(initializer: Function, store: u16) -> Op {
     Op::Aggregate {
+        old: false,
         store: StoreId(store),
         key: serde("string"),
         initializer,
@@ -186,11 +188,13 @@ fn expressions_cannot_fold_and_an_initializer_reads_no_record() {
     let expr = || expression(r#"{"op":"value"}"#);
     let bad = [
         Op::Reduce {
+            old: false,
             store: StoreId(0),
             key: serde("string"),
             function: expr(),
         },
         Op::Aggregate {
+            old: false,
             store: StoreId(0),
             key: serde("string"),
             initializer: expr(),
@@ -263,6 +267,7 @@ fn updates_that_wait_below_do_not_change_when_the_function_changes_its_value_in_
         unreachable!()
     };
     let op = Op::Aggregate {
+        old: false,
         store,
         key,
         function,
@@ -294,6 +299,7 @@ fn updates_that_wait_below_do_not_change_when_the_function_changes_its_value_in_
 
     // On its way to another lane an update waits even longer than its batch.
     let to_lane = Op::Exchange {
+        keep_null: false,
         to: vec![],
         stage: StageId(1),
         key: serde("string"),

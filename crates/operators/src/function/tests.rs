@@ -307,6 +307,7 @@ fn results_that_do_not_add_up_are_refused() {
         Op::FlatMap { function: UDF },
         // A scope that never runs its body must not swallow the batch.
         Op::Reduce {
+            old: false,
             store: stoatflow_core::StoreId(0),
             key: serde("string"),
             function: UDF,

@@ -8,6 +8,7 @@ fn rig(cached: bool) -> Rig {
     Rig::new(
         into_sink(
             Op::TableSource {
+                old: false,
                 store: StoreId(0),
                 key: serde("string"),
             },

@@ -1,0 +1,126 @@
+//! Stream time as one lane sees it.
+//!
+//! Takes the timestamps that operators see, gives each operator's stream time: the highest timestamp
+//! so far (Kafka Streams' `observedStreamTime`). Owns this lane's view: what all lanes knew at the last
+//! barrier, and what this lane has seen since. At the barrier the engine merges the views of all lanes
+//! and keeps them with the commit, so that a restart neither takes late records again nor gives closed
+//! windows twice. Never reads the machine's clock.
+//!
+//! With one lane, time moves with each record, exactly as in a task of Kafka Streams, and operators
+//! close windows at once ([`LaneClocks::is_eager`]). With several, a lane that closed windows on its
+//! own view would close them at another time than its neighbours: there they are closed together, in
+//! [`crate::Operator::advance`], after the views were merged.
+
+use stoatflow_core::{ClockId, Timestamp};
+
+/// One clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time {
+    /// The highest timestamp seen; -1: none yet.
+    pub stream: i64,
+    /// Up to where the operator has done what is done once (windows given on closing).
+    pub mark: i64,
+}
+
+impl Time {
+    /// Nothing seen.
+    pub const NONE: Self = Self {
+        stream: -1,
+        mark: -1,
+    };
+
+    /// The later of both, each.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        Self {
+            stream: self.stream.max(other.stream),
+            mark: self.mark.max(other.mark),
+        }
+    }
+}
+
+/// All clocks of the plan, as one lane sees them.
+#[derive(Clone, Debug)]
+pub struct LaneClocks {
+    times: Vec<Time>,
+    eager: bool,
+    /// Wall time, as the engine saw it when it began the batch (or the advance).
+    pub wall: Timestamp,
+    /// Least wall time between two passes that close windows or give unmatched rows (Kafka Streams:
+    /// one second); 0: with every record.
+    pub emit_interval_ms: i64,
+}
+
+impl LaneClocks {
+    /// So many clocks; eager: the lane is alone.
+    #[must_use]
+    pub fn new(clocks: usize, eager: bool) -> Self {
+        Self {
+            times: vec![Time::NONE; clocks],
+            eager,
+            wall: Timestamp::UNKNOWN,
+            emit_interval_ms: 0,
+        }
+    }
+
+    /// Are windows closed at once, within `process`? Else only within `advance`.
+    #[must_use]
+    pub const fn is_eager(&self) -> bool {
+        self.eager
+    }
+
+    /// The stream time of a clock; -1: none yet.
+    #[must_use]
+    pub fn stream(&self, clock: ClockId) -> i64 {
+        self.times[usize::from(clock.0)].stream
+    }
+
+    /// Moves a clock, never back; gives its stream time.
+    pub fn observe(&mut self, clock: ClockId, timestamp: i64) -> i64 {
+        let time = &mut self.times[usize::from(clock.0)];
+        time.stream = time.stream.max(timestamp);
+        time.stream
+    }
+
+    /// Up to where the operator has done what is done once.
+    #[must_use]
+    pub fn mark(&self, clock: ClockId) -> i64 {
+        self.times[usize::from(clock.0)].mark
+    }
+
+    /// Moves the mark, never back.
+    pub fn set_mark(&mut self, clock: ClockId, mark: i64) {
+        let time = &mut self.times[usize::from(clock.0)];
+        time.mark = time.mark.max(mark);
+    }
+
+    /// All of them, by number.
+    #[must_use]
+    pub fn times(&self) -> &[Time] {
+        &self.times
+    }
+
+    /// Takes what all lanes know.
+    pub fn merge(&mut self, times: &[Time]) {
+        for (own, other) in self.times.iter_mut().zip(times) {
+            *own = own.merge(*other);
+        }
+    }
+}
+
+/// Which keys are this lane's: for operators that look through a whole store.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// This lane.
+    pub lane: u32,
+    /// Of so many.
+    pub lanes: u32,
+}
+
+impl Share {
+    /// Is this lane the one of a key with these bytes (of a windowed key: of the key within)?
+    #[must_use]
+    pub fn owns(self, key: &[u8]) -> bool {
+        crate::jump_hash(crate::key_hash(key), self.lanes) == self.lane
+    }
+}

@@ -1,0 +1,288 @@
+//! What later passes ask of a DSL call: its name, its parents, its functions, its serdes, its store.
+//!
+//! Takes a [`Call`], gives references into it. Never decides anything.
+
+use crate::logical::{Call, Function, Joining, Materialized, SerdeSpec};
+
+/// The JSON names of all calls, in the order of [`Call`].
+pub const CALLS: &[&str] = &[
+    "stream",
+    "table",
+    "global_table",
+    "state_store",
+    "global_store",
+    "filter",
+    "filter_not",
+    "map",
+    "map_values",
+    "flat_map",
+    "flat_map_values",
+    "select_key",
+    "peek",
+    "foreach",
+    "merge",
+    "split",
+    "branch",
+    "repartition",
+    "to_table",
+    "process",
+    "process_values",
+    "transform_values",
+    "group_by_key",
+    "group_by",
+    "windowed_by",
+    "emit_strategy",
+    "cogroup",
+    "count",
+    "reduce",
+    "aggregate",
+    "suppress",
+    "join",
+    "left_join",
+    "outer_join",
+    "deduplicate",
+    "to_stream",
+    "to",
+];
+
+impl Call {
+    /// Its JSON name, equal to the DSL method.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stream { .. } => "stream",
+            Self::Table { .. } => "table",
+            Self::GlobalTable { .. } => "global_table",
+            Self::StateStore { .. } => "state_store",
+            Self::GlobalStore { .. } => "global_store",
+            Self::Filter { .. } => "filter",
+            Self::FilterNot { .. } => "filter_not",
+            Self::Map { .. } => "map",
+            Self::MapValues { .. } => "map_values",
+            Self::FlatMap { .. } => "flat_map",
+            Self::FlatMapValues { .. } => "flat_map_values",
+            Self::SelectKey { .. } => "select_key",
+            Self::Peek { .. } => "peek",
+            Self::Foreach { .. } => "foreach",
+            Self::Merge { .. } => "merge",
+            Self::Split { .. } => "split",
+            Self::Branch { .. } => "branch",
+            Self::Repartition { .. } => "repartition",
+            Self::ToTable { .. } => "to_table",
+            Self::Process { .. } => "process",
+            Self::ProcessValues { .. } => "process_values",
+            Self::TransformValues { .. } => "transform_values",
+            Self::GroupByKey { .. } => "group_by_key",
+            Self::GroupBy { .. } => "group_by",
+            Self::WindowedBy { .. } => "windowed_by",
+            Self::EmitStrategy { .. } => "emit_strategy",
+            Self::Cogroup { .. } => "cogroup",
+            Self::Count { .. } => "count",
+            Self::Reduce { .. } => "reduce",
+            Self::Aggregate { .. } => "aggregate",
+            Self::Suppress { .. } => "suppress",
+            Self::Join(_) => "join",
+            Self::LeftJoin(_) => "left_join",
+            Self::OuterJoin(_) => "outer_join",
+            Self::Deduplicate { .. } => "deduplicate",
+            Self::ToStream { .. } => "to_stream",
+            Self::To { .. } => "to",
+        }
+    }
+
+    /// Does it use a part that the later passes don't know yet?
+    #[must_use]
+    pub const fn needs_more(&self) -> bool {
+        match self {
+            Self::Stream {
+                pattern, timestamp, ..
+            } => pattern.is_some() || timestamp.is_some(),
+            Self::Table { timestamp, .. } => timestamp.is_some(),
+            Self::Filter { materialized, .. }
+            | Self::FilterNot { materialized, .. }
+            | Self::MapValues { materialized, .. } => materialized.is_some(),
+            Self::Reduce { subtractor, .. } => subtractor.is_some(),
+            Self::Aggregate {
+                function,
+                subtractor,
+                merger,
+                ..
+            } => function.is_none() || subtractor.is_some() || merger.is_some(),
+            Self::To {
+                from,
+                topic,
+                topic_function,
+                partitioner,
+                ..
+            } => {
+                topic.is_none()
+                    || topic_function.is_some()
+                    || partitioner.is_some()
+                    || !matches!(from, crate::logical::Parents::One(_))
+            }
+            _ => false,
+        }
+    }
+
+    /// How it joins, if it is a join.
+    #[must_use]
+    pub const fn joining(&self) -> Option<&Joining> {
+        match self {
+            Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => Some(j),
+            _ => None,
+        }
+    }
+
+    /// The earlier nodes it reads.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<usize> {
+        match self {
+            Self::Stream { .. }
+            | Self::Table { .. }
+            | Self::GlobalTable { .. }
+            | Self::StateStore { .. }
+            | Self::GlobalStore { .. } => vec![],
+            Self::Merge { from, other } => vec![*from, *other],
+            Self::Cogroup { from, other, .. } => {
+                [Some(*from), *other].into_iter().flatten().collect()
+            }
+            Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => vec![j.from, j.other],
+            Self::Process { from, .. } => from.clone(),
+            Self::To { from, .. } => from.all(),
+            Self::Filter { from, .. }
+            | Self::FilterNot { from, .. }
+            | Self::Map { from, .. }
+            | Self::MapValues { from, .. }
+            | Self::FlatMap { from, .. }
+            | Self::FlatMapValues { from, .. }
+            | Self::SelectKey { from, .. }
+            | Self::Peek { from, .. }
+            | Self::Foreach { from, .. }
+            | Self::Split { from }
+            | Self::Branch { from, .. }
+            | Self::Repartition { from, .. }
+            | Self::ToTable { from, .. }
+            | Self::ProcessValues { from, .. }
+            | Self::TransformValues { from, .. }
+            | Self::GroupByKey { from, .. }
+            | Self::GroupBy { from, .. }
+            | Self::WindowedBy { from, .. }
+            | Self::EmitStrategy { from, .. }
+            | Self::Count { from, .. }
+            | Self::Reduce { from, .. }
+            | Self::Aggregate { from, .. }
+            | Self::Suppress { from, .. }
+            | Self::Deduplicate { from, .. }
+            | Self::ToStream { from } => vec![*from],
+        }
+    }
+
+    /// The functions it calls.
+    #[must_use]
+    pub fn functions(&self) -> Vec<&Function> {
+        match self {
+            Self::Filter { function, .. }
+            | Self::FilterNot { function, .. }
+            | Self::Map { function, .. }
+            | Self::MapValues { function, .. }
+            | Self::FlatMap { function, .. }
+            | Self::FlatMapValues { function, .. }
+            | Self::SelectKey { function, .. }
+            | Self::Peek { function, .. }
+            | Self::Foreach { function, .. }
+            | Self::Cogroup { function, .. }
+            | Self::GroupBy { function, .. } => vec![function],
+            Self::Branch { function, .. } | Self::Deduplicate { function, .. } => {
+                function.iter().collect()
+            }
+            Self::Reduce {
+                function,
+                subtractor,
+                ..
+            } => [Some(function), subtractor.as_ref()]
+                .into_iter()
+                .flatten()
+                .collect(),
+            Self::Aggregate {
+                initializer,
+                function,
+                subtractor,
+                merger,
+                ..
+            } => [
+                Some(initializer),
+                function.as_ref(),
+                subtractor.as_ref(),
+                merger.as_ref(),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => [
+                j.key_function.as_ref(),
+                j.foreign_key.as_ref(),
+                Some(&j.function),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            Self::To {
+                topic_function,
+                partitioner,
+                ..
+            } => topic_function.iter().chain(partitioner).collect(),
+            _ => vec![],
+        }
+    }
+
+    /// How its table is kept.
+    #[must_use]
+    pub const fn materialized(&self) -> Option<&Materialized> {
+        match self {
+            Self::Table { materialized, .. }
+            | Self::GlobalTable { materialized, .. }
+            | Self::Filter { materialized, .. }
+            | Self::FilterNot { materialized, .. }
+            | Self::MapValues { materialized, .. }
+            | Self::ToTable { materialized, .. }
+            | Self::TransformValues { materialized, .. }
+            | Self::Deduplicate { materialized, .. }
+            | Self::Count { materialized, .. }
+            | Self::Reduce { materialized, .. }
+            | Self::Aggregate { materialized, .. } => materialized.as_ref(),
+            Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => j.materialized.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The serdes it names, with the argument that names them.
+    #[must_use]
+    pub fn serdes(&self) -> Vec<(&'static str, &SerdeSpec)> {
+        let (key, value) = match self {
+            Self::Stream { key, value, .. }
+            | Self::Table { key, value, .. }
+            | Self::GlobalTable { key, value, .. }
+            | Self::StateStore { key, value, .. }
+            | Self::GlobalStore { key, value, .. } => (Some(key), Some(value)),
+            Self::GroupByKey { key, value, .. }
+            | Self::GroupBy { key, value, .. }
+            | Self::Repartition { key, value, .. }
+            | Self::To { key, value, .. } => (key.as_ref(), value.as_ref()),
+            Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => {
+                (j.key.as_ref(), j.value.as_ref())
+            }
+            _ => (None, None),
+        };
+        let mut all = Vec::new();
+        all.extend(key.map(|s| ("key", s)));
+        all.extend(value.map(|s| ("value", s)));
+        if let Some(other) = self.joining().and_then(|j| j.other_value.as_ref()) {
+            all.push(("other", other));
+        }
+        if let Some(m) = self.materialized() {
+            all.extend(m.key.as_ref().map(|s| ("materialized key", s)));
+            all.extend(m.value.as_ref().map(|s| ("materialized value", s)));
+        }
+        all
+    }
+}

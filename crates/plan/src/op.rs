@@ -1,0 +1,412 @@
+//! What the nodes of the physical plan do.
+//!
+//! One variant per operator, with everything that it needs to know beside its parents and children.
+//! Given by the cut, read by `operators::chain::build`. Never holds state.
+
+use crate::logical::{Function, SerdeSpec};
+use crate::view::{Kind, View};
+use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
+use serde::Serialize;
+use stoatflow_core::{ClockId, NodeId, ProcessorId, SinkId, SourceId, StageId, StoreId};
+
+/// How records of a key become one value.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "fold", rename_all = "snake_case")]
+#[allow(missing_docs)] // as the DSL methods
+pub enum Fold {
+    Count,
+    Reduce {
+        function: Function,
+    },
+    Aggregate {
+        initializer: Function,
+        function: Function,
+        /// Puts two sessions together.
+        merger: Option<Function>,
+    },
+}
+
+/// What a node does. `old` of a table's node: its updates must carry what was before
+/// ([`stoatflow_core::Datum::Change`]), because a node below needs it. A node that gets a `Change` and
+/// needs only the new value takes that.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[allow(missing_docs)] // the fields are those of the logical calls of the same names
+pub enum Op {
+    Source {
+        source: SourceId,
+    },
+    /// Keeps a table's store (`table`, `to_table`): drops null keys, a null value deletes. A versioned
+    /// store marks updates that are not the latest; global: any lane may read it.
+    TableSource {
+        store: StoreId,
+        key: SerdeSpec,
+        old: bool,
+    },
+    Filter {
+        function: Function,
+    },
+    FilterNot {
+        function: Function,
+    },
+    Map {
+        function: Function,
+    },
+    MapValues {
+        function: Function,
+        with_key: bool,
+    },
+    FlatMap {
+        function: Function,
+    },
+    FlatMapValues {
+        function: Function,
+        with_key: bool,
+    },
+    SelectKey {
+        function: Function,
+    },
+    Peek {
+        function: Function,
+    },
+    Foreach {
+        function: Function,
+    },
+    /// Several parents, one child list.
+    Merge,
+    /// Gives each record to one of its children: child `i` is the branch of `functions[i]`, the one
+    /// after the last function (if there is one) is the default.
+    Split {
+        functions: Vec<Function>,
+    },
+    /// Sends records to the lane of their key, where `to` take them. `stage` is always the next one;
+    /// `to` may hold another exchange, on its way to a later stage. Null keys are dropped and counted,
+    /// unless they are kept (then they go by their origin). `Node::fork` of an exchange speaks of `to`.
+    Exchange {
+        to: Vec<NodeId>,
+        stage: StageId,
+        key: SerdeSpec,
+        keep_null: bool,
+    },
+    Count {
+        store: StoreId,
+        key: SerdeSpec,
+        old: bool,
+    },
+    Reduce {
+        store: StoreId,
+        key: SerdeSpec,
+        function: Function,
+        old: bool,
+    },
+    Aggregate {
+        store: StoreId,
+        key: SerdeSpec,
+        initializer: Function,
+        function: Function,
+        old: bool,
+    },
+    /// Tumbling, hopping, unlimited and count windows.
+    WindowAggregate {
+        store: StoreId,
+        key: SerdeSpec,
+        window: Window,
+        fold: Fold,
+        emit: Emit,
+        clock: ClockId,
+        old: bool,
+    },
+    SlidingAggregate {
+        store: StoreId,
+        key: SerdeSpec,
+        difference_ms: i64,
+        grace_ms: i64,
+        fold: Fold,
+        emit: Emit,
+        clock: ClockId,
+        old: bool,
+    },
+    SessionAggregate {
+        store: StoreId,
+        key: SerdeSpec,
+        gap_ms: i64,
+        grace_ms: i64,
+        fold: Fold,
+        emit: Emit,
+        clock: ClockId,
+        old: bool,
+    },
+    /// `filter` and `filter_not` of a table. `store`: the result is kept.
+    TableFilter {
+        function: Function,
+        not: bool,
+        store: Option<StoreId>,
+        key: SerdeSpec,
+        old: bool,
+    },
+    TableMapValues {
+        function: Function,
+        with_key: bool,
+        store: Option<StoreId>,
+        key: SerdeSpec,
+        old: bool,
+    },
+    TransformValues {
+        processor: ProcessorId,
+        stores: Vec<StoreId>,
+        store: Option<StoreId>,
+        key: SerdeSpec,
+        old: bool,
+    },
+    /// `group_by` of a table: gets changes, gives changes under the keys of old and new value.
+    TableGroupBy {
+        function: Function,
+        /// Serde of the new keys: are two equal?
+        key: SerdeSpec,
+    },
+    /// `count`, `reduce`, `aggregate` of a grouped table: takes the old value away, adds the new one.
+    TableAggregate {
+        store: StoreId,
+        key: SerdeSpec,
+        fold: Fold,
+        /// Takes away (not for `count`).
+        subtractor: Option<Function>,
+        old: bool,
+    },
+    /// One side of a join of two tables by key. Its child is a `TableMerge`.
+    TableJoin {
+        /// Is the record of the left side?
+        left: bool,
+        kind: Kind,
+        /// The other side.
+        other: View,
+        function: Function,
+        with_key: bool,
+        old: bool,
+    },
+    /// Where the two sides of a join meet; keeps the result if it has a store.
+    TableMerge {
+        store: Option<StoreId>,
+        key: SerdeSpec,
+        old: bool,
+    },
+    /// Join by foreign key, at the left key's lane: tells the foreign keys' lanes. Gets changes.
+    ForeignSubscribe {
+        kind: Kind,
+        foreign_key: Function,
+        with_key: bool,
+        /// Serde of left keys.
+        key: SerdeSpec,
+        /// Serde of left values: their hash tells stale answers.
+        value: SerdeSpec,
+        /// Serde of foreign keys.
+        foreign: SerdeSpec,
+    },
+    /// At the foreign key's lane: keeps subscriptions, answers with the right value.
+    ForeignAnswer {
+        store: StoreId,
+        kind: Kind,
+        right: View,
+        key: SerdeSpec,
+        foreign: SerdeSpec,
+    },
+    /// At the foreign key's lane: a right value changed, all its subscribers hear of it.
+    ForeignNotify {
+        store: StoreId,
+        key: SerdeSpec,
+        foreign: SerdeSpec,
+    },
+    /// Back at the left key's lane: joins an answer with the left value, if that is still the same.
+    ForeignJoin {
+        kind: Kind,
+        left: View,
+        function: Function,
+        with_key: bool,
+        key: SerdeSpec,
+        value: SerdeSpec,
+    },
+    /// Stream-table. With a grace (and a versioned table) records wait in `buffer`.
+    StreamTableJoin {
+        kind: Kind,
+        table: View,
+        function: Function,
+        with_key: bool,
+        grace_ms: Option<i64>,
+        buffer: Option<StoreId>,
+        clock: Option<ClockId>,
+        key: SerdeSpec,
+        value: SerdeSpec,
+    },
+    /// Stream with a global table.
+    GlobalJoin {
+        kind: Kind,
+        table: View,
+        key_function: Function,
+        function: Function,
+        with_key: bool,
+    },
+    /// One side of a stream-stream join.
+    StreamJoin {
+        /// Is the record of the left side?
+        left: bool,
+        kind: Kind,
+        window: JoinWindow,
+        own: StoreId,
+        other: StoreId,
+        /// Left and outer: what waits for a partner, of both sides.
+        pending: Option<StoreId>,
+        function: Function,
+        with_key: bool,
+        key: SerdeSpec,
+        /// Serdes of the left and the right values (of what waits).
+        left_value: SerdeSpec,
+        right_value: SerdeSpec,
+        /// Shared by both sides.
+        clock: ClockId,
+    },
+    /// `store` keeps what waits.
+    Suppress {
+        store: StoreId,
+        key: SerdeSpec,
+        value: SerdeSpec,
+        until: Until,
+        max_records: Option<u64>,
+        max_bytes: Option<u64>,
+        when_full: WhenFull,
+        clock: ClockId,
+        old: bool,
+    },
+    Deduplicate {
+        store: StoreId,
+        key: SerdeSpec,
+        function: Option<Function>,
+        within_ms: i64,
+        clock: ClockId,
+    },
+    /// `process`, `process_values`, `add_processor`, and the processor of a global store.
+    Process {
+        processor: ProcessorId,
+        stores: Vec<StoreId>,
+        /// Must it keep the key?
+        fixed_key: bool,
+        clock: ClockId,
+    },
+    ToStream,
+    Sink {
+        sink: SinkId,
+    },
+}
+
+impl Op {
+    /// Its name in the plan, equal to the method, the operator file and the doc page.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Source { .. } => "source",
+            Self::TableSource { .. } => "table",
+            Self::Filter { .. } => "filter",
+            Self::FilterNot { .. } => "filter_not",
+            Self::Map { .. } => "map",
+            Self::MapValues { .. } => "map_values",
+            Self::FlatMap { .. } => "flat_map",
+            Self::FlatMapValues { .. } => "flat_map_values",
+            Self::SelectKey { .. } => "select_key",
+            Self::Peek { .. } => "peek",
+            Self::Foreach { .. } => "foreach",
+            Self::Merge => "merge",
+            Self::Split { .. } => "split",
+            Self::Exchange { .. } => "exchange",
+            Self::Count { .. } => "count",
+            Self::Reduce { .. } => "reduce",
+            Self::Aggregate { .. } => "aggregate",
+            Self::WindowAggregate { .. } => "window_aggregate",
+            Self::SlidingAggregate { .. } => "sliding_aggregate",
+            Self::SessionAggregate { .. } => "session_aggregate",
+            Self::TableFilter { .. } => "table_filter",
+            Self::TableMapValues { .. } => "table_map_values",
+            Self::TransformValues { .. } => "transform_values",
+            Self::TableGroupBy { .. } => "table_group_by",
+            Self::TableAggregate { .. } => "table_aggregate",
+            Self::TableJoin { .. } => "table_join",
+            Self::TableMerge { .. } => "table_merge",
+            Self::ForeignSubscribe { .. } => "foreign_subscribe",
+            Self::ForeignAnswer { .. } => "foreign_answer",
+            Self::ForeignNotify { .. } => "foreign_notify",
+            Self::ForeignJoin { .. } => "foreign_join",
+            Self::StreamTableJoin { .. } => "stream_table_join",
+            Self::GlobalJoin { .. } => "global_join",
+            Self::StreamJoin { .. } => "stream_join",
+            Self::Suppress { .. } => "suppress",
+            Self::Deduplicate { .. } => "deduplicate",
+            Self::Process { .. } => "process",
+            Self::ToStream => "to_stream",
+            Self::Sink { .. } => "sink",
+        }
+    }
+
+    /// The stores it writes.
+    #[must_use]
+    pub fn stores(&self) -> Vec<StoreId> {
+        match self {
+            Self::TableSource { store, .. }
+            | Self::Count { store, .. }
+            | Self::Reduce { store, .. }
+            | Self::Aggregate { store, .. }
+            | Self::WindowAggregate { store, .. }
+            | Self::SlidingAggregate { store, .. }
+            | Self::SessionAggregate { store, .. }
+            | Self::TableAggregate { store, .. }
+            | Self::ForeignAnswer { store, .. }
+            | Self::Suppress { store, .. }
+            | Self::Deduplicate { store, .. } => vec![*store],
+            Self::TableFilter { store, .. }
+            | Self::TableMapValues { store, .. }
+            | Self::TableMerge { store, .. }
+            | Self::StreamTableJoin { buffer: store, .. } => store.iter().copied().collect(),
+            Self::TransformValues { store, stores, .. } => {
+                store.iter().chain(stores).copied().collect()
+            }
+            Self::StreamJoin { own, pending, .. } => {
+                [Some(*own), *pending].into_iter().flatten().collect()
+            }
+            Self::Process { stores, .. } => stores.clone(),
+            _ => vec![],
+        }
+    }
+
+    /// The store of its result: what a query of its name reads.
+    #[must_use]
+    pub const fn store(&self) -> Option<StoreId> {
+        match self {
+            Self::TableSource { store, .. }
+            | Self::Count { store, .. }
+            | Self::Reduce { store, .. }
+            | Self::Aggregate { store, .. }
+            | Self::WindowAggregate { store, .. }
+            | Self::SlidingAggregate { store, .. }
+            | Self::SessionAggregate { store, .. }
+            | Self::TableAggregate { store, .. } => Some(*store),
+            Self::TableFilter { store, .. }
+            | Self::TableMapValues { store, .. }
+            | Self::TransformValues { store, .. }
+            | Self::TableMerge { store, .. } => *store,
+            _ => None,
+        }
+    }
+
+    /// The clocks it moves.
+    #[must_use]
+    pub const fn clock(&self) -> Option<ClockId> {
+        match self {
+            Self::WindowAggregate { clock, .. }
+            | Self::SlidingAggregate { clock, .. }
+            | Self::SessionAggregate { clock, .. }
+            | Self::StreamJoin { clock, .. }
+            | Self::Suppress { clock, .. }
+            | Self::Deduplicate { clock, .. }
+            | Self::Process { clock, .. } => Some(*clock),
+            Self::StreamTableJoin { clock, .. } => *clock,
+            _ => None,
+        }
+    }
+}

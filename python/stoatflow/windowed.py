@@ -1,0 +1,50 @@
+"""Keys within windows: what the tables of windowed aggregations are keyed by.
+
+Takes a key and bounds, gives hashable values. Times are milliseconds since 1970; `start_time` and
+`end_time` give them as aware datetimes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Generic, NamedTuple, TypeVar
+
+K = TypeVar("K")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class Window(NamedTuple):
+    """From `start` to `end`, in milliseconds. Time windows end exclusively, sessions with their last record."""
+
+    start: int
+    end: int
+
+    @property
+    def start_time(self) -> datetime:
+        """The start, in UTC."""
+        return _EPOCH + timedelta(milliseconds=self.start)
+
+    @property
+    def end_time(self) -> datetime:
+        """The end, in UTC; raises `OverflowError` for a window without an end."""
+        return _EPOCH + timedelta(milliseconds=self.end)
+
+    def overlap(self, other: Window) -> bool:
+        """Do two time windows share a moment?"""
+        return self.start < other.end and other.start < self.end
+
+
+# A NamedTuple can't be generic before Python 3.11.
+class _Windowed(NamedTuple):
+    key: object
+    window: Window
+
+
+class Windowed(_Windowed, Generic[K]):
+    """A key within a window."""
+
+    __slots__ = ()
+
+    key: K
+    window: Window
