@@ -1,0 +1,165 @@
+"""The graph that records walk through, one record at a time and depth first, and the world around it.
+
+`Node` forwards to its children in the order in which they were added. `World` holds what is outside
+the graph: topics, both clocks, punctuations. Internal topics break the depth-first walk: what goes
+into one is taken out after the record that caused it has been processed to its end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from semantics.values import Record
+
+Function = Callable[..., Any]
+
+
+class Node:
+    """A step of the graph; by itself, it passes everything on."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self.children: list[Node] = []
+
+    def then(self, child: Node) -> Node:
+        self.children.append(child)
+        return child
+
+    def process(self, record: Record) -> None:
+        self.forward(record)
+
+    def forward(self, record: Record) -> None:
+        for child in self.children:
+            child.process(record)
+
+
+class Call(Node):
+    """A node that is one function: it gives the records to forward."""
+
+    def __init__(self, function: Callable[[Record], list[Record]], name: str | None = None) -> None:
+        super().__init__(name)
+        self.function = function
+
+    def process(self, record: Record) -> None:
+        for made in self.function(record):
+            self.forward(made)
+
+
+@dataclass
+class Metadata:
+    """Where the current record was read from."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass
+class Source:
+    """A topic's way into the graph."""
+
+    node: Node
+    extractor: Function | None = None
+
+
+@dataclass
+class Schedule:
+    """A punctuation: `at` is the next time."""
+
+    at: int
+    interval: int
+    function: Callable[[int], None]
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@dataclass
+class World:
+    """Topics, clocks, punctuations."""
+
+    emit_interval_ms: int = 0
+    sources: dict[str, list[Source]] = field(default_factory=dict)
+    globals: dict[str, Node] = field(default_factory=dict)
+    outputs: dict[str, list[tuple[int, Record]]] = field(default_factory=dict)
+    event: int = 0
+    wall_time: int = 0
+    stream_time: int = -1
+    metadata: Metadata | None = None
+    stream_schedules: list[Schedule] = field(default_factory=list)
+    wall_schedules: list[Schedule] = field(default_factory=list)
+    _queues: dict[str, deque[Record]] = field(default_factory=dict)
+    _offsets: dict[str, int] = field(default_factory=dict)
+    _partition_times: dict[str, int] = field(default_factory=dict)
+
+    def pipe(self, topic: str, record: Record) -> None:
+        """Give one input record, and process all that follows from it."""
+        if topic in self.globals:
+            # A global table is filled outside of the streams' time.
+            self.globals[topic].process(record)
+            return
+        self.enqueue(topic, record)
+        self.run()
+
+    def enqueue(self, topic: str, record: Record) -> None:
+        """Put into a topic that the topology reads."""
+        self._queues.setdefault(topic, deque()).append(record)
+
+    def send(self, topic: str, record: Record) -> None:
+        """Write into an output topic; the topology may read it again."""
+        self.outputs.setdefault(topic, []).append((self.event, record))
+        if topic in self.sources:
+            self.enqueue(topic, record)
+
+    def run(self) -> None:
+        while waiting := [topic for topic, queue in self._queues.items() if queue]:
+            # The topic whose head is the earliest goes first.
+            topic = min(waiting, key=lambda name: self._queues[name][0].timestamp)
+            self._take(topic, self._queues[topic].popleft())
+
+    def _take(self, topic: str, record: Record) -> None:
+        offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
+        extractor = self.sources[topic][0].extractor
+        if extractor is not None:
+            timestamp = extractor(record, self._partition_times.get(topic, -1))
+            if timestamp < 0:
+                return
+            record = record.but(timestamp=timestamp)
+        self._partition_times[topic] = max(self._partition_times.get(topic, -1), record.timestamp)
+        # One stream time for all topics of the task, internal ones too.
+        self.stream_time = max(self.stream_time, record.timestamp)
+        self.metadata = Metadata(topic, 0, offset)
+        for source in self.sources[topic]:
+            source.node.process(record)
+        self.metadata = None
+        # The record that moves the time comes before the punctuation that it causes.
+        self._punctuate(self.stream_schedules, self.stream_time)
+
+    def advance(self, ms: int) -> None:
+        """Move the wall clock."""
+        self.wall_time += ms
+        self._punctuate(self.wall_schedules, self.wall_time)
+        self.run()
+
+    def _punctuate(self, schedules: list[Schedule], now: int) -> None:
+        while due := [s for s in schedules if not s.cancelled and s.at <= now]:
+            first = min(due, key=lambda schedule: schedule.at)
+            # Times that were missed collapse into one firing, at the current time; the grid stays.
+            first.at += ((now - first.at) // first.interval + 1) * first.interval
+            first.function(now)
+
+    def through_topic(self, before: Node, topic: str) -> Node:
+        """Give the node behind an internal topic that `before` writes to."""
+        after = Node()
+        self.sources[topic] = [Source(after)]
+
+        def write(record: Record) -> list[Record]:
+            self.enqueue(topic, record)
+            return []
+
+        before.then(Call(write))
+        return after

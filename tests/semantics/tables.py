@@ -1,0 +1,173 @@
+"""Tables: what a table is to the operators behind it, source tables, `filter` and `map_values`.
+
+A table forwards `Change`s. It sends old values only if something behind it asked (`enable_old`), and
+that changes what comes out of filters; asking also gives a source table a store where it had none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from semantics.nodes import Function, Node
+from semantics.stores import IS_LATEST, NOT_PUT, KeyValueStore, VersionedStore
+from semantics.values import Change, Record, Stamped, value_of
+
+TableStore = KeyValueStore | VersionedStore
+
+
+class Table(Node):
+    """What operators behind a table may ask it."""
+
+    # How long after a window's end its result may still change (windowed tables only).
+    open_ms: int | None = None
+    # Out-of-order updates of versioned tables are marked, and joins and aggregations leave them out.
+    versioned = False
+
+    def enable_old(self, force: bool) -> bool:
+        """Send old values from now on; give whether it can."""
+        raise NotImplementedError
+
+    def get(self, key: Any) -> Stamped | None:
+        """What the table holds for a key now."""
+        raise NotImplementedError
+
+    def need_values(self) -> None:
+        """A join will ask `get`."""
+        raise NotImplementedError
+
+
+class StoredTable(Table):
+    """A table that may have a store: the parts that writing to one has in common."""
+
+    def __init__(self, store: TableStore | None) -> None:
+        super().__init__()
+        self.store = store
+        self.send_old = False
+        self.versioned = isinstance(store, VersionedStore)
+
+    def write(self, record: Record, new: Any, old: Any) -> None:
+        """Put into the store, then forward, unless a versioned store found it too old."""
+        assert self.store is not None
+        code = self.store.put(record.key, new, record.timestamp)
+        if code != NOT_PUT:
+            change = Change(new, old if self.send_old else None, code == IS_LATEST)
+            self.forward(record.but(value=change))
+
+
+class SourceTable(StoredTable):
+    """`table(...)`, `to_table()`, a global table, and the end of a foreign-key join.
+
+    Null keys are dropped, null values delete. Out-of-order updates are applied like any other,
+    except in a versioned table. An update that changes nothing is forwarded too.
+    """
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            return
+        if self.store is None:
+            self.forward(record.but(value=Change(record.value)))
+        else:
+            self.write(record, record.value, value_of(self.store.get(record.key)))
+
+    def need_values(self) -> None:
+        if self.store is None:
+            self.store = KeyValueStore()
+
+    def enable_old(self, force: bool) -> bool:
+        if self.store is None and not force:
+            return False
+        self.need_values()
+        self.send_old = True
+        return True
+
+    def get(self, key: Any) -> Stamped | None:
+        assert self.store is not None
+        return self.store.get(key)
+
+
+class DerivedTable(StoredTable):
+    """`filter`, `filter_not`, `map_values`: with a store of its own, or a view of its parent."""
+
+    def __init__(self, parent: Table, store: TableStore | None) -> None:
+        super().__init__(store)
+        self.parent = parent
+        self.open_ms = parent.open_ms
+        if store is None:
+            self.versioned = parent.versioned
+
+    def compute(self, key: Any, value: Any) -> Any:
+        """What becomes of a value; null stays null without a call."""
+        raise NotImplementedError
+
+    def old_value(self, record: Record) -> Any:
+        if not self.send_old:
+            return None
+        if self.store is not None:
+            return value_of(self.store.get(record.key))
+        return self.compute(record.key, record.value.old)
+
+    def process(self, record: Record) -> None:
+        new, old = self.compute(record.key, record.value.new), self.old_value(record)
+        if self.is_idle(new, old):
+            return
+        if self.store is None:
+            self.forward(record.but(value=Change(new, old, record.value.latest)))
+        else:
+            self.write(record, new, old)
+
+    def is_idle(self, new: Any, old: Any) -> bool:
+        return False
+
+    def need_values(self) -> None:
+        if self.store is None:
+            self.parent.need_values()
+
+    def enable_old(self, force: bool) -> bool:
+        if self.store is not None or self.parent.enable_old(force):
+            self.send_old = True
+        return self.send_old
+
+    def get(self, key: Any) -> Stamped | None:
+        if self.store is not None:
+            return self.store.get(key)
+        found = self.parent.get(key)
+        value = None if found is None else self.compute(key, found.value)
+        return None if found is None or value is None else Stamped(value, found.timestamp)
+
+
+class FilteredTable(DerivedTable):
+    """`filter` and `filter_not` of a table.
+
+    What does not match becomes a tombstone. It is left out only where the filter knows that there was
+    nothing before: it has a store of its own, or its parent sends old values (all with a store do).
+    """
+
+    def __init__(self, parent: Table, predicate: Function, matching: bool, store: TableStore | None) -> None:
+        super().__init__(parent, store)
+        self.predicate = predicate
+        self.matching = matching
+        # It asks for old values itself, but never for a store: that is what a source table without one lacks.
+        self.enable_old(force=False)
+
+    def compute(self, key: Any, value: Any) -> Any:
+        kept = value is not None and bool(self.predicate(key, value)) is self.matching
+        return value if kept else None
+
+    def is_idle(self, new: Any, old: Any) -> bool:
+        return self.send_old and new is None and old is None
+
+
+class MappedTable(DerivedTable):
+    """`map_values` of a table: null is forwarded but not mapped."""
+
+    def __init__(self, parent: Table, fn: Function, store: TableStore | None) -> None:
+        super().__init__(parent, store)
+        self.fn = fn
+
+    def compute(self, key: Any, value: Any) -> Any:
+        return None if value is None else self.fn(key, value)
+
+
+def to_stream(record: Record) -> list[Record]:
+    """`to_stream`: the new values, out-of-order updates of versioned tables included."""
+    return [record.but(value=record.value.new)]

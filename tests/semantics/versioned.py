@@ -1,0 +1,52 @@
+"""Stream-table joins with versioned tables: the stream meets the past, and may wait for the table.
+
+What else versioned tables change is said where it happens: `stores.VersionedStore` (what is kept),
+`tables.StoredTable.write` (what is too old is not forwarded), `aggregations.regroup` and
+`table_joins.JoinedTable.take` (out-of-order updates are left out).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from semantics.nodes import Function
+from semantics.stores import VersionedStore
+from semantics.table_joins import StreamTableJoin
+from semantics.tables import SourceTable
+from semantics.values import Record, key_bytes
+
+
+class VersionedStreamTableJoin(StreamTableJoin):
+    """With `grace`, records wait until the stream's time is that far ahead, and come out by time, then key.
+
+    A record that is older than that is joined at once.
+    """
+
+    def __init__(self, table: SourceTable, joiner: Function, *, outer: bool, grace_ms: int | None) -> None:
+        super().__init__(table, joiner, outer=outer)
+        self.grace_ms = grace_ms
+        self.stream_time = -1
+        self._waiting: list[Record] = []
+
+    def lookup(self, key: Any, timestamp: int) -> Any:
+        assert isinstance(self.table, SourceTable)
+        assert isinstance(self.table.store, VersionedStore)
+        found = self.table.store.get_version(key, timestamp)
+        return None if found is None else found.value
+
+    def process(self, record: Record) -> None:
+        if not self.joinable(record):
+            return
+        if self.grace_ms is None:
+            self.join(record)
+            return
+        # The buffer's time is that of the records that it took.
+        if record.timestamp < self.stream_time - self.grace_ms:
+            self.join(record)
+        else:
+            self.stream_time = max(self.stream_time, record.timestamp)
+            self._waiting.append(record)
+        ripe = [waiting for waiting in self._waiting if waiting.timestamp <= self.stream_time - self.grace_ms]
+        self._waiting = [waiting for waiting in self._waiting if waiting not in ripe]
+        for waiting in sorted(ripe, key=lambda waiting: (waiting.timestamp, key_bytes(waiting.key))):
+            self.join(waiting)
