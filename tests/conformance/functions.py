@@ -98,7 +98,7 @@ def text_fk(v: str) -> str | None:
 def ts_field(record: Any, partition_time: int) -> int:
     """The time inside the value; a negative one makes the engine skip the record."""
     found = member(record.value, "ts")
-    return record.timestamp if found is None else found
+    return int(record.timestamp if found is None else found)
 
 
 def ts_field_or_partition_time(record: Any, partition_time: int) -> int:

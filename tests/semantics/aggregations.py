@@ -117,4 +117,3 @@ def regroup(table: Table, fn: Function) -> Callable[[Record], list[Record]]:
         return out + ([record.but(key=new[0], value=Change(new[1]))] if new else [])
 
     return regrouped
-

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformance.functions import PYTHON
-
 from semantics import aggregations, stateless
 from semantics.aggregations import Aggregation, StreamAggregate, TableAggregate
 from semantics.foreign_key import ForeignKeyJoin
@@ -84,8 +83,8 @@ class Builder:
 
     def add(self, step: Json) -> None:
         """Add one step."""
-        of = self._made.get(step.get("from", ""))
-        made = getattr(self, f"_{step['op']}")(step, of)
+        adding: Callable[[Json, Any], Any] = getattr(self, f"_{step['op']}")
+        made = adding(step, self._made.get(step.get("from", "")))
         if "id" in step:
             self._made[step["id"]] = made
 
@@ -123,12 +122,13 @@ class Builder:
         self.stores[step["store"]] = made[step["kind"]]()
 
     def _to(self, step: Json, of: Stream) -> None:
-        topic_fn = PYTHON[step["topic_fn"]] if "topic_fn" in step else lambda k, v, context: step["topic"]
-        if "topic" in step:
-            self.world.outputs.setdefault(step["topic"], [])
+        topic: str | None = step.get("topic")
+        if topic is not None:
+            self.world.outputs.setdefault(topic, [])
 
         def write(r: Record) -> list[Record]:
-            self.world.send(topic_fn(r.key, r.value, None), r)
+            chosen = PYTHON[step["topic_fn"]](r.key, r.value, None) if topic is None else topic
+            self.world.send(chosen, r)
             return []
 
         of.node.then(Call(write))
@@ -299,13 +299,13 @@ class Builder:
             sessions = SessionStore(named.get("retention_ms", gap + grace))
             self.stores.update({named["store"]: sessions} if "store" in named else {})
             return lambda aggregation: SessionAggregate(aggregation, merging, sessions, gap, grace, on_close())
-        size = window["difference_ms"] if kind == "sliding" else window["size_ms"]
+        size: int = window["difference_ms"] if kind == "sliding" else window["size_ms"]
         retention = named.get("retention_ms", (2 * size if kind == "sliding" else size) + grace)
         windows = WindowStore(size, retention)
         self.stores.update({named["store"]: windows} if "store" in named else {})
         if kind == "sliding":
             return lambda aggregation: SlidingAggregate(aggregation, windows, grace, on_close())
-        advance = window.get("advance_ms", size)
+        advance: int = window["advance_ms"] if "advance_ms" in window else size
         return lambda aggregation: TimeWindowedAggregate(aggregation, windows, grace, on_close(), advance)
 
     def _suppress(self, step: Json, of: Table) -> Table:
@@ -375,7 +375,9 @@ class Together(StoredTable):
         self.forward(record)
 
     def enable_old(self, force: bool) -> bool:
-        return all([part.enable_old(force) for part in self.parts])
+        for part in self.parts:
+            part.enable_old(force)
+        return True
 
     def need_values(self) -> None:
         pass

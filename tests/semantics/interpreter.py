@@ -87,5 +87,3 @@ def entries(store: Any) -> list[tuple[list[Any], int]]:
 
 def windowed(key: Windowed, value: Any) -> list[Any]:
     return [key.key, {"start": key.window.start, "end": key.window.end}, value]
-
-

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from conformance.functions import text
-
 from semantics.nodes import Node, Schedule, World
 from semantics.stores import IS_LATEST, NOT_PUT, KeyValueStore, SessionStore, Version, VersionedStore, WindowStore
 from semantics.values import Record, Window, Windowed, key_bytes

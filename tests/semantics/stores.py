@@ -177,16 +177,17 @@ class SessionStore:
         ]
 
     def ended(self, earliest: int, latest: int) -> list[tuple[Windowed, Any]]:
-        """Sessions of all keys by end, then start, then key."""
-        return [(found, value) for _, found, value in self._visible() if earliest <= found.window.end <= latest]
+        """Sessions of all keys by end, then start, then key. This one sees what retention hides from the others."""
+        return [(found, value) for _, found, value in self._by_end() if earliest <= found.window.end <= latest]
 
     def items(self) -> list[tuple[Windowed, Any]]:
         """All visible sessions, by key, start, end."""
         visible = sorted(self._visible(), key=lambda entry: (entry[0], entry[1].window))
         return [(found, value) for _, found, value in visible]
 
-    def _visible(self) -> Iterator[tuple[bytes, Windowed, Any]]:
+    def _by_end(self) -> Iterator[tuple[bytes, Windowed, Any]]:
         for at in sorted(self._entries, key=lambda at: (at[2], at[1], at[0])):
-            found, value = self._entries[at]
-            if found.window.end > self._highest - self.retention_ms:
-                yield at[0], found, value
+            yield at[0], *self._entries[at]
+
+    def _visible(self) -> Iterator[tuple[bytes, Windowed, Any]]:
+        return (entry for entry in self._by_end() if entry[1].window.end > self._highest - self.retention_ms)

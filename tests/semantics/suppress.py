@@ -15,9 +15,7 @@ class SuppressedTable(Table):
     of its last one. The operator's time is the highest time of the updates that it saw.
     """
 
-    def __init__(
-        self, parent: Table, wait_ms: int, *, until_close: bool, max_records: int | None = None
-    ) -> None:
+    def __init__(self, parent: Table, wait_ms: int, *, until_close: bool, max_records: int | None = None) -> None:
         super().__init__()
         self.parent = parent
         self.versioned = parent.versioned

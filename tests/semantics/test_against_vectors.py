@@ -33,9 +33,9 @@ def differences(case: Case) -> list[str]:
     if found.store_timestamps != case.data["store_timestamps"]:
         out.append(f"times\n got {found.store_timestamps}\nwant {case.data['store_timestamps']}")
     for store, lookups in case.data.get("versioned_lookups", {}).items():
-        for key, as_of, wanted in lookups:
-            got = found.versioned_lookup(store, key, as_of)
-            out += [f"lookup {store} {key} {as_of}\n got {got}\nwant {wanted}"] if got != wanted else []
+        for key, as_of, then in lookups:
+            at = found.versioned_lookup(store, key, as_of)
+            out += [f"lookup {store} {key} {as_of}\n got {at}\nwant {then}"] if at != then else []
     return out
 
 

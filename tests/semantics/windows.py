@@ -59,7 +59,7 @@ class WindowedTable(Table):
 
     def update(self, record: Record, window: Window, base: Stamped, close_time: int) -> None:
         """Add a record to what a window holds (`base`), if the window is still open."""
-        if window.end <= close_time and not self.end_inside or window.end < close_time:
+        if window.end + self.end_inside <= close_time:
             return
         timestamp = record.timestamp if base.value is None else max(record.timestamp, base.timestamp)
         new = self.aggregation.add(record.key, record.value, base.value)
