@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Clock, NodeId, SinkId, SourceId, StageId, StoreId, Timestamp};
 use stoatflow_plan::{
-    Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
+    Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
+    TimestampExtractor,
 };
 use stoatflow_protocol::Lifecycle;
 
@@ -60,12 +61,16 @@ pub(super) fn plan() -> PhysicalPlan {
         to: vec![NodeId(3)],
         stage: StageId(1),
         key: serde("string"),
+        keep_null: false,
     };
     PhysicalPlan {
         sources: vec![Source {
             id: SourceId(0),
             name: "lines-source".to_owned(),
             topics: vec!["lines".to_owned()],
+            pattern: None,
+            timestamp: TimestampExtractor::FailOnInvalid,
+            global: false,
             key: serde("string"),
             value: serde("string"),
             reset: None,
@@ -74,7 +79,9 @@ pub(super) fn plan() -> PhysicalPlan {
         sinks: vec![Sink {
             id: SinkId(0),
             name: "counts-sink".to_owned(),
-            topic: "word-counts".to_owned(),
+            topic: Some("word-counts".to_owned()),
+            topic_function: None,
+            partitioner: None,
             key: serde("string"),
             value: serde("int64"),
         }],
@@ -84,10 +91,18 @@ pub(super) fn plan() -> PhysicalPlan {
             named: true,
             key: serde("string"),
             value: serde("int64"),
+            kind: StoreKind::TimestampedKeyValue,
             logged: true,
+            topic: std::collections::BTreeMap::new(),
+            in_memory: false,
+            cached: true,
+            ordered: false,
+            clock: None,
             source_changelog: None,
             upstream_topics: vec!["lines".to_owned()],
         }],
+        clocks: Vec::new(),
+        processors: Vec::new(),
         nodes: vec![
             node(
                 0,
@@ -116,6 +131,7 @@ pub(super) fn plan() -> PhysicalPlan {
                 Op::Count {
                     store: StoreId(0),
                     key: serde("string"),
+                    old: false,
                 },
                 &[4],
             ),
