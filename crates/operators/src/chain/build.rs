@@ -3,20 +3,21 @@
 //! Takes the physical plan and the foreign tables, gives a chain with every expression compiled and
 //! every serde resolved, so that nothing is looked up while records walk. Never changes the plan.
 
+mod joins;
+mod processors;
+mod stateless;
+mod tables;
+mod windows;
+
 use super::{Chain, ChainOptions, Step};
 use crate::fold::Fold;
 use crate::function::Function;
 use crate::keeper::Keeper;
 use crate::site::Site;
 use crate::{Args, Foreign, Operator};
-use crate::{
-    aggregate, count, exchange, filter, filter_not, flat_map, flat_map_values, foreach, map,
-    map_values,
-};
-use crate::{merge, peek, reduce, select_key, sink, source, table, to_stream};
 use smallvec::SmallVec;
 use stoatflow_core::{Error, Result, StageId, StoreId};
-use stoatflow_plan::{Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec};
+use stoatflow_plan::{Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec};
 
 impl Chain {
     /// Builds a stage.
@@ -114,7 +115,15 @@ fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
 
 /// A callable that some node below uses.
 fn callable(nodes: &[&Node]) -> Option<u32> {
-    nodes.iter().find_map(|node| match &node.op {
+    nodes.iter().find_map(|node| match function(&node.op)? {
+        Spec::Udf(index) => Some(*index),
+        Spec::Expr(_) => None,
+    })
+}
+
+/// A function that is called for each record.
+fn function(op: &Op) -> Option<&Spec> {
+    match op {
         Op::Filter { function }
         | Op::FilterNot { function }
         | Op::Map { function }
@@ -125,14 +134,34 @@ fn callable(nodes: &[&Node]) -> Option<u32> {
         | Op::Peek { function }
         | Op::Foreach { function }
         | Op::Reduce { function, .. }
-        | Op::Aggregate { function, .. } => match function {
-            Spec::Udf(index) => Some(*index),
-            Spec::Expr(_) => None,
+        | Op::Aggregate { function, .. }
+        | Op::TableFilter { function, .. }
+        | Op::TableMapValues { function, .. }
+        | Op::TableGroupBy { function, .. }
+        | Op::TableJoin { function, .. }
+        | Op::ForeignJoin { function, .. }
+        | Op::StreamTableJoin { function, .. }
+        | Op::GlobalJoin { function, .. }
+        | Op::StreamJoin { function, .. }
+        | Op::ForeignSubscribe {
+            foreign_key: function,
+            ..
+        } => Some(function),
+        Op::Split { functions } => functions.first(),
+        Op::Deduplicate { function, .. } => function.as_ref(),
+        Op::WindowAggregate { fold, .. }
+        | Op::SlidingAggregate { fold, .. }
+        | Op::SessionAggregate { fold, .. }
+        | Op::TableAggregate { fold, .. } => match fold {
+            FoldSpec::Reduce { function } | FoldSpec::Aggregate { function, .. } => Some(function),
+            FoldSpec::Count => None,
         },
         _ => None,
-    })
+    }
 }
 
+/// What one node is made from. Each family of operators has a file that says how; it gives `None` for a
+/// node of another family.
 struct Builder<'a> {
     plan: &'a PhysicalPlan,
     foreign: &'a Foreign,
@@ -140,83 +169,25 @@ struct Builder<'a> {
     site: Site,
 }
 
+/// An operator, if the node is of the family that was asked.
+type Made = Result<Option<Box<dyn Operator>>>;
+
 impl Builder<'_> {
     fn operator(&self, node: &Node) -> Result<Box<dyn Operator>> {
-        use Args::{KeyValue, Value};
-        let args = |with_key: bool| if with_key { KeyValue } else { Value };
-        Ok(match &node.op {
-            Op::Source { .. } => Box::new(source::Source),
-            Op::TableSource { store, key, .. } => {
-                Box::new(table::Table::new(self.keeper(*store, key)?))
+        let families = [
+            Self::stateless,
+            Self::tables,
+            Self::windows,
+            Self::joins,
+            Self::processors,
+        ];
+        for family in families {
+            if let Some(operator) = family(self, node)? {
+                return Ok(operator);
             }
-            Op::Filter { function } => {
-                Box::new(filter::Filter::new(self.function(function, KeyValue)?))
-            }
-            Op::FilterNot { function } => Box::new(filter_not::FilterNot::new(
-                self.function(function, KeyValue)?,
-            )),
-            Op::Map { function } => Box::new(map::Map::new(self.function(function, KeyValue)?)),
-            Op::MapValues { function, with_key } => Box::new(map_values::MapValues::new(
-                self.function(function, args(*with_key))?,
-            )),
-            Op::FlatMap { function } => {
-                Box::new(flat_map::FlatMap::new(self.function(function, KeyValue)?))
-            }
-            Op::FlatMapValues { function, with_key } => Box::new(
-                flat_map_values::FlatMapValues::new(self.function(function, args(*with_key))?),
-            ),
-            Op::SelectKey { function } => Box::new(select_key::SelectKey::new(
-                self.function(function, KeyValue)?,
-            )),
-            Op::Peek { function } => Box::new(peek::Peek::new(self.function(function, KeyValue)?)),
-            Op::Foreach { function } => {
-                Box::new(foreach::Foreach::new(self.function(function, KeyValue)?))
-            }
-            Op::Merge => Box::new(merge::Merge),
-            Op::Exchange { stage, key, .. } => Box::new(exchange::Exchange::new(
-                self.site.clone(),
-                *stage,
-                self.foreign.serde(key)?,
-            )),
-            Op::Count { store, key, .. } => Box::new(count::Count::new(self.keeper(*store, key)?)),
-            Op::Reduce {
-                store,
-                key,
-                function,
-                ..
-            } => Box::new(reduce::Reduce::new(
-                self.fold(node, *store, key)?,
-                self.function(function, KeyValue)?,
-            )?),
-            Op::Aggregate {
-                store,
-                key,
-                initializer,
-                function,
-                ..
-            } => Box::new(aggregate::Aggregate::new(
-                self.fold(node, *store, key)?,
-                self.function(initializer, KeyValue)?,
-                self.function(function, KeyValue)?,
-            )?),
-            Op::ToStream => Box::new(to_stream::ToStream),
-            Op::Sink { sink } => {
-                let to = self
-                    .plan
-                    .sinks
-                    .get(usize::from(sink.0))
-                    .ok_or_else(|| Error::internal(format!("the plan has no sink {sink}")))?;
-                Box::new(sink::Sink::new(
-                    self.site.clone(),
-                    *sink,
-                    self.foreign.serde(&to.key)?,
-                    self.foreign.serde(&to.value)?,
-                ))
-            }
-            op => {
-                return Err(Error::internal(format!("no operator runs '{}'", op.name())));
-            }
-        })
+        }
+        let name = node.op.name();
+        Err(Error::internal(format!("no operator runs '{name}'")))
     }
 
     fn function(&self, spec: &Spec, args: Args) -> Result<Function> {
