@@ -4,7 +4,8 @@
 //! the position in the batch, so that the record's coordinates can be told.
 
 use std::fmt::Debug;
-use stoatflow_core::{Datum, Error, Record, Result};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Origin, Partition, Record, Result};
 
 /// What a function gets of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub struct Failed {
     /// Why: `User`, with the function's file and line, and the foreign exception as its cause.
     pub error: Error,
 }
+
+/// The partitions that a partitioner chose for a record: `None` leaves it to the key, several send it to
+/// each of them, an empty list to none.
+pub type Partitions = Option<Vec<Partition>>;
 
 /// A user function. Batch calls append one result per record (or fail and append nothing that counts).
 pub trait Udf: Send + Sync + Debug {
@@ -80,6 +85,70 @@ pub trait Udf: Send + Sync + Debug {
     /// # Errors
     /// `User` if the function raises.
     fn call(&self, arguments: &[&Datum]) -> Result<Datum>;
+    /// Many calls with `arity` arguments each, which lie one after another in `arguments`; one result
+    /// per call (joiners). The interpreter is attached once for all of them.
+    ///
+    /// # Errors
+    /// [`Failed`], with the index of the call, if the function raises.
+    fn calls(
+        &self,
+        arity: usize,
+        arguments: &[Datum],
+        out: &mut Vec<Datum>,
+    ) -> Result<(), Failed> {
+        // Should a port ever forget to run the body, calls must not vanish.
+        let mut done = Err(Failed {
+            at: 0,
+            error: Error::internal("a function's scope did not run"),
+        });
+        self.scope(&mut || {
+            done = arguments
+                .chunks_exact(arity)
+                .enumerate()
+                .try_for_each(|(at, call)| {
+                    let call: Vec<&Datum> = call.iter().collect();
+                    out.push(self.call(&call).map_err(|error| Failed { at, error })?);
+                    Ok(())
+                });
+        });
+        done
+    }
+    /// A topic per record, of `(key, value, context)`; `topic_of` names the topic that a record was read
+    /// from, for the context.
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises, or gives no text.
+    fn topics(
+        &self,
+        batch: &[Record],
+        topic_of: &dyn Fn(&Origin) -> Option<String>,
+        out: &mut Vec<Arc<str>>,
+    ) -> Result<(), Failed> {
+        let _unused = (batch, topic_of, out);
+        Err(self.cannot("choose topics"))
+    }
+    /// Partitions per record, of `(topic, key, value, partitions)`; `to` holds the record's topic and how
+    /// many partitions that has.
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises, or gives something else.
+    fn partitions(
+        &self,
+        batch: &[Record],
+        to: &[(Arc<str>, u32)],
+        out: &mut Vec<Partitions>,
+    ) -> Result<(), Failed> {
+        let _unused = (batch, to, out);
+        Err(self.cannot("choose partitions"))
+    }
+    /// What a function answers that has no such form.
+    #[doc(hidden)]
+    fn cannot(&self, what: &str) -> Failed {
+        Failed {
+            at: 0,
+            error: Error::internal(format!("the function {} can't {what}", self.name())),
+        }
+    }
     /// Runs `body` with the interpreter attached, so that the `call`s inside cost no attach each.
     fn scope(&self, body: &mut dyn FnMut());
 }

@@ -223,6 +223,37 @@ impl Udf for PyUdf {
         })
     }
 
+    fn calls(
+        &self,
+        arity: usize,
+        arguments: &[Datum],
+        out: &mut Vec<Datum>,
+    ) -> Result<(), Failed> {
+        Python::attach(|py| {
+            let callable = self.callable.bind(py);
+            for (at, call) in arguments.chunks_exact(arity).enumerate() {
+                let called = || -> PyResult<Bound<'_, PyAny>> {
+                    match call {
+                        [a, b] => callable.call1((to_py(py, a)?, to_py(py, b)?)),
+                        [a, b, c] => callable.call1((to_py(py, a)?, to_py(py, b)?, to_py(py, c)?)),
+                        other => {
+                            let all: Vec<_> =
+                                other.iter().map(|d| to_py(py, d)).collect::<PyResult<_>>()?;
+                            callable.call1(PyTuple::new(py, all)?)
+                        }
+                    }
+                };
+                let result = called().map_err(|e| self.raised(py, e));
+                out.push(
+                    result
+                        .and_then(|r| from_py(&r))
+                        .map_err(|error| Failed { at, error })?,
+                );
+            }
+            Ok(())
+        })
+    }
+
     fn scope(&self, body: &mut dyn FnMut()) {
         // Attaching again inside is a check of a counter, not a lock.
         Python::attach(|_| body());
