@@ -18,6 +18,8 @@ mod function;
 mod held;
 mod keeper;
 mod site;
+#[allow(dead_code)] // the operators that use it follow
+mod time_index;
 mod working_set;
 
 mod aggregate;

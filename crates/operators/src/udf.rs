@@ -90,12 +90,7 @@ pub trait Udf: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Failed`], with the index of the call, if the function raises.
-    fn calls(
-        &self,
-        arity: usize,
-        arguments: &[Datum],
-        out: &mut Vec<Datum>,
-    ) -> Result<(), Failed> {
+    fn calls(&self, arity: usize, arguments: &[Datum], out: &mut Vec<Datum>) -> Result<(), Failed> {
         // Should a port ever forget to run the body, calls must not vanish.
         let mut done = Err(Failed {
             at: 0,

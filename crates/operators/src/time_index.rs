@@ -1,0 +1,71 @@
+//! What waits for a time, of one lane's keys, in the order in which it is due.
+//!
+//! Takes keys with the times they are due at; gives those that are due, by time, then by key. Owns no
+//! data of its own: what waits is in a store, which survives restarts; this is filled from the store in
+//! [`crate::Operator::open`] and follows every write of its lane. Without it each look for what is due
+//! would scan the store. Never reads a store or a clock.
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use std::collections::BTreeSet;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct TimeIndex {
+    entries: BTreeSet<(i64, Bytes)>,
+}
+
+impl TimeIndex {
+    /// Adds a key; `false` if it waits for this time already.
+    pub fn insert(&mut self, time: i64, key: Bytes) -> bool {
+        self.entries.insert((time, key))
+    }
+
+    /// Takes a key away; `false` if it didn't wait for this time.
+    pub fn remove(&mut self, time: i64, key: &Bytes) -> bool {
+        self.entries.remove(&(time, key.clone()))
+    }
+
+    /// The first in line.
+    pub fn oldest(&self) -> Option<(i64, &Bytes)> {
+        self.entries.first().map(|(time, key)| (*time, key))
+    }
+
+    /// Is there something due at `until` or before?
+    pub fn is_due(&self, until: i64) -> bool {
+        self.oldest().is_some_and(|(time, _)| time <= until)
+    }
+
+    /// Takes the first in line, if it is due at `until` or before.
+    pub fn pop_due(&mut self, until: i64) -> Option<(i64, Bytes)> {
+        if self.is_due(until) {
+            self.entries.pop_first()
+        } else {
+            None
+        }
+    }
+
+    /// Everything that waits, in order.
+    #[allow(dead_code)] // for operators that look without taking
+    pub fn iter(&self) -> impl Iterator<Item = (i64, &Bytes)> {
+        self.entries.iter().map(|(time, key)| (*time, key))
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Does nothing wait?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets everything.
+    #[allow(dead_code)] // for operators that load anew
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+}
