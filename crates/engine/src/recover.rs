@@ -155,6 +155,7 @@ fn to_write(
         key,
         value,
         timestamp,
+        changelog: true,
     })
 }
 

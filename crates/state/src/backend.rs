@@ -18,6 +18,8 @@ pub struct Write {
 pub struct EpochBatch {
     /// Which epoch.
     pub epoch: Epoch,
+    /// Ranges that vanish, before the writes of this batch are applied. (`reverse` means nothing here.)
+    pub drops: Vec<(StoreId, KeyRange)>,
     /// Writes per store; a key occurs at most once per store.
     pub writes: Vec<(StoreId, Vec<Write>)>,
     /// Per store and changelog partition: the next changelog offset to read on restore.
@@ -37,7 +39,7 @@ pub struct StoreLayout {
 }
 
 /// Which part of the keys a scan covers: `from` inclusive, `to` exclusive.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRange {
     /// First key, `None` from the beginning.
     pub from: Option<Bytes>,

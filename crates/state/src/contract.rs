@@ -34,6 +34,7 @@ pub fn run(open: &mut dyn FnMut() -> Box<dyn Backend>) {
         scans_are_ordered_and_bounded,
         later_restored_records_win,
         large_restores,
+        ranges_are_dropped_before_the_writes,
         wiping,
     ] {
         check(open().as_ref());
@@ -64,6 +65,7 @@ fn epoch(
         epoch: Epoch(number),
         writes,
         positions,
+        ..EpochBatch::default()
     }
 }
 
@@ -308,6 +310,64 @@ pub fn large_restores(b: &dyn Backend) {
     assert_eq!(all.len(), N - N / 10 + 1);
     assert!(all.is_sorted_by(|a, b| a.0 < b.0));
     assert_eq!(positions(b, A), [(0, 3)]);
+}
+
+/// A dropped range is empty, but for what the same epoch wrote; its ends are where they are for scans.
+pub fn ranges_are_dropped_before_the_writes(b: &dyn Backend) {
+    let range = |from: Option<&str>, to: Option<&str>| KeyRange {
+        from: from.map(bytes),
+        to: to.map(bytes),
+        reverse: false,
+    };
+    let all = || {
+        ["", "a", "ab", "b", "c", "\u{ff}"]
+            .map(|k| write(k, Some("1")))
+            .to_vec()
+    };
+    let drops = |b: &dyn Backend, range: KeyRange, writes: Vec<Write>| {
+        ok(b.apply(epoch(1, vec![(A, all()), (B, all())], vec![])));
+        ok(b.apply(EpochBatch {
+            epoch: Epoch(2),
+            drops: vec![(A, range)],
+            writes: vec![(A, writes)],
+            ..EpochBatch::default()
+        }));
+        let left = keys(b, &KeyRange::default(), 99);
+        assert_eq!(ok(b.scan(B, &KeyRange::default(), 99)).len(), 6);
+        left
+    };
+    let none = Vec::new;
+    assert_eq!(
+        drops(b, range(Some("a"), Some("b")), none()),
+        ["", "b", "c", "\u{ff}"]
+    );
+    assert_eq!(
+        value(b, A, "ab"),
+        None,
+        "a dropped key is not found by itself either"
+    );
+    assert_eq!(drops(b, range(None, Some("c")), none()), ["c", "\u{ff}"]);
+    assert_eq!(
+        drops(b, range(Some("ab"), None), vec![write("b", Some("2"))]),
+        ["", "a", "b"]
+    );
+    assert_eq!(
+        value(b, A, "b"),
+        Some(bytes("2")),
+        "the writes of an epoch come after its drops"
+    );
+    assert_eq!(drops(b, range(Some("b"), Some("b")), none()).len(), 6);
+    assert_eq!(drops(b, range(Some("c"), Some("a")), none()).len(), 6);
+    assert!(drops(b, range(None, None), none()).is_empty());
+    ok(b.apply(EpochBatch {
+        epoch: Epoch(3),
+        drops: vec![(A, range(None, None)), (A, range(Some("x"), None))],
+        ..EpochBatch::default()
+    }));
+    assert!(
+        keys(b, &KeyRange::default(), 9).is_empty(),
+        "dropping from an empty store"
+    );
 }
 
 /// A wiped store is as if new, and the others don't notice.

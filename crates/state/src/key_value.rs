@@ -17,6 +17,8 @@
 //! those bytes: what e+1 does to the object never leaks into e.
 
 mod access;
+mod order;
+mod rows;
 mod scan;
 mod seal;
 mod shard;
@@ -24,8 +26,9 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-use crate::Backend;
+use crate::{Backend, Layout};
 use bytes::Bytes;
+pub(crate) use rows::{after, after_prefix};
 use shard::Shard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,6 +36,8 @@ use stoatflow_core::{Datum, Epoch, Result, Serde, StoreId, Timestamp};
 
 /// How many parts the keys are spread over, each with its own lock.
 const SHARDS: usize = 64;
+/// The same, where every range has to look into each part.
+const ORDERED_SHARDS: usize = 16;
 
 /// A value with the timestamp kept beside it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +49,8 @@ pub struct Stored {
     pub timestamp: Timestamp,
 }
 
-/// A key that an epoch wrote, in the bytes of the changelog.
+/// An internal key that an epoch wrote, with the value's bytes; [`Layout::to_changelog`] makes the
+/// changelog's record of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     /// The key's bytes.
@@ -54,6 +60,8 @@ pub struct Sealed {
     /// The timestamp of the changelog record: that of the value; of a delete without one, that of
     /// the value it removed, else [`Timestamp::UNKNOWN`].
     pub timestamp: Timestamp,
+    /// Is it for the changelog? Deletions that only tidy up the local store are not.
+    pub changelog: bool,
 }
 
 /// What one lane has written to one store in the open epoch. Sealing takes it.
@@ -70,7 +78,10 @@ pub struct KeyValueStore {
     name: Arc<str>,
     value: Serde,
     backend: Arc<dyn Backend>,
+    layout: Layout,
     hasher: ahash::RandomState,
+    cache_bytes: usize,
+    top: rows::TopSegment,
     shards: Box<[Shard]>,
 }
 
@@ -85,17 +96,49 @@ impl KeyValueStore {
         backend: Arc<dyn Backend>,
         cache_bytes: usize,
     ) -> Self {
+        Self::with_layout(id, name, value, backend, cache_bytes, Layout::KeyValue)
+    }
+
+    /// As [`Self::new`], with keys made as `layout` says. All but [`Layout::KeyValue`] are read by
+    /// ranges, so they keep their slots in order.
+    #[must_use]
+    pub fn with_layout(
+        id: StoreId,
+        name: Arc<str>,
+        value: Serde,
+        backend: Arc<dyn Backend>,
+        cache_bytes: usize,
+        layout: Layout,
+    ) -> Self {
+        let ordered = layout != Layout::KeyValue;
         Self {
             id,
             name,
             value,
             backend,
+            layout,
             // Fixed seeds: the same run evicts the same slots, which the simulator relies on.
             hasher: ahash::RandomState::with_seeds(0x73_746f, 0x61_7466, 0x6c_6f77, 0x6b_7631),
-            shards: (0..SHARDS)
-                .map(|_| Shard::new(cache_bytes / SHARDS))
-                .collect(),
+            shards: shards(layout, ordered, cache_bytes),
+            cache_bytes,
+            top: rows::TopSegment::default(),
         }
+    }
+
+    /// Keeps the slots in order or not: with order, a small range costs the same however much is
+    /// staged, and each first write of a key a little more. For a new store only: what it holds in
+    /// memory is forgotten.
+    #[must_use]
+    pub fn with_ordered(mut self, ordered: bool) -> Self {
+        let ordered = ordered || self.layout != Layout::KeyValue;
+        self.shards = shards(self.layout, ordered, self.cache_bytes);
+        self
+    }
+
+    /// How its keys are made.
+    #[must_use]
+    pub const fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// Its id in this run.
@@ -131,7 +174,8 @@ impl KeyValueStore {
         value: Option<Stored>,
     ) -> Result<()> {
         let hash = self.hash(key);
-        let shard = self.shard(hash);
+        let shard = self.shard(hash, key);
+        self.top.wrote(self.layout, key);
         let mut table = shard.lock();
         let mut trash = Vec::new();
         let written = match table.find(hash, key) {
@@ -145,6 +189,37 @@ impl KeyValueStore {
         drop(table);
         drop((written.replaced, trash));
         Ok(())
+    }
+
+    /// Deletes here, but not in the changelog: for what no reader can see any more. Does nothing if
+    /// `epoch` itself has written the key, because the changelog is still to hear of that; says whether
+    /// it did something.
+    ///
+    /// # Errors
+    /// As `put`.
+    pub fn prune(&self, epoch: Epoch, dirty: &mut Dirty, key: &Bytes) -> Result<bool> {
+        let hash = self.hash(key);
+        let shard = self.shard(hash, key);
+        let mut table = shard.lock();
+        let mut trash = Vec::new();
+        let written = match table.find(hash, key) {
+            Some(index) if table.slot_mut(index).exact(slot::stamp(epoch)).is_some() => {
+                return Ok(false);
+            }
+            Some(index) => table.write(index, epoch, None)?,
+            None => table.insert_written(hash, key, epoch, None, &mut trash)?,
+        };
+        if let Some(version) = table
+            .find(hash, key)
+            .and_then(|i| table.slot_mut(i).exact(slot::stamp(epoch)))
+        {
+            version.local = true;
+        }
+        dirty.keys.extend(written.first);
+        shard.publish(&table);
+        drop(table);
+        drop((written.replaced, trash));
+        Ok(true)
     }
 
     /// Reads and writes with one lookup, atomically for the key: `f` sees the current value, returns
@@ -166,6 +241,7 @@ impl KeyValueStore {
         key: &Bytes,
         f: impl FnOnce(Option<&Stored>) -> Result<(Option<Stored>, R)>,
     ) -> Result<R> {
+        self.top.wrote(self.layout, key);
         let access = self.access(epoch, key)?;
         let current = access.visible(epoch);
         let (value, result) = f(current)?;
@@ -188,6 +264,7 @@ impl KeyValueStore {
         key: &Bytes,
         mut f: impl FnMut(Option<&Stored>) -> Result<(Option<Stored>, R)>,
     ) -> Result<R> {
+        self.top.wrote(self.layout, key);
         loop {
             let mut access = self.access(epoch, key)?;
             let current = access.visible(epoch).cloned();
@@ -232,9 +309,31 @@ impl KeyValueStore {
         self.hasher.hash_one(key)
     }
 
+    /// Where a key with this hash is. In a layout with rows, all entries of a record's key are in
+    /// one shard.
+    fn shard(&self, hash: u64, key: &[u8]) -> &Shard {
+        match self.layout {
+            Layout::KeyValue | Layout::TimeKey => self.shard_of(hash),
+            layout => self.shard_of(self.hash(layout.placement(key))),
+        }
+    }
+
     /// Bits that the table inside the shard doesn't use much.
     #[allow(clippy::cast_possible_truncation)]
-    fn shard(&self, hash: u64) -> &Shard {
-        &self.shards[(hash >> 40) as usize % SHARDS]
+    fn shard_of(&self, hash: u64) -> &Shard {
+        &self.shards[(hash >> 40) as usize % self.shards.len()]
     }
+}
+
+fn shards(layout: Layout, ordered: bool, cache_bytes: usize) -> Box<[Shard]> {
+    let rows = layout.suffix_len().is_some();
+    let count = if ordered && !rows {
+        ORDERED_SHARDS
+    } else {
+        SHARDS
+    };
+    let budget = cache_bytes / count;
+    (0..count)
+        .map(|_| Shard::new(budget, ordered.then(|| order::Order::new(layout, budget))))
+        .collect()
 }

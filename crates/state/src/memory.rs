@@ -37,6 +37,35 @@ impl Store {
             self.bytes -= size(&key, &old);
         }
     }
+
+    fn drop_range(&mut self, range: &KeyRange) {
+        let Some(bounds) = bounds(range) else {
+            return;
+        };
+        let keys: Vec<Bytes> = self
+            .data
+            .range::<Bytes, _>(bounds)
+            .map(|(k, _)| k.clone())
+            .collect();
+        for key in keys {
+            self.write(Write { key, value: None });
+        }
+    }
+}
+
+/// `None` if the range is empty.
+fn bounds(range: &KeyRange) -> Option<(Bound<&Bytes>, Bound<&Bytes>)> {
+    if let (Some(from), Some(to)) = (&range.from, &range.to)
+        && from >= to
+    {
+        return None;
+    }
+    let from = range
+        .from
+        .as_ref()
+        .map_or(Bound::Unbounded, Bound::Included);
+    let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+    Some((from, to))
 }
 
 /// Keeps stores in memory. Clones share the data.
@@ -73,19 +102,12 @@ impl Backend for MemoryBackend {
         let Some(store) = stores.get(&store) else {
             return Ok(Vec::new());
         };
-        if let (Some(from), Some(to)) = (&range.from, &range.to)
-            && from >= to
-        {
+        let Some(bounds) = bounds(range) else {
             return Ok(Vec::new());
-        }
-        let from = range
-            .from
-            .as_ref()
-            .map_or(Bound::Unbounded, Bound::Included);
-        let to = range.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        };
         let entries = store
             .data
-            .range::<Bytes, _>((from, to))
+            .range::<Bytes, _>(bounds)
             .map(|(k, v)| (k.clone(), v.clone()));
         Ok(if range.reverse {
             entries.rev().take(limit).collect()
@@ -96,6 +118,9 @@ impl Backend for MemoryBackend {
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {
         let mut stores = self.stores.write();
+        for (id, range) in &batch.drops {
+            stores.entry(*id).or_default().drop_range(range);
+        }
         for (id, writes) in batch.writes {
             let store = stores.entry(id).or_default();
             writes.into_iter().for_each(|w| store.write(w));

@@ -7,9 +7,10 @@
 use super::shard::{Shard, Table};
 use super::slot::{Frozen, Replaced, Slot, stamp};
 use super::{Dirty, KeyValueStore, Stored};
+use crate::layout::{Layout, TOMBSTONE};
 use bytes::Bytes;
 use parking_lot::MutexGuard;
-use stoatflow_core::{Epoch, Error, Result, Timestamp};
+use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
 
 /// A locked slot. Fields drop in order: the lock goes before the values that gave way.
 pub(super) struct Access<'a> {
@@ -32,11 +33,23 @@ impl KeyValueStore {
     /// Locks the slot of `key`, with a version that `epoch` sees.
     pub(super) fn access(&self, epoch: Epoch, key: &[u8]) -> Result<Access<'_>> {
         let hash = self.hash(key);
-        let shard = self.shard(hash);
+        let shard = self.shard(hash, key);
         let reader = stamp(epoch);
         loop {
             let mut table = shard.lock();
             let missing = match table.find(hash, key) {
+                None if table.knows(key) => {
+                    let mut evicted = Vec::new();
+                    let index = table.insert_committed(hash, key, None, &mut evicted);
+                    shard.publish(&table);
+                    return Ok(Access {
+                        table,
+                        shard,
+                        index,
+                        _evicted: evicted,
+                        replaced: None,
+                    });
+                }
                 None => Missing::Value(table.committed),
                 Some(index) => match table.slot(index).visible(reader) {
                     None => Missing::Value(table.committed),
@@ -110,7 +123,7 @@ impl KeyValueStore {
         ticket: u64,
         value: &Stored,
     ) -> Result<()> {
-        let bytes = self.encode(&value.value)?;
+        let bytes = self.encode(value)?;
         let copy = Stored {
             value: self.decode(bytes.clone())?,
             timestamp: value.timestamp,
@@ -147,20 +160,37 @@ impl KeyValueStore {
             .at(|w| w.store = Some(self.name.to_string())));
         };
         let timestamp = Timestamp(i64::from_be_bytes(*prefix));
+        if self.is_tombstone(timestamp) {
+            return Ok(Stored {
+                value: Datum::Bool(false),
+                timestamp,
+            });
+        }
         let value = self.decode(Some(bytes.split_off(8)))?;
         Ok(Stored { value, timestamp })
     }
 
-    fn decode(&self, bytes: Option<Bytes>) -> Result<stoatflow_core::Datum> {
+    fn decode(&self, bytes: Option<Bytes>) -> Result<Datum> {
         self.value
             .decode(bytes)
             .map_err(|e| e.at(|w| w.store = Some(self.name.to_string())))
     }
 
-    pub(super) fn encode(&self, value: &stoatflow_core::Datum) -> Result<Option<Bytes>> {
+    pub(super) fn encode(&self, stored: &Stored) -> Result<Option<Bytes>> {
+        if self.is_tombstone(stored.timestamp) && !stored.value.is_null() {
+            return Ok(Some(Bytes::new()));
+        }
         self.value
-            .encode(value)
+            .encode(&stored.value)
             .map_err(|e| e.at(|w| w.store = Some(self.name.to_string())))
+    }
+}
+
+impl KeyValueStore {
+    /// A version that is a deletion: it stands in its slot as a value of no meaning, so that it is a
+    /// version and not the absence of one.
+    pub(super) fn is_tombstone(&self, timestamp: Timestamp) -> bool {
+        timestamp == TOMBSTONE && matches!(self.layout, Layout::Versioned { .. })
     }
 }
 

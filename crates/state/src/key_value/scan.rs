@@ -1,14 +1,18 @@
-//! Ordered reads over what is staged and what is committed.
+//! Ordered reads over what is in memory and what is committed.
 //!
 //! Takes an epoch and a range; gives entries in byte order of keys. Owns the merge. It looks at the
 //! overlay first and at the back end second: a commit in between moves entries from the first to the
 //! second, so the other order could miss them.
 
+use super::order::{Held, Wanted};
+use super::rows::after;
+use super::shard::Shard;
 use super::slot::stamp;
 use super::{KeyValueStore, Stored};
 use crate::KeyRange;
 use bytes::Bytes;
 use std::cmp::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Result};
 
 impl KeyRange {
@@ -26,6 +30,11 @@ impl KeyRange {
     }
 }
 
+/// Can no key be in the range?
+pub(super) fn is_empty(range: &KeyRange) -> bool {
+    matches!((&range.from, &range.to), (Some(from), Some(to)) if from >= to)
+}
+
 impl KeyValueStore {
     /// Entries in byte order of keys (descending if the range says so) as `epoch` sees them, at most
     /// `limit`. Each entry is right on its own; other lanes may write between two of them.
@@ -38,64 +47,162 @@ impl KeyValueStore {
         range: &KeyRange,
         limit: usize,
     ) -> Result<Vec<(Bytes, Stored)>> {
-        let staged = self.staged_in(epoch, range)?;
-        // Every staged key may hide one committed entry.
-        let committed = self
-            .backend
-            .scan(self.id, range, limit.saturating_add(staged.len()))?;
-        let mut out = Vec::new();
-        let (mut staged, mut committed) = (
-            staged.into_iter().peekable(),
-            committed.into_iter().peekable(),
-        );
-        while out.len() < limit {
-            let side = match (staged.peek(), committed.peek()) {
-                (None, None) => break,
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (Some((a, _)), Some((b, _))) => range.order(a, b),
-            };
-            if side == Ordering::Greater {
-                if let Some((key, bytes)) = committed.next() {
-                    out.push((key, self.decode_stored(bytes)?));
-                }
-                continue;
-            }
-            if side == Ordering::Equal {
-                committed.next();
-            }
-            if let Some((key, Some(value))) = staged.next() {
-                out.push((key, value));
-            }
+        if limit == 0 || is_empty(range) {
+            return Ok(Vec::new());
         }
-        Ok(out)
+        let wanted = Wanted {
+            range,
+            row: None,
+            layout: self.layout,
+            limit,
+        };
+        self.scan_wanted(epoch, &wanted, &self.shards)
     }
 
-    /// Uncommitted writes that `epoch` sees, sorted; `None` is a delete.
-    fn staged_in(&self, epoch: Epoch, range: &KeyRange) -> Result<Vec<(Bytes, Option<Stored>)>> {
+    /// Memory over back end.
+    pub(super) fn scan_wanted(
+        &self,
+        epoch: Epoch,
+        wanted: &Wanted<'_>,
+        shards: &[Shard],
+    ) -> Result<Vec<(Bytes, Stored)>> {
+        let (range, limit) = (wanted.range, wanted.limit);
+        let mut held = self.held_in(epoch, wanted, shards);
+        let mut rest = range.clone();
+        // Beyond the last value that memory can give, the back end can't give one either.
+        let nth = held
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, h))| matches!(h, Held::Value(_)))
+            .nth(limit - 1)
+            .map(|(i, (key, _))| (i, key.clone()));
+        if let Some((last, key)) = nth {
+            if range.reverse {
+                rest.from = Some(key);
+            } else {
+                rest.to = Some(after(&key));
+            }
+            held.truncate(last + 1);
+        }
+        let gone = held.len()
+            - held
+                .iter()
+                .filter(|(_, h)| matches!(h, Held::Value(_)))
+                .count();
+        let held = self.settle(epoch, held)?;
+        let committed = self.committed_in(&rest, limit.saturating_add(gone), wanted)?;
+        merge(range, limit, held, committed, |b| self.decode_stored(b))
+    }
+
+    /// What memory holds of the range, sorted.
+    fn held_in(&self, epoch: Epoch, wanted: &Wanted<'_>, shards: &[Shard]) -> Vec<(Bytes, Held)> {
         let reader = stamp(epoch);
         let mut found = Vec::new();
-        let mut foreign = Vec::new();
-        for shard in &self.shards {
+        for shard in shards {
+            if shard.entries.load(Relaxed) == 0 {
+                continue;
+            }
             let table = shard.lock();
-            for slot in table.staged().filter(|s| range.contains(&s.key)) {
+            if table.order.is_some() {
+                table.collect(reader, wanted, &mut found);
+                continue;
+            }
+            for slot in table.staged().filter(|s| wanted.range.contains(&s.key)) {
                 let Some(version) = slot.visible(reader).filter(|v| v.stamp > 0) else {
                     continue;
                 };
-                match version.read(reader) {
-                    Some(value) => found.push((
-                        slot.key.clone(),
-                        Some(value.clone()).filter(|v| !v.value.is_null()),
-                    )),
-                    None => foreign.push(slot.key.clone()),
-                }
+                let held = match version.read(reader) {
+                    Some(value) if value.value.is_null() => Held::Gone,
+                    Some(value) => Held::Value(value.clone()),
+                    None => Held::Foreign,
+                };
+                found.push((slot.key.clone(), held));
             }
         }
-        for key in foreign {
-            let value = self.get(epoch, &key)?;
-            found.push((key, value));
+        if shards.len() > 1 {
+            found.sort_unstable_by(|(a, _), (b, _)| wanted.range.order(a, b));
         }
-        found.sort_unstable_by(|(a, _), (b, _)| range.order(a, b));
-        Ok(found)
+        found
     }
+
+    /// Foreign values need a copy first, for which no lock may be held.
+    pub(super) fn settle(
+        &self,
+        epoch: Epoch,
+        held: Vec<(Bytes, Held)>,
+    ) -> Result<Vec<(Bytes, Option<Stored>)>> {
+        held.into_iter()
+            .map(|(key, held)| {
+                let value = match held {
+                    Held::Value(value) => Some(value),
+                    Held::Gone => None,
+                    Held::Foreign => self.get(epoch, &key)?,
+                };
+                Ok((key, value))
+            })
+            .collect()
+    }
+
+    /// Committed entries, at most `limit`; keys of other rows don't count.
+    fn committed_in(
+        &self,
+        range: &KeyRange,
+        limit: usize,
+        wanted: &Wanted<'_>,
+    ) -> Result<Vec<(Bytes, Bytes)>> {
+        let mut rest = range.clone();
+        let mut found: Vec<(Bytes, Bytes)> = Vec::new();
+        loop {
+            let missing = limit - found.len();
+            let page = self.backend.scan(self.id, &rest, missing)?;
+            let full = page.len() == missing;
+            if let Some((last, _)) = page.last() {
+                if rest.reverse {
+                    rest.to = Some(last.clone());
+                } else {
+                    rest.from = Some(after(last));
+                }
+            }
+            found.extend(page.into_iter().filter(|(k, _)| wanted.is_row(k)));
+            if !full || found.len() == limit {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// Both sides in the order of the range; where both have a key, memory is right.
+pub(super) fn merge<T>(
+    range: &KeyRange,
+    limit: usize,
+    held: Vec<(Bytes, Option<Stored>)>,
+    committed: Vec<(Bytes, T)>,
+    decode: impl Fn(T) -> Result<Stored>,
+) -> Result<Vec<(Bytes, Stored)>> {
+    let mut out = Vec::new();
+    let (mut held, mut committed) = (
+        held.into_iter().peekable(),
+        committed.into_iter().peekable(),
+    );
+    while out.len() < limit {
+        let side = match (held.peek(), committed.peek()) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((a, _)), Some((b, _))) => range.order(a, b),
+        };
+        if side == Ordering::Greater {
+            if let Some((key, value)) = committed.next() {
+                out.push((key, decode(value)?));
+            }
+            continue;
+        }
+        if side == Ordering::Equal {
+            committed.next();
+        }
+        if let Some((key, Some(value))) = held.next() {
+            out.push((key, value));
+        }
+    }
+    Ok(out)
 }

@@ -5,7 +5,7 @@
 
 use super::slot::{Phase, is_foreign, stamp};
 use super::{Dirty, KeyValueStore, Sealed, Stored};
-use crate::Write;
+use crate::{Layout, Write};
 use bytes::{BufMut, Bytes, BytesMut};
 use stoatflow_core::{Datum, Epoch, Error, Result, Serde, Text};
 
@@ -21,7 +21,7 @@ impl KeyValueStore {
         let mut sealed = Vec::with_capacity(dirty.keys.len());
         for key in dirty.keys {
             let hash = self.hash(&key);
-            let shard = self.shard(hash);
+            let shard = self.shard(hash, &key);
             let mut table = shard.lock();
             let Some(version) = table
                 .find(hash, &key)
@@ -36,6 +36,7 @@ impl KeyValueStore {
                 continue;
             }
             let timestamp = version.value.timestamp;
+            let changelog = !version.local;
             let value = if let Some(frozen) = &version.frozen {
                 version.phase = Phase::Sealed;
                 frozen.bytes.clone()
@@ -47,13 +48,18 @@ impl KeyValueStore {
             } else {
                 unshare(&mut version.value);
                 version.phase = Phase::Sealed;
-                self.encode(&version.value.value)?
+                self.encode(&version.value)?
             };
             sealed.push(Sealed {
                 key,
                 value,
                 timestamp,
+                changelog,
             });
+        }
+        if matches!(self.layout, Layout::Versioned { .. }) {
+            // The changelog gets the versions of a key in the order of their time.
+            sealed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         }
         Ok(sealed)
     }
@@ -67,8 +73,8 @@ impl KeyValueStore {
         written: u64,
         value: &Stored,
     ) -> Result<Option<Bytes>> {
-        let made = self.encode(&value.value);
-        let mut table = self.shard(hash).lock();
+        let made = self.encode(value);
+        let mut table = self.shard(hash, key).lock();
         let Some(version) = table
             .find(hash, key)
             .and_then(|i| table.slot_mut(i).exact(written))

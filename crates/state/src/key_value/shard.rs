@@ -5,6 +5,7 @@
 //! reads the back end, never runs a serde, never drops a value itself (callers do, without the lock).
 
 use super::Stored;
+use super::order::Order;
 use super::slot::{ABSENT, Replaced, Slot, Version, stamp};
 use bytes::Bytes;
 use hashbrown::HashTable;
@@ -28,9 +29,10 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub fn new(budget: usize) -> Self {
+    pub fn new(budget: usize, order: Option<Order>) -> Self {
         let table = Table {
             budget,
+            order,
             ..Table::default()
         };
         Self {
@@ -92,6 +94,8 @@ pub(super) struct Table {
     pub staged_bytes: usize,
     cached_bytes: usize,
     budget: usize,
+    /// The same slots by the order of keys, in stores that are read by ranges.
+    pub order: Option<Order>,
 }
 
 impl Table {
@@ -115,6 +119,13 @@ impl Table {
         self.slots[index as usize]
             .as_mut()
             .expect("the index holds live slots only")
+    }
+
+    /// All slots.
+    pub fn live(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        (0u32..)
+            .zip(&self.slots)
+            .filter_map(|(i, s)| Some((i, s.as_ref()?)))
     }
 
     /// The slots with uncommitted versions.
@@ -206,6 +217,7 @@ impl Table {
 
     fn insert(&mut self, slot: Slot) -> u32 {
         let hash = slot.hash;
+        let key = self.order.is_some().then(|| slot.key.clone());
         let at = if let Some(free) = self.free.pop() {
             self.slots[free as usize] = Some(slot);
             free
@@ -218,7 +230,48 @@ impl Table {
         self.index.insert_unique(hash, at, |&i| {
             slots[i as usize].as_ref().map_or(0, |s| s.hash)
         });
+        if let (Some(order), Some(key)) = (&mut self.order, key) {
+            order.insert(key, at);
+        }
         at
+    }
+
+    /// Takes a slot without uncommitted versions out.
+    pub fn remove(&mut self, at: u32) -> Option<Slot> {
+        let slot = self.slots[at as usize].take()?;
+        if let Ok(entry) = self.index.find_entry(slot.hash, |&i| i == at) {
+            entry.remove();
+        }
+        if let Some(order) = &mut self.order {
+            order.remove(&slot.key);
+        }
+        self.free.push(at);
+        self.cached_bytes -= slot.newest.weight as usize
+            + slot.older.iter().map(|v| v.weight as usize).sum::<usize>();
+        Some(slot)
+    }
+
+    /// Puts "no such key" into a clean slot; gives what was there.
+    pub fn clear(&mut self, at: u32) -> Version {
+        let ticket = self.ticket();
+        let slot = self.slot_mut(at);
+        let empty = Version::committed(ticket, slot.key.len(), None);
+        let weight = empty.weight as usize;
+        let old = std::mem::replace(&mut slot.newest, empty);
+        self.cached_bytes = self.cached_bytes + weight - old.weight as usize;
+        old
+    }
+
+    /// Takes the committed versions of a slot with uncommitted ones.
+    pub fn remove_committed(&mut self, at: u32, trash: &mut Vec<Version>) {
+        let slot = self.slots[at as usize]
+            .as_mut()
+            .expect("the index holds live slots only");
+        while let Some(k) = slot.older.iter().position(|v| v.stamp == 0) {
+            let version = slot.older.remove(k);
+            self.cached_bytes -= version.weight as usize;
+            trash.push(version);
+        }
     }
 
     /// Moves the clock's hand over at most `steps` live slots while there are more cached bytes than the
@@ -245,18 +298,8 @@ impl Table {
             if std::mem::take(&mut slot.referenced) {
                 continue;
             }
-            let Some(slot) = self.slots[at].take() else {
-                continue;
-            };
             #[allow(clippy::cast_possible_truncation)] // `insert` checked that it fits
-            let number = at as u32;
-            if let Ok(entry) = self.index.find_entry(slot.hash, |&i| i == number) {
-                entry.remove();
-            }
-            self.free.push(number);
-            self.cached_bytes -= slot.newest.weight as usize
-                + slot.older.iter().map(|v| v.weight as usize).sum::<usize>();
-            trash.push(slot);
+            trash.extend(self.remove(at as u32));
         }
     }
 
@@ -310,6 +353,9 @@ impl Table {
         (self.hand, self.free, self.staged) = (0, Vec::new(), Vec::new());
         self.index = HashTable::with_capacity(live);
         self.slots.reserve(live);
+        if let Some(order) = &mut self.order {
+            order.renumber();
+        }
         for slot in old.into_iter().flatten() {
             #[allow(clippy::cast_possible_truncation)] // fewer than before
             let at = self.slots.len() as u32;
@@ -318,6 +364,9 @@ impl Table {
             }
             self.index
                 .insert_unique(slot.hash, at, |_| unreachable!("the capacity was reserved"));
+            if let Some(order) = &mut self.order {
+                order.insert(slot.key.clone(), at);
+            }
             self.slots.push(Some(slot));
         }
     }

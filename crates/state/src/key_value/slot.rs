@@ -44,6 +44,8 @@ pub(super) struct Version {
     pub frozen: Option<Box<Frozen>>,
     pub weight: u32,
     pub phase: Phase,
+    /// Not for the changelog (a deletion that only tidies up here).
+    pub local: bool,
 }
 
 impl Version {
@@ -63,6 +65,7 @@ impl Version {
             value,
             frozen: None,
             phase,
+            local: false,
         }
     }
 
@@ -118,7 +121,7 @@ pub(super) struct Slot {
 
 /// What a write did.
 pub(super) struct Wrote {
-    /// The first write of this epoch to this key?
+    /// The first write of this epoch to this key (that counts)?
     pub first: bool,
     /// Bytes that are staged more (or less).
     pub grown: isize,
@@ -192,12 +195,14 @@ impl Slot {
             let before = std::mem::replace(&mut version.weight, weight(key_len, &value));
             let grown = grown(version.weight) - grown(before);
             version.ticket = ticket;
+            // What was only tidied up is written now: the changelog must hear of it.
+            let first = std::mem::take(&mut version.local);
             let replaced = Some((
                 std::mem::replace(&mut version.value, value),
                 version.frozen.take(),
             ));
             return Ok(Wrote {
-                first: false,
+                first,
                 grown,
                 uncached: 0,
                 replaced,

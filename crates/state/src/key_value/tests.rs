@@ -40,7 +40,7 @@ fn apply(store: &KeyValueStore, backend: &dyn Backend, epoch: Epoch, sealed: &[S
         .apply(EpochBatch {
             epoch,
             writes: vec![(store.id(), writes)],
-            positions: Vec::new(),
+            ..EpochBatch::default()
         })
         .unwrap();
     store.committed(epoch);
@@ -86,7 +86,8 @@ fn a_lane_does_not_see_what_the_next_epoch_wrote() {
         vec![Sealed {
             key: key("k"),
             value: Some(Bytes::copy_from_slice(&1i64.to_be_bytes())),
-            timestamp: Timestamp(1)
+            timestamp: Timestamp(1),
+            changelog: true,
         }]
     );
 }
@@ -156,6 +157,7 @@ fn a_key_is_sealed_once_with_its_last_value_and_a_delete_is_a_tombstone() {
             key: key(k),
             value: v.map(|v| Bytes::copy_from_slice(&v.to_be_bytes())),
             timestamp: Timestamp(ts),
+            changelog: true,
         });
     assert_eq!(sealed, expected);
     apply(&store, &backend, Epoch(0), &sealed);
@@ -169,6 +171,7 @@ fn the_back_end_gets_kafka_streams_timestamped_format() {
         key: key("k"),
         value: Some(key("v")),
         timestamp: Timestamp(258),
+        changelog: true,
     };
     assert_eq!(
         KeyValueStore::stored_bytes(&sealed).value.unwrap().as_ref(),

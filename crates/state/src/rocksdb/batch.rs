@@ -6,7 +6,7 @@
 
 use super::open::position_prefix;
 use super::{META, RocksBackend};
-use crate::{EpochBatch, Write};
+use crate::{EpochBatch, KeyRange, Write};
 use ::rocksdb::{IngestExternalFileOptions, IteratorMode, SstFileWriter, WriteBatch, WriteOptions};
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Offset, Partition, Result, StoreId};
@@ -17,6 +17,9 @@ const INGEST_FROM: usize = 4_096;
 impl RocksBackend {
     pub(super) fn apply_epoch(&self, epoch: &EpochBatch) -> Result<()> {
         let mut batch = WriteBatch::default();
+        for (store, range) in &epoch.drops {
+            self.add_drop(&mut batch, *store, range)?;
+        }
         for (store, writes) in &epoch.writes {
             self.add_writes(&mut batch, *store, writes)?;
         }
@@ -48,20 +51,8 @@ impl RocksBackend {
     pub(super) fn wipe_store(&self, store: StoreId) -> Result<()> {
         let family = self.store(store)?;
         let mut batch = WriteBatch::default();
-        let last = self
-            .db
-            .iterator_cf(&family, IteratorMode::End)
-            .next()
-            .transpose()
-            .map_err(|e| self.place.error(&e))?;
-        if let Some((last, _)) = &last {
-            // A range ends before its end: one byte more than the last key.
-            batch.delete_range_cf(
-                &family,
-                [].as_slice(),
-                [last.as_ref(), b"\0"].concat().as_slice(),
-            );
-        }
+        let full = self.past_last(store)?.is_some();
+        self.add_drop(&mut batch, store, &KeyRange::default())?;
         let prefix = position_prefix(self.name(store)?);
         let meta = self.family(META)?;
         for partition in self.partitions(store)? {
@@ -71,9 +62,37 @@ impl RocksBackend {
             );
         }
         self.write(batch)?;
-        if last.is_some() {
+        if full {
             self.db
                 .compact_range_cf(&family, None::<&[u8]>, None::<&[u8]>);
+        }
+        Ok(())
+    }
+
+    /// The least key after all keys of the store; `None` if it is empty.
+    fn past_last(&self, store: StoreId) -> Result<Option<Vec<u8>>> {
+        let family = self.store(store)?;
+        let last = self
+            .db
+            .iterator_cf(&family, IteratorMode::End)
+            .next()
+            .transpose()
+            .map_err(|e| self.place.error(&e))?;
+        Ok(last.map(|(key, _)| [key.as_ref(), b"\0"].concat()))
+    }
+
+    fn add_drop(&self, batch: &mut WriteBatch, store: StoreId, range: &KeyRange) -> Result<()> {
+        // RocksDB's ranges have an end, which is not part of them.
+        let to = match &range.to {
+            Some(to) => to.to_vec(),
+            None => match self.past_last(store)? {
+                Some(to) => to,
+                None => return Ok(()),
+            },
+        };
+        let from = range.from.as_deref().unwrap_or_default();
+        if from < to.as_slice() {
+            batch.delete_range_cf(&self.store(store)?, from, to.as_slice());
         }
         Ok(())
     }

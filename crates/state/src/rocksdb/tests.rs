@@ -22,6 +22,7 @@ fn put(b: &dyn Backend, store: u16, key: &str, value: &str) {
         epoch: Epoch(1),
         writes: vec![(StoreId(store), vec![write])],
         positions: vec![(StoreId(store), Partition(0), Offset(1))],
+        ..EpochBatch::default()
     })
     .unwrap();
 }
@@ -259,7 +260,7 @@ fn memory_stays_within_the_budget() {
         b.apply(EpochBatch {
             epoch: Epoch(1),
             writes: vec![(StoreId(0), writes)],
-            positions: vec![],
+            ..EpochBatch::default()
         })
         .unwrap();
         b.scan(StoreId(0), &KeyRange::default(), usize::MAX)

@@ -70,14 +70,15 @@ fn name(key: u8) -> Bytes {
 }
 
 impl World {
-    fn new(backend: Arc<dyn Backend>, cache: usize) -> Self {
+    fn new(backend: Arc<dyn Backend>, cache: usize, ordered: bool) -> Self {
         let store = KeyValueStore::new(
             StoreId(0),
             "s".into(),
             Serde::Int64,
             Arc::clone(&backend),
             cache,
-        );
+        )
+        .with_ordered(ordered);
         let dirty = [Dirty::default(), Dirty::default()];
         Self {
             store,
@@ -220,7 +221,7 @@ impl World {
         let batch = EpochBatch {
             epoch: Epoch(epoch),
             writes: vec![(self.store.id(), writes)],
-            positions: Vec::new(),
+            ..EpochBatch::default()
         };
         self.backend.apply(batch).unwrap();
         self.applied = Some(epoch);
@@ -267,8 +268,8 @@ impl World {
     }
 }
 
-fn history(backend: Arc<dyn Backend>, cache: usize, steps: Vec<Step>) {
-    let mut world = World::new(backend, cache);
+fn history(backend: Arc<dyn Backend>, cache: usize, ordered: bool, steps: Vec<Step>) {
+    let mut world = World::new(backend, cache, ordered);
     steps.into_iter().for_each(|s| world.run(s));
     world.end();
 }
@@ -277,8 +278,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn memory_back_end_agrees_with_the_model(cache in prop_oneof![Just(0usize), Just(1 << 20)], steps in prop::collection::vec(step(), 0..120)) {
-        history(Arc::new(MemoryBackend::new(false)), cache, steps);
+    fn memory_back_end_agrees_with_the_model(cache in prop_oneof![Just(0usize), Just(1 << 20)], ordered: bool, steps in prop::collection::vec(step(), 0..120)) {
+        history(Arc::new(MemoryBackend::new(false)), cache, ordered, steps);
     }
 }
 
@@ -287,10 +288,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn rocksdb_back_end_agrees_with_the_model(cache in prop_oneof![Just(0usize), Just(1 << 20)], steps in prop::collection::vec(step(), 0..400)) {
+    fn rocksdb_back_end_agrees_with_the_model(cache in prop_oneof![Just(0usize), Just(1 << 20)], ordered: bool, steps in prop::collection::vec(step(), 0..400)) {
         let dir = tempfile::tempdir().unwrap();
         let layout = crate::StoreLayout { id: StoreId(0), name: "s".to_owned(), format: "test".to_owned() };
         let backend = crate::rocksdb::RocksBackend::open(dir.path(), &[layout], 8 << 20).unwrap();
-        history(Arc::new(backend), cache, steps);
+        history(Arc::new(backend), cache, ordered, steps);
     }
 }

@@ -1,0 +1,194 @@
+//! The slots of a shard in the order of their keys, and which rows are in memory whole.
+//!
+//! Takes keys with their places in the slab; gives what a range holds in memory. Owns the order and the
+//! knowledge that a row (all entries of one key, or of one key and segment) needs no look at the back
+//! end. Knows nothing of locks; never decodes.
+
+use super::Stored;
+use super::shard::Table;
+use crate::{KeyRange, Layout};
+use bytes::Bytes;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// What a remembered row costs, with its share of the map.
+const ROW_BYTES: usize = 256;
+
+/// What is known of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Row {
+    /// All its committed entries have slots.
+    Whole,
+    /// It has too many entries to keep.
+    Large,
+}
+
+/// What memory says of a key in a range.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// Its value.
+    Value(Stored),
+    /// It is deleted, whatever the back end says.
+    Gone,
+    /// A foreign value of an earlier, unsealed epoch: to be read on its own.
+    Foreign,
+}
+
+/// Which keys a read is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub range: &'a KeyRange,
+    /// Only those of this row: a range of bytes may hold longer keys that look alike.
+    pub row: Option<&'a [u8]>,
+    pub layout: Layout,
+    pub limit: usize,
+}
+
+impl Wanted<'_> {
+    pub fn is_row(&self, key: &[u8]) -> bool {
+        self.row.is_none_or(|row| {
+            self.layout.row_len(key.len()) == Some(row.len()) && key.starts_with(row)
+        })
+    }
+}
+
+/// The order of a shard's slots.
+#[derive(Debug)]
+pub(super) struct Order {
+    layout: Layout,
+    places: BTreeMap<Bytes, u32>,
+    rows: HashMap<Bytes, Row, ahash::RandomState>,
+    max_rows: usize,
+}
+
+impl Order {
+    pub fn new(layout: Layout, budget: usize) -> Self {
+        Self {
+            layout,
+            places: BTreeMap::new(),
+            // Fixed seeds, as everywhere in the store: the same run does the same.
+            rows: HashMap::with_hasher(ahash::RandomState::with_seeds(0x72, 0x6f, 0x77, 0x73)),
+            max_rows: (budget / ROW_BYTES).max(16),
+        }
+    }
+
+    pub fn insert(&mut self, key: Bytes, at: u32) {
+        self.places.insert(key, at);
+    }
+
+    /// A slot leaves: its row isn't whole any more.
+    pub fn remove(&mut self, key: &[u8]) {
+        self.places.remove(key);
+        if let Some(end) = self.layout.row_len(key.len())
+            && self.rows.get(&key[..end]) == Some(&Row::Whole)
+        {
+            self.rows.remove(&key[..end]);
+        }
+    }
+
+    /// All slots get new places; what is known of rows stays.
+    pub fn renumber(&mut self) {
+        self.places.clear();
+    }
+
+    pub fn row(&self, row: &[u8]) -> Option<Row> {
+        self.rows.get(row).copied()
+    }
+
+    pub fn remember(&mut self, row: &Bytes, state: Row) {
+        if self.rows.len() >= self.max_rows {
+            self.rows.clear();
+        }
+        self.rows.insert(Bytes::copy_from_slice(row), state);
+    }
+
+    /// Rows of a range that left the back end.
+    pub fn forget_rows(&mut self, range: &KeyRange) {
+        self.rows.retain(|row, _| !range.contains(row));
+    }
+
+    /// Places of the keys in a range, in its order.
+    fn places<'a>(
+        &'a self,
+        range: &'a KeyRange,
+    ) -> Box<dyn Iterator<Item = (&'a Bytes, u32)> + 'a> {
+        let from = range
+            .from
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Included);
+        let to = range
+            .to
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Excluded);
+        let found = self
+            .places
+            .range::<[u8], _>((from, to))
+            .map(|(k, at)| (k, *at));
+        if range.reverse {
+            Box::new(found.rev())
+        } else {
+            Box::new(found)
+        }
+    }
+
+    /// The first key from here on.
+    pub fn first_from(&self, from: &[u8]) -> Option<&Bytes> {
+        self.places
+            .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
+            .next()
+            .map(|(k, _)| k)
+    }
+
+    pub fn places_in(&self, range: &KeyRange) -> Vec<u32> {
+        self.places(range).map(|(_, at)| at).collect()
+    }
+}
+
+impl Table {
+    /// Is the row of this key in memory whole?
+    pub fn knows(&self, key: &[u8]) -> bool {
+        self.order.as_ref().is_some_and(|order| {
+            order
+                .layout
+                .row_len(key.len())
+                .is_some_and(|end| order.row(&key[..end]) == Some(Row::Whole))
+        })
+    }
+
+    /// What memory holds of a range, until `limit` values were found. `false` if some slot has no
+    /// version that the reader sees, so that only the back end knows.
+    pub fn collect(
+        &self,
+        reader: u64,
+        wanted: &Wanted<'_>,
+        found: &mut Vec<(Bytes, Held)>,
+    ) -> bool {
+        let Some(order) = &self.order else {
+            return false;
+        };
+        let (mut values, mut complete) = (0, true);
+        for (key, at) in order.places(wanted.range) {
+            if !wanted.is_row(key) {
+                continue;
+            }
+            let Some(version) = self.slot(at).visible(reader) else {
+                complete = false;
+                continue;
+            };
+            let held = match version.read(reader) {
+                None => Held::Foreign,
+                Some(value) if value.value.is_null() => Held::Gone,
+                Some(value) => {
+                    values += 1;
+                    Held::Value(value.clone())
+                }
+            };
+            found.push((key.clone(), held));
+            if values == wanted.limit {
+                break;
+            }
+        }
+        complete
+    }
+}

@@ -1,0 +1,262 @@
+//! How a store's keys are laid out: between what slots and back ends hold and what the changelog says.
+//!
+//! Takes internal keys, gives the records that Kafka Streams writes to a changelog, and back. Owns the
+//! byte formats and nothing else. Internal keys of windows and sessions begin with a segment (a slice
+//! of time), so that expired ones leave by one range; changelog keys don't have it, because other
+//! tools read them. Never reads a store, never looks at values beyond the 8 bytes before them.
+//!
+//! All numbers are big-endian, so that the order of bytes is the order of numbers: window and session
+//! times are not negative; times of versions may be, their sign bit is turned over.
+
+use crate::{KeyRange, KeyValueStore, Sealed, Write};
+use bytes::{BufMut, Bytes, BytesMut};
+use stoatflow_core::{Error, Result, Timestamp};
+
+mod parts;
+#[cfg(test)]
+mod tests;
+
+pub use parts::*;
+
+/// The least length of a segment, as in Kafka Streams.
+const MIN_SEGMENT_MS: i64 = 60_000;
+
+/// In the place of the timestamp before a stored value: this version is a deletion. (The version's
+/// time is in its key, so the place is free.)
+pub(crate) const TOMBSTONE: Timestamp = Timestamp(i64::MIN);
+
+/// How the keys of a store are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// The record's key; one value per key.
+    #[default]
+    KeyValue,
+    /// `segment of start | key | start (8) | sequence number (4)`; in the changelog without the segment.
+    Window {
+        /// How much time a segment covers.
+        segment_ms: i64,
+        /// Windows that start this long before the highest start, or longer, are gone.
+        retention_ms: i64,
+    },
+    /// `segment of end | key | end (8) | start (8)`; in the changelog without the segment.
+    Session {
+        /// How much time a segment covers.
+        segment_ms: i64,
+        /// Sessions that end this long before the highest end, or longer, are gone.
+        retention_ms: i64,
+    },
+    /// `key | timestamp (8)`; in the changelog a record of the key at that timestamp per version.
+    Versioned {
+        /// How far back reads and writes may go from the highest timestamp.
+        history_ms: i64,
+    },
+    /// An 8-byte time first, then anything: kept for ordered scans (pending joins, suppressed results).
+    TimeKey,
+}
+
+/// A record of a changelog topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangelogRecord {
+    /// The key, as Kafka Streams writes it.
+    pub key: Bytes,
+    /// The value; `None` is a tombstone.
+    pub value: Option<Bytes>,
+    /// The record's timestamp.
+    pub timestamp: Timestamp,
+}
+
+impl Layout {
+    /// Windows kept for `retention_ms`, in segments as long as Kafka Streams makes them.
+    #[must_use]
+    pub const fn window(retention_ms: i64) -> Self {
+        Self::Window {
+            segment_ms: segment_ms(retention_ms),
+            retention_ms,
+        }
+    }
+
+    /// Sessions kept for `retention_ms`, in segments as long as Kafka Streams makes them.
+    #[must_use]
+    pub const fn session(retention_ms: i64) -> Self {
+        Self::Session {
+            segment_ms: segment_ms(retention_ms),
+            retention_ms,
+        }
+    }
+
+    /// The word for this layout.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::KeyValue => "key-value-timestamped-1",
+            Self::Window { .. } => "window-1",
+            Self::Session { .. } => "session-1",
+            Self::Versioned { .. } => "versioned-1",
+            Self::TimeKey => "time-key-1",
+        }
+    }
+
+    /// The word for [`crate::StoreLayout::format`]: the name, and the segment length where keys depend
+    /// on it.
+    #[must_use]
+    pub fn format(&self) -> String {
+        match self {
+            Self::Window { segment_ms, .. } | Self::Session { segment_ms, .. } => {
+                format!("{}({segment_ms})", self.name())
+            }
+            _ => self.name().to_owned(),
+        }
+    }
+
+    /// The changelog record of a sealed write; `None` if the write is not for the changelog.
+    #[must_use]
+    pub fn to_changelog(&self, sealed: &Sealed) -> Option<ChangelogRecord> {
+        if !sealed.changelog {
+            return None;
+        }
+        let whole = || ChangelogRecord {
+            key: sealed.key.clone(),
+            value: sealed.value.clone(),
+            timestamp: sealed.timestamp,
+        };
+        Some(match self {
+            Self::KeyValue | Self::TimeKey => whole(),
+            Self::Window { .. } | Self::Session { .. } => ChangelogRecord {
+                key: sealed.key.slice(sealed.key.len().min(8)..),
+                ..whole()
+            },
+            Self::Versioned { .. } => match split_versioned(&sealed.key) {
+                Some((key, ts)) => ChangelogRecord {
+                    key: sealed.key.slice(..key.len()),
+                    value: sealed
+                        .value
+                        .clone()
+                        .filter(|_| sealed.timestamp != TOMBSTONE),
+                    timestamp: Timestamp(ts),
+                },
+                None => whole(),
+            },
+        })
+    }
+
+    /// What the back end is to hold for a changelog record.
+    ///
+    /// # Errors
+    /// `StateCorrupt` if the record's key is too short for the layout.
+    pub fn from_changelog(
+        &self,
+        key: Bytes,
+        value: Option<Bytes>,
+        timestamp: Timestamp,
+    ) -> Result<Write> {
+        let short = |least: usize| {
+            Error::state_corrupt(format!(
+                "a changelog key of {} bytes is too short: the key of a {} store has at least {least}",
+                key.len(),
+                self.name()
+            ))
+            .hint("check that nothing else writes to this changelog topic")
+        };
+        let segmented = |segment_ms: i64, time: i64| {
+            let mut internal = BytesMut::with_capacity(8 + key.len());
+            internal.put_u64(segment(segment_ms, time));
+            internal.put_slice(&key);
+            internal.freeze()
+        };
+        let (internal, timestamp, value) = match *self {
+            Self::KeyValue | Self::TimeKey => (key, timestamp, value),
+            Self::Window { segment_ms, .. } => {
+                let (_, start, _) = split_window_changelog(&key).ok_or_else(|| short(12))?;
+                (segmented(segment_ms, start), timestamp, value)
+            }
+            Self::Session { segment_ms, .. } => {
+                let (_, _, end) = split_session_changelog(&key).ok_or_else(|| short(16))?;
+                (segmented(segment_ms, end), timestamp, value)
+            }
+            Self::Versioned { .. } => {
+                let internal = versioned_key(&key, timestamp.0);
+                match value {
+                    Some(value) => (internal, timestamp, Some(value)),
+                    None => (internal, TOMBSTONE, Some(Bytes::new())),
+                }
+            }
+        };
+        Ok(KeyValueStore::stored_bytes(&Sealed {
+            key: internal,
+            value,
+            timestamp,
+            changelog: true,
+        }))
+    }
+
+    /// The internal range of the segments that lie wholly before `before_ms` (exclusive); `None` if
+    /// there are none, or the layout has no segments.
+    #[must_use]
+    pub fn expired(&self, before_ms: i64) -> Option<KeyRange> {
+        let (Self::Window { segment_ms, .. } | Self::Session { segment_ms, .. }) = *self else {
+            return None;
+        };
+        if before_ms < segment_ms {
+            return None;
+        }
+        let first_kept = segment(segment_ms, before_ms);
+        Some(KeyRange {
+            from: None,
+            to: Some(Bytes::copy_from_slice(&first_kept.to_be_bytes())),
+            reverse: false,
+        })
+    }
+
+    /// As [`Self::expired`], for everything that reads no longer show when the highest time that the
+    /// store has seen is `observed`.
+    #[must_use]
+    pub fn expired_at(&self, observed: i64) -> Option<KeyRange> {
+        let (Self::Window { retention_ms, .. } | Self::Session { retention_ms, .. }) = *self else {
+            return None;
+        };
+        self.expired(observed.saturating_sub(retention_ms).saturating_add(1))
+    }
+
+    /// How long the part of an internal key is that all entries of one row share (with the segment);
+    /// `None` if the layout has no rows.
+    pub(crate) const fn row_len(&self, key_len: usize) -> Option<usize> {
+        match self.suffix_len() {
+            Some(suffix) if key_len >= self.segment_len() + suffix => Some(key_len - suffix),
+            _ => None,
+        }
+    }
+
+    /// The bytes after the row.
+    pub(crate) const fn suffix_len(&self) -> Option<usize> {
+        match self {
+            Self::KeyValue | Self::TimeKey => None,
+            Self::Window { .. } => Some(12),
+            Self::Session { .. } => Some(16),
+            Self::Versioned { .. } => Some(8),
+        }
+    }
+
+    /// The bytes before the record's key.
+    pub(crate) const fn segment_len(&self) -> usize {
+        match self {
+            Self::Window { .. } | Self::Session { .. } => 8,
+            _ => 0,
+        }
+    }
+
+    /// The part of an internal key that decides which shard it is in: one shard holds all segments of
+    /// a record's key.
+    pub(crate) fn placement<'k>(&self, key: &'k [u8]) -> &'k [u8] {
+        self.row_len(key.len())
+            .map_or(key, |end| &key[self.segment_len()..end])
+    }
+}
+
+const fn segment_ms(retention_ms: i64) -> i64 {
+    let half = retention_ms / 2;
+    if half > MIN_SEGMENT_MS {
+        half
+    } else {
+        MIN_SEGMENT_MS
+    }
+}

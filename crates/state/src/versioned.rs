@@ -1,0 +1,271 @@
+//! A store read as versions: for each key what it was worth, and since when.
+//!
+//! Takes keys as bytes and timestamps; gives versions. Owns Kafka Streams' rules of history: writes
+//! older than `observed - history` are refused; reads as of an older time see only a version that is
+//! still the latest; a deletion is a version. What no read can see any more is pruned when its key is
+//! written, here and not in the changelog. Doesn't remember `observed` (the highest timestamp that the
+//! store has seen): the caller gives it and takes it back.
+
+use crate::key_value::after;
+use crate::layout::TOMBSTONE;
+use crate::window::short_key;
+use crate::{Dirty, KeyRange, KeyValueStore, Layout, Stored, split_versioned, versioned_key};
+use bytes::Bytes;
+use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
+
+#[cfg(test)]
+mod tests;
+
+/// A versioned store as a lane in one epoch sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionedView<'a> {
+    store: &'a KeyValueStore,
+    epoch: Epoch,
+    observed: i64,
+    history_ms: i64,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutResult {
+    /// Written; a later version was there already, and holds from this time.
+    ValidTo(i64),
+    /// Written; it is the latest version.
+    Undefined,
+    /// Too old: nothing was written.
+    NotPut,
+}
+
+impl PutResult {
+    /// As Kafka Streams' `put` returns it: the time, -1, or the least long.
+    #[must_use]
+    pub const fn code(self) -> i64 {
+        match self {
+            Self::ValidTo(ts) => ts,
+            Self::Undefined => -1,
+            Self::NotPut => i64::MIN,
+        }
+    }
+}
+
+/// A version that is not a deletion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VersionedRecord {
+    /// Its value.
+    pub value: Datum,
+    /// Since when it holds.
+    pub timestamp: i64,
+    /// When the next version (or deletion) took over; `None` if it is the latest. Kafka Streams' typed
+    /// stores never fill this in.
+    pub valid_to: Option<i64>,
+}
+
+/// A version of a row: its time, and its value unless it is a deletion.
+type Version = (i64, Option<Datum>);
+
+impl<'a> VersionedView<'a> {
+    /// `observed` is the highest timestamp that the store has seen; negative if none.
+    ///
+    /// # Errors
+    /// `Internal` if the store has another layout.
+    pub fn new(store: &'a KeyValueStore, epoch: Epoch, observed: i64) -> Result<Self> {
+        let Layout::Versioned { history_ms } = store.layout() else {
+            return Err(Error::internal(format!(
+                "store {} keeps no versions but {}",
+                store.name(),
+                store.layout().name()
+            )));
+        };
+        Ok(Self {
+            store,
+            epoch,
+            observed,
+            history_ms,
+        })
+    }
+
+    /// The highest timestamp; refused writes don't raise it.
+    #[must_use]
+    pub const fn observed(&self) -> i64 {
+        self.observed
+    }
+
+    /// The oldest time that writes and reads may go back to.
+    const fn oldest(&self) -> i64 {
+        self.observed.saturating_sub(self.history_ms)
+    }
+
+    /// Writes the version that holds from `ts`; `None` or null is a deletion.
+    ///
+    /// # Errors
+    /// As the store's `put` and `scan`.
+    pub fn put(
+        &mut self,
+        dirty: &mut Dirty,
+        key: &[u8],
+        value: Option<Datum>,
+        ts: i64,
+    ) -> Result<PutResult> {
+        if ts < self.oldest() {
+            return Ok(PutResult::NotPut);
+        }
+        self.observed = self.observed.max(ts);
+        let stored = match value {
+            Some(value) if !value.is_null() => Stored {
+                value,
+                timestamp: Timestamp(ts),
+            },
+            _ => Stored {
+                value: Datum::Bool(false),
+                timestamp: TOMBSTONE,
+            },
+        };
+        let internal = versioned_key(key, ts);
+        let next = self.next_after(&internal)?;
+        self.store.put(self.epoch, dirty, &internal, Some(stored))?;
+        self.prune(dirty, key)?;
+        Ok(next.map_or(PutResult::Undefined, PutResult::ValidTo))
+    }
+
+    /// Writes a deletion at `ts`; gives the version that held at that time before.
+    ///
+    /// # Errors
+    /// As `put`.
+    pub fn delete(
+        &mut self,
+        dirty: &mut Dirty,
+        key: &[u8],
+        ts: i64,
+    ) -> Result<Option<VersionedRecord>> {
+        if ts < self.oldest() {
+            return Ok(None);
+        }
+        self.observed = self.observed.max(ts);
+        let before = self.get_as_of(key, ts)?;
+        self.put(dirty, key, None, ts)?;
+        Ok(before)
+    }
+
+    /// The latest version; it never expires.
+    ///
+    /// # Errors
+    /// As the store's `scan`.
+    pub fn get(&self, key: &[u8]) -> Result<Option<VersionedRecord>> {
+        Ok(self
+            .last_until(key, i64::MAX)?
+            .and_then(|v| record(v, None)))
+    }
+
+    /// The version that held at `ts`.
+    ///
+    /// # Errors
+    /// As the store's `scan`.
+    pub fn get_as_of(&self, key: &[u8], ts: i64) -> Result<Option<VersionedRecord>> {
+        let Some(version) = self.last_until(key, ts)? else {
+            return Ok(None);
+        };
+        let next = self.next_after(&versioned_key(key, version.0))?;
+        if ts < self.oldest() && next.is_some() {
+            return Ok(None);
+        }
+        Ok(record(version, next))
+    }
+
+    /// The versions that held at some time in `from..=to`, ascending; deletions only end them.
+    ///
+    /// # Errors
+    /// As the store's `scan`.
+    pub fn history(&self, key: &[u8], from: i64, to: i64) -> Result<Vec<VersionedRecord>> {
+        let from = from.max(self.oldest());
+        let versions = self.versions(key, i64::MIN, i64::MAX, false, usize::MAX)?;
+        let mut ends = versions
+            .iter()
+            .skip(1)
+            .map(|v| v.0)
+            .collect::<Vec<_>>()
+            .into_iter();
+        let found = versions.into_iter().filter_map(|version| {
+            let valid_to = ends.next();
+            let held = version.0 <= to && valid_to.is_none_or(|end| end > from);
+            if held {
+                record(version, valid_to)
+            } else {
+                None
+            }
+        });
+        Ok(found.collect())
+    }
+
+    /// Deletes the versions of a key that no read can see any more.
+    fn prune(&self, dirty: &mut Dirty, key: &[u8]) -> Result<()> {
+        let hidden = self.versions(key, i64::MIN, self.oldest(), true, usize::MAX)?;
+        let mut versions = hidden.into_iter();
+        // The first still holds at the oldest time that can be asked for; a deletion shows nothing.
+        if let Some((ts, value)) = versions.next()
+            && value.is_none()
+        {
+            self.store
+                .prune(self.epoch, dirty, &versioned_key(key, ts))?;
+        }
+        for (ts, _) in versions {
+            self.store
+                .prune(self.epoch, dirty, &versioned_key(key, ts))?;
+        }
+        Ok(())
+    }
+
+    /// When the version after this one begins.
+    fn next_after(&self, internal: &Bytes) -> Result<Option<i64>> {
+        let row = internal.slice(..internal.len() - 8);
+        let range = KeyRange {
+            from: Some(after(internal)),
+            to: Some(after(&versioned_key(&row, i64::MAX))),
+            reverse: false,
+        };
+        let found = self.store.scan_row(self.epoch, &row, &range, 1)?;
+        found.first().map(|(k, _)| self.time(k)).transpose()
+    }
+
+    fn last_until(&self, key: &[u8], ts: i64) -> Result<Option<Version>> {
+        Ok(self.versions(key, i64::MIN, ts, true, 1)?.pop())
+    }
+
+    fn versions(
+        &self,
+        key: &[u8],
+        from: i64,
+        to: i64,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<Version>> {
+        let first = versioned_key(key, from);
+        let row = first.slice(..key.len());
+        let range = KeyRange {
+            from: Some(first),
+            to: Some(after(&versioned_key(key, to))),
+            reverse,
+        };
+        let found = self.store.scan_row(self.epoch, &row, &range, limit)?;
+        found
+            .into_iter()
+            .map(|(internal, stored)| {
+                let value = (stored.timestamp != TOMBSTONE).then_some(stored.value);
+                Ok((self.time(&internal)?, value))
+            })
+            .collect()
+    }
+
+    fn time(&self, internal: &[u8]) -> Result<i64> {
+        split_versioned(internal)
+            .map(|(_, ts)| ts)
+            .ok_or_else(|| short_key(self.store, internal))
+    }
+}
+
+fn record((timestamp, value): Version, valid_to: Option<i64>) -> Option<VersionedRecord> {
+    Some(VersionedRecord {
+        value: value?,
+        timestamp,
+        valid_to,
+    })
+}
