@@ -5,31 +5,100 @@ use std::fmt::Write;
 use stoatflow_plan::LogicalPlan;
 use stoatflow_plan::logical::{CALLS, Node, VERSION};
 
+/// How a table is kept, with every field.
+fn kept() -> Value {
+    json!({
+        "store": "s", "key": "string", "value": {"custom": 0}, "logged": false, "cached": false,
+        "retention_ms": 1, "history_ms": 2, "in_memory": true, "topic": {"a": "b"},
+    })
+}
+
+/// A join with every field.
+fn joining(op: &str) -> Value {
+    let f = json!({"udf": 0});
+    json!({
+        "op": op, "from": 0, "other": 2, "function": f, "with_key": true,
+        "window": {"before_ms": 1, "after_ms": 2, "grace_ms": 3},
+        "key": "string", "value": "string", "other_value": "string", "store": "j", "grace_ms": 4,
+        "key_function": f, "foreign_key": f, "foreign_with_key": true, "materialized": kept(), "logged": false,
+    })
+}
+
 /// One node of every call, with every field.
 fn nodes() -> Vec<Value> {
     let f = json!({"udf": 0});
-    let m = json!({"store": "s", "key": "string", "value": {"custom": 0}, "logged": false});
+    let m = kept();
+    let time = "log_and_skip";
     vec![
-        json!({"op": "stream", "topics": ["a"], "key": "string", "value": "bytes", "reset": "earliest"}),
-        json!({"op": "table", "topic": "b", "key": "string", "value": "json", "materialized": m, "reset": "latest"}),
-        json!({"op": "filter", "from": 0, "function": f}),
-        json!({"op": "filter_not", "from": 0, "function": {"expr": {"op": "value"}}}),
+        json!({"op": "stream", "topics": ["a"], "pattern": null, "key": "string", "value": "bytes", "reset": "earliest", "timestamp": {"udf": 0}}),
+        json!({"op": "table", "topic": "b", "key": "string", "value": "json", "materialized": m, "reset": "latest", "timestamp": "fail_on_invalid"}),
+        json!({"op": "global_table", "topic": "g", "key": {"time_windowed": "string", "size_ms": 5}, "value": "json", "materialized": m, "timestamp": time}),
+        json!({"op": "state_store", "store": "w", "kind": {"type": "window", "retention_ms": 2, "size_ms": 1, "duplicates": true, "timestamped": true}, "key": {"session_windowed": "string"}, "value": "json", "logged": false, "in_memory": true, "topic": {"a": "b"}}),
+        json!({"op": "global_store", "store": "h", "kind": {"type": "key_value"}, "topic": "i", "key": "string", "value": "json", "processor": 0, "timestamp": "wallclock"}),
+        json!({"op": "filter", "from": 0, "function": f, "materialized": m}),
+        json!({"op": "filter_not", "from": 0, "function": {"expr": {"op": "value"}}, "materialized": m}),
         json!({"op": "map", "from": 0, "function": f}),
-        json!({"op": "map_values", "from": 0, "function": f, "with_key": true}),
+        json!({"op": "map_values", "from": 0, "function": f, "with_key": true, "materialized": m}),
         json!({"op": "flat_map", "from": 0, "function": f}),
         json!({"op": "flat_map_values", "from": 0, "function": f, "with_key": true}),
         json!({"op": "select_key", "from": 0, "function": f}),
         json!({"op": "peek", "from": 0, "function": f}),
         json!({"op": "foreach", "from": 0, "function": f}),
         json!({"op": "merge", "from": 0, "other": 2}),
+        json!({"op": "split", "from": 0}),
+        json!({"op": "branch", "from": 15, "function": f}),
+        json!({"op": "repartition", "from": 0, "key": "string", "value": "string"}),
+        json!({"op": "to_table", "from": 0, "materialized": m}),
+        json!({"op": "process", "from": [0, 1], "processor": 0, "stores": ["w"], "low_level": true}),
+        json!({"op": "process_values", "from": 0, "processor": 0, "stores": ["w"]}),
+        json!({"op": "transform_values", "from": 1, "processor": 0, "stores": ["w"], "materialized": m}),
         json!({"op": "group_by_key", "from": 0, "key": "int32", "value": "int64"}),
         json!({"op": "group_by", "from": 0, "function": f, "key": "double", "value": "string"}),
-        json!({"op": "count", "from": 12, "materialized": m}),
-        json!({"op": "reduce", "from": 12, "function": f, "materialized": m}),
-        json!({"op": "aggregate", "from": 12, "initializer": f, "function": f, "materialized": m}),
+        json!({"op": "windowed_by", "from": 22, "window": {"type": "hopping", "size_ms": 2, "advance_ms": 1, "grace_ms": 0}}),
+        json!({"op": "emit_strategy", "from": 24, "strategy": "on_window_close"}),
+        json!({"op": "cogroup", "from": 22, "other": 23, "function": f}),
+        json!({"op": "count", "from": 22, "materialized": m}),
+        json!({"op": "reduce", "from": 22, "function": f, "subtractor": f, "materialized": m}),
+        json!({"op": "aggregate", "from": 22, "initializer": f, "function": f, "subtractor": f, "merger": f, "materialized": m}),
+        json!({"op": "suppress", "from": 27, "until": {"type": "window_closes", "grace_ms": -1}, "max_records": 1, "max_bytes": 2, "when_full": "shutdown", "logged": false}),
+        joining("join"),
+        joining("left_join"),
+        joining("outer_join"),
+        json!({"op": "deduplicate", "from": 0, "function": f, "within_ms": 1, "materialized": m}),
         json!({"op": "to_stream", "from": 1}),
-        json!({"op": "to", "from": 0, "topic": "c", "key": "string", "value": "string"}),
+        json!({"op": "to", "from": [0, 2], "topic": "c", "topic_function": f, "partitioner": f, "key": "string", "value": "string"}),
     ]
+}
+
+/// What the calls hold in several forms, each as it is written.
+fn forms() -> Vec<Value> {
+    let mut all = Vec::new();
+    for window in [
+        json!({"type": "tumbling", "size_ms": 1, "grace_ms": 0}),
+        json!({"type": "sliding", "difference_ms": 1, "grace_ms": 0}),
+        json!({"type": "session", "gap_ms": 1, "grace_ms": 0}),
+        json!({"type": "unlimited", "start_ms": 0}),
+        json!({"type": "count", "records": 1}),
+    ] {
+        all.push(json!({"op": "windowed_by", "from": 22, "window": window}));
+    }
+    for until in [
+        json!({"type": "time_limit", "limit_ms": 1}),
+        json!({"type": "barrier"}),
+    ] {
+        all.push(json!({"op": "suppress", "from": 27, "until": until}));
+    }
+    for kind in [
+        json!({"type": "timestamped_key_value"}),
+        json!({"type": "session", "retention_ms": 1}),
+        json!({"type": "versioned", "history_ms": 1}),
+        json!({"type": "time_ordered"}),
+    ] {
+        all.push(json!({"op": "state_store", "store": "k", "kind": kind, "key": "string", "value": "string"}));
+    }
+    all.push(json!({"op": "stream", "pattern": "a.*", "key": "string", "value": "string", "timestamp": "use_partition_time"}));
+    all.push(json!({"op": "to", "from": 0, "topic": "c"}));
+    all
 }
 
 /// One expression of every operation.
@@ -82,30 +151,6 @@ fn expressions() -> Vec<Value> {
 
 #[test]
 fn the_calls_are_these() {
-    assert_eq!(
-        CALLS,
-        [
-            "stream",
-            "table",
-            "filter",
-            "filter_not",
-            "map",
-            "map_values",
-            "flat_map",
-            "flat_map_values",
-            "select_key",
-            "peek",
-            "foreach",
-            "merge",
-            "group_by_key",
-            "group_by",
-            "count",
-            "reduce",
-            "aggregate",
-            "to_stream",
-            "to",
-        ]
-    );
     let tags: Vec<String> = nodes()
         .into_iter()
         .map(|n| {
@@ -124,9 +169,13 @@ fn the_calls_are_these() {
 #[test]
 fn the_format_is_the_committed_one() {
     let mut plan = json!({
-        "version": VERSION, "nodes": nodes(), "functions": ["app.py:1 f"], "serdes": ["mine"],
+        "version": VERSION, "nodes": nodes(), "functions": ["app.py:1 f"], "serdes": ["mine"], "processors": ["P"],
         "default_key": "string", "default_value": "json",
     });
+    plan["nodes"]
+        .as_array_mut()
+        .expect("a list")
+        .extend(forms());
     for (i, e) in expressions().into_iter().enumerate() {
         let node = json!({"op": "filter", "from": 0, "function": {"expr": e}, "line": format!("app.py:{i}"), "name": format!("e{i}")});
         plan["nodes"].as_array_mut().expect("a list").push(node);
