@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from stoatflow.app import State as State
     from stoatflow.app import StateListener as StateListener
     from stoatflow.app import StoatFlow as StoatFlow
+    from stoatflow.branched import Branched as Branched
+    from stoatflow.branched import BranchedKStream as BranchedKStream
     from stoatflow.builder import StreamsBuilder as StreamsBuilder
+    from stoatflow.cogrouped import CogroupedKStream as CogroupedKStream
     from stoatflow.embedded import EmbeddedBroker as EmbeddedBroker
     from stoatflow.embedded import EmbeddedRecord as EmbeddedRecord
     from stoatflow.errors import AuthorizationError as AuthorizationError
@@ -48,17 +51,39 @@ if TYPE_CHECKING:
     from stoatflow.expressions import timestamp as timestamp
     from stoatflow.expressions import value as value
     from stoatflow.expressions import when as when
+    from stoatflow.global_table import GlobalKTable as GlobalKTable
     from stoatflow.grouped import KGroupedStream as KGroupedStream
+    from stoatflow.grouped import KGroupedTable as KGroupedTable
+    from stoatflow.joined import Joined as Joined
+    from stoatflow.joined import StreamJoined as StreamJoined
+    from stoatflow.joined import TableJoined as TableJoined
     from stoatflow.materialized import Consumed as Consumed
     from stoatflow.materialized import Grouped as Grouped
     from stoatflow.materialized import Materialized as Materialized
+    from stoatflow.materialized import OffsetReset as OffsetReset
     from stoatflow.materialized import Produced as Produced
+    from stoatflow.materialized import Repartitioned as Repartitioned
+    from stoatflow.materialized import TimestampExtractors as TimestampExtractors
+    from stoatflow.printed import Printed as Printed
     from stoatflow.serdes import Serde as Serde
     from stoatflow.serdes import Serdes as Serdes
     from stoatflow.settings import Settings as Settings
     from stoatflow.stream import KStream as KStream
+    from stoatflow.suppressed import Buffer as Buffer
+    from stoatflow.suppressed import Suppressed as Suppressed
     from stoatflow.table import KTable as KTable
     from stoatflow.topology import Topology as Topology
+    from stoatflow.windowed import Window as Window
+    from stoatflow.windowed import Windowed as Windowed
+    from stoatflow.windowed_stream import SessionWindowedKStream as SessionWindowedKStream
+    from stoatflow.windowed_stream import TimeWindowedKStream as TimeWindowedKStream
+    from stoatflow.windows import CountWindows as CountWindows
+    from stoatflow.windows import EmitStrategy as EmitStrategy
+    from stoatflow.windows import JoinWindows as JoinWindows
+    from stoatflow.windows import SessionWindows as SessionWindows
+    from stoatflow.windows import SlidingWindows as SlidingWindows
+    from stoatflow.windows import TimeWindows as TimeWindows
+    from stoatflow.windows import UnlimitedWindows as UnlimitedWindows
 
 _HOMES = {
     "app": ("State", "StateListener", "StoatFlow"),
@@ -70,13 +95,25 @@ _HOMES = {
         "StateCorruptError", "StateLockedError", "StoatFlowError", "TopologyError", "UnknownOutcomeError",
     ),
     "expressions": ("Expression", "coalesce", "key", "lit", "obj", "timestamp", "value", "when"),
-    "grouped": ("KGroupedStream",),
-    "materialized": ("Consumed", "Grouped", "Materialized", "Produced"),
     "serdes": ("Serde", "Serdes"),
     "settings": ("Settings",),
     "stream": ("KStream",),
     "table": ("KTable",),
     "topology": ("Topology",),
+    "branched": ("Branched", "BranchedKStream"),
+    "cogrouped": ("CogroupedKStream",),
+    "global_table": ("GlobalKTable",),
+    "grouped": ("KGroupedStream", "KGroupedTable"),
+    "joined": ("Joined", "StreamJoined", "TableJoined"),
+    "materialized": ("Consumed", "Grouped", "Materialized", "OffsetReset", "Produced", "Repartitioned", "TimestampExtractors"),
+    "printed": ("Printed",),
+    "suppressed": ("Buffer", "Suppressed"),
+    "windowed": ("Window", "Windowed"),
+    "windowed_stream": ("SessionWindowedKStream", "TimeWindowedKStream"),
+    "windows": (
+        "CountWindows", "EmitStrategy", "JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows",
+        "UnlimitedWindows",
+    ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -5,11 +5,22 @@ Takes topics and serdes, gives streams and tables. Serdes that are left out mean
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from stoatflow.errors import TopologyError
-from stoatflow.materialized import Consumed, Materialized, Reset, check_topic, store_spec
+from stoatflow.global_table import GlobalKTable
+from stoatflow.materialized import (
+    Consumed,
+    Materialized,
+    Reset,
+    TimestampLike,
+    check_topic,
+    reset_spec,
+    store_spec,
+    timestamp_spec,
+)
 from stoatflow.plan import PlanBuilder, nodes
 from stoatflow.plan.functions import user_line
 from stoatflow.serdes import SerdeLike, Serdes, resolve
@@ -17,9 +28,13 @@ from stoatflow.stream import KStream
 from stoatflow.table import KTable
 from stoatflow.topology import Topology
 
+if TYPE_CHECKING:
+    from stoatflow.processor import ProcessorSupplier
+    from stoatflow.stores import StoreBuilder
+
 K = TypeVar("K")
 V = TypeVar("V")
-Topics = str | Sequence[str]
+Topics = str | Sequence[str] | re.Pattern[str]
 
 
 class StreamsBuilder:
@@ -38,17 +53,37 @@ class StreamsBuilder:
         value: SerdeLike[V],
         name: str | None = ...,
         reset: Reset | None = ...,
+        timestamp: TimestampLike | None = ...,
     ) -> KStream[K, V]: ...
     @overload
     def stream(
-        self, topics: Topics, *, value: SerdeLike[V], name: str | None = ..., reset: Reset | None = ...
+        self,
+        topics: Topics,
+        *,
+        value: SerdeLike[V],
+        name: str | None = ...,
+        reset: Reset | None = ...,
+        timestamp: TimestampLike | None = ...,
     ) -> KStream[bytes, V]: ...
     @overload
     def stream(
-        self, topics: Topics, *, key: SerdeLike[K], name: str | None = ..., reset: Reset | None = ...
+        self,
+        topics: Topics,
+        *,
+        key: SerdeLike[K],
+        name: str | None = ...,
+        reset: Reset | None = ...,
+        timestamp: TimestampLike | None = ...,
     ) -> KStream[K, bytes]: ...
     @overload
-    def stream(self, topics: Topics, *, name: str | None = ..., reset: Reset | None = ...) -> KStream[bytes, bytes]: ...
+    def stream(
+        self,
+        topics: Topics,
+        *,
+        name: str | None = ...,
+        reset: Reset | None = ...,
+        timestamp: TimestampLike | None = ...,
+    ) -> KStream[bytes, bytes]: ...
     @overload
     def stream(self, topics: Topics, *, consumed: Consumed[K, V]) -> KStream[K, V]: ...
     def stream(
@@ -59,21 +94,28 @@ class StreamsBuilder:
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
         reset: Reset | None = None,
+        timestamp: TimestampLike | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[Any, Any]:
-        """Read one topic or several. Between several, the smallest timestamp goes first."""
+        """Read one topic or several, or all whose whole names match a compiled pattern.
+
+        Between several, the smallest timestamp goes first.
+        """
         line = user_line()
-        how = _consumed(consumed, key, value, name, reset, "stream", line)
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
-        if not names:
+        how = _consumed(consumed, key, value, name, reset, timestamp, "stream", line)
+        names = (topics,) if isinstance(topics, str) else () if isinstance(topics, re.Pattern) else tuple(topics)
+        pattern = _pattern(topics, line) if isinstance(topics, re.Pattern) else None
+        if not names and pattern is None:
             raise TopologyError(f"{line} stream: no topic is given", next_step="give at least one topic")
         node = nodes.Stream(
             line=line,
             name=how.name,
-            topics=tuple(check_topic(topic, "stream", line) for topic in names),
+            topics=tuple(check_topic(topic, "stream", line) for topic in names) or None,
+            pattern=pattern,
             key=resolve(how.key),
             value=resolve(how.value),
-            reset=how.reset,
+            reset=reset_spec(how.reset, "stream", line),
+            timestamp=timestamp_spec(how.timestamp, "stream", line),
         )
         return KStream(self._plan, self._plan.add(node))
 
@@ -87,6 +129,7 @@ class StreamsBuilder:
         store: str | Materialized | None = ...,
         name: str | None = ...,
         reset: Reset | None = ...,
+        timestamp: TimestampLike | None = ...,
     ) -> KTable[K, V]: ...
     @overload
     def table(
@@ -97,6 +140,7 @@ class StreamsBuilder:
         store: str | Materialized | None = ...,
         name: str | None = ...,
         reset: Reset | None = ...,
+        timestamp: TimestampLike | None = ...,
     ) -> KTable[bytes, V]: ...
     @overload
     def table(
@@ -107,6 +151,7 @@ class StreamsBuilder:
         store: str | Materialized | None = ...,
         name: str | None = ...,
         reset: Reset | None = ...,
+        timestamp: TimestampLike | None = ...,
     ) -> KTable[K, bytes]: ...
     @overload
     def table(
@@ -116,6 +161,7 @@ class StreamsBuilder:
         store: str | Materialized | None = ...,
         name: str | None = ...,
         reset: Reset | None = ...,
+        timestamp: TimestampLike | None = ...,
     ) -> KTable[bytes, bytes]: ...
     @overload
     def table(
@@ -130,11 +176,12 @@ class StreamsBuilder:
         store: str | Materialized | None = None,
         name: str | None = None,
         reset: Reset | None = None,
+        timestamp: TimestampLike | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[Any, Any]:
         """Read a topic as a table: the last value of each key. Null keys are dropped, null values delete."""
         line = user_line()
-        how = _consumed(consumed, key, value, name, reset, "table", line)
+        how = _consumed(consumed, key, value, name, reset, timestamp, "table", line)
         node = nodes.Table(
             line=line,
             name=how.name,
@@ -142,13 +189,79 @@ class StreamsBuilder:
             key=resolve(how.key),
             value=resolve(how.value),
             materialized=store_spec(store, None, None, "table", line),
-            reset=how.reset,
+            reset=reset_spec(how.reset, "table", line),
+            timestamp=timestamp_spec(how.timestamp, "table", line),
         )
         return KTable(self._plan, self._plan.add(node))
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+        timestamp: TimestampLike | None = None,
+        consumed: Consumed[K, V] | None = None,
+    ) -> GlobalKTable[K, V]:
+        """Read a topic as a table that is complete before anything else is read; join it by any key."""
+        line = user_line()
+        how = _consumed(consumed, key, value, name, None, timestamp, "global_table", line)
+        if how.reset is not None:
+            raise TopologyError(
+                f"{line} global_table: it is always read from the beginning", next_step="leave reset= out"
+            )
+        node = nodes.GlobalTable(
+            line=line,
+            name=how.name,
+            topic=check_topic(topic, "global_table", line),
+            key=resolve(how.key),
+            value=resolve(how.value),
+            materialized=store_spec(store, None, None, "global_table", line),
+            timestamp=timestamp_spec(how.timestamp, "global_table", line),
+        )
+        return GlobalKTable(self._plan, self._plan.add(node))
+
+    def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
+        """Add a store for processors; those that use it name it in `stores=`."""
+        from stoatflow.stores import add_store
+
+        add_store(self._plan, store, user_line())
+        return self
+
+    def add_global_store(
+        self,
+        store: StoreBuilder,
+        topic: str,
+        supplier: ProcessorSupplier[Any, Any, Any, Any],
+        *,
+        key: SerdeLike[Any] | None = None,
+        value: SerdeLike[Any] | None = None,
+        name: str | None = None,
+        timestamp: TimestampLike | None = None,
+        consumed: Consumed[Any, Any] | None = None,
+    ) -> StreamsBuilder:
+        """Keep a store with a processor of your own from a topic, complete before anything else is read."""
+        from stoatflow.stores import add_global_store
+
+        line = user_line()
+        how = _consumed(consumed, key, value, name, None, timestamp, "add_global_store", line)
+        add_global_store(self._plan, store, check_topic(topic, "add_global_store", line), supplier, how, line)
+        return self
 
     def build(self) -> Topology:
         """Check everything and give the topology; raise `TopologyError` for what is wrong."""
         return Topology(self._plan.snapshot())
+
+
+def _pattern(pattern: re.Pattern[str], line: str) -> str:
+    if pattern.flags & ~re.UNICODE:
+        raise TopologyError(
+            f"{line} stream: the pattern {pattern.pattern!r} has flags, which the engine does not know",
+            next_step="write them into the pattern, such as (?i)orders-.*",
+        )
+    return pattern.pattern
 
 
 def _consumed(
@@ -157,20 +270,22 @@ def _consumed(
     value: SerdeLike[Any] | None,
     name: str | None,
     reset: Reset | None,
+    timestamp: TimestampLike | None,
     method: str,
     line: str,
 ) -> Consumed[Any, Any]:
     if consumed is not None:
-        if (key, value, name, reset) != (None, None, None, None):
+        if (key, value, name, reset, timestamp) != (None, None, None, None, None):
             raise TopologyError(
-                f"{line} {method}: key=, value=, name= or reset= is given beside consumed=",
+                f"{line} {method}: key=, value=, name=, reset= or timestamp= is given beside consumed=",
                 next_step="give them either to Consumed or to the method",
             )
-        key, value, name, reset = consumed.key, consumed.value, consumed.name, consumed.reset
-    if reset not in (None, "earliest", "latest"):
-        raise TopologyError(
-            f"{line} {method}: reset={reset!r} is not known", next_step='use reset="earliest" or reset="latest"'
-        )
+        key, value, name = consumed.key, consumed.value, consumed.name
+        reset, timestamp = consumed.reset, consumed.timestamp
     return Consumed(
-        Serdes.bytes() if key is None else key, Serdes.bytes() if value is None else value, name=name, reset=reset
+        Serdes.bytes() if key is None else key,
+        Serdes.bytes() if value is None else value,
+        name=name,
+        reset=reset,
+        timestamp=timestamp,
     )

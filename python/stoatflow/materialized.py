@@ -6,18 +6,70 @@ take it, so that most programs never need them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
+from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
-from stoatflow.plan.nodes import StoreSpec
+from stoatflow.plan.functions import callable_only
+from stoatflow.plan.nodes import StoreSpec, TimestampFunction, Timestamps
 from stoatflow.serdes import SerdeLike, resolve
+from stoatflow.windows import span_ms
+
+if TYPE_CHECKING:
+    from stoatflow.consumed_record import ConsumedRecord
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-Reset: TypeAlias = Literal["earliest", "latest"]
+Reset: TypeAlias = "Literal['earliest', 'latest', 'none'] | OffsetReset"
 """Where a source starts without a committed position."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """Where a source starts without a committed position: `OffsetReset.by_duration("1h")`."""
+
+    where: Literal["earliest", "latest", "none", "by_duration"]
+    duration_ms: int | None = None
+
+    @classmethod
+    def earliest(cls) -> OffsetReset:
+        """At the beginning (the default)."""
+        return cls("earliest")
+
+    @classmethod
+    def latest(cls) -> OffsetReset:
+        """With what comes from now on."""
+        return cls("latest")
+
+    @classmethod
+    def none(cls) -> OffsetReset:
+        """Nowhere: starting without a committed position is an error."""
+        return cls("none")
+
+    @classmethod
+    def by_duration(cls, back: Duration) -> OffsetReset:
+        """At the first record that is not older than this."""
+        return cls("by_duration", span_ms(back, "OffsetReset.by_duration(back)"))
+
+
+class TimestampExtractors:
+    """Built-in ways to find a record's time, for `timestamp=` of a source."""
+
+    FAIL_ON_INVALID: Final = "fail_on_invalid"
+    """The record's; a negative one is an error (the default)."""
+    LOG_AND_SKIP: Final = "log_and_skip"
+    """The record's; a record with a negative one is dropped and counted."""
+    USE_PARTITION_TIME: Final = "use_partition_time"
+    """The record's; instead of a negative one the highest of its partition so far."""
+    WALLCLOCK: Final = "wallclock"
+    """When it was read."""
+
+
+TimestampLike: TypeAlias = "Callable[[ConsumedRecord, int], int] | str"
+"""A function `(record, partition_time)` that gives milliseconds, or one of `TimestampExtractors`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +80,7 @@ class Consumed(Generic[K, V]):
     value: SerdeLike[V]
     name: str | None = None
     reset: Reset | None = None
+    timestamp: TimestampLike | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +90,7 @@ class Produced(Generic[K, V]):
     key: SerdeLike[K] | None = None
     value: SerdeLike[V] | None = None
     name: str | None = None
+    partitioner: Callable[[str, K, V, int], Iterable[int] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +102,31 @@ class Grouped(Generic[K, V]):
     name: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repartitioned(Generic[K, V]):
+    """How a stream walks to the lanes of its keys: in memory, without a topic."""
+
+    key: SerdeLike[K] | None = None
+    value: SerdeLike[V] | None = None
+    name: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """How a table is kept: `Materialized("orders", value=dict, logged=False)`."""
+    """How a table is kept: `Materialized("orders", value=dict, logging=False)`.
+
+    `logging` may be settings of the changelog topic; `history` makes a versioned table that keeps
+    versions this far back; `retention` is how long windows and sessions are kept.
+    """
 
     store: str | None = None
     key: SerdeLike[Any] | None = None
     value: SerdeLike[Any] | None = None
-    logged: bool = True
+    logging: bool | Mapping[str, object] = True
+    caching: bool = True
+    type: Literal["rocksdb", "memory"] | None = None
+    retention: Duration | None = None
+    history: Duration | None = None
 
 
 def optional_serde(serde: SerdeLike[Any] | None) -> Any:
@@ -71,23 +142,69 @@ def store_spec(
     line: str,
 ) -> StoreSpec | None:
     """Give the plan's form of `store=`, `key=` and `value=`; raise `TopologyError` if they disagree."""
-    if isinstance(store, Materialized):
-        if key is not None or value is not None:
-            raise TopologyError(
-                f"{line} {method}: key= and value= are given beside a Materialized",
-                next_step="give the serdes either to Materialized or to the method",
-            )
-        name, key, value, logged = store.store, store.key, store.value, store.logged
-    else:
-        name, logged = store, True
+    how = store if isinstance(store, Materialized) else Materialized(store)
+    if how is store and (key is not None or value is not None):
+        raise TopologyError(
+            f"{line} {method}: key= and value= are given beside a Materialized",
+            next_step="give the serdes either to Materialized or to the method",
+        )
+    name = how.store
     if name is not None and (not isinstance(name, str) or not name):
         raise TopologyError(
             f"{line} {method}: store= must be a name or a Materialized, not {name!r}",
             next_step='write store="totals"',
         )
-    if name is None and key is None and value is None and logged:
+    if how.type not in (None, "rocksdb", "memory"):
+        raise TopologyError(
+            f"{line} {method}: Materialized(type={how.type!r}) is not known",
+            next_step='write type="rocksdb" or type="memory"',
+        )
+    if store is None and key is None and value is None:
         return None
-    return StoreSpec(name, optional_serde(key), optional_serde(value), logged)
+    key, value = how.key if key is None else key, how.value if value is None else value
+    topic = how.logging if isinstance(how.logging, Mapping) else {}
+    return StoreSpec(
+        name,
+        optional_serde(key),
+        optional_serde(value),
+        logged=how.logging is not False,
+        cached=how.caching,
+        retention_ms=None if how.retention is None else span_ms(how.retention, "Materialized(retention=)", least=1),
+        history_ms=None if how.history is None else span_ms(how.history, "Materialized(history=)"),
+        in_memory=how.type == "memory",
+        topic={setting: _setting(content) for setting, content in topic.items()},
+    )
+
+
+def _setting(content: object) -> str:
+    return str(content).lower() if isinstance(content, bool) else str(content)
+
+
+def reset_spec(reset: Reset | None, method: str, line: str) -> str | dict[str, int] | None:
+    """Give the plan's form of `reset=`."""
+    if isinstance(reset, OffsetReset):
+        return reset.where if reset.duration_ms is None else {"by_duration": reset.duration_ms}
+    if reset not in (None, "earliest", "latest", "none"):
+        raise TopologyError(
+            f"{line} {method}: reset={reset!r} is not known",
+            next_step='use reset="earliest", "latest", "none" or OffsetReset.by_duration("1h")',
+        )
+    return reset
+
+
+def timestamp_spec(timestamp: TimestampLike | None, method: str, line: str) -> Timestamps | None:
+    """Give the plan's form of `timestamp=`."""
+    if timestamp is None or callable(timestamp):
+        shape = ("record", "partition_time")
+        made = timestamp and callable_only(timestamp, shape, f"{method}(timestamp=)", line, "pass a function")
+        return TimestampFunction(made) if made else None
+    known = [name for name in vars(TimestampExtractors) if name.isupper()]
+    if timestamp not in [getattr(TimestampExtractors, name) for name in known]:
+        raise TopologyError(
+            f"{line} {method}: timestamp={timestamp!r} is not known",
+            next_step=f"use a function (record, partition_time) or one of TimestampExtractors: {', '.join(known)}",
+        )
+    return timestamp
 
 
 def check_topic(topic: object, method: str, line: str) -> str:

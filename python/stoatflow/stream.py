@@ -6,22 +6,45 @@ Takes functions or native expressions, adds nodes, gives new handles. `(key, val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, Literal, TypeVar, overload
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from stoatflow import joins
+from stoatflow.branched import BranchedKStream
+from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
+from stoatflow.global_table import GlobalKTable
 from stoatflow.grouped import KGroupedStream
-from stoatflow.materialized import Grouped, Produced, check_topic, optional_serde
+from stoatflow.joined import Joined, StreamJoined
+from stoatflow.materialized import (
+    Grouped,
+    Materialized,
+    Produced,
+    Repartitioned,
+    check_topic,
+    optional_serde,
+    store_spec,
+)
 from stoatflow.plan import Handle, nodes
 from stoatflow.plan.builder import same_plan
-from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, user_line
+from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, processor, user_line
+from stoatflow.printed import Printed
 from stoatflow.serdes import SerdeLike
+from stoatflow.table import KTable
+from stoatflow.windows import JoinWindows, span_ms
+
+if TYPE_CHECKING:
+    from stoatflow.processor import FixedKeySupplier, ProcessorSupplier
+    from stoatflow.record_context import RecordContext
 
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
+VO = TypeVar("VO")
+KO = TypeVar("KO")
+R = TypeVar("R")
 
 
 class KStream(Handle, Generic[K, V]):
@@ -195,31 +218,355 @@ class KStream(Handle, Generic[K, V]):
         )
         return KGroupedStream(self._plan, self._plan.add(node))
 
-    def to(
+    @overload
+    def split(self, *, name: str | None = ...) -> BranchedKStream[K, V]: ...
+    @overload
+    def split(
         self,
-        topic: str,
+        branches: Mapping[str, Callable[[K, V], object] | Expression],
+        *,
+        default: str | None = ...,
+        name: str | None = ...,
+    ) -> dict[str, KStream[K, V]]: ...
+    def split(
+        self,
+        branches: Mapping[str, Callable[[K, V], object] | Expression] | None = None,
+        *,
+        default: str | None = None,
+        name: str | None = None,
+    ) -> BranchedKStream[K, V] | dict[str, KStream[K, V]]:
+        """Give each record to the first branch that fits.
+
+        `split().branch(p, "late").default_branch("rest")`, or shorter `split({"late": p}, default="rest")`,
+        which gives the branches by these names. Without a default the others are dropped.
+        """
+        split: BranchedKStream[K, V] = BranchedKStream(
+            self._plan, self._plan.add(nodes.Split(line=user_line(), name=name, parent=self._at)), name
+        )
+        if branches is None:
+            return split
+        for branch, predicate in branches.items():
+            split.branch(predicate, branch)
+        made = split.no_default_branch() if default is None else split.default_branch(default)
+        prefix = name or ""
+        return {branch: made[prefix + branch] for branch in [*branches, *([] if default is None else [default])]}
+
+    def repartition(
+        self,
+        repartitioned: Repartitioned[K, V] | None = None,
         *,
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         name: str | None = None,
+    ) -> KStream[K, V]:
+        """Walk to the lane of the key, in memory; records with a null key are dropped, as in Kafka Streams."""
+        line = user_line()
+        if repartitioned is not None:
+            if (key, value, name) != (None, None, None):
+                raise _beside("repartitioned", "repartition", line)
+            key, value, name = repartitioned.key, repartitioned.value, repartitioned.name
+        node = nodes.Repartition(
+            line=line, name=name, parent=self._at, key=optional_serde(key), value=optional_serde(value)
+        )
+        return self._then(node)
+
+    def to_table(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """Take records as updates of a table: null keys are dropped, null values delete."""
+        line = user_line()
+        kept = store_spec(store, key, value, "to_table", line)
+        return KTable(
+            self._plan, self._plan.add(nodes.ToTable(line=line, name=name, parent=self._at, materialized=kept))
+        )
+
+    def process(
+        self, supplier: ProcessorSupplier[K, V, K2, V2], *, stores: Sequence[str] = (), name: str | None = None
+    ) -> KStream[K2, V2]:
+        """Run a `Processor` of your own, which may give other keys. `stores` are the names of those it uses."""
+        line = user_line()
+        ref = processor(supplier, "process", line)
+        node = nodes.Process(
+            line=line, name=name, parent=(self._at,), processor=ref, stores=self._connected(supplier, stores, line)
+        )
+        return self._then(node)
+
+    def process_values(
+        self, supplier: FixedKeySupplier[K, V, V2], *, stores: Sequence[str] = (), name: str | None = None
+    ) -> KStream[K, V2]:
+        """Run a `FixedKeyProcessor` of your own, which keeps the keys."""
+        line = user_line()
+        ref = processor(supplier, "process_values", line)
+        node = nodes.ProcessValues(
+            line=line, name=name, parent=self._at, processor=ref, stores=self._connected(supplier, stores, line)
+        )
+        return self._then(node)
+
+    def _connected(self, supplier: object, stores: Sequence[str], line: str) -> tuple[str, ...]:
+        from stoatflow.processor import connected_stores
+
+        return connected_stores(self._plan, supplier, stores, line)
+
+    def deduplicate(
+        self,
+        key: Callable[[K, V], object] | Expression | None = None,
+        *,
+        within: Duration,
+        store: str | Materialized | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """Pass the first record of each key on, and drop those that follow `within` this time of it.
+
+        `key(key, value)` says what makes two records of one key the same; without it the key alone does.
+        Kafka Streams has no such operator.
+        """
+        line = user_line()
+        node = nodes.Deduplicate(
+            line=line,
+            name=name,
+            parent=self._at,
+            function=None if key is None else function(key, KEY_VALUE, "deduplicate", line),
+            within_ms=span_ms(within, "deduplicate(within=)", least=1),
+            materialized=store_spec(store, None, None, "deduplicate", line),
+        )
+        return self._then(node)
+
+    def print(self, printed: Printed[K, V] | None = None, *, name: str | None = None) -> None:
+        """Write a line per record, to standard output unless `Printed` says otherwise."""
+        line = user_line()
+        how = printed or Printed()
+        node = self._plan.snapshot()[self._at]
+        writer = nodes.Udf(how.writer(node.name or node.op), f"{line} print")
+        self._plan.add(nodes.Foreach(line=line, name=name, parent=self._at, function=writer))
+
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO], R],
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[K, V, VO], R],
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Callable[[V, VO], R],
+        *,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Callable[[K, V, VO], R],
+        *,
+        with_key: Literal[True],
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    def join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
+        """Give `joiner(left, right)` for records that meet.
+
+        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
+        global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
+        """
+        return self._joined(nodes.Join, other, arguments, options)
+
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO | None], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO | None], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO | None], R],
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[K, V, VO | None], R],
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Callable[[V, VO | None], R],
+        *,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Callable[[K, V, VO | None], R],
+        *,
+        with_key: Literal[True],
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    def left_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
+        """As `join`, and records of this stream without a partner, with `None` on the right.
+
+        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
+        global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
+        """
+        return self._joined(nodes.LeftJoin, other, arguments, options)
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V | None, VO | None], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V | None, VO | None], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+    ) -> KStream[K, R]: ...
+    def outer_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
+        """As `left_join`, and records of the other stream without a partner, with `None` on the left."""
+        return self._joined(nodes.OuterJoin, other, arguments, options)
+
+    def _joined(
+        self, kind: type[nodes.Joining], other: Handle, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> KStream[Any, Any]:
+        line = user_line()
+        given = _JOINS.get(type(other))
+        if given is None or (kind is nodes.OuterJoin and given is not joins.STREAMS):
+            raise TopologyError(
+                f"{line} {kind.op} of a stream does not go with {type(other).__name__}",
+                next_step="outer_join needs a KStream" if given else "pass a KStream, a KTable or a GlobalKTable",
+            )
+        return self._then(given(kind, self, other, arguments, options, line))
+
+    def to(
+        self,
+        topic: str | Callable[[K, V, RecordContext], str],
+        *,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        partitioner: Callable[[str, K, V, int], Iterable[int] | None] | None = None,
+        name: str | None = None,
         produced: Produced[K, V] | None = None,
     ) -> None:
-        """Write to a topic, with timestamp and headers."""
+        """Write to a topic, with timestamp and headers; a function `(key, value, context)` chooses it per record.
+
+        `partitioner(topic, key, value, partitions)` gives partitions: `None` for the default, none to drop.
+        """
         line = user_line()
         if produced is not None:
-            if (key, value, name) != (None, None, None):
+            if (key, value, name, partitioner) != (None, None, None, None):
                 raise _beside("produced", "to", line)
-            key, value, name = produced.key, produced.value, produced.name
+            key, value, name, partitioner = produced.key, produced.value, produced.name, produced.partitioner
+        chosen = None
+        if callable(topic):
+            chosen = callable_only(topic, ("key", "value", "context"), "to", line, "pass a function")
+        instead = "pass a function (topic, key, value, partitions)"
+        shape = ("topic", "key", "value", "partitions")
+        parts = partitioner and callable_only(partitioner, shape, "to(partitioner=)", line, instead)
         self._plan.add(
             nodes.To(
                 line=line,
                 name=name,
                 parent=self._at,
-                topic=check_topic(topic, "to", line),
+                topic=None if chosen else check_topic(topic, "to", line),
+                topic_function=chosen,
+                partitioner=parts,
                 key=optional_serde(key),
                 value=optional_serde(value),
             )
         )
+
+
+# Which join it is follows from the type of the other side.
+_JOINS: dict[type, joins.Shape] = {
+    KStream: joins.STREAMS,
+    KTable: joins.STREAM_AND_TABLE,
+    GlobalKTable: joins.STREAM_AND_GLOBAL_TABLE,
+}
 
 
 def _grouped(

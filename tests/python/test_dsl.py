@@ -40,10 +40,9 @@ def test_word_count() -> None:
             "op": "flat_map_values",
             "from": 0,
             "function": {"expr": {"op": "str_split", "args": [lower], "by": None}},
-            "with_key": False,
         },
         {"op": "group_by", "from": 1, "function": {"expr": {"op": "value"}}, "key": "string"},
-        {"op": "count", "from": 2, "materialized": {"store": "counts", "logged": True}},
+        {"op": "count", "from": 2, "materialized": {"store": "counts"}},
         {"op": "to_stream", "from": 3},
         {"op": "to", "name": "out", "from": 4, "topic": "counts", "key": "string", "value": "int64"},
     ]
@@ -57,7 +56,7 @@ def test_every_operator_with_functions() -> None:
     two = two.flat_map_values(lambda key, value: [key, value], with_key=True).select_key(lambda key, value: value)
     two.peek(print).foreach(print)
     merged = one.merge(two)
-    merged.group_by_key(key=str, value=str).reduce(max, store=sf.Materialized("r", value=str, logged=False))
+    merged.group_by_key(key=str, value=str).reduce(max, store=sf.Materialized("r", value=str, logging=False))
     merged.group_by(lambda key, value: value, key=str).aggregate(
         sf.lit(0), lambda key, value, agg: agg + 1, store="a", value=int
     )
@@ -79,7 +78,7 @@ def test_every_operator_with_functions() -> None:
         "topic": "t",
         "key": "string",
         "value": "json",
-        "materialized": {"store": "t", "logged": True},
+        "materialized": {"store": "t"},
     }
     # One function, used twice, is one entry of the table.
     assert nodes[1]["function"] == nodes[2]["function"] == {"udf": 0}

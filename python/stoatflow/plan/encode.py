@@ -7,13 +7,13 @@ what it has no form for is a bug and raises.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from stoatflow.expressions import Expression
-from stoatflow.plan.nodes import Node, StoreSpec, Udf
-from stoatflow.serdes import BuiltinSerde, Serde
+from stoatflow.plan.nodes import Node, ProcessorRef, Spec, TimestampFunction, Udf
+from stoatflow.serdes import BuiltinSerde, Serde, SessionWindowedSerde, TimeWindowedSerde
 
 VERSION = 1
 
@@ -25,6 +25,7 @@ class EncodedPlan:
     data: dict[str, Any]
     functions: tuple[Callable[..., Any], ...]
     serdes: tuple[Serde[Any], ...]
+    processors: tuple[Callable[[], Any], ...] = ()
 
     @property
     def json(self) -> str:
@@ -37,12 +38,19 @@ class EncodedPlan:
         names: list[str] = self.data["functions"]
         return names
 
+    @property
+    def processor_names(self) -> list[str]:
+        """Names of the processors, in their order."""
+        names: list[str] = self.data["processors"]
+        return names
+
 
 class _Tables:
     def __init__(self) -> None:
         self.functions: list[Callable[..., Any]] = []
         self.names: list[str] = []
         self.serdes: list[Serde[Any]] = []
+        self.processors: list[ProcessorRef] = []
 
     def function(self, udf: Udf) -> int:
         for index, (call, name) in enumerate(zip(self.functions, self.names, strict=True)):
@@ -52,35 +60,52 @@ class _Tables:
         self.names.append(udf.display)
         return len(self.functions) - 1
 
-    def serde(self, serde: Serde[Any]) -> str | dict[str, int]:
+    def processor(self, processor: ProcessorRef) -> int:
+        self.processors.append(processor)
+        return len(self.processors) - 1
+
+    def serde(self, serde: Serde[Any]) -> object:
         if isinstance(serde, BuiltinSerde):
             return serde.name
+        if isinstance(serde, TimeWindowedSerde):
+            return {"time_windowed": self.serde(serde.inner), "size_ms": serde.size_ms}
+        if isinstance(serde, SessionWindowedSerde):
+            return {"session_windowed": self.serde(serde.inner)}
         for index, known in enumerate(self.serdes):
             if known is serde:
                 return {"custom": index}
         self.serdes.append(serde)
         return {"custom": len(self.serdes) - 1}
 
-    def field(self, content: object) -> object:
+    def field(self, content: object) -> object:  # noqa: PLR0911  # one return per form
         if isinstance(content, Expression):
             return {"expr": content.to_json()}
         if isinstance(content, Udf):
             return {"udf": self.function(content)}
         if isinstance(content, Serde):
             return self.serde(content)
-        if isinstance(content, StoreSpec):
+        if isinstance(content, ProcessorRef):
+            return self.processor(content)
+        if isinstance(content, TimestampFunction):
+            return {"udf": self.function(content.udf)}
+        if isinstance(content, Spec):
             return self.members(content)
+        if isinstance(content, Mapping):
+            return dict(content)
         if isinstance(content, tuple):
             return list(content)
         if isinstance(content, str | int | bool):
             return content
         raise TypeError(f"a plan has no form for {content!r}")
 
-    def members(self, item: Node | StoreSpec) -> dict[str, object]:
+    def members(self, item: Node | Spec) -> dict[str, object]:
         members: dict[str, object] = {}
         for field in fields(item):
             content = getattr(item, field.name)
-            if content is not None:
+            default = field.default_factory() if field.default_factory is not MISSING else field.default
+            # An expression has no truth: only plain data is compared.
+            plain = isinstance(content, str | int | tuple | Mapping)
+            if content is not None and not (plain and content == default):
                 members["from" if field.name == "parent" else field.name] = self.field(content)
         return members
 
@@ -94,5 +119,7 @@ def encode(nodes: Sequence[Node]) -> EncodedPlan:
         "nodes": encoded,
         "functions": tables.names,
         "serdes": [serde.name for serde in tables.serdes],
+        "processors": [processor.display for processor in tables.processors],
     }
-    return EncodedPlan(data, tuple(tables.functions), tuple(tables.serdes))
+    suppliers = tuple(processor.supplier for processor in tables.processors)
+    return EncodedPlan(data, tuple(tables.functions), tuple(tables.serdes), suppliers)

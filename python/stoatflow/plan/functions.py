@@ -16,7 +16,7 @@ from typing import Any
 
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
-from stoatflow.plan.nodes import Function, Udf
+from stoatflow.plan.nodes import Function, ProcessorRef, Udf
 
 VALUE = ("value",)
 KEY_VALUE = ("key", "value")
@@ -38,6 +38,8 @@ def user_line() -> str:
 def display_name(fn: Callable[..., Any], line: str) -> str:
     """Give `file.py:line name`; a builtin has no file, so it gets the line that passed it."""
     target: Any = fn
+    if isinstance(target, type):
+        return f"{line} {target.__qualname__.rpartition('<locals>.')[2]}"
     while isinstance(target, functools.partial):
         target = target.func
     name = getattr(target, "__qualname__", None) or type(target).__qualname__
@@ -58,6 +60,26 @@ def callable_only(fn: object, shape: tuple[str, ...], method: str, line: str, in
 def function(fn: object, shape: tuple[str, ...], method: str, line: str) -> Function:
     """Check a function or an expression for a method that calls it with `shape`."""
     return fn if isinstance(fn, Expression) else _callable(fn, shape, method, line)
+
+
+def processor(supplier: object, method: str, line: str) -> ProcessorRef:
+    """Check what makes processors: a class, or a callable without arguments."""
+    if not callable(supplier) or isinstance(supplier, Expression):
+        raise TopologyError(
+            f"{line} {method} needs a Processor class or a function that makes one, not {type(supplier).__name__}",
+            next_step=f"pass the class itself, not an object of it: {method}(MyProcessor)",
+        )
+    display = display_name(supplier, line)
+    try:
+        signature = inspect.signature(supplier)
+    except (ValueError, TypeError):
+        return ProcessorRef(supplier, display)
+    if not _accepts(signature, 0):
+        raise TopologyError(
+            f"{line} {method} calls {display} without arguments, but it takes {signature}",
+            next_step=f"wrap it: {method}(lambda: {getattr(supplier, '__name__', 'MyProcessor')}(...))",
+        )
+    return ProcessorRef(supplier, display)
 
 
 def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf:

@@ -5,8 +5,8 @@ A field `parent` is `from` in the JSON (a keyword of Python). Nodes name earlier
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from stoatflow.expressions import Expression
@@ -25,13 +25,85 @@ Function: TypeAlias = Udf | Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoreSpec:
+class ProcessorRef:
+    """A user's processor: what makes one, with its name in messages (`app.py:12 Enrich`)."""
+
+    supplier: Callable[[], Any]
+    display: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spec:
+    """A part of a call that is data itself. What equals its default is not written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreSpec(Spec):
     """How a table is kept."""
 
     store: str | None = None
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
     logged: bool = True
+    cached: bool = True
+    retention_ms: int | None = None
+    history_ms: int | None = None
+    in_memory: bool = False
+    topic: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowSpec(Spec):
+    """How records of a key are put into windows."""
+
+    type: str
+    size_ms: int | None = None
+    advance_ms: int | None = None
+    difference_ms: int | None = None
+    gap_ms: int | None = None
+    start_ms: int | None = None
+    records: int | None = None
+    grace_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinWindowSpec(Spec):
+    """The window of a stream-stream join."""
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UntilSpec(Spec):
+    """How long updates are held back."""
+
+    type: str
+    grace_ms: int | None = None
+    limit_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreKindSpec(Spec):
+    """What a store keeps."""
+
+    type: str
+    retention_ms: int | None = None
+    size_ms: int | None = None
+    history_ms: int | None = None
+    duplicates: bool = False
+    timestamped: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimestampFunction:
+    """A timestamp extractor of the user."""
+
+    udf: Udf
+
+
+Timestamps: TypeAlias = TimestampFunction | str
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -48,10 +120,12 @@ class Stream(Node):
     """A source of records."""
 
     op = "stream"
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
     key: Serde[Any]
     value: Serde[Any]
-    reset: str | None = None
+    reset: str | Mapping[str, int] | None = None
+    timestamp: Timestamps | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -63,7 +137,48 @@ class Table(Node):
     key: Serde[Any]
     value: Serde[Any]
     materialized: StoreSpec | None = None
-    reset: str | None = None
+    reset: str | Mapping[str, int] | None = None
+    timestamp: Timestamps | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GlobalTable(Node):
+    """A table that is complete before anything else is read."""
+
+    op = "global_table"
+    topic: str
+    key: Serde[Any]
+    value: Serde[Any]
+    materialized: StoreSpec | None = None
+    timestamp: Timestamps | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StateStore(Node):
+    """A store for processors."""
+
+    op = "state_store"
+    store: str
+    kind: StoreKindSpec
+    key: Serde[Any]
+    value: Serde[Any]
+    logged: bool = True
+    in_memory: bool = False
+    topic: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GlobalStore(Node):
+    """A store that a processor keeps from a topic."""
+
+    op = "global_store"
+    store: str
+    kind: StoreKindSpec
+    topic: str
+    key: Serde[Any]
+    value: Serde[Any]
+    processor: ProcessorRef
+    timestamp: Timestamps | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -73,6 +188,7 @@ class Filter(Node):
     op = "filter"
     parent: int
     function: Function
+    materialized: StoreSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -82,6 +198,7 @@ class FilterNot(Node):
     op = "filter_not"
     parent: int
     function: Function
+    materialized: StoreSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -101,6 +218,7 @@ class MapValues(Node):
     parent: int
     function: Function
     with_key: bool = False
+    materialized: StoreSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -159,6 +277,74 @@ class Merge(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Split(Node):
+    """Where branches begin."""
+
+    op = "split"
+    parent: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Branch(Node):
+    """What fits and no earlier branch of the split took; without a function, what none took."""
+
+    op = "branch"
+    parent: int
+    function: Function | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Repartition(Node):
+    """Walk to the lane of the key."""
+
+    op = "repartition"
+    parent: int
+    key: Serde[Any] | None = None
+    value: Serde[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ToTable(Node):
+    """A stream as updates of a table."""
+
+    op = "to_table"
+    parent: int
+    materialized: StoreSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Process(Node):
+    """A processor whose results may have other keys."""
+
+    op = "process"
+    parent: tuple[int, ...]
+    processor: ProcessorRef
+    stores: tuple[str, ...] = ()
+    low_level: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProcessValues(Node):
+    """A processor whose results keep their keys."""
+
+    op = "process_values"
+    parent: int
+    processor: ProcessorRef
+    stores: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TransformValues(Node):
+    """A transformer of a table's values."""
+
+    op = "transform_values"
+    parent: int
+    processor: ProcessorRef
+    stores: tuple[str, ...] = ()
+    materialized: StoreSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GroupByKey(Node):
     """Group by the key there is."""
 
@@ -180,6 +366,34 @@ class GroupBy(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WindowedBy(Node):
+    """Records of a key in windows."""
+
+    op = "windowed_by"
+    parent: int
+    window: WindowSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class EmitStrategyNode(Node):
+    """When windows give results."""
+
+    op = "emit_strategy"
+    parent: int
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Cogroup(Node):
+    """One more grouped stream with its aggregator."""
+
+    op = "cogroup"
+    parent: int
+    other: int | None = None
+    function: Function
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Count(Node):
     """How many records of each key."""
 
@@ -195,6 +409,7 @@ class Reduce(Node):
     op = "reduce"
     parent: int
     function: Function
+    subtractor: Function | None = None
     materialized: StoreSpec | None = None
 
 
@@ -205,7 +420,75 @@ class Aggregate(Node):
     op = "aggregate"
     parent: int
     initializer: Function
+    function: Function | None = None
+    subtractor: Function | None = None
+    merger: Function | None = None
+    materialized: StoreSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Suppress(Node):
+    """Hold updates back."""
+
+    op = "suppress"
+    parent: int
+    until: UntilSpec
+    max_records: int | None = None
+    max_bytes: int | None = None
+    when_full: str = "emit_early"
+    logged: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Joining(Node):
+    """What all joins have; which fields count depends on the two sides."""
+
+    parent: int
+    other: int
     function: Function
+    with_key: bool = False
+    window: JoinWindowSpec | None = None
+    key: Serde[Any] | None = None
+    value: Serde[Any] | None = None
+    other_value: Serde[Any] | None = None
+    store: str | None = None
+    grace_ms: int | None = None
+    key_function: Function | None = None
+    foreign_key: Function | None = None
+    foreign_with_key: bool = False
+    materialized: StoreSpec | None = None
+    logged: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Join(Joining):
+    """Rows with a partner."""
+
+    op = "join"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LeftJoin(Joining):
+    """And those of the left side without."""
+
+    op = "left_join"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class OuterJoin(Joining):
+    """And those of the right side without."""
+
+    op = "outer_join"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Deduplicate(Node):
+    """The first record of each key within a time."""
+
+    op = "deduplicate"
+    parent: int
+    function: Function | None = None
+    within_ms: int
     materialized: StoreSpec | None = None
 
 
@@ -222,14 +505,18 @@ class To(Node):
     """Write to a topic."""
 
     op = "to"
-    parent: int
-    topic: str
+    parent: int | tuple[int, ...]
+    topic: str | None = None
+    topic_function: Function | None = None
+    partitioner: Function | None = None
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
 
 
 NODE_CLASSES: tuple[type[Node], ...] = (
-    Stream, Table, Filter, FilterNot, Map, MapValues, FlatMap, FlatMapValues, SelectKey, Peek, Foreach,
-    Merge, GroupByKey, GroupBy, Count, Reduce, Aggregate, ToStream, To,
+    Stream, Table, GlobalTable, StateStore, GlobalStore, Filter, FilterNot, Map, MapValues, FlatMap, FlatMapValues,
+    SelectKey, Peek, Foreach, Merge, Split, Branch, Repartition, ToTable, Process, ProcessValues, TransformValues,
+    GroupByKey, GroupBy, WindowedBy, EmitStrategyNode, Cogroup, Count, Reduce, Aggregate, Suppress, Join, LeftJoin,
+    OuterJoin, Deduplicate, ToStream, To,
 )  # fmt: skip
 """All of them; a test holds their tags equal to the engine's."""

@@ -7,5 +7,9 @@ Rust; their Python halves here serve the test driver and the embedded broker's u
 from stoatflow.serdes.base import Serde
 from stoatflow.serdes.builtin import BuiltinSerde, Serdes, builtin_by_name
 from stoatflow.serdes.resolve import SerdeLike, resolve
+from stoatflow.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
 
-__all__ = ["BuiltinSerde", "Serde", "SerdeLike", "Serdes", "builtin_by_name", "resolve"]
+__all__ = [
+    "BuiltinSerde", "Serde", "SerdeLike", "Serdes", "SessionWindowedSerde", "TimeWindowedSerde", "builtin_by_name",
+    "resolve",
+]  # fmt: skip

@@ -9,10 +9,15 @@ from __future__ import annotations
 import builtins
 import json
 import struct
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from stoatflow.durations import Duration, duration_ms
 from stoatflow.errors import SerdeError
 from stoatflow.serdes.base import Serde
+
+if TYPE_CHECKING:
+    from stoatflow.serdes.resolve import SerdeLike
+    from stoatflow.windowed import Windowed
 
 T = TypeVar("T")
 
@@ -116,6 +121,22 @@ class Serdes:
     def json() -> Serde[Any]:
         """Compact JSON text. The types `dict` and `list` stand for it."""
         return _JSON
+
+    @staticmethod
+    def time_windowed(inner: SerdeLike[T], size: Duration) -> Serde[Windowed[T]]:
+        """Keys in time windows, as Kafka Streams' `TimeWindowedSerde`; the size is not in the bytes."""
+        from stoatflow.serdes.resolve import resolve
+        from stoatflow.serdes.windowed import TimeWindowedSerde
+
+        return TimeWindowedSerde(resolve(inner), duration_ms(size))
+
+    @staticmethod
+    def session_windowed(inner: SerdeLike[T]) -> Serde[Windowed[T]]:
+        """Keys in sessions, as Kafka Streams' `SessionWindowedSerde`."""
+        from stoatflow.serdes.resolve import resolve
+        from stoatflow.serdes.windowed import SessionWindowedSerde
+
+        return SessionWindowedSerde(resolve(inner))
 
 
 _BYTES: BuiltinSerde[bytes] = BuiltinSerde("bytes")

@@ -1,0 +1,96 @@
+"""A stream split into branches: each record goes to the first branch that fits.
+
+Adds nodes, gives the branches by name as Kafka Streams names them: the split's name (or nothing) as
+prefix, then the branch's name or its position (`"p-1"`, `"p-late"`, default `"p-0"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from stoatflow.errors import TopologyError
+from stoatflow.expressions import Expression
+from stoatflow.plan import Handle, PlanBuilder, nodes
+from stoatflow.plan.functions import KEY_VALUE, function, user_line
+
+if TYPE_CHECKING:
+    from stoatflow.stream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Branched(Generic[K, V]):
+    """How a branch is named, and what is done with it.
+
+    `function` gives the stream that stands in the result; `consumer` takes the branch, which then is
+    not in the result.
+    """
+
+    name: str | None = None
+    function: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None = None
+    consumer: Callable[[KStream[K, V]], object] | None = None
+
+
+class BranchedKStream(Handle, Generic[K, V]):
+    """A split that takes branches; `default_branch` or `no_default_branch` ends it."""
+
+    __slots__ = ("_count", "_ended", "_found", "_prefix")
+
+    def __init__(self, plan: PlanBuilder, at: int, name: str | None) -> None:
+        """Made by `KStream.split`."""
+        super().__init__(plan, at)
+        self._prefix = name or ""
+        self._found: dict[str, KStream[Any, Any]] = {}
+        self._count = 0
+        self._ended = False
+
+    def branch(
+        self, predicate: Callable[[K, V], object] | Expression, branched: Branched[K, V] | str | None = None
+    ) -> BranchedKStream[K, V]:
+        """Add a branch for records that no earlier branch took and that fit `predicate(key, value)`."""
+        line = user_line()
+        self._add(line, function(predicate, KEY_VALUE, "branch", line), branched)
+        return self
+
+    def default_branch(self, branched: Branched[K, V] | str | None = None) -> dict[str, KStream[K, V]]:
+        """Add a branch for what no other took; give all branches by name."""
+        self._add(user_line(), None, branched)
+        self._ended = True
+        return dict(self._found)
+
+    def no_default_branch(self) -> dict[str, KStream[K, V]]:
+        """Drop what no branch took; give all branches by name."""
+        self._ended = True
+        return dict(self._found)
+
+    def _add(self, line: str, predicate: nodes.Function | None, branched: Branched[K, V] | str | None) -> None:
+        from stoatflow.stream import KStream
+
+        if self._ended:
+            raise TopologyError(
+                f"{line} branch: the split has ended with its default branch",
+                next_step="add all branches before default_branch() or no_default_branch()",
+            )
+        how = Branched(branched) if isinstance(branched, str) else branched or Branched()
+        if how.function is not None and how.consumer is not None:
+            raise TopologyError(f"{line} branch: both function= and consumer= are given", next_step="give one of them")
+        if predicate is not None:
+            self._count += 1
+        name = self._prefix + (how.name if how.name is not None else str(self._count if predicate is not None else 0))
+        if name in self._found:
+            raise TopologyError(f"{line} branch: there is a branch {name!r} already", next_step="give it another name")
+        at = self._plan.add(nodes.Branch(line=line, name=how.name, parent=self._at, function=predicate))
+        stream: KStream[Any, Any] = KStream(self._plan, at)
+        if how.consumer is not None:
+            how.consumer(stream)
+            return
+        if how.function is not None:
+            made = how.function(stream)
+            if made is None:
+                return
+            stream = made
+        self._found[name] = stream

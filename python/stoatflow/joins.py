@@ -1,0 +1,221 @@
+"""From a join call to its plan node: checks the two sides and what was given for them.
+
+Takes handles and value objects, gives fields of the node. Which kind of join it is follows from the type
+of the other side, never from the number of arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from stoatflow.errors import TopologyError
+from stoatflow.joined import Joined, StreamJoined, TableJoined
+from stoatflow.materialized import Materialized, optional_serde, store_spec
+from stoatflow.plan import Handle, nodes
+from stoatflow.plan.builder import same_plan
+from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function
+from stoatflow.windows import JoinWindows, span_ms
+
+LEFT_RIGHT = ("left", "right")
+KEY_LEFT_RIGHT = ("key", "left", "right")
+_AS_EXPRESSION = "pass a function: expressions can't see both sides"
+
+
+def joiner_of(joiner: object, with_key: bool, method: str, line: str) -> nodes.Udf:
+    """Check a joiner."""
+    return callable_only(joiner, KEY_LEFT_RIGHT if with_key else LEFT_RIGHT, method, line, _AS_EXPRESSION)
+
+
+def with_stream(
+    kind: type[nodes.Joining],
+    left: Handle,
+    right: Handle,
+    joiner: Callable[..., Any],
+    window: object,
+    joined: StreamJoined[Any, Any, Any] | None,
+    with_key: bool,
+    name: str | None,
+    line: str,
+) -> nodes.Joining:
+    """Two streams."""
+    if not isinstance(window, JoinWindows):
+        raise TopologyError(
+            f"{line} {kind.op} of two streams needs JoinWindows, not {type(window).__name__}",
+            next_step=f'write {kind.op}(other, joiner, JoinWindows("5m", grace="1m"))',
+        )
+    how = _given(joined, StreamJoined, StreamJoined(), kind.op, line)
+    return kind(
+        line=line,
+        name=_one_name(name, how.name, kind.op, line),
+        parent=left._at,
+        other=same_plan(left, right, line, kind.op),
+        function=joiner_of(joiner, with_key, kind.op, line),
+        with_key=with_key,
+        window=window.spec,
+        key=optional_serde(how.key),
+        value=optional_serde(how.value),
+        other_value=optional_serde(how.other),
+        store=how.store_name,
+        logged=how.logging,
+    )
+
+
+def with_table(
+    kind: type[nodes.Joining],
+    left: Handle,
+    right: Handle,
+    joiner: Callable[..., Any],
+    joined: Joined[Any, Any, Any] | None,
+    with_key: bool,
+    name: str | None,
+    line: str,
+) -> nodes.Joining:
+    """A stream with a table."""
+    how = _given(joined, Joined, Joined(), kind.op, line)
+    return kind(
+        line=line,
+        name=_one_name(name, how.name, kind.op, line),
+        parent=left._at,
+        other=same_plan(left, right, line, kind.op),
+        function=joiner_of(joiner, with_key, kind.op, line),
+        with_key=with_key,
+        key=optional_serde(how.key),
+        value=optional_serde(how.value),
+        other_value=optional_serde(how.other),
+        grace_ms=None if how.grace is None else span_ms(how.grace, "Joined(grace=)"),
+    )
+
+
+def with_global(
+    kind: type[nodes.Joining],
+    left: Handle,
+    right: Handle,
+    key_fn: object,
+    joiner: object,
+    with_key: bool,
+    name: str | None,
+    line: str,
+) -> nodes.Joining:
+    """A stream with a global table."""
+    return kind(
+        line=line,
+        name=name,
+        parent=left._at,
+        other=same_plan(left, right, line, kind.op),
+        key_function=function(key_fn, KEY_VALUE, f"{kind.op}(key_fn)", line),
+        function=joiner_of(joiner, with_key, kind.op, line),
+        with_key=with_key,
+    )
+
+
+def of_tables(
+    kind: type[nodes.Joining],
+    left: Handle,
+    right: Handle,
+    joiner: Callable[..., Any],
+    foreign_key: object,
+    with_key: bool,
+    table_joined: TableJoined | None,
+    store: str | Materialized | None,
+    key: Any,
+    value: Any,
+    name: str | None,
+    line: str,
+) -> nodes.Joining:
+    """Two tables, by key or by foreign key."""
+    how = _given(table_joined, TableJoined, TableJoined(), kind.op, line)
+    by_foreign = foreign_key is not None
+    extractor = None
+    if by_foreign:
+        extractor = function(foreign_key, KEY_VALUE if with_key else VALUE, f"{kind.op}(foreign_key=)", line)
+    elif table_joined is not None:
+        raise TopologyError(
+            f"{line} {kind.op}: table_joined= is for joins by foreign key", next_step="add foreign_key= or leave it out"
+        )
+    return kind(
+        line=line,
+        name=_one_name(name, how.name, kind.op, line),
+        parent=left._at,
+        other=same_plan(left, right, line, kind.op),
+        # With a foreign key the flag speaks of that function.
+        function=joiner_of(joiner, with_key and not by_foreign, kind.op, line),
+        with_key=with_key and not by_foreign,
+        foreign_key=extractor,
+        foreign_with_key=with_key and by_foreign,
+        materialized=store_spec(store, key, value, kind.op, line),
+    )
+
+
+def _given(given: Any, wanted: type, default: Any, method: str, line: str) -> Any:
+    if given is None:
+        return default
+    if not isinstance(given, wanted):
+        raise TopologyError(
+            f"{line} {method}: {type(given).__name__} does not fit these two sides",
+            next_step=f"pass {wanted.__name__}(...)",
+        )
+    return given
+
+
+def _one_name(name: str | None, other: str | None, method: str, line: str) -> str | None:
+    if name is not None and other is not None:
+        raise TopologyError(
+            f"{line} {method}: two names are given, {name!r} and {other!r}", next_step="give one of them"
+        )
+    return other if name is None else name
+
+
+def _with_stream(
+    kind: type[nodes.Joining], left: Handle, right: Handle, arguments: Any, options: Any, line: str
+) -> nodes.Joining:
+    def call(
+        joiner: Any, window: Any = None, *, joined: Any = None, with_key: bool = False, name: str | None = None
+    ) -> nodes.Joining:
+        return with_stream(kind, left, right, joiner, window, joined, with_key, name, line)
+
+    return _call(call, "(stream, joiner, window)", kind, arguments, options, line)
+
+
+def _with_table(
+    kind: type[nodes.Joining], left: Handle, right: Handle, arguments: Any, options: Any, line: str
+) -> nodes.Joining:
+    def call(joiner: Any, *, joined: Any = None, with_key: bool = False, name: str | None = None) -> nodes.Joining:
+        return with_table(kind, left, right, joiner, joined, with_key, name, line)
+
+    return _call(call, "(table, joiner)", kind, arguments, options, line)
+
+
+def _with_global(
+    kind: type[nodes.Joining], left: Handle, right: Handle, arguments: Any, options: Any, line: str
+) -> nodes.Joining:
+    def call(key_fn: Any, joiner: Any, *, with_key: bool = False, name: str | None = None) -> nodes.Joining:
+        return with_global(kind, left, right, key_fn, joiner, with_key, name, line)
+
+    return _call(call, "(table, key_fn, joiner)", kind, arguments, options, line)
+
+
+def _call(
+    call: Callable[..., nodes.Joining],
+    shape: str,
+    kind: type[nodes.Joining],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    line: str,
+) -> nodes.Joining:
+    try:
+        bound = inspect.signature(call).bind(*arguments, **options)
+    except TypeError as cause:
+        raise TopologyError(
+            f"{line} {kind.op}: {cause}", next_step=f"these two sides are joined with {kind.op}{shape}"
+        ) from None
+    return call(*bound.args, **bound.kwargs)
+
+
+Shape: TypeAlias = Callable[[type[nodes.Joining], Handle, Handle, tuple[Any, ...], dict[str, Any], str], nodes.Joining]
+"""How a join with one kind of other side is called."""
+
+STREAMS: Shape = _with_stream
+STREAM_AND_TABLE: Shape = _with_table
+STREAM_AND_GLOBAL_TABLE: Shape = _with_global

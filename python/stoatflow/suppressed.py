@@ -1,0 +1,83 @@
+"""How long a table's updates are held back, and in how much memory.
+
+Takes durations and bounds, gives frozen data for `KTable.suppress`. The buffer is state: it is written
+to a changelog and restored, unless `logging=False`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from stoatflow.durations import Duration
+from stoatflow.errors import TopologyError
+from stoatflow.plan.functions import user_line
+from stoatflow.plan.nodes import UntilSpec
+from stoatflow.windows import span_ms
+
+WhenFull: TypeAlias = Literal["emit_early", "shutdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Bounds of a buffer: `Buffer()` has none; `Buffer(max_records=1000)` gives its oldest early when full."""
+
+    max_records: int | None = None
+    max_bytes: int | None = None
+    when_full: WhenFull | None = None
+    logging: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        for name in ("max_records", "max_bytes"):
+            bound = getattr(self, name)
+            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
+                raise TopologyError(
+                    f"{user_line()} Buffer: {name}={bound!r} is no number of {name[4:]}", next_step=f"write {name}=1000"
+                )
+        if self.when_full not in (None, "emit_early", "shutdown"):
+            raise TopologyError(
+                f"{user_line()} Buffer: when_full={self.when_full!r} is not known",
+                next_step='write when_full="emit_early" or when_full="shutdown"',
+            )
+
+    @classmethod
+    def unbounded(cls) -> Buffer:
+        """No bound."""
+        return cls()
+
+    def emits_early(self) -> bool:
+        """May it give results before their time?"""
+        bounded = self.max_records is not None or self.max_bytes is not None
+        return bounded and self.when_full in (None, "emit_early")
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """When held updates are let go; made by the methods below."""
+
+    until: UntilSpec
+    buffer: Buffer
+    name: str | None = None
+
+    @classmethod
+    def until_window_closes(cls, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
+        """Give one final result per window. The buffer must not give results early."""
+        bounds = buffer or Buffer()
+        if bounds.emits_early():
+            raise TopologyError(
+                f"{user_line()} until_window_closes: a buffer that gives results early would not give final ones",
+                next_step='write Buffer(..., when_full="shutdown"), or Buffer() without bounds',
+            )
+        return cls(UntilSpec("window_closes", grace_ms=-1), bounds, name)
+
+    @classmethod
+    def until_time_limit(cls, limit: Duration, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
+        """Give the newest update of a key once `limit` of event time has passed since its first held update."""
+        limit_ms = span_ms(limit, "until_time_limit(limit)")
+        return cls(UntilSpec("time_limit", limit_ms=limit_ms), buffer or Buffer(), name)
+
+    @classmethod
+    def until_barrier(cls, *, name: str | None = None) -> Suppressed:
+        """Give one result per key and commit: all results of a commit fit together. Kafka Streams has none."""
+        return cls(UntilSpec("barrier"), Buffer(), name)

@@ -1,0 +1,141 @@
+"""Records grouped by key and window, and the tables made of them, keyed by `Windowed`.
+
+Takes aggregators, adds nodes, gives tables. Late records are dropped and counted: those of windows whose
+end plus grace has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from stoatflow.errors import TopologyError
+from stoatflow.expressions import Expression
+from stoatflow.grouped import fold_function, initializer_of
+from stoatflow.materialized import Materialized, store_spec
+from stoatflow.plan import Handle, nodes
+from stoatflow.plan.functions import AGG_VALUE, KEY_VALUE_AGG, user_line
+from stoatflow.serdes import SerdeLike
+from stoatflow.table import KTable
+from stoatflow.windowed import Windowed
+from stoatflow.windows import EmitStrategy
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+KEY_AGG_AGG = ("key", "one", "two")
+
+
+class _WindowedKStream(Handle, Generic[K, V]):
+    """What time windows and sessions share."""
+
+    __slots__ = ()
+
+    def _emit(self, strategy: EmitStrategy) -> int:
+        line = user_line()
+        if not isinstance(strategy, EmitStrategy):
+            raise TopologyError(
+                f"{line} emit_strategy needs an EmitStrategy, not {strategy!r}",
+                next_step="pass EmitStrategy.on_window_close() or EmitStrategy.on_window_update()",
+            )
+        return self._plan.add(nodes.EmitStrategyNode(line=line, parent=self._at, strategy=strategy.value))
+
+    def count(
+        self,
+        *,
+        store: str | Materialized | None = None,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[int] | None = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], int]:
+        """Count records per key and window; records without a value count too."""
+        line = user_line()
+        kept = store_spec(store, key, value, "count", line)
+        return KTable(self._plan, self._plan.add(nodes.Count(line=line, name=name, parent=self._at, materialized=kept)))
+
+    def reduce(
+        self,
+        fn: Callable[[V, V], V | None],
+        *,
+        store: str | Materialized | None = None,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[V] | None = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], V]:
+        """Make one value with `fn(agg, value)`; the first value of a window is taken as it is."""
+        line = user_line()
+        node = nodes.Reduce(
+            line=line,
+            name=name,
+            parent=self._at,
+            function=fold_function(fn, AGG_VALUE, "reduce", line),
+            materialized=store_spec(store, key, value, "reduce", line),
+        )
+        return KTable(self._plan, self._plan.add(node))
+
+
+class TimeWindowedKStream(_WindowedKStream[K, V]):
+    """Records by key and time window."""
+
+    __slots__ = ()
+
+    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
+        """Say when windows give results: after each record, or once when they close."""
+        return TimeWindowedKStream(self._plan, self._emit(strategy))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A] | Expression,
+        aggregator: Callable[[K, V, A], A | None],
+        *,
+        store: str | Materialized | None = None,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[A] | None = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], A]:
+        """Start each window with `initializer()`, go on with `aggregator(key, value, agg)`."""
+        line = user_line()
+        node = nodes.Aggregate(
+            line=line,
+            name=name,
+            parent=self._at,
+            initializer=initializer_of(initializer, line),
+            function=fold_function(aggregator, KEY_VALUE_AGG, "aggregate", line),
+            materialized=store_spec(store, key, value, "aggregate", line),
+        )
+        return KTable(self._plan, self._plan.add(node))
+
+
+class SessionWindowedKStream(_WindowedKStream[K, V]):
+    """Records by key and session."""
+
+    __slots__ = ()
+
+    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
+        """Say when sessions give results: after each record, or once when they close."""
+        return SessionWindowedKStream(self._plan, self._emit(strategy))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], A] | Expression,
+        aggregator: Callable[[K, V, A], A | None],
+        merger: Callable[[K, A, A], A | None],
+        *,
+        store: str | Materialized | None = None,
+        key: SerdeLike[K] | None = None,
+        value: SerdeLike[A] | None = None,
+        name: str | None = None,
+    ) -> KTable[Windowed[K], A]:
+        """As with time windows; `merger(key, one, two)` puts sessions together that a record connects."""
+        line = user_line()
+        node = nodes.Aggregate(
+            line=line,
+            name=name,
+            parent=self._at,
+            initializer=initializer_of(initializer, line),
+            function=fold_function(aggregator, KEY_VALUE_AGG, "aggregate", line),
+            merger=fold_function(merger, KEY_AGG_AGG, "aggregate(merger)", line),
+            materialized=store_spec(store, key, value, "aggregate", line),
+        )
+        return KTable(self._plan, self._plan.add(node))

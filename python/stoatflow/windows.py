@@ -1,0 +1,294 @@
+"""How records of a key are put into windows, and when windows give results.
+
+Takes durations (`timedelta` or text), gives frozen data. Grace is always said: how long after its end
+a window still takes late records. Nothing here computes a window; the engine does.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import timedelta
+
+from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
+from stoatflow.errors import TopologyError
+from stoatflow.plan.functions import user_line
+from stoatflow.plan.nodes import JoinWindowSpec, WindowSpec
+
+NO_GRACE = timedelta(0)
+
+
+def span_ms(duration: Duration, what: str, *, least: int = 0) -> int:
+    """Give the milliseconds of an argument; raise `TopologyError` that names it and the user's line."""
+    try:
+        ms = duration_ms(duration)
+    except (TypeError, ValueError) as cause:
+        raise TopologyError(
+            f"{user_line()} {what}: {cause}", next_step='write a timedelta or text such as "5m"'
+        ) from None
+    if ms < least:
+        raise TopologyError(
+            f"{user_line()} {what} is {ms} ms, but must be at least {least} ms", next_step="give a longer duration"
+        )
+    return ms
+
+
+class Windows:
+    """What `windowed_by` takes; one of the classes below."""
+
+    __slots__ = ("_spec",)
+
+    def __init__(self, spec: WindowSpec) -> None:
+        """Made by its subclasses."""
+        self._spec = spec
+
+    @property
+    def spec(self) -> WindowSpec:
+        """Its form in the plan."""
+        return self._spec
+
+    @property
+    def grace_ms(self) -> int:
+        """How long after its end a window takes late records."""
+        return self._spec.grace_ms or 0
+
+    def __repr__(self) -> str:
+        """Show its kind and durations."""
+        spec = self._spec
+        parts = [f"{name}={getattr(spec, name)}" for name in spec.__slots__ if getattr(spec, name) is not None]
+        return f"<{type(self).__name__} {' '.join(parts)}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Are the durations the same?"""
+        return isinstance(other, Windows) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        """As `__eq__`."""
+        return hash(repr(self))
+
+
+class TimeWindows(Windows):
+    """Windows of one size, aligned to 1970, from start (inclusive) to end (exclusive).
+
+    `TimeWindows("5m", grace="30s")` stand next to each other; with `advance="1m"` they overlap.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, size: Duration, *, advance: Duration | None = None, grace: Duration) -> None:
+        """Say size and grace, and for overlapping windows how far each starts after the one before."""
+        size_ms = span_ms(size, "TimeWindows(size)", least=1)
+        grace_ms = span_ms(grace, "TimeWindows(grace=)")
+        if advance is None:
+            super().__init__(WindowSpec("tumbling", size_ms=size_ms, grace_ms=grace_ms))
+            return
+        advance_ms = span_ms(advance, "TimeWindows(advance=)", least=1)
+        if advance_ms > size_ms:
+            raise TopologyError(
+                f"{user_line()} TimeWindows: the advance ({advance_ms} ms) is longer than the size ({size_ms} ms): "
+                "records between two windows would be in none",
+                next_step="give an advance that is at most the size",
+            )
+        super().__init__(WindowSpec("hopping", size_ms=size_ms, advance_ms=advance_ms, grace_ms=grace_ms))
+
+    @classmethod
+    def tumbling(cls, size: Duration, *, grace: Duration) -> TimeWindows:
+        """Windows next to each other."""
+        return cls(size, grace=grace)
+
+    @classmethod
+    def hopping(cls, size: Duration, advance: Duration, *, grace: Duration) -> TimeWindows:
+        """Overlapping windows."""
+        return cls(size, advance=advance, grace=grace)
+
+    @classmethod
+    def of_size_with_no_grace(cls, size: Duration) -> TimeWindows:
+        """As `ofSizeWithNoGrace`: late records are dropped as soon as the window has ended."""
+        return cls(size, grace=NO_GRACE)
+
+    @classmethod
+    def of_size_and_grace(cls, size: Duration, grace: Duration) -> TimeWindows:
+        """As `ofSizeAndGrace`."""
+        return cls(size, grace=grace)
+
+    def advance_by(self, advance: Duration) -> TimeWindows:
+        """As `advanceBy`: the same windows, overlapping."""
+        size, grace = timedelta(milliseconds=self.size_ms), timedelta(milliseconds=self.grace_ms)
+        return type(self)(size, advance=advance, grace=grace)
+
+    @property
+    def size_ms(self) -> int:
+        """From start to end."""
+        return self._spec.size_ms or 0
+
+
+class SlidingWindows(Windows):
+    """A window around each record: all records at most `difference` apart, both ends inclusive."""
+
+    __slots__ = ()
+
+    def __init__(self, difference: Duration, *, grace: Duration) -> None:
+        """Say the longest time between two records of a window, and the grace."""
+        difference_ms = span_ms(difference, "SlidingWindows(difference)")
+        grace_ms = span_ms(grace, "SlidingWindows(grace=)")
+        super().__init__(WindowSpec("sliding", difference_ms=difference_ms, grace_ms=grace_ms))
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
+        """As `ofTimeDifferenceWithNoGrace`."""
+        return cls(difference, grace=NO_GRACE)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
+        """As `ofTimeDifferenceAndGrace`."""
+        return cls(difference, grace=grace)
+
+
+class SessionWindows(Windows):
+    """Sessions: records of a key that follow each other within `gap` belong together."""
+
+    __slots__ = ()
+
+    def __init__(self, gap: Duration, *, grace: Duration) -> None:
+        """Say the longest silence within a session, and the grace."""
+        gap_ms = span_ms(gap, "SessionWindows(gap)", least=1)
+        grace_ms = span_ms(grace, "SessionWindows(grace=)")
+        super().__init__(WindowSpec("session", gap_ms=gap_ms, grace_ms=grace_ms))
+
+    @classmethod
+    def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> SessionWindows:
+        """As `ofInactivityGapWithNoGrace`."""
+        return cls(gap, grace=NO_GRACE)
+
+    @classmethod
+    def of_inactivity_gap_and_grace(cls, gap: Duration, grace: Duration) -> SessionWindows:
+        """As `ofInactivityGapAndGrace`."""
+        return cls(gap, grace=grace)
+
+
+class UnlimitedWindows(Windows):
+    """One window per key from `start` on, never closed; records before it are dropped."""
+
+    __slots__ = ()
+
+    def __init__(self, start: Timestamp = 0) -> None:
+        """Say where it starts."""
+        try:
+            start_ms = timestamp_ms(start)
+        except (TypeError, ValueError) as cause:
+            raise TopologyError(
+                f"{user_line()} UnlimitedWindows(start): {cause}", next_step="write milliseconds or an aware datetime"
+            ) from None
+        if start_ms < 0:
+            raise TopologyError(
+                f"{user_line()} UnlimitedWindows(start) is {start_ms}, before 1970", next_step="start at 0 or later"
+            )
+        super().__init__(WindowSpec("unlimited", start_ms=start_ms))
+
+    @classmethod
+    def of(cls) -> UnlimitedWindows:
+        """As `of`: from 1970 on."""
+        return cls()
+
+    def start_on(self, start: Timestamp) -> UnlimitedWindows:
+        """As `startOn`."""
+        return type(self)(start)
+
+
+class CountWindows(Windows):
+    """So many records of a key, then the next window. Start and end count the key's records, from 0.
+
+    Kafka Streams has none; null values count as records.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, records: int) -> None:
+        """Say how many records make a window."""
+        if isinstance(records, bool) or not isinstance(records, int) or records < 1:
+            raise TopologyError(
+                f"{user_line()} CountWindows needs a number of records, not {records!r}",
+                next_step="write CountWindows(100)",
+            )
+        super().__init__(WindowSpec("count", records=records))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWindows:
+    """Which records of two streams meet: `left - before <= right <= left + after`, both inclusive.
+
+    `JoinWindows("5m", grace="1m")` looks both ways; `before=` and `after=` say each on its own.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    def __init__(
+        self,
+        difference: Duration | None = None,
+        *,
+        before: Duration | None = None,
+        after: Duration | None = None,
+        grace: Duration,
+    ) -> None:
+        """Say a difference, or before and after, and the grace."""
+        if difference is None and (before is None or after is None):
+            raise TopologyError(
+                f"{user_line()} JoinWindows: neither a difference nor both of before= and after= are given",
+                next_step='write JoinWindows("5m", grace="1m") or JoinWindows(before="1m", after="5m", grace="1m")',
+            )
+        sides = [
+            span_ms(side, f"JoinWindows({name}=)")
+            for side, name in (
+                (before if before is not None else difference, "before"),
+                (after if after is not None else difference, "after"),
+            )
+            if side is not None
+        ]
+        object.__setattr__(self, "before_ms", sides[0])
+        object.__setattr__(self, "after_ms", sides[1])
+        object.__setattr__(self, "grace_ms", span_ms(grace, "JoinWindows(grace=)"))
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
+        """As `ofTimeDifferenceWithNoGrace`."""
+        return cls(difference, grace=NO_GRACE)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
+        """As `ofTimeDifferenceAndGrace`."""
+        return cls(difference, grace=grace)
+
+    def before(self, before: Duration) -> JoinWindows:
+        """As `before`: the same window with another reach back."""
+        return self._with(before, timedelta(milliseconds=self.after_ms))
+
+    def after(self, after: Duration) -> JoinWindows:
+        """As `after`: the same window with another reach forward."""
+        return self._with(timedelta(milliseconds=self.before_ms), after)
+
+    def _with(self, before: Duration, after: Duration) -> JoinWindows:
+        return JoinWindows(before=before, after=after, grace=timedelta(milliseconds=self.grace_ms))
+
+    @property
+    def spec(self) -> JoinWindowSpec:
+        """Its form in the plan."""
+        return JoinWindowSpec(self.before_ms, self.after_ms, self.grace_ms)
+
+
+class EmitStrategy(enum.Enum):
+    """When a windowed aggregation gives results."""
+
+    ON_WINDOW_UPDATE = "on_window_update"
+    ON_WINDOW_CLOSE = "on_window_close"
+
+    @classmethod
+    def on_window_update(cls) -> EmitStrategy:
+        """After each record (the default)."""
+        return cls.ON_WINDOW_UPDATE
+
+    @classmethod
+    def on_window_close(cls) -> EmitStrategy:
+        """Once per window, when its end plus grace has passed."""
+        return cls.ON_WINDOW_CLOSE
