@@ -9,6 +9,7 @@ use crate::components::Components;
 use crate::dispatch::{Dispatch, Limits, decode_stream_time};
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
+use crate::partition_counts::BrokerPartitions;
 use crate::recover;
 use crate::shared::Shared;
 use crate::slots::{Reader, Slot, Slots};
@@ -390,12 +391,16 @@ impl Blueprint {
     ) -> Result<LaneRoom> {
         let options = ChainOptions {
             cached: self.settings.cache_max_bytes > 0,
+            partitions: Some(BrokerPartitions::new(
+                &self.components,
+                self.settings.broker_wait,
+            )),
         };
         let chains = self
             .plan
             .stages
             .iter()
-            .map(|s| Chain::build(&self.plan, s.id, &self.foreign, options));
+            .map(|s| Chain::build(&self.plan, s.id, &self.foreign, options.clone()));
         Ok(LaneRoom::new(LaneParts {
             id,
             shared: Arc::clone(shared),

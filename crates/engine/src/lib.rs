@@ -22,6 +22,7 @@ pub mod inline;
 pub mod intake;
 pub mod lane;
 pub mod outbox;
+pub mod partition_counts;
 pub mod queue;
 pub mod recover;
 pub mod shared;

@@ -39,7 +39,16 @@ impl Rig {
     fn new(plan: &PhysicalPlan, cached: bool) -> Self {
         let foreign = Foreign::default();
         let build = |stage: u16| {
-            Chain::build(plan, StageId(stage), &foreign, ChainOptions { cached }).expect("a chain")
+            Chain::build(
+                plan,
+                StageId(stage),
+                &foreign,
+                ChainOptions {
+                    cached,
+                    ..ChainOptions::default()
+                },
+            )
+            .expect("a chain")
         };
         let entries = [0, 1].map(|stage| stoatflow_plan::entries(plan, StageId(stage))[0]);
         let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));

@@ -9,7 +9,7 @@ mod build;
 #[cfg(test)]
 mod tests;
 
-use crate::{Context, Operator, Udf};
+use crate::{Context, Operator, PartitionCounts, Udf};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,12 @@ use stoatflow_core::{Error, NodeId, Record, Result};
 use stoatflow_plan::Fork;
 
 /// How a chain is built.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ChainOptions {
     /// Record caching (`statestore.cache.max.bytes` above 0): tables give one update per key and epoch.
     pub cached: bool,
+    /// How many partitions topics have, for sinks with a partitioner.
+    pub partitions: Option<Arc<dyn PartitionCounts>>,
 }
 
 // A line of a million words must not keep its buffer for ever.

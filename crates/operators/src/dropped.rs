@@ -8,3 +8,5 @@ pub const NULL_KEY: &str = "null_key";
 pub const NULL_VALUE: &str = "null_value";
 /// A native `flat_map_values` or `flat_map` got null where a list was expected.
 pub const NULL_LIST: &str = "null_list";
+/// A partitioner chose no partition for the record.
+pub const NO_PARTITION: &str = "no_partition";

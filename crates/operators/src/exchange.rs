@@ -1,14 +1,16 @@
 //! `exchange`: sends records to the lane of their key.
 //!
-//! Takes records, gives them to other lanes with the hash of their key's bytes; gives nothing to its
-//! own stage. Null keys have no lane: dropped and counted. Never touches a topic (law 4).
+//! Takes records, gives them to other lanes with the hash of their key's bytes (of a windowed key: of
+//! the key within, so that all its windows stay together); gives nothing to its own stage. Null keys
+//! have no lane: dropped and counted, unless an outer join below wants them; then they go by the
+//! partition they were read from. Never touches a topic (law 4).
 
 #[cfg(test)]
 mod tests;
 
 use crate::site::Site;
 use crate::{Context, Operator, Routed, dropped, key_hash};
-use stoatflow_core::{Datum, Record, Result, Serde, StageId};
+use stoatflow_core::{Datum, Origin, Record, Result, Serde, StageId};
 
 /// See the module.
 #[derive(Debug)]
@@ -16,11 +18,17 @@ pub(crate) struct Exchange {
     site: Site,
     stage: StageId,
     key: Serde,
+    keep_null: bool,
 }
 
 impl Exchange {
-    pub fn new(site: Site, stage: StageId, key: Serde) -> Self {
-        Self { site, stage, key }
+    pub fn new(site: Site, stage: StageId, key: Serde, keep_null: bool) -> Self {
+        Self {
+            site,
+            stage,
+            key,
+            keep_null,
+        }
     }
 
     // Equal to `key_hash(encode(key))`; where the bytes are at hand they aren't even cloned.
@@ -31,7 +39,10 @@ impl Exchange {
                 Ok(key_hash(bytes))
             }
             (Serde::Int64, Datum::Int(number)) => Ok(key_hash(&number.to_be_bytes())),
-            (serde, key) => Ok(key_hash(serde.encode(key)?.as_deref().unwrap_or_default())),
+            (serde, key) => {
+                let bytes = serde.encode(key)?.unwrap_or_default();
+                Ok(key_hash(serde.affinity(&bytes)))
+            }
         }
     }
 }
@@ -46,13 +57,15 @@ impl Operator for Exchange {
         let via = self.site.node;
         context.effects.routed.reserve(input.len());
         for record in input.drain(..) {
-            if record.key.is_null() {
+            let hash = if !record.key.is_null() {
+                self.hash(&record.key)
+                    .map_err(|e| self.site.locate(e, &record.origin))?
+            } else if self.keep_null {
+                by_origin(&record.origin)
+            } else {
                 context.effects.dropped.push((via, dropped::NULL_KEY));
                 continue;
-            }
-            let hash = self
-                .hash(&record.key)
-                .map_err(|e| self.site.locate(e, &record.origin))?;
+            };
             context.effects.routed.push(Routed {
                 via,
                 stage: self.stage,
@@ -62,4 +75,13 @@ impl Operator for Exchange {
         }
         Ok(())
     }
+}
+
+/// Records without a key keep the order of the partition they were read from.
+fn by_origin(origin: &Origin) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..2].copy_from_slice(&origin.source.0.to_be_bytes());
+    bytes[2..4].copy_from_slice(&origin.topic.to_be_bytes());
+    bytes[4..].copy_from_slice(&origin.partition.0.to_be_bytes());
+    key_hash(&bytes)
 }

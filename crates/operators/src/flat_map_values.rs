@@ -4,25 +4,24 @@
 //! Nulls inside a list become records with null values. A native split cuts the parts out of the
 //! line's bytes, without a list in between.
 
-use crate::function::{Callee, Function};
-use crate::{Context, Operator, dropped};
+use crate::function::Function;
+use crate::spread::{Shape, Spread};
+use crate::{Context, Operator};
 use stoatflow_core::{Datum, Record, Result};
+
+const VALUES: Shape<Datum> = Shape {
+    call: Function::many,
+    element: Ok,
+    make: Record::with_value,
+};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct FlatMapValues {
-    function: Function,
-    results: Vec<Datum>,
-    ends: Vec<usize>,
-}
+pub(crate) struct FlatMapValues(Spread<Datum>);
 
 impl FlatMapValues {
     pub fn new(function: Function) -> Self {
-        Self {
-            function,
-            results: Vec::new(),
-            ends: Vec::new(),
-        }
+        Self(Spread::new(function))
     }
 }
 
@@ -33,35 +32,6 @@ impl Operator for FlatMapValues {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        match &self.function.callee {
-            Callee::Native(expr) => {
-                for record in input.drain(..) {
-                    let listed =
-                        expr.each(&record, &mut |value| out.push(record.with_value(value)));
-                    if !listed.map_err(|e| self.function.locate(e, &record))? {
-                        context
-                            .effects
-                            .dropped
-                            .push((self.function.site.node, dropped::NULL_LIST));
-                    }
-                }
-            }
-            Callee::Foreign(udf) => {
-                self.function
-                    .many(udf.as_ref(), input, &mut self.results, &mut self.ends)?;
-                let mut results = self.results.drain(..);
-                let mut start = 0;
-                for (record, end) in input.drain(..).zip(self.ends.drain(..)) {
-                    out.extend(
-                        results
-                            .by_ref()
-                            .take(end - start)
-                            .map(|value| record.with_value(value)),
-                    );
-                    start = end;
-                }
-            }
-        }
-        Ok(())
+        self.0.run(&VALUES, input, out, context)
     }
 }

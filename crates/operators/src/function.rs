@@ -8,9 +8,9 @@ mod tests;
 
 use crate::expr::Compiled;
 use crate::site::Site;
-use crate::{Args, Failed, Foreign, Udf};
+use crate::{Args, Failed, Foreign, Partitions, Udf};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_core::{Datum, Error, Partition, Record, Result};
 use stoatflow_plan::Function as Spec;
 
 #[derive(Debug)]
@@ -131,6 +131,77 @@ impl Function {
             .map_err(|failed| self.failed(failed, batch))?;
         self.complete(ends.len(), batch)?;
         self.whole(out.len(), ends)
+    }
+
+    /// A topic per record.
+    pub fn topics(&self, batch: &[Record], out: &mut Vec<Arc<str>>) -> Result<()> {
+        out.clear();
+        match &self.callee {
+            Callee::Foreign(udf) => {
+                udf.topics(batch, &|origin| self.site.topic_of(origin), out)
+                    .map_err(|failed| self.failed(failed, batch))?;
+                self.complete(out.len(), batch)
+            }
+            Callee::Native(expr) => batch.iter().try_for_each(|record| {
+                let topic = match expr.eval(record) {
+                    Ok(Datum::Str(topic)) => Ok(topic.as_str().into()),
+                    Ok(other) => Err(Error::user(format!(
+                        "a topic's name was expected, but the expression gave {}",
+                        other.type_name()
+                    ))
+                    .hint("give a text for every record: sf.coalesce(..., \"other\")")),
+                    Err(e) => Err(e),
+                };
+                out.push(topic.map_err(|e| self.locate(e, record))?);
+                Ok(())
+            }),
+        }
+    }
+
+    /// The partitions of each record's topic that it goes to. `to`: topics, and how many partitions they have.
+    pub fn partitions(
+        &self,
+        batch: &[Record],
+        to: &[(Arc<str>, u32)],
+        out: &mut Vec<Partitions>,
+    ) -> Result<()> {
+        out.clear();
+        match &self.callee {
+            Callee::Foreign(udf) => {
+                udf.partitions(batch, to, out)
+                    .map_err(|failed| self.failed(failed, batch))?;
+                self.complete(out.len(), batch)?;
+            }
+            Callee::Native(expr) => batch.iter().try_for_each(|record| {
+                let number = match expr.eval(record) {
+                    Ok(Datum::Null) => Ok(None),
+                    Ok(Datum::Int(number)) => {
+                        Ok(Some(vec![Partition(i32::try_from(number).unwrap_or(-1))]))
+                    }
+                    Ok(other) => Err(Error::user(format!(
+                        "a partition was expected, but the expression gave {}",
+                        other.type_name()
+                    ))
+                    .hint("give a number, or null to let the key decide")),
+                    Err(e) => Err(e),
+                };
+                out.push(number.map_err(|e| self.locate(e, record))?);
+                Ok(())
+            })?,
+        }
+        for ((record, chosen), (topic, count)) in batch.iter().zip(&*out).zip(to) {
+            let beyond = chosen.iter().flatten().find(|partition| {
+                u32::try_from(partition.0).map_or(true, |number| number >= *count)
+            });
+            if let Some(partition) = beyond {
+                let error = Error::user(format!(
+                    "the partitioner chose partition {partition} of the topic {topic}, which has {count}"
+                ))
+                .hint("give numbers from 0 to partitions - 1, such as hash % partitions");
+                return Err(self.locate(error, record));
+            }
+        }
+        Ok(())
     }
 
     /// Side effects. A native expression has none, but it may fail, and that shows.

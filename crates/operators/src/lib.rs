@@ -17,7 +17,9 @@ mod fold;
 mod function;
 mod held;
 mod keeper;
+mod partition_counts;
 mod site;
+mod spread;
 #[allow(dead_code)] // the operators that use it follow
 mod time_index;
 mod working_set;
@@ -38,6 +40,7 @@ mod reduce;
 mod select_key;
 mod sink;
 mod source;
+mod split;
 mod table;
 mod to_stream;
 
@@ -49,5 +52,6 @@ pub use clocks::{LaneClocks, Share, Time};
 pub use foreign::Foreign;
 pub use lane_hash::{jump_hash, key_hash};
 pub use operator::*;
+pub use partition_counts::PartitionCounts;
 pub use processor::*;
 pub use udf::*;

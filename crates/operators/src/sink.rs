@@ -1,14 +1,28 @@
 //! `sink` (`to`): writes records to a topic.
 //!
-//! Takes records, gives encoded ones to the outbox. Null keys and null values are legal. Never
-//! produces: that is the outbox, inside the epoch's transaction.
+//! Takes records, gives encoded ones to the outbox. Null keys and null values are legal. A function may
+//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted).
+//! Never produces: that is the outbox, inside the epoch's transaction.
 
 #[cfg(test)]
 mod tests;
 
+use crate::function::Function;
 use crate::site::Site;
-use crate::{Context, Operator, Output};
-use stoatflow_core::{Record, Result, Serde, SinkId};
+use crate::{Context, Operator, Output, PartitionCounts, Partitions, dropped};
+use std::sync::Arc;
+use stoatflow_core::{Error, Record, Result, Serde, SinkId};
+
+/// Where the records of a sink go.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// The topic that the plan names.
+    pub topic: Option<Arc<str>>,
+    /// Chooses the topic.
+    pub choose: Option<Function>,
+    /// Chooses the partitions.
+    pub partitioner: Option<(Function, Arc<dyn PartitionCounts>)>,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -17,16 +31,61 @@ pub(crate) struct Sink {
     sink: SinkId,
     key: Serde,
     value: Serde,
+    target: Target,
+    topics: Vec<Arc<str>>,
+    sized: Vec<(Arc<str>, u32)>,
+    partitions: Vec<Partitions>,
 }
 
 impl Sink {
-    pub fn new(site: Site, sink: SinkId, key: Serde, value: Serde) -> Self {
+    pub fn new(site: Site, sink: SinkId, key: Serde, value: Serde, target: Target) -> Self {
         Self {
             site,
             sink,
             key,
             value,
+            target,
+            topics: Vec::new(),
+            sized: Vec::new(),
+            partitions: Vec::new(),
         }
+    }
+
+    fn choose_topics(&mut self, batch: &[Record]) -> Result<()> {
+        let Some(function) = &self.target.choose else {
+            return Ok(());
+        };
+        function.topics(batch, &mut self.topics)?;
+        match self.topics.iter().position(|topic| topic.is_empty()) {
+            None => Ok(()),
+            Some(at) => {
+                let error = Error::user("the function gave an empty text for a topic's name")
+                    .hint("give the name of a topic for every record");
+                Err(function.locate(error, &batch[at]))
+            }
+        }
+    }
+
+    fn choose_partitions(&mut self, batch: &[Record]) -> Result<()> {
+        let Some((function, counts)) = &self.target.partitioner else {
+            return Ok(());
+        };
+        self.sized.clear();
+        for (at, record) in batch.iter().enumerate() {
+            let Some(topic) = self.topics.get(at).or(self.target.topic.as_ref()) else {
+                return Err(Error::internal("a sink has neither a topic nor a function"));
+            };
+            let sized = match self.sized.last() {
+                Some((last, count)) if last == topic => (Arc::clone(last), *count),
+                _ => {
+                    let count = counts.partitions(topic);
+                    let count = count.map_err(|e| self.site.locate(e, &record.origin))?;
+                    (Arc::clone(topic), count)
+                }
+            };
+            self.sized.push(sized);
+        }
+        function.partitions(batch, &self.sized, &mut self.partitions)
     }
 }
 
@@ -37,6 +96,10 @@ impl Operator for Sink {
         _out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        self.choose_topics(input)?;
+        self.choose_partitions(input)?;
+        let mut topics = self.topics.drain(..);
+        let mut partitions = self.partitions.drain(..);
         context.effects.outputs.reserve(input.len());
         for record in input.drain(..) {
             let key = self
@@ -47,16 +110,33 @@ impl Operator for Sink {
                 .value
                 .encode(&record.value)
                 .map_err(|e| self.site.locate(e, &record.origin))?;
-            context.effects.outputs.push(Output {
+            let mut output = Output {
                 sink: self.sink,
-                topic: None,
+                topic: topics.next(),
                 partition: None,
                 key,
                 value,
                 timestamp: record.timestamp,
                 headers: record.headers,
                 origin: record.origin,
-            });
+            };
+            let Some(chosen) = partitions.next().flatten() else {
+                context.effects.outputs.push(output);
+                continue;
+            };
+            let Some((last, others)) = chosen.split_last() else {
+                let effects = &mut context.effects;
+                effects
+                    .dropped
+                    .push((self.site.node, dropped::NO_PARTITION));
+                continue;
+            };
+            for partition in others {
+                output.partition = Some(*partition);
+                context.effects.outputs.push(output.clone());
+            }
+            output.partition = Some(*last);
+            context.effects.outputs.push(output);
         }
         Ok(())
     }

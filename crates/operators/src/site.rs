@@ -34,6 +34,15 @@ impl Site {
             .collect()
     }
 
+    /// The topic that a record was read from. One that joined by pattern while running isn't in the
+    /// plan; the engine knows it.
+    pub fn topic_of(&self, origin: &Origin) -> Option<String> {
+        self.topics
+            .get(usize::from(origin.source.0))
+            .and_then(|topics| topics.get(usize::from(origin.topic)))
+            .cloned()
+    }
+
     /// Adds the node, for what no single record caused.
     pub fn name_node(&self, error: Error) -> Error {
         error.at(|at| at.node = Some(self.name.to_string()))
@@ -49,12 +58,7 @@ impl Site {
         error.at(|at| {
             at.node = Some(self.name.to_string());
             at.function = function.map(str::to_owned);
-            // A topic that joined by pattern while running isn't in the plan; the engine knows it.
-            at.topic = self
-                .topics
-                .get(usize::from(origin.source.0))
-                .and_then(|topics| topics.get(usize::from(origin.topic)))
-                .cloned();
+            at.topic = self.topic_of(origin);
             at.partition = Some(origin.partition);
             at.offset = Some(origin.offset);
         })

@@ -124,6 +124,43 @@ impl Udf for Closure {
     fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
         self.each(args, batch, drop)
     }
+    fn topics(
+        &self,
+        batch: &[Record],
+        topic_of: &dyn Fn(&Origin) -> Option<String>,
+        out: &mut Vec<Arc<str>>,
+    ) -> Result<(), Failed> {
+        for (at, record) in batch.iter().enumerate() {
+            let read = topic_of(&record.origin).map_or(Datum::Null, |topic| text(&topic));
+            match (self.body)(&[&record.key, &record.value, &read]) {
+                Ok(Datum::Str(topic)) => out.push(topic.as_str().into()),
+                Ok(_) => panic!("a topic was expected"),
+                Err(error) => return Err(Failed { at, error }),
+            }
+        }
+        Ok(())
+    }
+    fn partitions(
+        &self,
+        batch: &[Record],
+        to: &[(Arc<str>, u32)],
+        out: &mut Vec<crate::Partitions>,
+    ) -> Result<(), Failed> {
+        for (at, (record, (topic, count))) in batch.iter().zip(to).enumerate() {
+            let count = Datum::Int(i64::from(*count));
+            let found = (self.body)(&[&text(topic), &record.key, &record.value, &count]);
+            let number = |datum: &Datum| match datum {
+                Datum::Int(number) => Partition(i32::try_from(*number).unwrap()),
+                other => panic!("a partition was expected, found {other:?}"),
+            };
+            out.push(match found.map_err(|error| Failed { at, error })? {
+                Datum::Null => None,
+                Datum::List(items) => Some(items.iter().map(number).collect()),
+                one => Some(vec![number(&one)]),
+            });
+        }
+        Ok(())
+    }
     fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         (self.body)(arguments)
@@ -182,6 +219,16 @@ pub(crate) fn word(datum: &Datum) -> String {
         Datum::Int(i) => i.to_string(),
         Datum::Json(b) => String::from_utf8_lossy(b).into_owned(),
         other => format!("{other:?}"),
+    }
+}
+
+/// All topics have three partitions.
+#[derive(Debug)]
+struct Three;
+
+impl crate::PartitionCounts for Three {
+    fn partitions(&self, _topic: &str) -> Result<u32> {
+        Ok(3)
     }
 }
 
@@ -279,13 +326,31 @@ impl Rig {
         udfs: Vec<Arc<dyn Udf>>,
         cached: bool,
     ) -> Result<Self> {
-        let plan = plan(nodes);
+        Self::of(&plan(nodes), udfs, cached)
+    }
+
+    /// With a plan that differs from the usual one.
+    pub fn changed(
+        nodes: Vec<(Op, Vec<u32>, Fork)>,
+        udfs: Vec<Arc<dyn Udf>>,
+        change: impl FnOnce(&mut PhysicalPlan),
+    ) -> Result<Self> {
+        let mut plan = plan(nodes);
+        change(&mut plan);
+        Self::of(&plan, udfs, false)
+    }
+
+    fn of(plan: &PhysicalPlan, udfs: Vec<Arc<dyn Udf>>, cached: bool) -> Result<Self> {
         let foreign = Foreign {
             udfs,
             serdes: vec![],
             processors: vec![],
         };
-        let chain = Chain::build(&plan, StageId(0), &foreign, ChainOptions { cached })?;
+        let options = ChainOptions {
+            cached,
+            partitions: Some(Arc::new(Three)),
+        };
+        let chain = Chain::build(plan, StageId(0), &foreign, options)?;
         let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));
         let stores = plan.stores.iter().map(|store| {
             let value = foreign.serde(&store.value).expect("a serde");

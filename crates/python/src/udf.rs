@@ -6,9 +6,11 @@
 use crate::datum::{from_py, to_py};
 use crate::errors::PyCause;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
-use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_operators::{Args, Failed, Udf};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Origin, Partition, Record, Result, SourceId};
+use stoatflow_operators::{Args, Failed, Partitions, Udf};
 
 /// A callable of the user.
 pub struct PyUdf {
@@ -86,16 +88,59 @@ impl PyUdf {
                 Ok((from_py(&item(0)?)?, from_py(&item(1)?)?))
             }
             _ => {
-                let kind = result
-                    .get_type()
-                    .qualname()
-                    .map_or_else(|_| "?".to_owned(), |n| n.to_string());
+                let kind = kind(result);
                 Err(self.wrong(
                     format!("the function must return a (key, value) tuple, it returned {kind}"),
                     "return a tuple of two, such as (key, value)",
                 ))
             }
         }
+    }
+
+    fn topic(&self, chosen: &Bound<'_, PyAny>) -> Result<Arc<str>> {
+        let text = chosen.cast::<PyString>().ok();
+        match text.as_ref().map(|text| text.to_cow()) {
+            Some(Ok(topic)) => Ok(topic.as_ref().into()),
+            _ => Err(self.wrong(
+                format!(
+                    "the function must return the name of a topic, it returned {}",
+                    kind(chosen)
+                ),
+                "return a str for every record, such as 'others'",
+            )),
+        }
+    }
+
+    fn chosen(&self, chosen: &Bound<'_, PyAny>) -> Result<Partitions> {
+        let number = |item: &Bound<'_, PyAny>| {
+            let number = item.cast::<PyInt>().ok().map(|_| item.extract::<i32>());
+            match number {
+                // A number beyond 32 bits is no partition of any topic.
+                Some(number) => Ok(Partition(number.unwrap_or(-1))),
+                None => Err(self.wrong(
+                    format!(
+                        "the partitioner must return numbers, it returned {}",
+                        kind(item)
+                    ),
+                    "return a number, a list of numbers, or None to let the key decide",
+                )),
+            }
+        };
+        if chosen.is_none() {
+            return Ok(None);
+        }
+        if chosen.cast::<PyInt>().is_ok() || chosen.try_iter().is_err() {
+            return Ok(Some(vec![number(chosen)?]));
+        }
+        let mut all = Vec::new();
+        self.items(chosen.py(), chosen, |item| {
+            all.push(number(&item)?);
+            Ok(())
+        })?;
+        // A set, as in Kafka Streams: once each, in an order that doesn't depend on hashes.
+        all.sort_unstable();
+        all.dedup();
+        Ok(Some(all))
     }
 
     fn items<'py>(
@@ -122,6 +167,31 @@ impl PyUdf {
         }
         Ok(())
     }
+}
+
+fn kind(object: &Bound<'_, PyAny>) -> String {
+    let name = object.get_type().qualname();
+    name.map_or_else(|_| "?".to_owned(), |n| n.to_string())
+}
+
+static RECORD_CONTEXT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// `RecordContext(topic, partition, offset, timestamp, headers)`.
+fn context<'py>(record: &Record, topic: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = topic.py();
+    let headers = record.headers.iter().flat_map(|headers| headers.iter());
+    let headers = headers.map(|h| (&*h.name, h.value.as_ref().map(|v| PyBytes::new(py, v))));
+    let headers = PyTuple::new(py, headers.collect::<Vec<_>>())?;
+    let origin = &record.origin;
+    RECORD_CONTEXT
+        .import(py, "stoatflow.record_context", "RecordContext")?
+        .call1((
+            topic,
+            origin.partition.0,
+            origin.offset.0,
+            record.timestamp.0,
+            headers,
+        ))
 }
 
 impl Udf for PyUdf {
@@ -223,12 +293,7 @@ impl Udf for PyUdf {
         })
     }
 
-    fn calls(
-        &self,
-        arity: usize,
-        arguments: &[Datum],
-        out: &mut Vec<Datum>,
-    ) -> Result<(), Failed> {
+    fn calls(&self, arity: usize, arguments: &[Datum], out: &mut Vec<Datum>) -> Result<(), Failed> {
         Python::attach(|py| {
             let callable = self.callable.bind(py);
             for (at, call) in arguments.chunks_exact(arity).enumerate() {
@@ -237,8 +302,10 @@ impl Udf for PyUdf {
                         [a, b] => callable.call1((to_py(py, a)?, to_py(py, b)?)),
                         [a, b, c] => callable.call1((to_py(py, a)?, to_py(py, b)?, to_py(py, c)?)),
                         other => {
-                            let all: Vec<_> =
-                                other.iter().map(|d| to_py(py, d)).collect::<PyResult<_>>()?;
+                            let all: Vec<_> = other
+                                .iter()
+                                .map(|d| to_py(py, d))
+                                .collect::<PyResult<_>>()?;
                             callable.call1(PyTuple::new(py, all)?)
                         }
                     }
@@ -249,6 +316,65 @@ impl Udf for PyUdf {
                         .and_then(|r| from_py(&r))
                         .map_err(|error| Failed { at, error })?,
                 );
+            }
+            Ok(())
+        })
+    }
+
+    fn topics(
+        &self,
+        batch: &[Record],
+        topic_of: &dyn Fn(&Origin) -> Option<String>,
+        out: &mut Vec<Arc<str>>,
+    ) -> Result<(), Failed> {
+        Python::attach(|py| {
+            let callable = self.callable.bind(py);
+            // Neighbours come from the same topic nearly always: its name is made once.
+            let mut read: Option<(SourceId, u16, Bound<'_, PyAny>)> = None;
+            for (at, record) in batch.iter().enumerate() {
+                let mut called = || -> PyResult<Bound<'_, PyAny>> {
+                    let origin = &record.origin;
+                    let topic = match &read {
+                        Some((source, topic, name))
+                            if (*source, *topic) == (origin.source, origin.topic) =>
+                        {
+                            name.clone()
+                        }
+                        _ => {
+                            let name = topic_of(origin).into_pyobject(py)?;
+                            read = Some((origin.source, origin.topic, name.clone()));
+                            name
+                        }
+                    };
+                    let key = to_py(py, &record.key)?;
+                    callable.call1((key, to_py(py, &record.value)?, context(record, topic)?))
+                };
+                let topic = called()
+                    .map_err(|e| self.raised(py, e))
+                    .and_then(|chosen| self.topic(&chosen));
+                out.push(topic.map_err(|error| Failed { at, error })?);
+            }
+            Ok(())
+        })
+    }
+
+    fn partitions(
+        &self,
+        batch: &[Record],
+        to: &[(Arc<str>, u32)],
+        out: &mut Vec<Partitions>,
+    ) -> Result<(), Failed> {
+        Python::attach(|py| {
+            let callable = self.callable.bind(py);
+            for (at, (record, (topic, count))) in batch.iter().zip(to).enumerate() {
+                let called = || -> PyResult<Bound<'_, PyAny>> {
+                    let key = to_py(py, &record.key)?;
+                    callable.call1((&**topic, key, to_py(py, &record.value)?, *count))
+                };
+                let chosen = called()
+                    .map_err(|e| self.raised(py, e))
+                    .and_then(|chosen| self.chosen(&chosen));
+                out.push(chosen.map_err(|error| Failed { at, error })?);
             }
             Ok(())
         })

@@ -62,7 +62,7 @@ impl Chain {
             let operator = Builder {
                 plan,
                 foreign,
-                options,
+                options: options.clone(),
                 site,
             }
             .operator(node)

@@ -85,3 +85,53 @@ fn a_key_that_cannot_be_written_says_where() {
         (Some("exchange-0"), Some(8))
     );
 }
+
+#[test]
+fn kept_nulls_go_by_their_partition() {
+    let exchange = Op::Exchange {
+        keep_null: true,
+        to: vec![],
+        stage: StageId(4),
+        key: serde("string"),
+    };
+    let mut rig = Rig::new(vec![(exchange, vec![], Fork::Batch)], vec![], false);
+    let mut elsewhere = record("~", "3", 3);
+    elsewhere.origin.partition = stoatflow_core::Partition(4);
+    rig.push(vec![record("~", "1", 1), record("~", "2", 2), elsewhere])
+        .unwrap();
+    let hashes: Vec<u64> = rig.effects.routed.iter().map(|r| r.hash).collect();
+    assert!(
+        hashes[0] == hashes[1] && hashes[1] != hashes[2],
+        "{hashes:?}"
+    );
+    assert!(rig.dropped().is_empty());
+}
+
+#[test]
+fn all_windows_of_a_key_go_to_one_lane() {
+    use stoatflow_plan::SerdeSpec;
+    let time = SerdeSpec::TimeWindowed {
+        time_windowed: Box::new(serde("string")),
+        size_ms: 10,
+    };
+    let session = SerdeSpec::SessionWindowed {
+        session_windowed: Box::new(serde("string")),
+    };
+    for key in [time, session] {
+        let exchange = Op::Exchange {
+            keep_null: false,
+            to: vec![],
+            stage: StageId(4),
+            key,
+        };
+        let mut rig = Rig::new(vec![(exchange, vec![], Fork::Batch)], vec![], false);
+        let windows = [(0, 10), (10, 20)].map(|(start, end)| {
+            let mut windowed = record("a", "1", start);
+            windowed.key = Datum::windowed(windowed.key, start, end);
+            windowed
+        });
+        rig.push(windows.to_vec()).unwrap();
+        let hashes: Vec<u64> = rig.effects.routed.iter().map(|r| r.hash).collect();
+        assert_eq!(hashes, [key_hash(b"a"); 2]);
+    }
+}

@@ -2,8 +2,8 @@
 
 use crate::testing::*;
 use std::sync::Arc;
-use stoatflow_core::{Header, SinkId};
-use stoatflow_plan::{Fork, Op};
+use stoatflow_core::{Datum, Header, SinkId};
+use stoatflow_plan::{Fork, Function, Op};
 
 fn rig(sink: u16) -> Rig {
     Rig::new(
@@ -78,4 +78,101 @@ fn an_unknown_serde_or_callable_is_refused_when_built() {
         function: stoatflow_plan::Function::Udf(3),
     };
     assert!(Rig::build(vec![(missing, vec![], Fork::Batch)], vec![], false).is_err());
+}
+
+/// A sink whose topic (callable 0) or partitions (callable 1) are chosen.
+fn choosing(
+    topic: Option<Function>,
+    partitioner: Option<Function>,
+    udfs: Vec<Arc<dyn crate::Udf>>,
+) -> Rig {
+    Rig::changed(
+        vec![(Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)],
+        udfs,
+        |plan| {
+            let sink = &mut plan.sinks[0];
+            sink.topic = sink.topic.take().filter(|_| topic.is_none());
+            sink.topic_function.clone_from(&topic);
+            sink.partitioner.clone_from(&partitioner);
+        },
+    )
+    .unwrap()
+}
+
+fn where_to(rig: &Rig) -> Vec<(Option<&str>, Option<i32>)> {
+    rig.effects
+        .outputs
+        .iter()
+        .map(|o| (o.topic.as_deref(), o.partition.map(|p| p.0)))
+        .collect()
+}
+
+#[test]
+fn a_function_chooses_the_topic_and_sees_where_the_record_was_read() {
+    let topic = closure(|args| match args {
+        [_, value, read] => Ok(text(&format!("{}-{}", word(read), word(value)))),
+        _ => panic!("a key, a value and a topic"),
+    });
+    let mut rig = choosing(Some(Function::Udf(0)), None, vec![topic]);
+    rig.push(vec![record("k", "a", 1), record("k", "b", 2)])
+        .unwrap();
+    assert_eq!(where_to(&rig), [(Some("in-a"), None), (Some("in-b"), None)]);
+}
+
+#[test]
+fn an_expression_chooses_the_topic_but_not_null_or_nothing() {
+    let value = || Some(expression(r#"{"op":"value"}"#));
+    let mut rig = choosing(value(), None, vec![]);
+    rig.push(vec![record("k", "a", 1)]).unwrap();
+    assert_eq!(where_to(&rig), [(Some("a"), None)]);
+    for bad in ["~", ""] {
+        let mut rig = choosing(value(), None, vec![]);
+        let error = rig
+            .push(vec![record("k", "a", 1), record("k", bad, 2)])
+            .unwrap_err();
+        assert_eq!(error.kind(), stoatflow_core::ErrorKind::User);
+        assert_eq!(error.coordinates().offset.map(|o| o.0), Some(2));
+    }
+}
+
+#[test]
+fn a_partitioner_chooses_none_one_or_several() {
+    let partitioner = closure(|args| {
+        let [topic, _, value, count] = args else {
+            panic!("a topic, a key, a value and a number of partitions");
+        };
+        assert_eq!((word(topic).as_str(), word(count).as_str()), ("out-0", "3"));
+        Ok(match word(value).as_str() {
+            "default" => Datum::Null,
+            "nowhere" => list_of([]),
+            "all" => list_of([Datum::Int(0), Datum::Int(1), Datum::Int(2)]),
+            _ => Datum::Int(2),
+        })
+    });
+    let mut rig = choosing(None, Some(Function::Udf(0)), vec![partitioner]);
+    let values = ["default", "one", "nowhere", "all"];
+    rig.push(
+        (1..)
+            .zip(values)
+            .map(|(at, v)| record("k", v, at))
+            .collect(),
+    )
+    .unwrap();
+    assert_eq!(
+        where_to(&rig),
+        [None, Some(2), Some(0), Some(1), Some(2)].map(|partition| (None, partition))
+    );
+    assert_eq!(rig.dropped(), [(0, crate::dropped::NO_PARTITION)]);
+}
+
+#[test]
+fn a_partition_that_is_not_there_is_the_partitioners_fault() {
+    for bad in [3, -1] {
+        let partitioner = closure(move |_| Ok(Datum::Int(bad)));
+        let mut rig = choosing(None, Some(Function::Udf(0)), vec![partitioner]);
+        let error = rig.push(vec![record("k", "v", 7)]).unwrap_err();
+        assert_eq!(error.kind(), stoatflow_core::ErrorKind::User);
+        assert!(error.to_string().contains("which has 3"), "{error}");
+        assert_eq!(error.coordinates().offset.map(|o| o.0), Some(7));
+    }
 }

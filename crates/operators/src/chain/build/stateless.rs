@@ -4,10 +4,10 @@ use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
 use crate::{
     exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_values, merge, peek,
-    select_key, sink, source,
+    select_key, sink, source, split,
 };
-use stoatflow_core::Error;
-use stoatflow_plan::{Node, Op};
+use stoatflow_core::{Error, Result};
+use stoatflow_plan::{Fork, Function, Node, Op, Sink};
 
 impl Builder<'_> {
     pub(super) fn stateless(&self, node: &Node) -> Made {
@@ -38,10 +38,24 @@ impl Builder<'_> {
                 Box::new(foreach::Foreach::new(self.function(function, KeyValue)?))
             }
             Op::Merge => Box::new(merge::Merge),
-            Op::Exchange { stage, key, .. } => Box::new(exchange::Exchange::new(
+            Op::Split { functions } => Box::new(split::Split::new(
+                functions
+                    .iter()
+                    .map(|function| self.function(function, KeyValue))
+                    .collect::<Result<_>>()?,
+                node.children.len() > functions.len(),
+                node.fork == Fork::Record,
+            )),
+            Op::Exchange {
+                stage,
+                key,
+                keep_null,
+                ..
+            } => Box::new(exchange::Exchange::new(
                 self.site.clone(),
                 *stage,
                 self.foreign.serde(key)?,
+                *keep_null,
             )),
             Op::Sink { sink } => {
                 let to = self
@@ -54,9 +68,31 @@ impl Builder<'_> {
                     *sink,
                     self.foreign.serde(&to.key)?,
                     self.foreign.serde(&to.value)?,
+                    self.target(to)?,
                 ))
             }
             _ => return Ok(None),
         }))
+    }
+
+    fn target(&self, to: &Sink) -> Result<sink::Target> {
+        let function = |spec: &Option<Function>| {
+            let made = spec.as_ref().map(|spec| self.function(spec, KeyValue));
+            made.transpose()
+        };
+        let partitioner = match function(&to.partitioner)? {
+            None => None,
+            Some(function) => Some((
+                function,
+                self.options.partitions.clone().ok_or_else(|| {
+                    Error::internal("a sink has a partitioner, but topics can't be asked")
+                })?,
+            )),
+        };
+        Ok(sink::Target {
+            topic: to.topic.as_deref().map(Into::into),
+            choose: function(&to.topic_function)?,
+            partitioner,
+        })
     }
 }
