@@ -73,6 +73,12 @@ pub struct Settings {
     pub in_flight_max_bytes: usize,
     /// `statestore.cache.max.bytes`: 0 forwards every update; more forwards one per key and commit.
     pub cache_max_bytes: usize,
+    /// `emit.interval.ms.kstreams.windowed.aggregation`.
+    pub window_emit_interval: Duration,
+    /// `emit.interval.ms.kstreams.outer.join.spurious.results.fix`.
+    pub join_emit_interval: Duration,
+    /// `windowstore.changelog.additional.retention.ms`.
+    pub window_changelog_retention: Duration,
     /// `max.task.idle.ms`: how long dispatch waits for an empty partition to keep timestamp order.
     pub max_task_idle: Duration,
     /// `auto.offset.reset` for sources without one of their own: earliest?

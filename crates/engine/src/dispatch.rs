@@ -234,8 +234,15 @@ impl Dispatch {
             records: self.epoch_records + u64::from(self.skipped),
             bytes: self.epoch_bytes,
             last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
+            asked: self.shared.is_commit_asked() || self.punctuation_due(),
             stopping,
         }
+    }
+
+    /// Is there something to do by the clock, records or not?
+    #[must_use]
+    pub fn punctuation_due(&self) -> bool {
+        self.shared.until_punctuation() == Some(Duration::ZERO)
     }
 
     /// Puts a barrier in if the schedule says so; true if it did.
@@ -255,6 +262,7 @@ impl Dispatch {
             self.epoch.0 - 1
         );
         self.flush_staged();
+        self.shared.commit_comes();
         let now = self.shared.clock.monotonic();
         let cut = self.slots.iter().zip(&self.cut).zip(&self.stream_time).map(
             |((slot, offset), time)| CutEntry {
@@ -320,15 +328,19 @@ impl Dispatch {
     /// How long intake may sleep in a fetch before a barrier could be due.
     #[must_use]
     pub fn patience(&self) -> Duration {
+        const LONGEST: Duration = Duration::from_millis(50);
+        const SHORTEST: Duration = Duration::from_millis(1);
+        let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
+        let longest = punctuation.clamp(SHORTEST, LONGEST);
         if self.epoch_records == 0 {
-            return Duration::from_millis(50);
+            return longest;
         }
         let facts = self.facts(false);
         let gap = self
             .schedule
             .gap(facts.last_commit)
             .saturating_sub(facts.since_barrier);
-        gap.clamp(Duration::from_millis(1), Duration::from_millis(50))
+        gap.clamp(SHORTEST, longest)
     }
 
     /// Position and stream time per slot.

@@ -14,6 +14,7 @@ use crate::recover;
 use crate::shared::Shared;
 use crate::slots::{Reader, Slot, Slots};
 use crate::status::Status;
+use crate::timing::Timing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use stoatflow_core::{
 };
 use stoatflow_log::{Broker, NewTopic, ProducerMode, TopicInfo};
 use stoatflow_operators::{Chain, ChainOptions, Foreign, LaneStore};
-use stoatflow_plan::{PhysicalPlan, Reset};
+use stoatflow_plan::{PhysicalPlan, Reset, Store};
 use stoatflow_protocol::{Lifecycle, Schedule};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::rocksdb::RocksBackend;
@@ -97,15 +98,17 @@ impl Blueprint {
         let Some(topics) = self.reach_topics(shared)? else {
             return Ok(None);
         };
-        let changelogs = self.changelogs(broker.as_ref(), &topics)?;
+        let mut timing = self.timing();
+        let specs = self.specs(&timing)?;
+        let changelogs = self.changelogs(broker.as_ref(), &topics, &specs)?;
         // Opening the producer fences an older instance and ends what it left open: only after that
         // are committed offsets and changelog ends final.
         let mode = self.producer_mode();
         let producer = broker.producer(&mode, settings.broker_wait)?;
-        let Some(backend) = self.open_backend(shared)? else {
+        let Some(backend) = self.open_backend(shared, &specs)? else {
             return Ok(None);
         };
-        let stores = self.stores(&backend, &changelogs)?;
+        let stores = self.stores(&backend, &changelogs, &specs)?;
         enter(Lifecycle::Restoring);
         recover::restore(
             shared,
@@ -115,6 +118,10 @@ impl Blueprint {
             &settings.application_id,
             settings.broker_wait,
         )?;
+        if let Some(id) = timing.store {
+            timing.load(&stores[usize::from(id.0)].store)?;
+        }
+        let timing = Arc::new(timing);
         let slots = self.slots(broker.as_ref(), &topics)?;
         let mut consumer = broker.consumer(&settings.application_id)?;
         consumer.assign(
@@ -129,7 +136,8 @@ impl Blueprint {
             self.schedule(),
             self.limits(),
         );
-        let lanes = (0..settings.lanes).map(|id| self.lane(Lane(id), shared, &slots, &stores));
+        let lanes =
+            (0..settings.lanes).map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing));
         let house = House {
             lanes: lanes.collect::<Result<_>>()?,
             intake: Intake::new(Arc::clone(shared), consumer, dispatch),
@@ -150,6 +158,21 @@ impl Blueprint {
             slots,
         };
         Ok(Some(house))
+    }
+
+    fn timing(&self) -> Timing {
+        let ms = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
+        Timing {
+            window_emit_ms: ms(self.settings.window_emit_interval),
+            join_emit_ms: ms(self.settings.join_emit_interval),
+            ..Timing::new(&self.plan)
+        }
+    }
+
+    /// The plan's stores, and the engine's own after them.
+    fn specs(&self, timing: &Timing) -> Result<Vec<Store>> {
+        let own = timing.store_spec(&self.plan)?;
+        Ok(self.plan.stores.iter().cloned().chain(own).collect())
     }
 
     fn producer_mode(&self) -> ProducerMode {
@@ -222,11 +245,10 @@ impl Blueprint {
         &self,
         broker: &dyn Broker,
         sources: &BTreeMap<String, TopicInfo>,
+        specs: &[Store],
     ) -> Result<Vec<Option<Arc<str>>>> {
         let timeout = self.settings.broker_wait;
-        let names: Vec<Option<Arc<str>>> = self
-            .plan
-            .stores
+        let names: Vec<Option<Arc<str>>> = specs
             .iter()
             .map(|s| {
                 s.logged.then(|| {
@@ -265,13 +287,11 @@ impl Blueprint {
         Ok(names)
     }
 
-    fn open_backend(&self, shared: &Shared) -> Result<Option<Arc<dyn Backend>>> {
+    fn open_backend(&self, shared: &Shared, specs: &[Store]) -> Result<Option<Arc<dyn Backend>>> {
         if let Some(backend) = &self.components.backend {
             return Ok(Some(Arc::clone(backend)));
         }
-        let layouts: Vec<StoreLayout> = self
-            .plan
-            .stores
+        let layouts: Vec<StoreLayout> = specs
             .iter()
             .map(|s| {
                 let name = |spec: &stoatflow_plan::SerdeSpec| {
@@ -313,11 +333,11 @@ impl Blueprint {
         &self,
         backend: &Arc<dyn Backend>,
         changelogs: &[Option<Arc<str>>],
+        specs: &[Store],
     ) -> Result<Vec<LoggedStore>> {
         // Clean values kept decoded in front of RocksDB share the quarter of the budget that it doesn't get.
-        let cache = self.settings.state_memory_max_bytes / 4 / self.plan.stores.len().max(1);
-        self.plan
-            .stores
+        let cache = self.settings.state_memory_max_bytes / 4 / specs.len().max(1);
+        specs
             .iter()
             .zip(changelogs)
             .map(|(spec, changelog)| {
@@ -388,6 +408,7 @@ impl Blueprint {
         shared: &Arc<Shared>,
         slots: &Slots,
         stores: &[LoggedStore],
+        timing: &Arc<Timing>,
     ) -> Result<LaneRoom> {
         let options = ChainOptions {
             cached: self.settings.cache_max_bytes > 0,
@@ -421,6 +442,7 @@ impl Blueprint {
                 .map(|s| Arc::from(s.topic.as_deref().unwrap_or_default()))
                 .collect(),
             batch_max: self.settings.batch_max_records,
+            timing: Arc::clone(timing),
         }))
     }
 }

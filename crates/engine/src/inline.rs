@@ -4,6 +4,7 @@
 //! picks rooms by a seed. The rooms are those of the product; only who calls `step` differs.
 
 use crate::furnish::{Blueprint, House};
+use crate::lane::LaneRoom;
 use crate::status::Status;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,8 +46,15 @@ impl Inline {
             .ok_or_else(|| {
                 Error::internal("an inline engine was asked to stop while it was starting")
             })?;
+        let mut house = house;
+        house.lanes.iter_mut().try_for_each(LaneRoom::open)?;
         shared.status.enter(Lifecycle::Running, shared.clock.now());
         Ok(Self { house })
+    }
+
+    /// The end: processors are told. A crash doesn't call this.
+    pub fn close(&mut self) {
+        self.house.lanes.iter_mut().for_each(LaneRoom::close);
     }
 
     /// The rooms.
@@ -101,6 +109,11 @@ impl Inline {
     /// As [`Inline::take`].
     pub fn settle_and_commit(&mut self) -> Result<()> {
         self.settle()?;
+        // Once, however long the clock has been moved: a schedule says itself how often it fires then.
+        if self.house.intake.is_settled() && self.house.intake.dispatch().punctuation_due() {
+            self.house.intake.dispatch().barrier();
+            self.settle()?;
+        }
         // A commit can bring new input: a topic may be a sink and a source of the same topology.
         while !self.house.intake.is_settled() {
             self.house.intake.dispatch().barrier();

@@ -5,17 +5,21 @@
 //! never the state itself (law 3). `step` never waits for another lane; it may wait for a store's
 //! disk or for the interpreter.
 
-use crate::outbox::OutItem;
+mod barrier;
+mod effects;
+
 use crate::queue::Item;
 use crate::shared::Shared;
 use crate::slots::Slots;
+use crate::timing::Timing;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Epoch, Lane, NodeId, Record, Result, StageId, StoreId};
-use stoatflow_log::{Fetched, Outgoing};
-use stoatflow_operators::{Chain, Context, Effects, LaneClocks, LaneStore, Share, jump_hash};
+use stoatflow_core::{Epoch, Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
+use stoatflow_log::Fetched;
+use stoatflow_operators::{Chain, Context, Effects, LaneClocks, LaneStore, Share, Time};
 use stoatflow_plan::{Fork, Op, PhysicalPlan};
+use stoatflow_protocol::Rendezvous;
 use stoatflow_state::Dirty;
 
 /// Added to an output's bytes in the budget: its structs in queues.
@@ -32,8 +36,10 @@ struct StageState {
     epoch: Epoch,
     /// Items of later epochs, from lanes that are ahead.
     held: VecDeque<Item>,
-    /// Stores that this stage writes.
+    /// Stores that only this stage writes.
     stores: Vec<StoreId>,
+    /// Stores that other stages write too, which may be in another epoch: what this stage has written.
+    shared: Vec<(StoreId, Dirty)>,
 }
 
 /// The parts of a lane.
@@ -54,6 +60,8 @@ pub struct LaneParts {
     pub sinks: Arc<[Arc<str>]>,
     /// Most records at a time.
     pub batch_max: usize,
+    /// What is to be known of time.
+    pub timing: Arc<Timing>,
 }
 
 /// The room.
@@ -72,8 +80,19 @@ pub struct LaneRoom {
     /// Items from lanes.
     inbox: VecDeque<Item>,
     effects: Effects,
-    clocks: LaneClocks,
+    timing: Arc<Timing>,
+    /// Stream time as each stage sees it, because stages may be in different epochs. A lane that is
+    /// alone (or a plan without clocks) has one view for all.
+    views: Vec<LaneClocks>,
     share: Share,
+    /// Of lane 0: who has arrived where.
+    meeting: Rendezvous<Vec<Time>>,
+    /// Of lane 0: what all lanes knew at the end of the last epoch, and what of that is in the store.
+    known: Vec<Time>,
+    kept: Vec<Time>,
+    /// Of lane 0, by stage: when a punctuation is due by the clock.
+    next_punctuation: Vec<Option<i64>>,
+    opened: bool,
     /// Records per source, while a batch of several sources is sorted out.
     sorted: Vec<Vec<Record>>,
     /// Per exchange and lane: records on their way.
@@ -98,16 +117,9 @@ impl LaneRoom {
             slots,
             sinks,
             batch_max,
+            timing,
         } = parts;
-        let stages = plan.stages.iter().map(|stage| StageState {
-            epoch: Epoch(1),
-            held: VecDeque::new(),
-            stores: stage
-                .nodes
-                .iter()
-                .filter_map(|n| plan.nodes[n.0 as usize].op.store())
-                .collect(),
-        });
+        let stages = stage_states(&plan);
         let exchanges: Vec<_> = plan
             .nodes
             .iter()
@@ -117,8 +129,25 @@ impl LaneRoom {
             })
             .collect();
         let lanes = shared.queues.len();
+        let lane_count = u32::try_from(lanes).unwrap_or(u32::MAX);
+        let mut view = LaneClocks::new(plan.clocks.len(), lanes == 1);
+        view.emit_interval_ms = timing.window_emit_ms;
+        view.join_emit_interval_ms = timing.join_emit_ms;
+        view.merge(&timing.initial);
+        let views = if lanes == 1 || timing.store.is_none() {
+            1
+        } else {
+            plan.stages.len()
+        };
         Self {
-            stages: stages.collect(),
+            views: vec![view; views],
+            meeting: Rendezvous::new(lane_count, plan.stages.len()),
+            known: timing.initial.clone(),
+            kept: timing.initial.clone(),
+            next_punctuation: vec![None; plan.stages.len()],
+            opened: false,
+            timing,
+            stages,
             sorted: plan.sources.iter().map(|_| Vec::new()).collect(),
             routes: exchanges
                 .iter()
@@ -128,10 +157,9 @@ impl LaneRoom {
             ready: VecDeque::new(),
             inbox: VecDeque::new(),
             effects: Effects::default(),
-            clocks: LaneClocks::new(plan.clocks.len(), lanes == 1),
             share: Share {
                 lane: id.0,
-                lanes: u32::try_from(lanes).unwrap_or(u32::MAX),
+                lanes: lane_count,
             },
             to_seal: Vec::new(),
             reported: vec![0; plan.nodes.len()],
@@ -157,6 +185,9 @@ impl LaneRoom {
     /// # Errors
     /// What operators and stores fail with, with the lane among the coordinates.
     pub fn step(&mut self) -> Result<bool> {
+        if !self.opened {
+            self.open()?;
+        }
         let queue = &self.shared.queues[self.id.0 as usize];
         queue.take_inner(&mut self.inbox);
         let Some(item) = self
@@ -171,6 +202,33 @@ impl LaneRoom {
         self.handle(item)
             .map_err(|e| e.at(|at| at.lane = Some(lane)))?;
         Ok(true)
+    }
+
+    /// Lets operators load what they keep beside the restored stores, and processors begin. The first
+    /// step does it if nobody has: all lanes at the same time.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn open(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.opened, true) {
+            return Ok(());
+        }
+        let lane = self.id;
+        self.set_wall(self.shared.clock.now());
+        for stage in 0..self.stages.len() {
+            let id = StageId(u16::try_from(stage).unwrap_or(u16::MAX));
+            self.run(id, |chain, context| chain.open(context))
+                .map_err(|e| e.at(|at| at.lane = Some(lane)))?;
+            self.note_times(stage);
+        }
+        Ok(())
+    }
+
+    /// The end: processors are told.
+    pub fn close(&mut self) {
+        if std::mem::replace(&mut self.opened, false) {
+            self.chains.iter_mut().for_each(Chain::close);
+        }
     }
 
     /// Is there anything to do?
@@ -188,6 +246,8 @@ impl LaneRoom {
             Item::Seal { epoch } => {
                 return self.seal(*epoch);
             }
+            // Of an epoch that is ending: nothing may go before them.
+            Item::Report { .. } | Item::Release { .. } => return self.meet(item),
         };
         let state = &mut self.stages[usize::from(stage.0)];
         if epoch > state.epoch {
@@ -216,15 +276,50 @@ impl LaneRoom {
                 done
             }
             Item::Barrier { .. } => self.barrier(epoch, stage),
-            Item::Seal { .. } => Ok(()),
+            Item::Seal { .. } | Item::Report { .. } | Item::Release { .. } => Ok(()),
         }
+    }
+
+    fn meet(&mut self, item: Item) -> Result<()> {
+        match item {
+            Item::Report {
+                epoch,
+                stage,
+                lane,
+                times,
+            } => self.report((epoch, stage, lane), times),
+            Item::Release {
+                epoch,
+                stage,
+                times,
+                wall,
+            } => self.release((epoch, stage), &times, wall),
+            _ => Ok(()),
+        }
+    }
+
+    /// Which view of time a stage has.
+    fn view(&self, stage: StageId) -> usize {
+        if self.views.len() == 1 {
+            0
+        } else {
+            usize::from(stage.0)
+        }
+    }
+
+    fn set_wall(&mut self, wall: Timestamp) {
+        self.views.iter_mut().for_each(|view| view.wall = wall);
     }
 
     fn status(&self) -> &crate::status::LaneStatus {
         self.shared.status.lane(self.id)
     }
 
-    fn begin(&self, stage: StageId, records: usize) -> std::time::Duration {
+    fn begin(&mut self, stage: StageId, records: usize) -> std::time::Duration {
+        if self.timing.store.is_some() {
+            let view = self.view(stage);
+            self.views[view].wall = self.shared.clock.now();
+        }
         let now = self.shared.clock.monotonic();
         let status = self.status();
         status.records.fetch_add(records as u64, Relaxed);
@@ -318,15 +413,50 @@ impl LaneRoom {
     }
 
     fn push(&mut self, stage: StageId, entry: NodeId, batch: &mut Vec<Record>) -> Result<()> {
+        if let Some(clock) = self.timing.application
+            && self.timing.stages[usize::from(stage.0)].timed
+            && let Some(newest) = batch.iter().map(|r| r.timestamp.0).max()
+        {
+            let view = self.view(stage);
+            self.views[view].observe(clock, newest);
+        }
+        self.with_chain(stage, |chain, context| chain.push(entry, batch, context))
+    }
+
+    /// Lets a stage's chain do something, and sends what it leaves behind.
+    fn run(
+        &mut self,
+        stage: StageId,
+        act: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.with_chain(stage, act)?;
+        self.send_effects(stage)
+    }
+
+    fn with_chain(
+        &mut self,
+        stage: StageId,
+        act: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let view = self.view(stage);
         let index = usize::from(stage.0);
+        let state = &mut self.stages[index];
+        let swap = |shared: &mut [(StoreId, Dirty)], stores: &mut [LaneStore]| {
+            for (store, dirty) in shared {
+                std::mem::swap(dirty, &mut stores[usize::from(store.0)].dirty);
+            }
+        };
+        swap(&mut state.shared, &mut self.stores);
         let mut context = Context {
-            epoch: self.stages[index].epoch,
+            epoch: state.epoch,
             stores: &mut self.stores,
             effects: &mut self.effects,
-            clocks: &mut self.clocks,
+            clocks: &mut self.views[view],
             share: self.share,
         };
-        self.chains[index].push(entry, batch, &mut context)
+        let done = act(&mut self.chains[index], &mut context);
+        swap(&mut state.shared, &mut self.stores);
+        done
     }
 
     fn routed(&mut self, via: NodeId, stage: StageId, batch: &mut Vec<Record>) -> Result<()> {
@@ -355,150 +485,31 @@ impl LaneRoom {
         }
         self.send_effects(stage)
     }
+}
 
-    /// Sends what operators left behind: outputs to the outbox, re-keyed records to their lanes.
-    fn send_effects(&mut self, stage: StageId) -> Result<()> {
-        let epoch = self.stages[usize::from(stage.0)].epoch;
-        for (node, reason) in self.effects.dropped.drain(..) {
-            self.shared
-                .status
-                .dropped(&self.plan.nodes[node.0 as usize].name, reason, 1);
-        }
-        if !self.effects.outputs.is_empty() {
-            let sinks = &self.sinks;
-            let mut bytes = 0;
-            let records: Vec<Outgoing> = self
-                .effects
-                .outputs
-                .drain(..)
-                .map(|o| {
-                    bytes += OUTPUT_OVERHEAD + length(o.key.as_ref()) + length(o.value.as_ref());
-                    Outgoing {
-                        topic: o
-                            .topic
-                            .unwrap_or_else(|| Arc::clone(&sinks[usize::from(o.sink.0)])),
-                        partition: o.partition,
-                        key: o.key,
-                        value: o.value,
-                        timestamp: o.timestamp,
-                        headers: o.headers,
-                    }
-                })
-                .collect();
-            self.shared.admit(bytes);
-            self.shared.outbox.push(OutItem::Records {
-                epoch,
-                records,
-                bytes,
-            });
-        }
-        if !self.effects.routed.is_empty() {
-            let lanes = u32::try_from(self.shared.queues.len()).unwrap_or(u32::MAX);
-            for routed in self.effects.routed.drain(..) {
-                let exchange = self
-                    .exchanges
-                    .iter()
-                    .position(|e| e.0 == routed.via)
-                    .ok_or_else(|| {
-                        stoatflow_core::Error::internal(format!(
-                            "no exchange {} in the plan",
-                            routed.via
-                        ))
-                    })?;
-                let (batch, bytes) =
-                    &mut self.routes[exchange][jump_hash(routed.hash, lanes) as usize];
-                *bytes += i64::try_from(routed.record.weight()).unwrap_or(i64::MAX);
-                batch.push(routed.record);
-            }
-            self.send_routes(epoch);
-        }
-        Ok(())
-    }
-
-    fn send_routes(&mut self, epoch: Epoch) {
-        for ((via, stage), lanes) in self.exchanges.iter().zip(&mut self.routes) {
-            for (lane, (batch, bytes)) in lanes.iter_mut().enumerate() {
-                if batch.is_empty() {
-                    continue;
-                }
-                let bytes = std::mem::take(bytes);
-                self.shared.admit(bytes);
-                self.shared.status.lanes[lane]
-                    .queued_items
-                    .fetch_add(1, Relaxed);
-                let capacity = batch.len();
-                let batch = std::mem::replace(batch, Vec::with_capacity(capacity));
-                self.shared.queues[lane].push(Item::Routed {
-                    epoch,
-                    stage: *stage,
-                    via: *via,
-                    batch,
-                    bytes,
-                });
-            }
-        }
-    }
-
-    fn barrier(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
-        let index = usize::from(stage.0);
-        debug_assert_eq!(self.stages[index].epoch, epoch);
-        let mut context = Context {
-            epoch,
-            stores: &mut self.stores,
-            effects: &mut self.effects,
-            clocks: &mut self.clocks,
-            share: self.share,
-        };
-        self.chains[index].barrier(&mut context)?;
-        self.send_effects(stage)?;
-        self.report_counts(index);
-        for store in self.stages[index].stores.clone() {
-            let dirty = std::mem::take(&mut self.stores[usize::from(store.0)].dirty);
-            if !dirty.keys.is_empty() {
-                self.to_seal.push((store, dirty));
-            }
-        }
-        self.stages[index].epoch = epoch.next();
-        if self.shared.alignment.arrive(epoch, stage) {
-            let next = StageId(stage.0 + 1);
-            for queue in &self.shared.queues {
-                queue.push(if usize::from(next.0) < self.stages.len() {
-                    Item::Barrier { epoch, stage: next }
-                } else {
-                    Item::Seal { epoch }
-                });
-            }
-        }
-        // What fast lanes sent for the next epoch comes before what waits in the inbox: it is older.
-        let mut held = std::mem::take(&mut self.stages[index].held);
-        held.append(&mut self.ready);
-        self.ready = held;
-        Ok(())
-    }
-
-    /// Adds what the stage's nodes have seen since the last barrier to what can be seen.
-    fn report_counts(&mut self, stage: usize) {
-        for (node, count) in self.chains[stage].counts() {
-            let reported = &mut self.reported[node.0 as usize];
-            self.shared.status.nodes[node.0 as usize].fetch_add(count - *reported, Relaxed);
-            *reported = *count;
-        }
-    }
-
-    fn seal(&mut self, epoch: Epoch) -> Result<()> {
-        let mut stores = Vec::with_capacity(self.to_seal.len());
-        for (id, dirty) in std::mem::take(&mut self.to_seal) {
-            let sealed = self.stores[usize::from(id.0)].store.seal(epoch, dirty)?;
-            stores.push((id, sealed));
-        }
-        self.status().epoch.store(epoch.next().0, Relaxed);
-        let seal_stage = StageId(u16::try_from(self.stages.len()).unwrap_or(u16::MAX));
-        self.shared.outbox.push(OutItem::Sealed {
-            epoch,
-            lane: self.id,
-            stores,
-        });
-        self.shared.alignment.arrive(epoch, seal_stage);
-        Ok(())
-    }
+/// All stages at the start. A store of several stages is written in several epochs at a time.
+fn stage_states(plan: &PhysicalPlan) -> Vec<StageState> {
+    let written: Vec<Vec<StoreId>> = plan
+        .stages
+        .iter()
+        .map(|stage| {
+            let ops = stage.nodes.iter().map(|n| &plan.nodes[n.0 as usize].op);
+            let mut stores: Vec<StoreId> = ops.flat_map(Op::stores).collect();
+            stores.sort_unstable();
+            stores.dedup();
+            stores
+        })
+        .collect();
+    let users = |store: &StoreId| written.iter().filter(|w| w.contains(store)).count();
+    let state = |stores: &Vec<StoreId>| StageState {
+        epoch: Epoch(1),
+        held: VecDeque::new(),
+        stores: stores.iter().copied().filter(|s| users(s) == 1).collect(),
+        shared: stores
+            .iter()
+            .filter(|s| users(s) > 1)
+            .map(|s| (*s, Dirty::default()))
+            .collect(),
+    };
+    written.iter().map(state).collect()
 }

@@ -29,6 +29,7 @@ pub mod shared;
 pub mod slots;
 pub mod status;
 pub mod threads;
+pub mod timing;
 
 pub use components::Components;
 pub use inline::Inline;

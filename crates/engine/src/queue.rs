@@ -6,8 +6,10 @@
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
-use stoatflow_core::{Epoch, NodeId, Record, StageId};
+use std::sync::Arc;
+use stoatflow_core::{Epoch, Lane, NodeId, Record, StageId, Timestamp};
 use stoatflow_log::Fetched;
+use stoatflow_operators::Time;
 use tokio::sync::Notify;
 
 /// What a lane can find in its queue.
@@ -42,6 +44,28 @@ pub enum Item {
         /// The stage it ends for.
         stage: StageId,
     },
+    /// For lane 0: a lane has come to the end of a stage that has clocks, and waits.
+    Report {
+        /// The epoch that ends.
+        epoch: Epoch,
+        /// The stage it ends for.
+        stage: StageId,
+        /// Who.
+        lane: Lane,
+        /// What it has seen, by clock.
+        times: Vec<Time>,
+    },
+    /// All lanes have come, and this is what they know together: go on.
+    Release {
+        /// The epoch that ends.
+        epoch: Epoch,
+        /// The stage it ends for.
+        stage: StageId,
+        /// By clock.
+        times: Arc<[Time]>,
+        /// Wall time for all.
+        wall: Timestamp,
+    },
     /// Every lane has finished every stage of `epoch`: encode what it wrote.
     Seal {
         /// The epoch.
@@ -60,7 +84,7 @@ pub struct LaneQueue {
 struct Doors {
     /// From dispatch: inputs and the barriers of stage 0.
     front: VecDeque<Item>,
-    /// From lanes: routed records, the barriers of later stages, seals. Served first: what is on its
+    /// From lanes: routed records, the barriers of later stages, meetings, seals. Served first: what is on its
     /// way is finished before more is begun, or the barrier of one epoch would wait for the inputs of
     /// the next.
     inner: VecDeque<Item>,

@@ -30,6 +30,9 @@ pub struct Shared {
     pub last_commit_us: AtomicU64,
     /// How long the last barrier took to reach the end of the lanes, microseconds.
     pub last_align_us: AtomicU64,
+    /// Wall time at which a punctuation is due by the clock, as lane 0 knows it; `i64::MAX`: none.
+    pub next_punctuation: AtomicI64,
+    commit_asked: AtomicBool,
     committed: AtomicU64,
     stopping: AtomicBool,
     aborting: AtomicBool,
@@ -61,6 +64,8 @@ impl Shared {
             in_flight: AtomicI64::new(0),
             last_commit_us: AtomicU64::new(0),
             last_align_us: AtomicU64::new(0),
+            next_punctuation: AtomicI64::new(i64::MAX),
+            commit_asked: AtomicBool::new(false),
             committed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             aborting: AtomicBool::new(false),
@@ -79,6 +84,31 @@ impl Shared {
     pub fn announce(&self, epoch: Epoch) {
         self.committed.store(epoch.0, Ordering::Release);
         self.wake_intake();
+    }
+
+    /// An operator asks for a commit soon.
+    pub fn ask_for_commit(&self) {
+        self.commit_asked.store(true, Ordering::Relaxed);
+        self.wake_intake();
+    }
+
+    /// Has one been asked for since [`Self::commit_comes`]?
+    pub fn is_commit_asked(&self) -> bool {
+        self.commit_asked.load(Ordering::Relaxed)
+    }
+
+    /// A barrier is under way: it serves who has asked so far.
+    pub fn commit_comes(&self) {
+        self.commit_asked.store(false, Ordering::Relaxed);
+    }
+
+    /// How long until a punctuation is due by the clock; `None`: nobody waits for one.
+    pub fn until_punctuation(&self) -> Option<Duration> {
+        let at = self.next_punctuation.load(Ordering::Relaxed);
+        (at != i64::MAX).then(|| {
+            let left = at.saturating_sub(self.clock.now().0);
+            Duration::from_millis(u64::try_from(left).unwrap_or(0))
+        })
     }
 
     /// Adds weight to what is in flight.

@@ -361,6 +361,7 @@ async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
             Err(error) => shared.fail(error),
         }
     }
+    lane.close();
     guard.disarm();
 }
 

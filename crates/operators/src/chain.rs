@@ -120,6 +120,13 @@ impl Chain {
         })
     }
 
+    /// The earliest wall time at which a punctuation is due, if any waits for one.
+    #[must_use]
+    pub fn next_punctuation(&self) -> Option<i64> {
+        let asked = self.steps.iter();
+        asked.filter_map(|s| s.operator.next_punctuation()).min()
+    }
+
     /// The end: processors are told.
     pub fn close(&mut self) {
         for step in &mut self.steps {

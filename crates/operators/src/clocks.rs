@@ -46,9 +46,11 @@ pub struct LaneClocks {
     eager: bool,
     /// Wall time, as the engine saw it when it began the batch (or the advance).
     pub wall: Timestamp,
-    /// Least wall time between two passes that close windows or give unmatched rows (Kafka Streams:
-    /// one second); 0: with every record.
+    /// Least wall time between two passes that close windows (Kafka Streams: one second); 0: with every
+    /// record.
     pub emit_interval_ms: i64,
+    /// Least wall time between two passes that give unmatched rows of joins, likewise.
+    pub join_emit_interval_ms: i64,
 }
 
 impl LaneClocks {
@@ -60,6 +62,7 @@ impl LaneClocks {
             eager,
             wall: Timestamp::UNKNOWN,
             emit_interval_ms: 0,
+            join_emit_interval_ms: 0,
         }
     }
 

@@ -140,6 +140,13 @@ pub trait Operator: Send {
         Ok(())
     }
 
+    /// Wall time (milliseconds) at which [`Self::punctuate`] next has something to do; `None`: whenever.
+    /// Asked of the lane that punctuates, after `open` and after each barrier: an idle engine puts a
+    /// barrier in at that time.
+    fn next_punctuation(&self) -> Option<i64> {
+        None
+    }
+
     /// The engine stops, or the chain is thrown away.
     fn close(&mut self) {}
 

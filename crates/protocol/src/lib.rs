@@ -7,6 +7,7 @@ pub mod admission;
 pub mod alignment;
 pub mod commit;
 pub mod lifecycle;
+pub mod rendezvous;
 pub mod restore;
 pub mod schedule;
 
@@ -14,5 +15,6 @@ pub use admission::Admission;
 pub use alignment::Alignment;
 pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 pub use lifecycle::Lifecycle;
+pub use rendezvous::Rendezvous;
 pub use restore::{RestoreFacts, RestorePlan};
 pub use schedule::{Schedule, ScheduleFacts};

@@ -1,8 +1,9 @@
 //! When the next barrier goes in: often enough for latency, seldom enough for throughput.
 //!
 //! The gap adapts to what a commit costs: `max(min interval, factor × last commit)`, never more than
-//! `commit.interval.ms`. A full overlay or budget brings it forward; an idle engine sends none but a
-//! rare one that shows a fenced instance that it is fenced.
+//! `commit.interval.ms`. A full overlay or budget brings it forward, so does whoever asks for a commit,
+//! and a punctuation that is due; an idle engine sends none but a rare one that shows a fenced instance
+//! that it is fenced.
 
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub struct ScheduleFacts {
     pub bytes: u64,
     /// How long the last commit took.
     pub last_commit: Duration,
+    /// Has somebody asked for a commit, or is something due by the clock (a punctuation)?
+    pub asked: bool,
     /// Is the engine stopping?
     pub stopping: bool,
 }
@@ -46,10 +49,12 @@ impl Schedule {
         if facts.committing {
             return false;
         }
+        let asked = facts.asked && facts.since_barrier >= self.min_interval;
         if facts.records == 0 {
-            return !facts.stopping && facts.since_barrier >= self.idle_interval;
+            return !facts.stopping && (asked || facts.since_barrier >= self.idle_interval);
         }
         facts.stopping
+            || asked
             || facts.bytes >= self.max_bytes
             || facts.since_barrier >= self.gap(facts.last_commit)
     }

@@ -54,7 +54,8 @@ impl Reading {
     }
 
     fn pair(&mut self, given: &str, value: &Json) {
-        let name = given.trim().replace('_', ".");
+        // Kafka Streams' internal settings stand between underscores: __emit.interval.ms...__
+        let name = given.trim().trim_matches('_').replace('_', ".");
         if let Some(key) = KEYS
             .iter()
             .find(|k| k.name == name || k.alias == Some(name.as_str()))
@@ -180,6 +181,11 @@ impl Reading {
             },
             in_flight_max_bytes: self.size("in.flight.max.bytes"),
             cache_max_bytes: self.size("statestore.cache.max.bytes"),
+            window_emit_interval: self.duration("emit.interval.ms.kstreams.windowed.aggregation"),
+            join_emit_interval: self
+                .duration("emit.interval.ms.kstreams.outer.join.spurious.results.fix"),
+            window_changelog_retention: self
+                .duration("windowstore.changelog.additional.retention.ms"),
             max_task_idle: self.duration("max.task.idle.ms"),
             reset_to_earliest: self.text("auto.offset.reset") != "latest",
             changelog_partitions: i32::try_from(self.number("changelog.num.partitions"))

@@ -107,6 +107,9 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("state.memory.max.bytes", Size, "256MiB", "Memory for the block cache and the write buffers of all stores together.").between(8 << 20, i64::MAX),
     KeySpec::new("default.dsl.store", Choice, "rocksDB", "What keeps stores that don't choose: disk, or memory that is rebuilt at every start.").words(&["rocksDB", "in_memory"]),
     KeySpec::new("statestore.cache.max.bytes", Size, "10485760", "0 forwards every update of a table; more forwards the last one per key and commit.").also("cache.max.bytes.buffering"),
+    KeySpec::new("emit.interval.ms.kstreams.windowed.aggregation", Duration, "1000", "The shortest time between two passes that give results of closed windows (with one lane; with several they are given at the barrier). Kafka Streams writes the name with two underscores before and after it; both are understood.").between(0, DAY_MS),
+    KeySpec::new("emit.interval.ms.kstreams.outer.join.spurious.results.fix", Duration, "1000", "The shortest time between two passes that give rows of left and outer joins of streams that found no partner; as above.").between(0, DAY_MS),
+    KeySpec::new("windowstore.changelog.additional.retention.ms", Duration, "86400000", "How much longer than its windows the changelog topic of a window or session store keeps records.").between(0, i64::MAX),
     KeySpec::new("changelog.num.partitions", Count, "0", "Partitions of changelog topics that are created; 0 takes those of the widest source topic.").between(0, 10_000),
     KeySpec::new("replication.factor", Count, "-1", "Replicas of topics that are created; -1 is the broker's default.").between(-1, 100),
     KeySpec::new("broker.wait.timeout.ms", Duration, "30000", "How long to keep trying to reach the broker at start.").between(0, DAY_MS),
@@ -270,10 +273,6 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     (
         "windowed.inner.class.serde",
         "give the windowed source its serde",
-    ),
-    (
-        "windowstore.changelog.additional.retention.ms",
-        "set the changelog's topic settings at the store",
     ),
 ];
 

@@ -73,3 +73,28 @@ fn an_idle_engine_still_learns_that_it_is_fenced() {
     };
     assert!(schedule().is_due(&idle));
 }
+
+#[test]
+fn who_asks_is_served_after_the_shortest_gap_with_or_without_records() {
+    let asked = ScheduleFacts {
+        since_barrier: MS(10),
+        asked: true,
+        last_commit: MS(500),
+        ..Default::default()
+    };
+    assert!(schedule().is_due(&asked));
+    assert!(schedule().is_due(&ScheduleFacts {
+        records: 1,
+        ..asked
+    }));
+    assert!(!schedule().is_due(&ScheduleFacts {
+        since_barrier: MS(9),
+        records: 1,
+        ..asked
+    }));
+    // A punctuation every millisecond must not keep a stopping engine alive.
+    assert!(!schedule().is_due(&ScheduleFacts {
+        stopping: true,
+        ..asked
+    }));
+}

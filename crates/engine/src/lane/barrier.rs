@@ -1,0 +1,207 @@
+//! The end of an epoch in a lane: what was held back goes out, lanes agree on the time, writes are sealed.
+//!
+//! A stage without clocks goes through at once. One with clocks stops after `Chain::barrier`: each lane
+//! reports its view to lane 0, lane 0 merges them, lets processors punctuate while nobody moves, and
+//! releases all lanes with one view; then each gives what is due by it. Later items of the stage wait
+//! meanwhile, because the stage's epoch has not moved on. Who has arrived is decided by
+//! [`stoatflow_protocol::Rendezvous`].
+
+use super::LaneRoom;
+use crate::outbox::OutItem;
+use crate::queue::Item;
+use crate::timing;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Epoch, Lane, Result, StageId, Timestamp};
+use stoatflow_operators::Time;
+
+impl LaneRoom {
+    /// The stage's barrier has come.
+    pub(super) fn barrier(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
+        let index = usize::from(stage.0);
+        debug_assert_eq!(self.stages[index].epoch, epoch);
+        let timing = self.timing.stages[index];
+        if timing.timed {
+            self.set_wall(self.shared.clock.now());
+        }
+        self.run(stage, |chain, context| chain.barrier(context))?;
+        if timing.timed && self.share.lanes > 1 {
+            let view = self.view(stage);
+            self.shared.queues[0].push(Item::Report {
+                epoch,
+                stage,
+                lane: self.id,
+                times: self.views[view].times().to_vec(),
+            });
+            return Ok(());
+        }
+        if timing.punctuates {
+            self.run(stage, |chain, context| {
+                chain.punctuate(context)?;
+                // What punctuations have put into tables that hold updates back.
+                chain.barrier(context)
+            })?;
+        }
+        self.pass(epoch, stage)
+    }
+
+    /// Lane 0: a lane (this one too) has arrived at a stage's end.
+    pub(super) fn report(
+        &mut self,
+        (epoch, stage, lane): (Epoch, StageId, Lane),
+        times: Vec<Time>,
+    ) -> Result<()> {
+        let merge = |mut all: Vec<Time>, more: Vec<Time>| {
+            for (known, time) in all.iter_mut().zip(more) {
+                *known = known.merge(time);
+            }
+            all
+        };
+        let Some(merged) = self.meeting.arrive((epoch, stage, lane), times, merge)? else {
+            return Ok(());
+        };
+        let view = self.view(stage);
+        self.views[view].merge(&merged);
+        let wall = self.shared.clock.now();
+        self.set_wall(wall);
+        if self.timing.stages[usize::from(stage.0)].punctuates {
+            self.run(stage, |chain, context| chain.punctuate(context))?;
+        }
+        // All lanes go on from the very same times: what they do next is a function of them.
+        let times: Arc<[Time]> = self.views[view].times().into();
+        for queue in &self.shared.queues {
+            queue.push(Item::Release {
+                epoch,
+                stage,
+                times: Arc::clone(&times),
+                wall,
+            });
+        }
+        Ok(())
+    }
+
+    /// All lanes have arrived, and this is what they know together.
+    pub(super) fn release(
+        &mut self,
+        (epoch, stage): (Epoch, StageId),
+        times: &[Time],
+        wall: Timestamp,
+    ) -> Result<()> {
+        // The other stages' views are told too. None of them is in an older epoch, so nobody learns of
+        // a time before its epoch may.
+        for view in &mut self.views {
+            view.merge(times);
+        }
+        self.set_wall(wall);
+        self.run(stage, |chain, context| {
+            chain.advance(context)?;
+            chain.barrier(context)
+        })?;
+        self.pass(epoch, stage)
+    }
+
+    /// The lane is done with the stage's epoch.
+    fn pass(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
+        let index = usize::from(stage.0);
+        self.note_times(index);
+        self.report_counts(index);
+        let state = &mut self.stages[index];
+        for store in &state.stores {
+            let dirty = std::mem::take(&mut self.stores[usize::from(store.0)].dirty);
+            if !dirty.keys.is_empty() {
+                self.to_seal.push((*store, dirty));
+            }
+        }
+        for (store, dirty) in &mut state.shared {
+            let dirty = std::mem::take(dirty);
+            if !dirty.keys.is_empty() {
+                self.to_seal.push((*store, dirty));
+            }
+        }
+        state.epoch = epoch.next();
+        if self.shared.alignment.arrive(epoch, stage) {
+            let next = StageId(stage.0 + 1);
+            for queue in &self.shared.queues {
+                queue.push(if usize::from(next.0) < self.stages.len() {
+                    Item::Barrier { epoch, stage: next }
+                } else {
+                    Item::Seal { epoch }
+                });
+            }
+        }
+        // What fast lanes sent for the next epoch comes before what waits in the inbox: it is older.
+        let mut held = std::mem::take(&mut self.stages[index].held);
+        held.append(&mut self.ready);
+        self.ready = held;
+        Ok(())
+    }
+
+    /// Lane 0 remembers what is known at the end of this epoch, for the commit, and when it is next
+    /// asked to punctuate.
+    pub(super) fn note_times(&mut self, stage: usize) {
+        let timing = self.timing.stages[stage];
+        if self.id != Lane(0) || !timing.timed {
+            return;
+        }
+        let view = self.views[if self.views.len() == 1 { 0 } else { stage }].times();
+        for (known, time) in self.known.iter_mut().zip(view) {
+            *known = known.merge(*time);
+        }
+        if timing.punctuates {
+            self.next_punctuation[stage] = self.chains[stage].next_punctuation();
+            let next = self.next_punctuation.iter().flatten().min();
+            self.shared
+                .next_punctuation
+                .store(next.copied().unwrap_or(i64::MAX), Relaxed);
+        }
+    }
+
+    /// Adds what the stage's nodes have seen since the last barrier to what can be seen.
+    fn report_counts(&mut self, stage: usize) {
+        for (node, count) in self.chains[stage].counts() {
+            let reported = &mut self.reported[node.0 as usize];
+            self.shared.status.nodes[node.0 as usize].fetch_add(count - *reported, Relaxed);
+            *reported = *count;
+        }
+    }
+
+    /// Every lane has finished every stage.
+    pub(super) fn seal(&mut self, epoch: Epoch) -> Result<()> {
+        self.keep_times(epoch)?;
+        let mut stores = Vec::with_capacity(self.to_seal.len());
+        for (id, dirty) in std::mem::take(&mut self.to_seal) {
+            let sealed = self.stores[usize::from(id.0)].store.seal(epoch, dirty)?;
+            stores.push((id, sealed));
+        }
+        self.status().epoch.store(epoch.next().0, Relaxed);
+        let seal_stage = StageId(u16::try_from(self.stages.len()).unwrap_or(u16::MAX));
+        self.shared.outbox.push(OutItem::Sealed {
+            epoch,
+            lane: self.id,
+            stores,
+        });
+        self.shared.alignment.arrive(epoch, seal_stage);
+        Ok(())
+    }
+
+    /// Lane 0 writes the clocks that have moved. What lanes have seen of the next epoch is not in it.
+    fn keep_times(&mut self, epoch: Epoch) -> Result<()> {
+        let (Lane(0), Some(id)) = (self.id, self.timing.store) else {
+            return Ok(());
+        };
+        let kept = &mut self.stores[usize::from(id.0)];
+        let clocks = self.known.iter().zip(&mut self.kept).zip(&self.timing.keys);
+        for ((known, before), key) in clocks {
+            if known != before {
+                let row = Some(timing::encode(*known));
+                kept.store.put(epoch, &mut kept.dirty, key, row)?;
+                *before = *known;
+            }
+        }
+        let dirty = std::mem::take(&mut kept.dirty);
+        if !dirty.keys.is_empty() {
+            self.to_seal.push((id, dirty));
+        }
+        Ok(())
+    }
+}

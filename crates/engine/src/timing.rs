@@ -1,0 +1,164 @@
+//! Stream time across lanes and restarts: which stages have clocks, and how times are kept.
+//!
+//! Takes the plan, gives what lanes need to know of it; turns times into rows of the internal store
+//! `clocks` and back. Never moves a clock: operators do that, in the lane's view.
+
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::{ClockId, Datum, Epoch, Error, Result, Serde, StoreId, Timestamp};
+use stoatflow_operators::Time;
+use stoatflow_plan::{Op, PhysicalPlan, Store, StoreKind};
+use stoatflow_state::{KeyValueStore, Stored};
+
+#[cfg(test)]
+mod tests;
+
+/// Name of the internal store: changelog `<application.id>-clocks-changelog`.
+pub const STORE: &str = "clocks";
+/// Name of the clock that every record of every source moves (in plans with processors it is number 0).
+const APPLICATION: &str = "application";
+
+/// What a stage needs at its barrier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTiming {
+    /// Has it clocks? Then lanes meet at its barrier.
+    pub timed: bool,
+    /// Has it processors, which may have schedules?
+    pub punctuates: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Timing {
+    /// By stage.
+    pub stages: Vec<StageTiming>,
+    /// The clock of the whole application.
+    pub application: Option<ClockId>,
+    /// What was committed last, by clock.
+    pub initial: Vec<Time>,
+    /// Where it is kept; `None` without clocks.
+    pub store: Option<StoreId>,
+    /// Row keys by clock.
+    pub keys: Vec<Bytes>,
+    /// Least time between two passes that close windows.
+    pub window_emit_ms: i64,
+    /// Least time between two passes that give unmatched rows.
+    pub join_emit_ms: i64,
+}
+
+impl Timing {
+    /// For a plan; nothing has been seen yet.
+    #[must_use]
+    pub fn new(plan: &PhysicalPlan) -> Self {
+        let application = plan
+            .clocks
+            .first()
+            .filter(|c| c.name == APPLICATION)
+            .map(|c| c.id);
+        let stage = |stage: &stoatflow_plan::Stage| {
+            let ops = || stage.nodes.iter().map(|n| &plan.nodes[n.0 as usize].op);
+            let of_store = |s: StoreId| plan.stores[usize::from(s.0)].clock.is_some();
+            let punctuates =
+                ops().any(|op| matches!(op, Op::Process { .. } | Op::TransformValues { .. }));
+            StageTiming {
+                timed: punctuates
+                    || stage.id.0 == 0 && application.is_some()
+                    || ops()
+                        .any(|op| op.clock().is_some() || op.stores().into_iter().any(of_store)),
+                punctuates,
+            }
+        };
+        let count = u16::try_from(plan.stores.len()).unwrap_or(u16::MAX);
+        Self {
+            stages: plan.stages.iter().map(stage).collect(),
+            application,
+            initial: vec![Time::NONE; plan.clocks.len()],
+            store: (!plan.clocks.is_empty()).then_some(StoreId(count)),
+            keys: plan
+                .clocks
+                .iter()
+                .map(|c| Bytes::copy_from_slice(c.name.as_bytes()))
+                .collect(),
+            window_emit_ms: 0,
+            join_emit_ms: 0,
+        }
+    }
+
+    /// The internal store, after those of the plan.
+    ///
+    /// # Errors
+    /// `Topology` if the user has a store of that name.
+    pub fn store_spec(&self, plan: &PhysicalPlan) -> Result<Option<Store>> {
+        let Some(id) = self.store else {
+            return Ok(None);
+        };
+        if plan.stores.iter().any(|s| s.name == STORE) {
+            return Err(Error::topology(format!(
+                "a store can't be called '{STORE}': that is where the engine keeps stream time"
+            ))
+            .hint("give the store another name"));
+        }
+        let bytes = || stoatflow_plan::SerdeSpec::Builtin("bytes".into());
+        Ok(Some(Store {
+            id,
+            name: STORE.into(),
+            named: true,
+            key: bytes(),
+            value: bytes(),
+            kind: StoreKind::KeyValue,
+            logged: true,
+            topic: std::collections::BTreeMap::new(),
+            in_memory: false,
+            cached: false,
+            ordered: false,
+            clock: None,
+            source_changelog: None,
+            upstream_topics: Vec::new(),
+        }))
+    }
+
+    /// Reads what was committed. Before anything else touches the store.
+    ///
+    /// # Errors
+    /// What the store fails with; `StateCorrupt` if a row is no time.
+    pub fn load(&mut self, store: &Arc<KeyValueStore>) -> Result<()> {
+        for (key, time) in self.keys.iter().zip(&mut self.initial) {
+            if let Some(row) = store.get(Epoch(0), key)? {
+                *time = decode(&row.value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The serde of a row's value.
+pub const ROW: Serde = Serde::Bytes;
+
+/// A row's value: 8 bytes stream time, 8 bytes mark.
+#[must_use]
+pub fn encode(time: Time) -> Stored {
+    let mut bytes = [0u8; 16];
+    bytes[..8].copy_from_slice(&time.stream.to_be_bytes());
+    bytes[8..].copy_from_slice(&time.mark.to_be_bytes());
+    Stored {
+        value: Datum::Bytes(Bytes::copy_from_slice(&bytes)),
+        // A record's timestamp can't be negative.
+        timestamp: Timestamp(time.stream.max(0)),
+    }
+}
+
+fn decode(value: &Datum) -> Result<Time> {
+    if let Datum::Bytes(bytes) = value
+        && let Some((stream, mark)) = bytes.split_first_chunk::<8>()
+        && let Ok(mark) = <[u8; 8]>::try_from(mark)
+    {
+        return Ok(Time {
+            stream: i64::from_be_bytes(*stream),
+            mark: i64::from_be_bytes(mark),
+        });
+    }
+    Err(
+        Error::state_corrupt("a row of the store of stream times is not 16 bytes long")
+            .hint("check that nothing else writes to the changelog topic of 'clocks'"),
+    )
+}
