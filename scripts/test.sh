@@ -23,7 +23,7 @@ step_lint_python() { scripts/lint.sh python; }
 
 step_python() { pytest tests/python; }
 
-step_conformance() { pytest tests/conformance; }
+step_conformance() { pytest tests/conformance tests/semantics; }
 
 # The Rust side against a real broker. The broker ends when its standard input closes, also if this script dies.
 step_kafka() {

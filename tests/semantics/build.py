@@ -305,7 +305,7 @@ class Builder:
         self.stores.update({named["store"]: windows} if "store" in named else {})
         if kind == "sliding":
             return lambda aggregation: SlidingAggregate(aggregation, windows, grace, on_close())
-        advance: int = window["advance_ms"] if "advance_ms" in window else size
+        advance: int = window.get("advance_ms", size)
         return lambda aggregation: TimeWindowedAggregate(aggregation, windows, grace, on_close(), advance)
 
     def _suppress(self, step: Json, of: Table) -> Table:

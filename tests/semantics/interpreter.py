@@ -36,9 +36,11 @@ class Result:
         return found and {"value": found.value, "valid_from": found.valid_from, "valid_to": None}
 
 
-def interpret(topology: list[Json], inputs: list[Json], config: Json | None = None) -> Result:
-    """Run it."""
-    world = World(emit_interval_ms=(config or {}).get("emit_interval_ms", 0))
+def interpret(
+    topology: list[Json], inputs: list[Json], config: Json | None = None, *, order: str = "earliest"
+) -> Result:
+    """Run it; `order` is how to choose among internal topics: earliest, first, last (by name)."""
+    world = World(emit_interval_ms=(config or {}).get("emit_interval_ms", 0), order=order)
     built = Builder(world)
     for step in topology:
         built.add(step)

@@ -83,6 +83,7 @@ class World:
     """Topics, clocks, punctuations."""
 
     emit_interval_ms: int = 0
+    order: str = "earliest"
     sources: dict[str, list[Source]] = field(default_factory=dict)
     globals: dict[str, Node] = field(default_factory=dict)
     outputs: dict[str, list[tuple[int, Record]]] = field(default_factory=dict)
@@ -117,9 +118,14 @@ class World:
 
     def run(self) -> None:
         while waiting := [topic for topic, queue in self._queues.items() if queue]:
-            # The topic whose head is the earliest goes first.
-            topic = min(waiting, key=lambda name: self._queues[name][0].timestamp)
+            topic = self._pick(waiting)
             self._take(topic, self._queues[topic].popleft())
+
+    def _pick(self, waiting: list[str]) -> str:
+        """Choose among internal topics: Kafka Streams takes the earliest head; no other order is promised."""
+        if self.order == "earliest":
+            return min(waiting, key=lambda name: self._queues[name][0].timestamp)
+        return max(waiting) if self.order == "last" else min(waiting)
 
     def _take(self, topic: str, record: Record) -> None:
         offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1

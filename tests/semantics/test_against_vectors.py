@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conformance import runner
+from conformance.functions import PYTHON
 from conformance.runner import Case
 from semantics.interpreter import Result, interpret
+from semantics.processors import PROCESSORS
 
 ALL = runner.cases()
 DIFFERENT = Path(__file__).parent / "not_the_same.txt"
@@ -63,6 +66,14 @@ def test_there_are_vectors() -> None:
     assert len(ALL) >= 344
     assert set(listed()) <= {case.name for case in ALL}
     assert all(listed().values()), "each one has a reason"
+
+
+def test_the_registry_is_whole() -> None:
+    """Every function and processor of FUNCTIONS.md, and no other."""
+    text = (runner.HERE / "FUNCTIONS.md").read_text("utf-8").partition("## predicate")[2]
+    functions, _, processors = text.partition("## Processors")
+    assert set(re.findall(r"^- `(\w+)`:", functions, re.MULTILINE)) == set(PYTHON)
+    assert set(re.findall(r"^- `(\w+)` \(", processors, re.MULTILINE)) == set(PROCESSORS)
 
 
 def test_a_difference_is_seen() -> None:
