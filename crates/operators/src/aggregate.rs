@@ -4,83 +4,75 @@
 //! initializer gives; a null aggregate deletes, and the next record starts afresh. Null keys and null
 //! values are dropped and counted. The result's time is the highest the key has seen since it started.
 
+use crate::Udf;
 use crate::expr::Compiled;
-use crate::fold::Fold;
+use crate::fold::{Fold, Folding, Steps};
 use crate::function::{Callee, Function};
-use crate::{Context, Operator, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 
+/// What an aggregate starts with.
 #[derive(Debug)]
-enum Initializer {
+pub(crate) enum Initializer {
     Constant(Datum),
     Call(Function, Arc<dyn Udf>),
 }
 
+impl Initializer {
+    pub fn new(function: Function) -> Result<Self> {
+        match &function.callee {
+            Callee::Native(expr) => Ok(Self::Constant(constant(expr)?)),
+            Callee::Foreign(udf) => {
+                let udf = Arc::clone(udf);
+                Ok(Self::Call(function, udf))
+            }
+        }
+    }
+
+    /// For a key that has no aggregate; `record` is its first, for errors.
+    pub fn start(&self, record: &Record) -> Result<Datum> {
+        match self {
+            Self::Constant(start) => Ok(start.clone()),
+            Self::Call(function, udf) => udf.call(&[]).map_err(|e| function.locate(e, record)),
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Aggregate {
-    fold: Fold,
+pub(crate) struct Aggregating {
     initializer: Initializer,
     function: Function,
     aggregator: Arc<dyn Udf>,
 }
 
+pub(crate) type Aggregate = Folding<Aggregating>;
+
 impl Aggregate {
     pub fn new(fold: Fold, initializer: Function, function: Function) -> Result<Self> {
-        let aggregator = function.reducer("aggregate")?;
-        let initializer = match &initializer.callee {
-            Callee::Native(expr) => Initializer::Constant(constant(expr)?),
-            Callee::Foreign(udf) => {
-                let udf = Arc::clone(udf);
-                Initializer::Call(initializer, udf)
-            }
-        };
-        Ok(Self {
-            fold,
-            initializer,
+        let steps = Aggregating {
+            aggregator: function.reducer("aggregate")?,
+            initializer: Initializer::new(initializer)?,
             function,
-            aggregator,
-        })
+        };
+        Ok(Self::of(fold, steps))
     }
 }
 
-impl Operator for Aggregate {
-    fn process(
-        &mut self,
-        input: &mut Vec<Record>,
-        out: &mut Vec<Record>,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let Self {
-            fold,
-            initializer,
-            function,
-            aggregator,
-        } = self;
-        fold.run(
-            aggregator.as_ref(),
-            input,
-            out,
-            context,
-            &mut |old, record| {
-                let before = match (old, &*initializer) {
-                    (Some(old), _) => old,
-                    (None, Initializer::Constant(start)) => start.clone(),
-                    (None, Initializer::Call(function, udf)) => {
-                        udf.call(&[]).map_err(|e| function.locate(e, record))?
-                    }
-                };
-                aggregator
-                    .call(&[&record.key, &record.value, &before])
-                    .map_err(|e| function.locate(e, record))
-            },
-        )
+impl Steps for Aggregating {
+    fn attach(&self) -> Option<Arc<dyn Udf>> {
+        Some(Arc::clone(&self.aggregator))
     }
 
-    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.fold.keeper.barrier(out);
-        Ok(())
+    fn start(&mut self, record: &Record) -> Result<Option<Datum>> {
+        self.initializer.start(record).map(Some)
+    }
+
+    fn step(&mut self, so_far: Option<Datum>, record: &Record) -> Result<Datum> {
+        let so_far = so_far.unwrap_or_default();
+        self.aggregator
+            .call(&[&record.key, &record.value, &so_far])
+            .map_err(|e| self.function.locate(e, record))
     }
 }
 

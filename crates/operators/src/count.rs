@@ -36,7 +36,8 @@ impl Operator for Count {
                 continue;
             }
             let key = self.keeper.key(&record)?;
-            let LaneStore { store, dirty } = context.store(self.keeper.store);
+            let keeper = &self.keeper;
+            let LaneStore { store, dirty } = context.store(keeper.store);
             let update = store
                 .update(epoch, dirty, &key, |old| {
                     let (before, timestamp) = match old {
@@ -54,14 +55,14 @@ impl Operator for Count {
                         value: Datum::Int(now),
                         timestamp,
                     };
-                    Ok((
-                        Some(stored),
-                        Update {
-                            existed: old.is_some(),
-                            value: Datum::Int(now),
-                            timestamp,
-                        },
-                    ))
+                    let existed = old.is_some();
+                    let update = Update {
+                        existed,
+                        // A count that starts was 0 before, not null.
+                        value: keeper.update(existed, Datum::Int(before), Datum::Int(now)),
+                        timestamp,
+                    };
+                    Ok((Some(stored), update))
                 })
                 .map_err(|e| self.keeper.locate(e, &record))?;
             self.keeper.forward(&key, record, update, out);

@@ -1,21 +1,93 @@
-//! What `reduce` and `aggregate` share: fold a batch into its keys' values with a foreign function.
+//! What `reduce` and `aggregate` share, of streams and of tables: fold a batch into its keys' values.
 //!
-//! Takes a batch and a step (value so far, record → value), gives updates. Loads the batch's entries
+//! Takes a batch and [`Steps`] (value so far, record → value), gives updates. Loads the batch's entries
 //! before the interpreter is attached, attaches it once, writes afterwards.
 //!
 //! Owns a promise: what was passed on doesn't change any more. A foreign value may be changed in place
 //! by the next step (`agg.append(x); return agg`), while the update that carried it still waits for its
 //! turn below. So before a key's value is handed to a second step of the batch, the update of the
 //! first gets a copy, made through the store's serde; and where updates walk to other lanes, each does.
+//! Where children need what was before, that is copied before the step.
 
 #[cfg(test)]
 mod tests;
 
 use crate::keeper::{Keeper, Update};
 use crate::working_set::WorkingSet;
-use crate::{Context, Udf};
+use crate::{Context, Operator, Udf};
+use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_state::Stored;
+
+/// How values become one.
+pub(crate) trait Steps: Send {
+    /// The function whose interpreter is attached once for all steps of a batch.
+    fn attach(&self) -> Option<Arc<dyn Udf>>;
+
+    /// What a fresh key starts with, if it is the value before its first update.
+    fn start(&mut self, record: &Record) -> Result<Option<Datum>> {
+        let _unused = record;
+        Ok(None)
+    }
+
+    /// The value so far (`None`: there is none) and a record give the new value; null deletes.
+    fn step(&mut self, so_far: Option<Datum>, record: &Record) -> Result<Datum>;
+}
+
+/// An aggregation without windows.
+#[derive(Debug)]
+pub(crate) struct Folding<S> {
+    fold: Fold,
+    steps: S,
+}
+
+impl<S: Steps> Folding<S> {
+    pub fn of(fold: Fold, steps: S) -> Self {
+        Self { fold, steps }
+    }
+}
+
+impl<S: Steps> Operator for Folding<S> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Fold {
+            keeper, working, ..
+        } = &mut self.fold;
+        working.load(keeper, input, context)?;
+        if input.is_empty() {
+            return Ok(());
+        }
+        self.compute(input, out)?;
+        let Fold {
+            keeper, working, ..
+        } = &mut self.fold;
+        working.store(keeper, context)
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.fold.keeper.barrier(out);
+        Ok(())
+    }
+}
+
+impl<S: Steps> Folding<S> {
+    fn compute(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>) -> Result<()> {
+        let Self { fold, steps } = self;
+        match steps.attach() {
+            None => fold.compute(input, out, steps),
+            Some(udf) => {
+                // Should a port ever forget to run the body, records must not vanish.
+                let mut done = Err(Error::internal("a function's scope did not run"));
+                udf.scope(&mut || done = fold.compute(input, out, steps));
+                done
+            }
+        }
+    }
+}
 
 /// A fold at its place in the topology.
 #[derive(Debug)]
@@ -26,9 +98,6 @@ pub(crate) struct Fold {
     leaves_lane: bool,
 }
 
-/// One step: the value so far (`None` for a fresh key) and the record give the new value.
-pub(crate) type Step<'a> = dyn FnMut(Option<Datum>, &Record) -> Result<Datum> + 'a;
-
 impl Fold {
     pub fn new(keeper: Keeper, leaves_lane: bool) -> Self {
         Self {
@@ -38,30 +107,11 @@ impl Fold {
         }
     }
 
-    pub fn run(
-        &mut self,
-        udf: &dyn Udf,
-        input: &mut Vec<Record>,
-        out: &mut Vec<Record>,
-        context: &mut Context<'_>,
-        step: &mut Step<'_>,
-    ) -> Result<()> {
-        self.working.load(&self.keeper, input, context)?;
-        if input.is_empty() {
-            return Ok(());
-        }
-        // Should a port ever forget to run the body, records must not vanish.
-        let mut done = Err(Error::internal("a function's scope did not run"));
-        udf.scope(&mut || done = self.compute(input, out, step));
-        done?;
-        self.working.store(&self.keeper, context)
-    }
-
-    fn compute(
+    fn compute<S: Steps>(
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
-        step: &mut Step<'_>,
+        steps: &mut S,
     ) -> Result<()> {
         for (at, record) in input.drain(..).enumerate() {
             let entry = self.working.entry(at);
@@ -73,7 +123,19 @@ impl Fold {
                 .as_ref()
                 .map_or(record.timestamp, |old| record.timestamp.max(old.timestamp));
             let existed = old.is_some();
-            let value = step(old.map(|old| old.value), &record)?;
+            let so_far = match old {
+                Some(old) => Some(old.value),
+                None => steps.start(&record)?,
+            };
+            let before = match &so_far {
+                Some(before) if self.keeper.sends_old() => self
+                    .keeper
+                    .copy(before)
+                    .map_err(|e| self.keeper.locate(e, &record))?
+                    .unwrap_or_else(|| before.clone()),
+                _ => Datum::Null,
+            };
+            let value = steps.step(so_far, &record)?;
             // A tombstone in the changelog has the time of the record that caused it, as in Kafka Streams.
             let stored_at = if value.is_null() {
                 record.timestamp
@@ -84,16 +146,12 @@ impl Fold {
                 value: value.clone(),
                 timestamp: stored_at,
             });
-            self.keeper.forward(
-                &entry.key,
-                record,
-                Update {
-                    existed,
-                    value,
-                    timestamp,
-                },
-                out,
-            );
+            let update = Update {
+                existed,
+                value: self.keeper.update(existed, before, value),
+                timestamp,
+            };
+            self.keeper.forward(&entry.key, record, update, out);
             if self.keeper.is_cached() {
                 continue;
             }

@@ -1,13 +1,14 @@
 //! Updates that record caching holds back until the barrier.
 //!
 //! Takes every update of a cached table, gives at the barrier one per key with the newest value, in
-//! the order in which the keys were first touched. Owns references to those values for one epoch.
+//! the order in which the keys were first touched. Where children need what was before, that is what
+//! was before the first of them. Owns references to those values for one epoch.
 //! Never reads a store: what it gives is what the operator wrote last.
 
-use crate::key_hash;
+use crate::{key_hash, table_update};
 use bytes::Bytes;
 use hashbrown::HashTable;
-use stoatflow_core::Record;
+use stoatflow_core::{Datum, Record};
 
 #[derive(Debug)]
 struct Entry {
@@ -27,10 +28,16 @@ pub(crate) struct Held {
 impl Held {
     /// Holds `record` instead of an earlier update of the same key. `existed`: had the store a value
     /// before this update?
-    pub fn hold(&mut self, key: &Bytes, existed: bool, record: Record) {
+    pub fn hold(&mut self, key: &Bytes, existed: bool, mut record: Record) {
         let hash = key_hash(key);
         if let Some(&at) = self.index.find(hash, |&at| self.entries[at].key == *key) {
-            self.entries[at].record = record;
+            let held = &mut self.entries[at].record;
+            if let (Datum::Change(first), Datum::Change(last)) =
+                (&mut held.value, &mut record.value)
+            {
+                std::mem::swap(&mut first.old, &mut last.old);
+            }
+            *held = record;
             return;
         }
         let Self { index, entries } = self;
@@ -48,7 +55,7 @@ impl Held {
         self.index.clear();
         for entry in self.entries.drain(..) {
             // Born and deleted within the epoch: nobody below ever heard of it (as Kafka Streams).
-            if entry.existed || !entry.record.value.is_null() {
+            if entry.existed || !table_update::new(&entry.record.value).is_null() {
                 out.push(entry.record);
             }
         }

@@ -1,13 +1,14 @@
-//! What all operators that keep a table share: which store, how it writes keys and values, and whether
-//! updates go on at once or wait for the barrier.
+//! What all operators that keep a table share: which store, how it writes keys and values, whether
+//! children need old values, and whether updates go on at once or wait for the barrier.
 //!
 //! Takes records and results, gives key bytes and forwarded updates. Never computes a value.
 
 use crate::held::Held;
 use crate::site::Site;
-use crate::{Context, dropped};
+use crate::{Context, LaneStore, dropped, table_update};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_state::Stored;
 
 /// Store, key serde and held updates of one operator.
 #[derive(Debug)]
@@ -16,7 +17,17 @@ pub(crate) struct Keeper {
     pub store: StoreId,
     key: Serde,
     value: Serde,
+    old: bool,
     held: Option<Held>,
+}
+
+/// How updates go on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sending {
+    /// With the value before?
+    pub old: bool,
+    /// One per key and epoch, at the barrier?
+    pub cached: bool,
 }
 
 /// What an operator made of a record.
@@ -24,25 +35,43 @@ pub(crate) struct Keeper {
 pub(crate) struct Update {
     /// Had the store a value before?
     pub existed: bool,
-    /// What the store has now.
+    /// What the store has now, as the children get it (see [`Keeper::update`]).
     pub value: Datum,
     /// And since when.
     pub timestamp: Timestamp,
 }
 
+/// What was before an update.
+#[derive(Debug)]
+pub(crate) enum Before {
+    /// The store knows.
+    Stored,
+    /// The store knows, and from nothing to nothing is no update at all.
+    StoredUnlessIdle,
+    /// This.
+    #[allow(dead_code)] // joins will say it
+    Given(Datum),
+}
+
 impl Keeper {
-    pub fn new(site: Site, store: StoreId, key: Serde, value: Serde, cached: bool) -> Self {
+    pub fn new(site: Site, store: StoreId, key: Serde, value: Serde, sending: Sending) -> Self {
         Self {
             site,
             store,
             key,
             value,
-            held: cached.then(Held::default),
+            old: sending.old,
+            held: sending.cached.then(Held::default),
         }
     }
 
     pub fn is_cached(&self) -> bool {
         self.held.is_some()
+    }
+
+    /// Do children need what was before?
+    pub fn sends_old(&self) -> bool {
+        self.old
     }
 
     /// May an aggregation take this record? Counts it if not.
@@ -67,6 +96,59 @@ impl Keeper {
         }
     }
 
+    /// A new value as the children get it. `old` is what an aggregation started from; what the cache
+    /// holds back starts from the store, which had nothing if nothing `existed`.
+    pub fn update(&self, existed: bool, old: Datum, new: Datum) -> Datum {
+        let known = existed || !self.is_cached();
+        let old = if known { old } else { Datum::Null };
+        table_update::make(self.old, old, new, true)
+    }
+
+    /// Writes what a key of a table is worth now, and passes the update on.
+    pub fn keep(
+        &mut self,
+        record: Record,
+        new: Datum,
+        before: Before,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let key = self.key(&record)?;
+        let timestamp = record.timestamp;
+        // A null value deletes, at this time.
+        let stored = Some(Stored {
+            value: new.clone(),
+            timestamp,
+        });
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.store);
+        let asked = self.old && !matches!(before, Before::Given(_));
+        let reads = asked || self.is_cached() || matches!(before, Before::StoredUnlessIdle);
+        // Where nobody asks what was there, a plain write needs no read.
+        let read = if reads {
+            store.update(epoch, dirty, &key, |old| Ok((stored, old.cloned())))
+        } else {
+            store.put(epoch, dirty, &key, stored).map(|()| None)
+        };
+        let found = read.map_err(|e| self.locate(e, &record))?;
+        let existed = found.is_some();
+        if !existed && new.is_null() && matches!(before, Before::StoredUnlessIdle) {
+            return Ok(());
+        }
+        let old = match before {
+            Before::Given(old) if !self.is_cached() => old,
+            _ => found.map_or(Datum::Null, |found| found.value),
+        };
+        let value = table_update::make(self.old, old, new, true);
+        let update = Update {
+            existed,
+            value,
+            timestamp,
+        };
+        self.forward(&key, record, update, out);
+        Ok(())
+    }
+
     /// Passes an update on, now or at the barrier.
     pub fn forward(
         &mut self,
@@ -81,7 +163,7 @@ impl Keeper {
             timestamp,
         } = update;
         // A tombstone held by the cache keeps the time of the record that caused it, as in Kafka Streams.
-        if !(self.is_cached() && value.is_null()) {
+        if !(self.is_cached() && table_update::new(&value).is_null()) {
             record.timestamp = timestamp;
         }
         record.value = value;
@@ -93,14 +175,28 @@ impl Keeper {
 
     /// Gives a record a foreign value of its own, if it has one: as it would come back from the store.
     pub fn freeze(&self, record: &mut Record) -> Result<()> {
-        if let Datum::Opaque(_) = &record.value {
-            let copy = self
-                .value
-                .encode(&record.value)
-                .and_then(|bytes| self.value.decode(bytes));
-            record.value = copy.map_err(|e| self.locate(e, record))?;
+        let value = match &mut record.value {
+            Datum::Change(change) => &mut change.new,
+            value => value,
+        };
+        let copy = self.copy(value);
+        match copy {
+            Ok(None) => Ok(()),
+            Ok(Some(copy)) => {
+                *value = copy;
+                Ok(())
+            }
+            Err(e) => Err(self.locate(e, record)),
         }
-        Ok(())
+    }
+
+    /// A copy of a foreign value, which somebody may change in place; others need none.
+    pub fn copy(&self, value: &Datum) -> Result<Option<Datum>> {
+        if !matches!(value, Datum::Opaque(_)) {
+            return Ok(None);
+        }
+        let bytes = self.value.encode(value)?;
+        self.value.decode(bytes).map(Some)
     }
 
     pub fn barrier(&mut self, out: &mut Vec<Record>) {

@@ -20,6 +20,7 @@ mod keeper;
 mod partition_counts;
 mod site;
 mod spread;
+mod table_update;
 #[allow(dead_code)] // the operators that use it follow
 mod time_index;
 mod working_set;
@@ -42,6 +43,10 @@ mod sink;
 mod source;
 mod split;
 mod table;
+mod table_aggregate;
+mod table_filter;
+mod table_group_by;
+mod table_map_values;
 mod to_stream;
 
 #[cfg(test)]

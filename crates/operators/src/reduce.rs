@@ -4,59 +4,41 @@
 //! taken as it is; a null result deletes, and the next value starts afresh. Null keys and null values
 //! are dropped and counted. The result's time is the highest the key has seen since it started.
 
-use crate::fold::Fold;
+use crate::Udf;
+use crate::fold::{Fold, Folding, Steps};
 use crate::function::Function;
-use crate::{Context, Operator, Udf};
 use std::sync::Arc;
-use stoatflow_core::{Record, Result};
+use stoatflow_core::{Datum, Record, Result};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Reduce {
-    fold: Fold,
+pub(crate) struct Reducing {
     function: Function,
     reducer: Arc<dyn Udf>,
 }
 
+pub(crate) type Reduce = Folding<Reducing>;
+
 impl Reduce {
     pub fn new(fold: Fold, function: Function) -> Result<Self> {
         let reducer = function.reducer("reduce")?;
-        Ok(Self {
-            fold,
-            function,
-            reducer,
-        })
+        let steps = Reducing { function, reducer };
+        Ok(Self::of(fold, steps))
     }
 }
 
-impl Operator for Reduce {
-    fn process(
-        &mut self,
-        input: &mut Vec<Record>,
-        out: &mut Vec<Record>,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
-        let Self {
-            fold,
-            function,
-            reducer,
-        } = self;
-        fold.run(
-            reducer.as_ref(),
-            input,
-            out,
-            context,
-            &mut |old, record| match old {
-                None => Ok(record.value.clone()),
-                Some(old) => reducer
-                    .call(&[&old, &record.value])
-                    .map_err(|e| function.locate(e, record)),
-            },
-        )
+impl Steps for Reducing {
+    fn attach(&self) -> Option<Arc<dyn Udf>> {
+        Some(Arc::clone(&self.reducer))
     }
 
-    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        self.fold.keeper.barrier(out);
-        Ok(())
+    fn step(&mut self, so_far: Option<Datum>, record: &Record) -> Result<Datum> {
+        match so_far {
+            None => Ok(record.value.clone()),
+            Some(so_far) => self
+                .reducer
+                .call(&[&so_far, &record.value])
+                .map_err(|e| self.function.locate(e, record)),
+        }
     }
 }

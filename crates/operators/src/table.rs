@@ -7,10 +7,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::keeper::{Keeper, Update};
-use crate::{Context, LaneStore, Operator, dropped};
+use crate::keeper::{Before, Keeper};
+use crate::{Context, Operator, dropped, table_update};
 use stoatflow_core::{Record, Result};
-use stoatflow_state::Stored;
 
 /// See the module.
 #[derive(Debug)]
@@ -31,8 +30,7 @@ impl Operator for Table {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let epoch = context.epoch;
-        for record in input.drain(..) {
+        for mut record in input.drain(..) {
             if record.key.is_null() {
                 context
                     .effects
@@ -40,31 +38,9 @@ impl Operator for Table {
                     .push((self.keeper.site.node, dropped::NULL_KEY));
                 continue;
             }
-            let key = self.keeper.key(&record)?;
-            let (value, timestamp) = (record.value.clone(), record.timestamp);
-            // A null value deletes, at this time.
-            let stored = Some(Stored {
-                value: value.clone(),
-                timestamp,
-            });
-            let LaneStore { store, dirty } = context.store(self.keeper.store);
-            // Only held updates need to know what was there; a plain write needs no read.
-            let written = if self.keeper.is_cached() {
-                store.update(epoch, dirty, &key, |old| Ok((stored, old.is_some())))
-            } else {
-                store.put(epoch, dirty, &key, stored).map(|()| true)
-            };
-            let existed = written.map_err(|e| self.keeper.locate(e, &record))?;
-            self.keeper.forward(
-                &key,
-                record,
-                Update {
-                    existed,
-                    value,
-                    timestamp,
-                },
-                out,
-            );
+            let value = table_update::into_new(std::mem::take(&mut record.value));
+            self.keeper
+                .keep(record, value, Before::Stored, out, context)?;
         }
         Ok(())
     }

@@ -11,9 +11,11 @@ use stoatflow_core::{
     SourceId, StageId, StoreId, Timestamp,
 };
 use stoatflow_plan::{
-    Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
+    Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
 };
-use stoatflow_state::{Dirty, KeyValueStore};
+use stoatflow_state::{Dirty, KeyValueStore, Layout};
+
+pub(crate) mod recorded;
 
 type Body = Box<dyn Fn(&[&Datum]) -> Result<Datum> + Send + Sync>;
 
@@ -316,6 +318,17 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
     }
 }
 
+/// How the keys of a store of this kind are made.
+fn layout(kind: StoreKind) -> Layout {
+    match kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Layout::KeyValue,
+        StoreKind::Window { retention_ms, .. } => Layout::window(retention_ms),
+        StoreKind::Session { retention_ms } => Layout::session(retention_ms),
+        StoreKind::Versioned { history_ms } => Layout::Versioned { history_ms },
+        StoreKind::TimeOrdered => Layout::TimeKey,
+    }
+}
+
 impl Rig {
     pub fn new(nodes: Vec<(Op, Vec<u32>, Fork)>, udfs: Vec<Arc<dyn Udf>>, cached: bool) -> Self {
         Self::build(nodes, udfs, cached).expect("a chain that can be built")
@@ -340,7 +353,8 @@ impl Rig {
         Self::of(&plan, udfs, false)
     }
 
-    fn of(plan: &PhysicalPlan, udfs: Vec<Arc<dyn Udf>>, cached: bool) -> Result<Self> {
+    /// Of a plan with other stores, sinks or clocks.
+    pub fn of(plan: &PhysicalPlan, udfs: Vec<Arc<dyn Udf>>, cached: bool) -> Result<Self> {
         let foreign = Foreign {
             udfs,
             serdes: vec![],
@@ -354,12 +368,13 @@ impl Rig {
         let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));
         let stores = plan.stores.iter().map(|store| {
             let value = foreign.serde(&store.value).expect("a serde");
-            let shared = KeyValueStore::new(
+            let shared = KeyValueStore::with_layout(
                 store.id,
                 store.name.as_str().into(),
                 value,
                 backend.clone(),
                 1 << 20,
+                layout(store.kind),
             );
             LaneStore {
                 store: Arc::new(shared),
@@ -452,4 +467,16 @@ pub(crate) fn into_sink(op: Op, sink: u16) -> Vec<(Op, Vec<u32>, Fork)> {
         (op, vec![1], Fork::Batch),
         (Op::Sink { sink: SinkId(sink) }, vec![], Fork::Batch),
     ]
+}
+
+/// A `to_stream` before each sink, as below tables.
+pub(crate) fn to_streams(mut nodes: Vec<(Op, Vec<u32>, Fork)>) -> Vec<(Op, Vec<u32>, Fork)> {
+    for at in 0..nodes.len() {
+        if matches!(nodes[at].0, Op::Sink { .. }) {
+            let sink = std::mem::replace(&mut nodes[at].0, Op::ToStream);
+            nodes[at].1 = vec![u32::try_from(nodes.len()).unwrap()];
+            nodes.push((sink, vec![], Fork::Batch));
+        }
+    }
+    nodes
 }

@@ -1,10 +1,11 @@
 //! `to_stream`: a table's updates as a stream, tombstones included.
 //!
-//! Takes records, gives the same records. Costs a swap of buffers per batch.
+//! Takes updates, gives their new values, also those that aren't the newest of a versioned table. Costs
+//! a swap of buffers per batch, and a look at each record.
 
 use crate::operator::pour;
-use crate::{Context, Operator};
-use stoatflow_core::{Record, Result};
+use crate::{Context, Operator, table_update};
+use stoatflow_core::{Datum, Record, Result};
 
 /// See the module.
 #[derive(Debug)]
@@ -17,6 +18,11 @@ impl Operator for ToStream {
         out: &mut Vec<Record>,
         _context: &mut Context<'_>,
     ) -> Result<()> {
+        for record in input.iter_mut() {
+            if matches!(record.value, Datum::Change(_)) {
+                record.value = table_update::into_new(std::mem::take(&mut record.value));
+            }
+        }
         pour(input, out);
         Ok(())
     }

@@ -12,12 +12,14 @@ mod windows;
 use super::{Chain, ChainOptions, Step};
 use crate::fold::Fold;
 use crate::function::Function;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Sending};
 use crate::site::Site;
 use crate::{Args, Foreign, Operator};
 use smallvec::SmallVec;
 use stoatflow_core::{Error, Result, StageId, StoreId};
-use stoatflow_plan::{Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec};
+use stoatflow_plan::{
+    Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Store, StoreKind,
+};
 
 impl Chain {
     /// Builds a stage.
@@ -194,25 +196,34 @@ impl Builder<'_> {
         Function::new(spec, args, self.site.clone(), self.foreign)
     }
 
-    fn keeper(&self, store: StoreId, key: &SerdeSpec) -> Result<Keeper> {
-        let kept = self
-            .plan
-            .stores
-            .get(usize::from(store.0))
-            .ok_or_else(|| Error::internal(format!("the plan has no store {store}")))?;
+    /// How a node keeps its result; `old`: its children need what was before.
+    fn keeper(&self, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Keeper> {
+        let kept = self.kept(store)?;
+        let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
+        let sending = Sending {
+            old,
+            cached: self.options.cached && kept.cached && !versioned,
+        };
         Ok(Keeper::new(
             self.site.clone(),
             store,
             self.foreign.serde(key)?,
             self.foreign.serde(&kept.value)?,
-            self.options.cached,
+            sending,
         ))
     }
 
-    fn fold(&self, node: &Node, store: StoreId, key: &SerdeSpec) -> Result<Fold> {
+    fn fold(&self, node: &Node, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Fold> {
         let leaves_lane = below(self.plan, node)
             .iter()
             .any(|node| matches!(node.op, Op::Exchange { .. }));
-        Ok(Fold::new(self.keeper(store, key)?, leaves_lane))
+        Ok(Fold::new(self.keeper(store, key, old)?, leaves_lane))
+    }
+
+    fn kept(&self, store: StoreId) -> Result<&Store> {
+        self.plan
+            .stores
+            .get(usize::from(store.0))
+            .ok_or_else(|| Error::internal(format!("the plan has no store {store}")))
     }
 }

@@ -1,24 +1,31 @@
 //! Operators that keep a table, and those between tables.
 
 use super::{Builder, Made};
-use crate::Args::KeyValue;
-use crate::{aggregate, count, reduce, table, to_stream};
-use stoatflow_plan::{Node, Op};
+use crate::Args::{KeyValue, Value};
+use crate::fold::Fold;
+use crate::keeper::Keeper;
+use crate::table_aggregate::TableAggregate;
+use crate::table_filter::{Filtering, TableFilter};
+use crate::{aggregate, count, reduce, table, table_group_by, table_map_values, to_stream};
+use stoatflow_core::{Error, Result, StoreId};
+use stoatflow_plan::{Fold as FoldSpec, Function as Spec, Node, Op, SerdeSpec, StoreKind};
 
 impl Builder<'_> {
     pub(super) fn tables(&self, node: &Node) -> Made {
         Ok(Some(match &node.op {
-            Op::TableSource { store, key, .. } => {
-                Box::new(table::Table::new(self.keeper(*store, key)?))
+            Op::TableSource { store, key, old } => {
+                Box::new(table::Table::new(self.keeper(*store, key, *old)?))
             }
-            Op::Count { store, key, .. } => Box::new(count::Count::new(self.keeper(*store, key)?)),
+            Op::Count { store, key, old } => {
+                Box::new(count::Count::new(self.keeper(*store, key, *old)?))
+            }
             Op::Reduce {
                 store,
                 key,
                 function,
-                ..
+                old,
             } => Box::new(reduce::Reduce::new(
-                self.fold(node, *store, key)?,
+                self.fold(node, *store, key, *old)?,
                 self.function(function, KeyValue)?,
             )?),
             Op::Aggregate {
@@ -26,14 +33,118 @@ impl Builder<'_> {
                 key,
                 initializer,
                 function,
-                ..
+                old,
             } => Box::new(aggregate::Aggregate::new(
-                self.fold(node, *store, key)?,
+                self.fold(node, *store, key, *old)?,
                 self.function(initializer, KeyValue)?,
                 self.function(function, KeyValue)?,
             )?),
+            Op::TableFilter {
+                function,
+                not,
+                store,
+                key,
+                old,
+            } => Box::new(TableFilter::new(
+                self.function(function, KeyValue)?,
+                self.keeper_if(*store, key, *old)?,
+                Filtering {
+                    not: *not,
+                    old: *old,
+                    versioned: self.over_versioned(node),
+                },
+            )),
+            Op::TableMapValues {
+                function,
+                with_key,
+                store,
+                key,
+                old,
+            } => Box::new(table_map_values::TableMapValues::new(
+                self.function(function, if *with_key { KeyValue } else { Value })?,
+                self.keeper_if(*store, key, *old)?,
+                *old,
+            )),
+            Op::TableGroupBy { function, key } => Box::new(table_group_by::TableGroupBy::new(
+                self.function(function, KeyValue)?,
+                self.foreign.serde(key)?,
+            )),
+            Op::TableAggregate {
+                store,
+                key,
+                fold,
+                subtractor,
+                old,
+            } => {
+                let kept = self.fold(node, *store, key, *old)?;
+                Box::new(self.table_aggregate(kept, fold, subtractor.as_ref())?)
+            }
             Op::ToStream => Box::new(to_stream::ToStream),
             _ => return Ok(None),
         }))
+    }
+
+    fn keeper_if(
+        &self,
+        store: Option<StoreId>,
+        key: &SerdeSpec,
+        old: bool,
+    ) -> Result<Option<Keeper>> {
+        store.map(|store| self.keeper(store, key, old)).transpose()
+    }
+
+    fn table_aggregate(
+        &self,
+        kept: Fold,
+        fold: &FoldSpec,
+        subtractor: Option<&Spec>,
+    ) -> Result<TableAggregate> {
+        let subtractor = || {
+            let spec = subtractor.ok_or_else(|| {
+                Error::internal("an aggregation of a table has nothing that takes away")
+            })?;
+            self.function(spec, KeyValue)
+        };
+        match fold {
+            FoldSpec::Count => Ok(TableAggregate::count(kept)),
+            FoldSpec::Reduce { function } => {
+                TableAggregate::reduce(kept, self.function(function, KeyValue)?, subtractor()?)
+            }
+            FoldSpec::Aggregate {
+                initializer,
+                function,
+                ..
+            } => TableAggregate::aggregate(
+                kept,
+                self.function(initializer, KeyValue)?,
+                self.function(function, KeyValue)?,
+                subtractor()?,
+            ),
+        }
+    }
+
+    /// Does a node's table come from a versioned store, with nothing but views between?
+    fn over_versioned(&self, node: &Node) -> bool {
+        let above = self.plan.nodes.iter().filter(|parent| {
+            let exchanged = match &parent.op {
+                Op::Exchange { to, .. } => to.contains(&node.id),
+                _ => false,
+            };
+            exchanged || parent.children.contains(&node.id)
+        });
+        above.into_iter().any(|parent| match parent.op.store() {
+            Some(store) => self
+                .kept(store)
+                .is_ok_and(|kept| matches!(kept.kind, StoreKind::Versioned { .. })),
+            None => {
+                matches!(
+                    parent.op,
+                    Op::TableFilter { .. }
+                        | Op::TableMapValues { .. }
+                        | Op::TransformValues { .. }
+                        | Op::Exchange { .. }
+                ) && self.over_versioned(parent)
+            }
+        })
     }
 }
