@@ -18,6 +18,8 @@ class SuppressedTable(Table):
     def __init__(self, parent: Table, wait_ms: int, *, until_close: bool, max_records: int | None = None) -> None:
         super().__init__()
         self.parent = parent
+        # Always: what was there before an update in the buffer is what this table shows to joins.
+        parent.enable_old(force=True)
         self.versioned = parent.versioned
         self.wait_ms = wait_ms
         self.until_close = until_close
@@ -30,8 +32,6 @@ class SuppressedTable(Table):
 
     def need_values(self) -> None:
         self.parent.need_values()
-        # What was there before an update in the buffer is what the table shows.
-        self.parent.enable_old(force=True)
 
     def get(self, key: Any) -> Stamped | None:
         waiting = self._line.get(key_bytes(key))

@@ -139,15 +139,16 @@ class FilteredTable(DerivedTable):
     """`filter` and `filter_not` of a table.
 
     What does not match becomes a tombstone. It is left out only where the filter knows that there was
-    nothing before: it has a store of its own, or its parent sends old values (all with a store do).
+    nothing before: its parent sends old values (all with a store do), or something behind it asked for them.
     """
 
     def __init__(self, parent: Table, predicate: Function, matching: bool, store: TableStore | None) -> None:
         super().__init__(parent, store)
         self.predicate = predicate
         self.matching = matching
-        # It asks for old values itself, but never for a store: that is what a source table without one lacks.
-        self.enable_old(force=False)
+        # It asks for old values itself, but never for a store: a source table without one has none to send. Then
+        # not even a filter with a store of its own knows what was there.
+        self.send_old = parent.enable_old(force=False)
 
     def compute(self, key: Any, value: Any) -> Any:
         kept = value is not None and bool(self.predicate(key, value)) is self.matching
