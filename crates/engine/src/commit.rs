@@ -14,7 +14,7 @@ use std::time::Duration;
 use stoatflow_core::{Epoch, Error, Guarantee, Result, StoreId};
 use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
-use stoatflow_state::{Backend, EpochBatch, KeyValueStore, Sealed};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 
 /// A store and where its changelog goes.
 #[derive(Clone, Debug)]
@@ -47,6 +47,13 @@ pub struct CommitParts {
     pub order: CommitOrder,
 }
 
+/// What all lanes have written, and what retention lets go.
+#[derive(Debug, Default)]
+struct Writes {
+    stores: Vec<(StoreId, Vec<Sealed>)>,
+    drops: Vec<(StoreId, KeyRange)>,
+}
+
 #[derive(Debug, Default)]
 struct Cut {
     entries: Vec<CutEntry>,
@@ -65,7 +72,7 @@ pub struct CommitRoom {
     /// Records of later epochs, which wait for their transaction.
     held: VecDeque<(Epoch, Vec<Outgoing>, i64)>,
     cut: Option<Cut>,
-    sealed: Vec<(StoreId, Vec<Sealed>)>,
+    sealed: Writes,
     seals: u32,
     outputs: u64,
 }
@@ -87,7 +94,7 @@ impl CommitRoom {
             inbox: VecDeque::new(),
             held: VecDeque::new(),
             cut: None,
-            sealed: Vec::new(),
+            sealed: Writes::default(),
             seals: 0,
             outputs: 0,
             parts,
@@ -139,10 +146,16 @@ impl CommitRoom {
                     at,
                 });
             }
-            OutItem::Sealed { epoch, stores, .. } => {
+            OutItem::Sealed {
+                epoch,
+                stores,
+                drops,
+                ..
+            } => {
                 debug_assert_eq!(epoch, self.open);
                 self.seals += 1;
-                self.sealed.extend(stores);
+                self.sealed.stores.extend(stores);
+                self.sealed.drops.extend(drops);
             }
         }
         Ok(())
@@ -205,6 +218,9 @@ impl CommitRoom {
                 }
                 Decision::Done(epoch) => {
                     self.done(epoch, status, &cut);
+                    for (store, range) in &sealed.drops {
+                        self.parts.stores[usize::from(store.0)].store.forget(range);
+                    }
                     return self.send_held();
                 }
                 Decision::Abort(_) | Decision::Stop(_) => {
@@ -216,10 +232,10 @@ impl CommitRoom {
         }
     }
 
-    fn execute(&mut self, step: Step, cut: &Cut, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
+    fn execute(&mut self, step: Step, cut: &Cut, sealed: &Writes) -> Result<()> {
         let timeout = self.parts.timeout;
         match step {
-            Step::Changelog => self.send_changelog(sealed),
+            Step::Changelog => self.send_changelog(&sealed.stores),
             Step::Flush => self.parts.producer.flush(timeout),
             Step::Offsets => {
                 self.begin()?;
@@ -246,14 +262,17 @@ impl CommitRoom {
         self.begin()?;
         let mut records = Vec::new();
         for (id, writes) in sealed {
-            let Some(topic) = &self.parts.stores[usize::from(id.0)].changelog else {
+            let logged = &self.parts.stores[usize::from(id.0)];
+            let Some(topic) = &logged.changelog else {
                 continue;
             };
-            records.extend(writes.iter().map(|w| Outgoing {
+            let layout = logged.store.layout();
+            let written = writes.iter().filter_map(|w| layout.to_changelog(w));
+            records.extend(written.map(|w| Outgoing {
                 topic: Arc::clone(topic),
                 partition: None,
-                key: Some(w.key.clone()),
-                value: w.value.clone(),
+                key: Some(w.key),
+                value: w.value,
                 timestamp: w.timestamp,
                 headers: None,
             }));
@@ -267,12 +286,13 @@ impl CommitRoom {
         self.parts.producer.send(&mut records)
     }
 
-    fn apply(&self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
+    fn apply(&self, sealed: &Writes) -> Result<()> {
         let mut batch = EpochBatch {
             epoch: self.open,
+            drops: sealed.drops.clone(),
             ..EpochBatch::default()
         };
-        for (id, writes) in sealed {
+        for (id, writes) in &sealed.stores {
             batch.writes.push((
                 *id,
                 writes.iter().map(KeyValueStore::stored_bytes).collect(),

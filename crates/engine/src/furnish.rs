@@ -4,31 +4,30 @@
 //! instance, opens the state, restores it, and gives all rooms, positioned at the committed cut.
 //! Runs once per start; owns nothing afterwards.
 
+mod sources;
+mod stores;
+
+pub(crate) use stores::layout;
+
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
 use crate::components::Components;
-use crate::dispatch::{Dispatch, Limits, decode_stream_time};
+use crate::dispatch::{Dispatch, Limits};
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
 use crate::partition_counts::BrokerPartitions;
 use crate::recover;
 use crate::shared::Shared;
-use crate::slots::{Reader, Slot, Slots};
+use crate::slots::Slots;
 use crate::status::Status;
 use crate::timing::Timing;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::settings::StoreBackend;
-use stoatflow_core::{
-    Error, ErrorKind, Guarantee, Lane, Offset, Result, Settings, Timestamp, TopicPartition,
-};
-use stoatflow_log::{Broker, NewTopic, ProducerMode, TopicInfo};
+use stoatflow_core::{Guarantee, Lane, Result, Settings};
+use stoatflow_log::ProducerMode;
 use stoatflow_operators::{Chain, ChainOptions, Foreign, LaneStore};
-use stoatflow_plan::{PhysicalPlan, Reset, Store};
+use stoatflow_plan::{PhysicalPlan, Store};
 use stoatflow_protocol::{Lifecycle, Schedule};
-use stoatflow_state::memory::MemoryBackend;
-use stoatflow_state::rocksdb::RocksBackend;
-use stoatflow_state::{Backend, Dirty, KeyValueStore, StoreLayout};
+use stoatflow_state::{Backend, Dirty};
 
 /// How long a newcomer waits for the older instance on this machine to notice that it is fenced and
 /// to let go of the state directory.
@@ -201,207 +200,6 @@ impl Blueprint {
         }
     }
 
-    /// Waits for the broker within its budget and gives the source topics.
-    fn reach_topics(&self, shared: &Shared) -> Result<Option<BTreeMap<String, TopicInfo>>> {
-        let broker = &self.components.broker;
-        let clock = &self.components.clock;
-        let names: Vec<&str> = self
-            .plan
-            .sources
-            .iter()
-            .flat_map(|s| s.topics.iter().map(String::as_str))
-            .collect();
-        let began = clock.monotonic();
-        loop {
-            if shared.is_stopping() {
-                return Ok(None);
-            }
-            match broker.topics(&names, Duration::from_secs(3)) {
-                Ok(infos) => return found(&names, infos, &broker.address()).map(Some),
-                Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    let waited = clock.monotonic().saturating_sub(began);
-                    if waited >= self.settings.broker_wait {
-                        return Err(Error::unavailable(format!(
-                            "no broker answered at {} within {:.0} s",
-                            broker.address(),
-                            self.settings.broker_wait.as_secs_f64()
-                        ))
-                        .hint("start the broker or correct bootstrap.servers; broker.wait.timeout.ms sets how long to keep trying")
-                        .caused_by(error));
-                    }
-                    tracing::warn!(
-                        address = broker.address(),
-                        "the broker does not answer yet; trying again"
-                    );
-                    shared.wait_for_credit(Duration::from_millis(500));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Makes changelog topics that don't exist; gives their names by store.
-    fn changelogs(
-        &self,
-        broker: &dyn Broker,
-        sources: &BTreeMap<String, TopicInfo>,
-        specs: &[Store],
-    ) -> Result<Vec<Option<Arc<str>>>> {
-        let timeout = self.settings.broker_wait;
-        let names: Vec<Option<Arc<str>>> = specs
-            .iter()
-            .map(|s| {
-                s.logged.then(|| {
-                    Arc::from(format!(
-                        "{}-{}-changelog",
-                        self.settings.application_id, s.name
-                    ))
-                })
-            })
-            .collect();
-        let wanted: Vec<&str> = names.iter().flatten().map(AsRef::as_ref).collect();
-        if wanted.is_empty() {
-            return Ok(names);
-        }
-        let known = broker.topics(&wanted, timeout)?;
-        let widest = sources.values().map(|t| t.partitions).max().unwrap_or(1);
-        let partitions = if self.settings.changelog_partitions > 0 {
-            self.settings.changelog_partitions
-        } else {
-            widest
-        };
-        let missing: Vec<NewTopic> = wanted
-            .iter()
-            .zip(&known)
-            .filter(|(_, info)| info.is_none())
-            .map(|(name, _)| NewTopic {
-                name: (*name).to_owned(),
-                partitions,
-                replication: self.settings.replication_factor,
-                config: vec![("cleanup.policy".into(), "compact".into())],
-            })
-            .collect();
-        if !missing.is_empty() {
-            broker.create_topics(&missing, timeout)?;
-        }
-        Ok(names)
-    }
-
-    fn open_backend(&self, shared: &Shared, specs: &[Store]) -> Result<Option<Arc<dyn Backend>>> {
-        if let Some(backend) = &self.components.backend {
-            return Ok(Some(Arc::clone(backend)));
-        }
-        let layouts: Vec<StoreLayout> = specs
-            .iter()
-            .map(|s| {
-                let name = |spec: &stoatflow_plan::SerdeSpec| {
-                    self.foreign.serde(spec).map(|s| s.name().to_owned())
-                };
-                Ok(recover::store_layout(
-                    s.id,
-                    s,
-                    &name(&s.key)?,
-                    &name(&s.value)?,
-                ))
-            })
-            .collect::<Result<_>>()?;
-        if self.settings.store_backend == StoreBackend::Memory {
-            return Ok(Some(Arc::new(MemoryBackend::new(false))));
-        }
-        let dir = self.settings.state_dir.join("rocksdb");
-        let clock = &self.components.clock;
-        let began = clock.monotonic();
-        loop {
-            match RocksBackend::open(&dir, &layouts, self.settings.state_memory_max_bytes / 4 * 3) {
-                Ok(backend) => return Ok(Some(Arc::new(backend))),
-                Err(error)
-                    if error.kind() == ErrorKind::StateLocked
-                        && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>
-                {
-                    if shared.is_stopping() {
-                        return Ok(None);
-                    }
-                    tracing::warn!(%error, "waiting for the older instance to let go of the state directory");
-                    shared.wait_for_credit(Duration::from_millis(200));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn stores(
-        &self,
-        backend: &Arc<dyn Backend>,
-        changelogs: &[Option<Arc<str>>],
-        specs: &[Store],
-    ) -> Result<Vec<LoggedStore>> {
-        // Clean values kept decoded in front of RocksDB share the quarter of the budget that it doesn't get.
-        let cache = self.settings.state_memory_max_bytes / 4 / specs.len().max(1);
-        specs
-            .iter()
-            .zip(changelogs)
-            .map(|(spec, changelog)| {
-                let store = KeyValueStore::new(
-                    spec.id,
-                    Arc::from(spec.name.as_str()),
-                    self.foreign.serde(&spec.value)?,
-                    Arc::clone(backend),
-                    cache,
-                );
-                Ok(LoggedStore {
-                    store: Arc::new(store),
-                    changelog: changelog.clone(),
-                })
-            })
-            .collect()
-    }
-
-    fn slots(&self, broker: &dyn Broker, topics: &BTreeMap<String, TopicInfo>) -> Result<Slots> {
-        let timeout = self.settings.broker_wait;
-        let mut slots: BTreeMap<TopicPartition, Slot> = BTreeMap::new();
-        let mut resets: BTreeMap<TopicPartition, Reset> = BTreeMap::new();
-        let default = if self.settings.reset_to_earliest {
-            Reset::Earliest
-        } else {
-            Reset::Latest
-        };
-        for source in &self.plan.sources {
-            for (index, topic) in source.topics.iter().enumerate() {
-                for p in 0..topics[topic].partitions {
-                    let partition = TopicPartition::new(Arc::clone(&topics[topic].name), p);
-                    resets.insert(partition.clone(), source.reset.unwrap_or(default));
-                    let slot = slots.entry(partition.clone()).or_insert_with(|| Slot {
-                        partition,
-                        start: Offset(0),
-                        stream_time: Timestamp::UNKNOWN,
-                        readers: Vec::new(),
-                    });
-                    slot.readers.push(Reader {
-                        source: source.id,
-                        topic: u16::try_from(index).unwrap_or(u16::MAX),
-                        entry: source.entry,
-                        key: self.foreign.serde(&source.key)?,
-                        value: self.foreign.serde(&source.value)?,
-                    });
-                }
-            }
-        }
-        let partitions: Vec<TopicPartition> = slots.keys().cloned().collect();
-        let committed = broker.committed(&self.settings.application_id, &partitions, timeout)?;
-        let ranges = broker.ranges(&partitions, timeout)?;
-        for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
-            slot.start = match (&committed, resets[&slot.partition]) {
-                (Some(c), _) => c.offset.max(range.begin),
-                (None, Reset::Earliest) => range.begin,
-                (None, Reset::Latest) => range.stable_end,
-            };
-            if let Some(c) = committed {
-                slot.stream_time = decode_stream_time(&c.metadata);
-            }
-        }
-        Ok(slots.into_values().collect())
-    }
-
     fn lane(
         &self,
         id: Lane,
@@ -445,35 +243,4 @@ impl Blueprint {
             timing: Arc::clone(timing),
         }))
     }
-}
-
-fn found(
-    names: &[&str],
-    infos: Vec<Option<TopicInfo>>,
-    address: &str,
-) -> Result<BTreeMap<String, TopicInfo>> {
-    let missing: Vec<&str> = names
-        .iter()
-        .zip(&infos)
-        .filter(|(_, i)| i.is_none())
-        .map(|(n, _)| *n)
-        .collect();
-    if !missing.is_empty() {
-        return Err(Error::missing_topic(format!("source topic(s) {} do not exist at {address}", quoted(&missing)))
-            .hint("create them (the engine never creates source topics, so that a typo is seen), or fix the names in the topology")
-            .at(|at| at.topic = Some(missing[0].to_owned())));
-    }
-    Ok(names
-        .iter()
-        .map(|n| (*n).to_owned())
-        .zip(infos.into_iter().flatten())
-        .collect())
-}
-
-fn quoted(names: &[&str]) -> String {
-    names
-        .iter()
-        .map(|n| format!("'{n}'"))
-        .collect::<Vec<_>>()
-        .join(", ")
 }

@@ -90,6 +90,8 @@ pub struct LaneRoom {
     /// Of lane 0: what all lanes knew at the end of the last epoch, and what of that is in the store.
     known: Vec<Time>,
     kept: Vec<Time>,
+    /// Of lane 0, by store: up to where expired segments are gone.
+    dropped_to: Vec<Option<bytes::Bytes>>,
     /// Of lane 0, by stage: when a punctuation is due by the clock.
     next_punctuation: Vec<Option<i64>>,
     opened: bool,
@@ -144,6 +146,7 @@ impl LaneRoom {
             meeting: Rendezvous::new(lane_count, plan.stages.len()),
             known: timing.initial.clone(),
             kept: timing.initial.clone(),
+            dropped_to: vec![None; plan.stores.len()],
             next_punctuation: vec![None; plan.stages.len()],
             opened: false,
             timing,

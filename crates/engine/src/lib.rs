@@ -27,6 +27,7 @@ pub mod queue;
 pub mod recover;
 pub mod shared;
 pub mod slots;
+mod split_backend;
 pub mod status;
 pub mod threads;
 pub mod timing;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Lane, StoreId};
 use stoatflow_log::{CutEntry, Outgoing};
-use stoatflow_state::Sealed;
+use stoatflow_state::{KeyRange, Sealed};
 
 /// What commit can find.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub enum OutItem {
         lane: Lane,
         /// Per store, each key once.
         stores: Vec<(StoreId, Vec<Sealed>)>,
+        /// What retention lets go, from lane 0.
+        drops: Vec<(StoreId, KeyRange)>,
     },
 }
 

@@ -5,6 +5,7 @@
 //! reach. Never runs beside processing.
 
 use crate::commit::LoggedStore;
+use crate::furnish::layout;
 use crate::shared::Shared;
 use crate::status::RestoreProgress;
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, StoreId, TopicPartition};
 use stoatflow_log::{Broker, Fetched};
 use stoatflow_protocol::{RestoreFacts, RestorePlan};
-use stoatflow_state::{Backend, KeyValueStore, Sealed, Write};
+use stoatflow_state::{Backend, Write};
 
 /// Records per batch handed to the back end; large enough for sorted bulk loading to pay.
 const BATCH: usize = 50_000;
@@ -103,7 +104,17 @@ pub fn restore(
             if record.offset < task.end
                 && let Some(key) = record.key
             {
-                pending[record.slot as usize].push(to_write(key, record.value, record.timestamp));
+                let layout = stores[task.store].store.layout();
+                let write = layout
+                    .from_changelog(key, record.value, record.timestamp)
+                    .map_err(|e| {
+                        e.at(|at| {
+                            at.topic = Some(task.partition.topic.to_string());
+                            at.partition = Some(task.partition.partition);
+                            at.offset = Some(record.offset);
+                        })
+                    })?;
+                pending[record.slot as usize].push(write);
             }
         }
         for (slot, position) in positions.into_iter().enumerate() {
@@ -144,19 +155,6 @@ fn report(
         progress[*at].complete = !open;
         shared.status.restoring(progress[*at].clone());
     }
-}
-
-fn to_write(
-    key: bytes::Bytes,
-    value: Option<bytes::Bytes>,
-    timestamp: stoatflow_core::Timestamp,
-) -> Write {
-    KeyValueStore::stored_bytes(&Sealed {
-        key,
-        value,
-        timestamp,
-        changelog: true,
-    })
 }
 
 fn plan(
@@ -241,6 +239,6 @@ pub fn store_layout(
     stoatflow_state::StoreLayout {
         id,
         name: store.name.clone(),
-        format: format!("key-value-timestamped-1:{key}:{value}"),
+        format: format!("{}:{key}:{value}", layout(store.kind).format()),
     }
 }

@@ -12,8 +12,9 @@ use crate::queue::Item;
 use crate::timing;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Epoch, Lane, Result, StageId, Timestamp};
+use stoatflow_core::{Epoch, Lane, Result, StageId, StoreId, Timestamp};
 use stoatflow_operators::Time;
+use stoatflow_state::KeyRange;
 
 impl LaneRoom {
     /// The stage's barrier has come.
@@ -175,13 +176,37 @@ impl LaneRoom {
         }
         self.status().epoch.store(epoch.next().0, Relaxed);
         let seal_stage = StageId(u16::try_from(self.stages.len()).unwrap_or(u16::MAX));
+        let drops = self.expired();
         self.shared.outbox.push(OutItem::Sealed {
             epoch,
             lane: self.id,
             stores,
+            drops,
         });
         self.shared.alignment.arrive(epoch, seal_stage);
         Ok(())
+    }
+
+    /// Lane 0: what no read shows any more, by the times that this epoch has come to. Only here: the
+    /// changelog topic has a retention of its own.
+    fn expired(&mut self) -> Vec<(StoreId, KeyRange)> {
+        let mut drops = Vec::new();
+        if self.id != Lane(0) {
+            return drops;
+        }
+        for spec in &self.plan.stores {
+            let Some(clock) = spec.clock else { continue };
+            let index = usize::from(spec.id.0);
+            let observed = self.known[usize::from(clock.0)].stream;
+            let range = self.stores[index].store.layout().expired_at(observed);
+            let Some(range) = range else { continue };
+            // Segments are long: mostly nothing has changed.
+            if self.dropped_to[index] != range.to {
+                self.dropped_to[index].clone_from(&range.to);
+                drops.push((spec.id, range));
+            }
+        }
+        drops
     }
 
     /// Lane 0 writes the clocks that have moved. What lanes have seen of the next epoch is not in it.

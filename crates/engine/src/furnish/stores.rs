@@ -1,0 +1,207 @@
+//! Furnishing the state: changelog topics, the back end, the stores.
+//!
+//! Takes the plan's stores (and the engine's own), gives them opened, each with the layout of its kind.
+//! Never reads a changelog: that is [`crate::recover`].
+
+use super::{Blueprint, LOCK_PATIENCE};
+use crate::commit::LoggedStore;
+use crate::recover;
+use crate::shared::Shared;
+use crate::split_backend::SplitBackend;
+use crate::timing;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::settings::StoreBackend;
+use stoatflow_core::{ErrorKind, Result};
+use stoatflow_log::{Broker, NewTopic, TopicInfo};
+use stoatflow_plan::{Store, StoreKind};
+use stoatflow_state::memory::MemoryBackend;
+use stoatflow_state::rocksdb::RocksBackend;
+use stoatflow_state::{Backend, KeyValueStore, Layout, StoreLayout};
+
+#[cfg(test)]
+mod tests;
+
+/// How long a version may be written late, beside the history that is kept (as Kafka Streams has it).
+const VERSIONED_LAG_MS: i64 = 86_400_000;
+
+/// How the keys of a store of this kind are made.
+pub(crate) const fn layout(kind: StoreKind) -> Layout {
+    match kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Layout::KeyValue,
+        StoreKind::Window { retention_ms, .. } => Layout::window(retention_ms),
+        StoreKind::Session { retention_ms } => Layout::session(retention_ms),
+        StoreKind::Versioned { history_ms } => Layout::Versioned { history_ms },
+        StoreKind::TimeOrdered => Layout::TimeKey,
+    }
+}
+
+/// Settings of a changelog topic: those of its kind, then what the user says of the store.
+fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
+    let mut config = BTreeMap::from([("cleanup.policy", "compact".to_owned())]);
+    match store.kind {
+        StoreKind::Window { retention_ms, .. } | StoreKind::Session { retention_ms } => {
+            config.insert("cleanup.policy", "compact,delete".to_owned());
+            let kept = retention_ms.saturating_add(additional_ms);
+            config.insert("retention.ms", kept.to_string());
+            config.insert("message.timestamp.type", "CreateTime".to_owned());
+        }
+        StoreKind::Versioned { history_ms } => {
+            let lag = history_ms.saturating_add(VERSIONED_LAG_MS);
+            config.insert("min.compaction.lag.ms", lag.to_string());
+            config.insert("message.timestamp.type", "CreateTime".to_owned());
+        }
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::TimeOrdered => {}
+    }
+    for (name, value) in &store.topic {
+        config.insert(name, value.clone());
+    }
+    config
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+impl Blueprint {
+    /// Makes changelog topics that don't exist; gives their names by store.
+    pub(super) fn changelogs(
+        &self,
+        broker: &dyn Broker,
+        sources: &BTreeMap<String, TopicInfo>,
+        specs: &[Store],
+    ) -> Result<Vec<Option<Arc<str>>>> {
+        let timeout = self.settings.broker_wait;
+        let names: Vec<Option<Arc<str>>> = specs
+            .iter()
+            .map(|s| {
+                s.logged.then(|| {
+                    Arc::from(format!(
+                        "{}-{}-changelog",
+                        self.settings.application_id, s.name
+                    ))
+                })
+            })
+            .collect();
+        let wanted: Vec<&str> = names.iter().flatten().map(AsRef::as_ref).collect();
+        if wanted.is_empty() {
+            return Ok(names);
+        }
+        let known = broker.topics(&wanted, timeout)?;
+        let widest = sources.values().map(|t| t.partitions).max().unwrap_or(1);
+        let partitions = if self.settings.changelog_partitions > 0 {
+            self.settings.changelog_partitions
+        } else {
+            widest
+        };
+        let additional = self.settings.window_changelog_retention.as_millis();
+        let additional = i64::try_from(additional).unwrap_or(i64::MAX);
+        let missing: Vec<NewTopic> = wanted
+            .iter()
+            .zip(specs.iter().filter(|s| s.logged))
+            .zip(&known)
+            .filter(|(_, info)| info.is_none())
+            .map(|((name, spec), _)| NewTopic {
+                name: (*name).to_owned(),
+                partitions: if spec.name == timing::STORE {
+                    1
+                } else {
+                    partitions
+                },
+                replication: self.settings.replication_factor,
+                config: topic_config(spec, additional),
+            })
+            .collect();
+        if !missing.is_empty() {
+            broker.create_topics(&missing, timeout)?;
+        }
+        Ok(names)
+    }
+
+    pub(super) fn open_backend(
+        &self,
+        shared: &Shared,
+        specs: &[Store],
+    ) -> Result<Option<Arc<dyn Backend>>> {
+        if let Some(backend) = &self.components.backend {
+            return Ok(Some(Arc::clone(backend)));
+        }
+        let layouts: Vec<StoreLayout> = specs
+            .iter()
+            .map(|s| {
+                let name = |spec: &stoatflow_plan::SerdeSpec| {
+                    self.foreign.serde(spec).map(|s| s.name().to_owned())
+                };
+                Ok(recover::store_layout(
+                    s.id,
+                    s,
+                    &name(&s.key)?,
+                    &name(&s.value)?,
+                ))
+            })
+            .collect::<Result<_>>()?;
+        let in_memory = |s: &Store| s.in_memory;
+        if self.settings.store_backend == StoreBackend::Memory || specs.iter().all(in_memory) {
+            return Ok(Some(Arc::new(MemoryBackend::new(false))));
+        }
+        let (memory, layouts): (Vec<StoreLayout>, Vec<StoreLayout>) = layouts
+            .into_iter()
+            .partition(|l| in_memory(&specs[usize::from(l.id.0)]));
+        let dir = self.settings.state_dir.join("rocksdb");
+        let clock = &self.components.clock;
+        let began = clock.monotonic();
+        loop {
+            match RocksBackend::open(&dir, &layouts, self.settings.state_memory_max_bytes / 4 * 3) {
+                Ok(backend) if memory.is_empty() => return Ok(Some(Arc::new(backend))),
+                Ok(backend) => {
+                    let memory = memory.iter().map(|l| l.id);
+                    return Ok(Some(Arc::new(SplitBackend::new(Arc::new(backend), memory))));
+                }
+                Err(error)
+                    if error.kind() == ErrorKind::StateLocked
+                        && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>
+                {
+                    if shared.is_stopping() {
+                        return Ok(None);
+                    }
+                    tracing::warn!(%error, "waiting for the older instance to let go of the state directory");
+                    shared.wait_for_credit(Duration::from_millis(200));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn stores(
+        &self,
+        backend: &Arc<dyn Backend>,
+        changelogs: &[Option<Arc<str>>],
+        specs: &[Store],
+    ) -> Result<Vec<LoggedStore>> {
+        // Clean values kept decoded in front of RocksDB share the quarter of the budget that it doesn't get.
+        let cache = self.settings.state_memory_max_bytes / 4 / specs.len().max(1);
+        specs
+            .iter()
+            .zip(changelogs)
+            .map(|(spec, changelog)| {
+                let store = KeyValueStore::with_layout(
+                    spec.id,
+                    Arc::from(spec.name.as_str()),
+                    self.foreign.serde(&spec.value)?,
+                    Arc::clone(backend),
+                    cache,
+                    layout(spec.kind),
+                );
+                let store = if spec.ordered {
+                    store.with_ordered(true)
+                } else {
+                    store
+                };
+                Ok(LoggedStore {
+                    store: Arc::new(store),
+                    changelog: changelog.clone(),
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! Some stores in memory, the others on disk.
+//!
+//! Takes a back end for most stores and the numbers of those that are kept in memory only. An epoch goes
+//! to the disk first: a process that dies in between has lost the memory anyway, and restores those
+//! stores from their changelogs, because memory stands for no position. Never copies between the two.
+
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use stoatflow_core::{Offset, Partition, Result, StoreId};
+use stoatflow_state::memory::MemoryBackend;
+use stoatflow_state::{Backend, EpochBatch, KeyRange, Write};
+
+#[cfg(test)]
+mod tests;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SplitBackend {
+    disk: Arc<dyn Backend>,
+    memory: MemoryBackend,
+    in_memory: BTreeSet<StoreId>,
+}
+
+impl SplitBackend {
+    pub fn new(disk: Arc<dyn Backend>, in_memory: impl Iterator<Item = StoreId>) -> Self {
+        Self {
+            disk,
+            memory: MemoryBackend::new(false),
+            in_memory: in_memory.collect(),
+        }
+    }
+
+    fn of(&self, store: StoreId) -> &dyn Backend {
+        if self.in_memory.contains(&store) {
+            &self.memory
+        } else {
+            self.disk.as_ref()
+        }
+    }
+}
+
+impl Backend for SplitBackend {
+    fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.of(store).get(store, key)
+    }
+
+    fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
+        self.of(store).scan(store, range, limit)
+    }
+
+    fn apply(&self, batch: EpochBatch) -> Result<()> {
+        let epoch = batch.epoch;
+        let in_memory = |store: &StoreId| self.in_memory.contains(store);
+        let (drops, disk_drops) = batch.drops.into_iter().partition(|(s, _)| in_memory(s));
+        let (writes, disk_writes) = batch.writes.into_iter().partition(|(s, _)| in_memory(s));
+        let (positions, disk_positions) = batch
+            .positions
+            .into_iter()
+            .partition(|(s, ..)| in_memory(s));
+        self.disk.apply(EpochBatch {
+            epoch,
+            drops: disk_drops,
+            writes: disk_writes,
+            positions: disk_positions,
+        })?;
+        self.memory.apply(EpochBatch {
+            epoch,
+            drops,
+            writes,
+            positions,
+        })
+    }
+
+    fn restore(
+        &self,
+        store: StoreId,
+        writes: Vec<Write>,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()> {
+        self.of(store).restore(store, writes, positions)
+    }
+
+    fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {
+        self.of(store).positions(store)
+    }
+
+    fn wipe(&self, store: StoreId) -> Result<()> {
+        self.of(store).wipe(store)
+    }
+
+    fn approximate_len(&self, store: StoreId) -> u64 {
+        self.of(store).approximate_len(store)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.disk.memory_bytes() + self.memory.memory_bytes()
+    }
+
+    fn is_durable(&self) -> bool {
+        self.disk.is_durable()
+    }
+}
