@@ -79,6 +79,7 @@ def test_every_operator_can_be_drawn_and_interpreted(case: Case) -> None:
         assert at == sorted(at)
         assert all(0 <= i < len(events) for i in at)
     known = {step["materialized"]["store"] for step in case.steps() if "materialized" in step}
+    known |= {step["store"] for step in case.steps("state_store")}
     assert set(case.data["stores"]) == known
 
 
