@@ -230,6 +230,18 @@ impl Function {
         }
     }
 
+    /// The callable of a join. Expressions know a key and a value, but no other side.
+    pub fn joiner(&self) -> Result<Arc<dyn Udf>> {
+        match &self.callee {
+            Callee::Foreign(udf) => Ok(Arc::clone(udf)),
+            Callee::Native(expr) => Err(Error::topology(format!(
+                "a join can't use the expression {}: it would see one side only",
+                expr.text()
+            ))
+            .hint("give a function (left, right), or (key, left, right) with with_key=True")),
+        }
+    }
+
     /// Adds the coordinates of a record to an error of this function.
     pub fn locate(&self, error: Error, record: &Record) -> Error {
         let name = match &self.callee {

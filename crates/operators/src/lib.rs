@@ -42,6 +42,7 @@ mod select_key;
 mod sink;
 mod source;
 mod split;
+mod stream_join;
 mod table;
 mod table_aggregate;
 mod table_filter;

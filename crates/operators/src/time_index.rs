@@ -48,9 +48,20 @@ impl TimeIndex {
     }
 
     /// Everything that waits, in order.
-    #[allow(dead_code)] // for operators that look without taking
     pub fn iter(&self) -> impl Iterator<Item = (i64, &Bytes)> {
         self.entries.iter().map(|(time, key)| (*time, key))
+    }
+
+    /// The last in line.
+    pub fn newest(&self) -> Option<(i64, &Bytes)> {
+        self.entries.last().map(|(time, key)| (*time, key))
+    }
+
+    /// The keys that wait for a time, from one on.
+    pub fn at(&self, time: i64, from: Bytes) -> impl Iterator<Item = &Bytes> {
+        let line = self.entries.range((time, from)..);
+        line.take_while(move |(at, _)| *at == time)
+            .map(|(_, key)| key)
     }
 
     /// How many wait.

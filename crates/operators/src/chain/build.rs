@@ -44,6 +44,7 @@ impl Chain {
                 .ok_or_else(|| Error::internal(format!("the plan has no node {id}")))? = Some(at);
         }
         let topics = Site::topics(plan);
+        let shared = joins::Shared::default();
         let mut steps = Vec::with_capacity(stage.nodes.len());
         for (at, id) in stage.nodes.iter().enumerate() {
             let node = &plan.nodes[id.0 as usize];
@@ -66,6 +67,7 @@ impl Chain {
                 foreign,
                 options: options.clone(),
                 site,
+                shared: &shared,
             }
             .operator(node)
             .map_err(|e| {
@@ -169,6 +171,7 @@ struct Builder<'a> {
     foreign: &'a Foreign,
     options: ChainOptions,
     site: Site,
+    shared: &'a joins::Shared,
 }
 
 /// An operator, if the node is of the family that was asked.

@@ -25,7 +25,7 @@ pub(crate) fn kept<'a>(name: &'a str, value: &'a str) -> (&'a str, StoreKind, &'
     (name, StoreKind::TimestampedKeyValue, value)
 }
 
-fn vector(name: &str) -> Value {
+pub(crate) fn vector(name: &str) -> Value {
     let path = format!(
         "{}/../../tests/conformance/vectors/{name}.json",
         env!("CARGO_MANIFEST_DIR")
@@ -109,43 +109,74 @@ pub(crate) fn replay(
     udfs: &[Arc<Closure>],
     wiring: &Wiring<'_>,
 ) {
+    replay_in_batches(topology, nodes, udfs, wiring, 1);
+}
+
+/// The same, with neighbouring records of one topic in batches of at most `size`.
+pub(crate) fn replay_in_batches(
+    topology: &str,
+    nodes: &[(Op, Vec<u32>, Fork)],
+    udfs: &[Arc<Closure>],
+    wiring: &Wiring<'_>,
+    size: usize,
+) {
     for run in ["hand", "seed1"] {
         let case = vector(&format!("{topology}__{run}"));
         let plan = planned(&case, nodes.to_vec(), wiring);
         let udfs = udfs.iter().map(|udf| Arc::clone(udf) as _).collect();
         let mut rig = Rig::of(&plan, udfs, false).expect("a chain that can be built");
-        for (at, input) in case["inputs"].as_array().unwrap().iter().enumerate() {
-            feed(&mut rig, &case, input, at, wiring);
-            compare(&mut rig, &case, at, wiring, run);
+        rig.clocks.wall = Timestamp(0);
+        rig.clocks.emit_interval_ms = case["config"]["emit_interval_ms"].as_i64().unwrap_or(0);
+        let inputs = case["inputs"].as_array().unwrap();
+        let mut from = 0;
+        for batch in inputs.chunk_by(|a, b| a["topic"] == b["topic"]) {
+            for batch in batch.chunks(size) {
+                feed(&mut rig, &case, batch, from, wiring);
+                compare(&mut rig, &case, from..from + batch.len(), wiring, run);
+                from += batch.len();
+            }
         }
         check_stores(&rig, &case, wiring, run);
     }
 }
 
-fn feed(rig: &mut Rig, case: &Value, input: &Value, at: usize, wiring: &Wiring<'_>) {
-    let topic = input["topic"].as_str().expect("only records here");
+fn feed(rig: &mut Rig, case: &Value, inputs: &[Value], from: usize, wiring: &Wiring<'_>) {
+    let Some(topic) = inputs[0]["topic"].as_str() else {
+        for input in inputs {
+            let step = input["advance_wall_clock_ms"].as_i64();
+            rig.clocks.wall.0 += step.expect("a record, or time that passes");
+        }
+        return;
+    };
     let serdes = &case["topics"][topic];
-    let record = Record {
+    let records = inputs.iter().enumerate().map(|(at, input)| Record {
         key: datum(builtin(&serdes["key"]), &input["key"]),
         value: datum(builtin(&serdes["value"]), &input["value"]),
         timestamp: Timestamp(input["timestamp"].as_i64().unwrap()),
         headers: None,
         origin: Origin {
-            offset: Offset(i64::try_from(at).unwrap()),
+            offset: Offset(i64::try_from(from + at).unwrap()),
             ..Origin::default()
         },
-    };
+    });
+    let records: Vec<Record> = records.collect();
     let (_, entries) = wiring
         .entries
         .iter()
         .find(|(name, _)| *name == topic)
         .expect("a wired topic");
     for entry in *entries {
-        rig.push_at(*entry, vec![record.clone()]).unwrap();
+        rig.push_at(*entry, records.clone()).unwrap();
     }
 }
 
-fn compare(rig: &mut Rig, case: &Value, at: usize, wiring: &Wiring<'_>, run: &str) {
+fn compare(
+    rig: &mut Rig,
+    case: &Value,
+    inputs: std::ops::Range<usize>,
+    wiring: &Wiring<'_>,
+    run: &str,
+) {
     let mut given: Vec<Vec<Value>> = vec![vec![]; wiring.sinks.len()];
     for output in std::mem::take(&mut rig.effects.outputs) {
         let sink = usize::from(output.sink.0);
@@ -161,13 +192,16 @@ fn compare(rig: &mut Rig, case: &Value, at: usize, wiring: &Wiring<'_>, run: &st
             .as_array()
             .expect("a topic of the vector")
             .iter()
-            .filter(|output| output["i"] == at)
+            .filter(|output| {
+                let i = output["i"].as_u64().and_then(|i| usize::try_from(i).ok());
+                i.is_some_and(|i| inputs.contains(&i))
+            })
             .map(|o| serde_json::json!([o["key"], o["value"], o["timestamp"]]))
             .collect();
         assert_eq!(
             given, expected,
-            "{run}: {topic} after input {at}: {}",
-            case["inputs"][at]
+            "{run}: {topic} after inputs {inputs:?}, the first: {}",
+            case["inputs"][inputs.start]
         );
     }
 }

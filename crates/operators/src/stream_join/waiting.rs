@@ -1,0 +1,333 @@
+//! What waits for a partner, of both sides of a left or outer join.
+//!
+//! Takes records without a partner, gives those whose window is over, with null on the other side.
+//! Owns the entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in
+//! memory, in order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
+//!
+//! With one lane the passes over what waits take place exactly when they do in Kafka Streams, which
+//! avoids them with `min_time`. That isn't the earliest time that waits: a pass leaves it at the last
+//! entry that it looked at, so results may come out later than their windows end. With several lanes
+//! nobody sees all entries, and what is over comes out at the next record or barrier.
+
+use super::Rows;
+use crate::time_index::TimeIndex;
+use crate::{Context, LaneStore};
+use bytes::{BufMut, Bytes, BytesMut};
+use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
+
+/// So many entries are read at a time when a lane starts.
+const CHUNK: usize = 4096;
+
+/// One side of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    // In this order they come out at equal times.
+    Right = 0,
+    Left = 1,
+}
+
+impl Side {
+    pub const fn of(left: bool) -> Self {
+        if left { Self::Left } else { Self::Right }
+    }
+
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+}
+
+/// What a join of two streams knows of its entries.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub store: StoreId,
+    /// Do both sides wait (an outer join)?
+    pub both: bool,
+    pub key: Serde,
+    pub left_value: Serde,
+    pub right_value: Serde,
+    /// How long after its time an entry may still find a partner, with grace: right, left.
+    pub reach: [i64; 2],
+}
+
+/// An entry whose time is over.
+#[derive(Debug)]
+pub(crate) struct Expired {
+    pub side: Side,
+    pub key: Datum,
+    pub value: Datum,
+    pub time: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    shape: Shape,
+    /// By time, then side, key, number.
+    index: TimeIndex,
+    /// See the module; `None`: a pass takes place in any case.
+    min_time: Option<i64>,
+    kept_min_time: Option<i64>,
+    next_pass: i64,
+    opened: bool,
+}
+
+impl Waiting {
+    pub fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            index: TimeIndex::default(),
+            min_time: None,
+            kept_min_time: None,
+            next_pass: i64::MIN,
+            opened: false,
+        }
+    }
+
+    /// Loads what waits, once for both sides.
+    pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        if std::mem::replace(&mut self.opened, true) {
+            return Ok(());
+        }
+        let (epoch, share) = (context.epoch, context.share);
+        let store = &context.store(self.shape.store).store;
+        let mut range = KeyRange::default();
+        loop {
+            let found = store.scan(epoch, &range, CHUNK)?;
+            let Some((last, _)) = found.last() else {
+                return Ok(());
+            };
+            range.from = Some([last.as_ref(), &[0]].concat().into());
+            for (whole, stored) in found {
+                let (time, rest) = split_time_key(&whole).ok_or_else(broken)?;
+                if rest.is_empty() {
+                    self.min_time = time_of(&stored);
+                    self.kept_min_time = self.min_time;
+                    continue;
+                }
+                let key = key_in(rest).ok_or_else(broken)?;
+                if share.owns(self.shape.key.affinity(key)) {
+                    self.index
+                        .insert(time, whole.slice(whole.len() - rest.len()..));
+                }
+            }
+        }
+    }
+
+    /// A record found no partner yet.
+    pub fn add(
+        &mut self,
+        side: Side,
+        key: &[u8],
+        value: &Datum,
+        time: i64,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let serde = self.shape.serde(side);
+        let value = serde.encode(value)?.map_or(Datum::Null, Datum::Bytes);
+        // Several records of a key at one time all wait, in their order.
+        let number = self.numbered(side, key, time).last().map_or(0, number_of);
+        let rest = rest(side, key, number.saturating_add(1));
+        self.min_time = Some(self.min_time.map_or(time, |min| min.min(time)));
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.shape.store);
+        let timestamp = Timestamp(time);
+        store.put(
+            epoch,
+            dirty,
+            &time_key(time, &rest),
+            Some(Stored { value, timestamp }),
+        )?;
+        self.index.insert(time, rest);
+        Ok(())
+    }
+
+    /// A partner was found: whatever waits with this side, key and time does so no more.
+    pub fn forget(
+        &mut self,
+        side: Side,
+        key: &[u8],
+        time: i64,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if self.index.is_empty() {
+            return Ok(());
+        }
+        let found: Vec<Bytes> = self.numbered(side, key, time).cloned().collect();
+        for rest in found {
+            self.remove(time, &rest, context)?;
+        }
+        Ok(())
+    }
+
+    /// What is over by `stream_time`, at a record of `side`, if a pass is due.
+    pub fn expire(
+        &mut self,
+        side: Side,
+        stream_time: i64,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Expired>> {
+        let early = |min: i64| min.saturating_add(self.shape.reach[side as usize]) >= stream_time;
+        if context.clocks.is_eager() && self.min_time.is_some_and(early) {
+            return Ok(Vec::new());
+        }
+        self.pass(stream_time, context)
+    }
+
+    /// What is over by `stream_time`, unless the last pass was just now.
+    pub fn pass(&mut self, stream_time: i64, context: &mut Context<'_>) -> Result<Vec<Expired>> {
+        let eager = context.clocks.is_eager();
+        let least = self.shape.reach[0].min(self.shape.reach[1]);
+        let oldest = self.index.oldest().map(|(time, _)| time);
+        if !eager && oldest.is_none_or(|time| time.saturating_add(least) >= stream_time) {
+            return Ok(Vec::new());
+        }
+        let now = context.clocks.wall.0;
+        if now < self.next_pass {
+            return Ok(Vec::new());
+        }
+        self.next_pass = now.saturating_add(context.clocks.emit_interval_ms);
+        let due = self.look(stream_time);
+        due.into_iter()
+            .map(|(time, rest)| self.take(time, &rest, context))
+            .collect()
+    }
+
+    /// Finds what is over; stops when nothing more can be.
+    fn look(&mut self, stream_time: i64) -> Vec<(i64, Bytes)> {
+        let mut due = Vec::new();
+        // Where one side only waits, everything behind the first open entry is open.
+        let mut open = [!self.shape.both, false];
+        let mut min_time = None;
+        for (time, rest) in self.index.iter() {
+            min_time = Some(time);
+            if open == [true, true] {
+                if !self.shape.both {
+                    min_time = self.index.newest().map(|(time, _)| time);
+                }
+                break;
+            }
+            let side = usize::from(rest[0]);
+            if time.saturating_add(self.shape.reach[side]) >= stream_time {
+                open[side] = true;
+            } else {
+                due.push((time, rest.clone()));
+            }
+        }
+        self.min_time = min_time;
+        due
+    }
+
+    fn take(&mut self, time: i64, rest: &Bytes, context: &mut Context<'_>) -> Result<Expired> {
+        let epoch = context.epoch;
+        let store = &context.store(self.shape.store).store;
+        let stored = store
+            .get(epoch, &time_key(time, rest))?
+            .ok_or_else(broken)?;
+        let Datum::Bytes(value) = stored.value else {
+            return Err(broken());
+        };
+        self.remove(time, rest, context)?;
+        let key = key_in(rest).ok_or_else(broken)?;
+        let side = Side::of(rest[0] == Side::Left as u8);
+        Ok(Expired {
+            side,
+            key: self.shape.key.decode(Some(rest.slice_ref(key)))?,
+            value: self.shape.serde(side).decode(Some(value))?,
+            time,
+        })
+    }
+
+    fn remove(&mut self, time: i64, rest: &Bytes, context: &mut Context<'_>) -> Result<()> {
+        self.index.remove(time, rest);
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.shape.store);
+        store.put(epoch, dirty, &time_key(time, rest), None)
+    }
+
+    /// The batch is done: `min_time` is kept with what waits, so that a restart changes nothing. (With
+    /// several lanes it means nothing.)
+    pub fn settle(&mut self, context: &mut Context<'_>) -> Result<()> {
+        if self.min_time == self.kept_min_time || !context.clocks.is_eager() {
+            return Ok(());
+        }
+        self.kept_min_time = self.min_time;
+        let value = self.min_time.map(|time| Stored {
+            value: Datum::Bytes(Bytes::copy_from_slice(&time.to_be_bytes())),
+            timestamp: Timestamp(time),
+        });
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.shape.store);
+        store.put(epoch, dirty, &time_key(i64::MAX, &[]), value)
+    }
+
+    /// The entries of one side, key and time, in order.
+    fn numbered(&self, side: Side, key: &[u8], time: i64) -> impl Iterator<Item = &Bytes> {
+        let first = rest(side, key, 0);
+        let shared = first.slice(..first.len() - 4);
+        self.index
+            .at(time, first)
+            .take_while({
+                let shared = shared.clone();
+                move |rest| rest.starts_with(&shared)
+            })
+            .filter(move |rest| rest.len() == shared.len() + 4)
+    }
+}
+
+impl Shape {
+    const fn serde(&self, side: Side) -> &Serde {
+        match side {
+            Side::Left => &self.left_value,
+            Side::Right => &self.right_value,
+        }
+    }
+}
+
+impl Expired {
+    /// Its row, with the headers and the origin of the record that made it come out.
+    pub fn give(self, trigger: &Record, rows: &mut Rows) {
+        let mut row = trigger.with_pair(self.key, Datum::Null);
+        row.timestamp = Timestamp(self.time);
+        match self.side {
+            Side::Left => rows.add(row, self.value, Datum::Null),
+            Side::Right => rows.add(row, Datum::Null, self.value),
+        }
+    }
+}
+
+/// An entry behind its time: side, key, number.
+fn rest(side: Side, key: &[u8], number: u32) -> Bytes {
+    let mut rest = BytesMut::with_capacity(key.len() + 5);
+    rest.put_u8(side as u8);
+    rest.put_slice(key);
+    rest.put_u32(number);
+    rest.freeze()
+}
+
+fn key_in(rest: &[u8]) -> Option<&[u8]> {
+    let (_side, keyed) = rest.split_first()?;
+    keyed.split_last_chunk::<4>().map(|(key, _)| key)
+}
+
+fn number_of(rest: &Bytes) -> u32 {
+    rest.last_chunk()
+        .map_or(0, |number| u32::from_be_bytes(*number))
+}
+
+fn time_of(stored: &Stored) -> Option<i64> {
+    match &stored.value {
+        Datum::Bytes(bytes) => bytes.first_chunk().map(|time| i64::from_be_bytes(*time)),
+        _ => None,
+    }
+}
+
+fn broken() -> Error {
+    Error::state_corrupt(
+        "the store of rows that wait for a partner holds an entry that no join wrote",
+    )
+    .hint("reset the application, or restore the store from its changelog")
+}
