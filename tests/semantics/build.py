@@ -332,7 +332,7 @@ class Builder:
             return Stream(of.node.then(StreamTableJoin(other, joiner, outer=outer, key_fn=key_fn)), of.rekeyed)
         if isinstance(other, Table):
             stream = self._keyed(of, keep_null=outer)
-            if isinstance(other, SourceTable) and other.versioned:
+            if other.versioned:
                 return Stream(
                     stream.then(VersionedStreamTableJoin(other, joiner, outer=outer, grace_ms=step.get("grace_ms")))
                 )

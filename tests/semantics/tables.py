@@ -31,6 +31,10 @@ class Table(Node):
         """What the table holds for a key now."""
         raise NotImplementedError
 
+    def get_as_of(self, key: Any, timestamp: int) -> Stamped | None:
+        """What a versioned table held for a key at a time."""
+        raise NotImplementedError
+
     def need_values(self) -> None:
         """A join will ask `get`."""
         raise NotImplementedError
@@ -44,6 +48,11 @@ class StoredTable(Table):
         self.store = store
         self.send_old = False
         self.versioned = isinstance(store, VersionedStore)
+
+    def get_as_of(self, key: Any, timestamp: int) -> Stamped | None:
+        assert isinstance(self.store, VersionedStore)
+        found = self.store.get_version(key, timestamp)
+        return None if found is None else Stamped(found.value, found.valid_from)
 
     def write(self, record: Record, new: Any, old: Any) -> None:
         """Put into the store, then forward, unless a versioned store found it too old."""
@@ -128,9 +137,15 @@ class DerivedTable(StoredTable):
         return self.send_old
 
     def get(self, key: Any) -> Stamped | None:
+        return self.store.get(key) if self.store is not None else self.computed(key, self.parent.get(key))
+
+    def get_as_of(self, key: Any, timestamp: int) -> Stamped | None:
+        # A view of a versioned table looks into the past like its parent.
         if self.store is not None:
-            return self.store.get(key)
-        found = self.parent.get(key)
+            return super().get_as_of(key, timestamp)
+        return self.computed(key, self.parent.get_as_of(key, timestamp))
+
+    def computed(self, key: Any, found: Stamped | None) -> Stamped | None:
         value = None if found is None else self.compute(key, found.value)
         return None if found is None or value is None else Stamped(value, found.timestamp)
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from semantics.nodes import Function
-from semantics.stores import VersionedStore
 from semantics.table_joins import StreamTableJoin
-from semantics.tables import SourceTable
+from semantics.tables import Table
 from semantics.values import Record, key_bytes
 
 
@@ -22,16 +21,14 @@ class VersionedStreamTableJoin(StreamTableJoin):
     A record that is older than that is joined at once.
     """
 
-    def __init__(self, table: SourceTable, joiner: Function, *, outer: bool, grace_ms: int | None) -> None:
+    def __init__(self, table: Table, joiner: Function, *, outer: bool, grace_ms: int | None) -> None:
         super().__init__(table, joiner, outer=outer)
         self.grace_ms = grace_ms
         self.stream_time = -1
         self._waiting: list[Record] = []
 
     def lookup(self, key: Any, timestamp: int) -> Any:
-        assert isinstance(self.table, SourceTable)
-        assert isinstance(self.table.store, VersionedStore)
-        found = self.table.store.get_version(key, timestamp)
+        found = self.table.get_as_of(key, timestamp)
         return None if found is None else found.value
 
     def process(self, record: Record) -> None:
