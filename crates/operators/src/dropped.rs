@@ -10,3 +10,5 @@ pub const NULL_VALUE: &str = "null_value";
 pub const NULL_LIST: &str = "null_list";
 /// A partitioner chose no partition for the record.
 pub const NO_PARTITION: &str = "no_partition";
+/// It came after the last of its windows was closed.
+pub const LATE: &str = "late";

@@ -21,8 +21,8 @@ mod partition_counts;
 mod site;
 mod spread;
 mod table_update;
-#[allow(dead_code)] // the operators that use it follow
 mod time_index;
+mod window;
 mod working_set;
 
 mod aggregate;
@@ -39,7 +39,9 @@ mod merge;
 mod peek;
 mod reduce;
 mod select_key;
+mod session_aggregate;
 mod sink;
+mod sliding_aggregate;
 mod source;
 mod split;
 mod stream_join;
@@ -49,6 +51,7 @@ mod table_filter;
 mod table_group_by;
 mod table_map_values;
 mod to_stream;
+mod window_aggregate;
 
 #[cfg(test)]
 mod testing;

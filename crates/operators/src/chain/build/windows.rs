@@ -1,13 +1,126 @@
 //! Windowed aggregations, and what waits for a time.
 
-use super::{Builder, Made};
-use stoatflow_plan::Node;
+use super::{Builder, FoldSpec, Made, below};
+use crate::Args::KeyValue;
+use crate::keeper::{Keeper, Sending};
+use crate::session_aggregate::SessionAggregate;
+use crate::sliding_aggregate::SlidingAggregate;
+use crate::window::{Assign, Folder, Kept};
+use crate::window_aggregate::{WindowAggregate, Windowing};
+use stoatflow_core::{Error, Result, StoreId};
+use stoatflow_plan::{Emit, Node, Op, SerdeSpec, StoreKind};
 
 impl Builder<'_> {
-    // No operator of this family is there yet.
-    #[allow(clippy::unnecessary_wraps, clippy::unused_self)]
     pub(super) fn windows(&self, node: &Node) -> Made {
-        let _none_yet = node;
-        Ok(None)
+        Ok(Some(match &node.op {
+            Op::WindowAggregate {
+                store,
+                key,
+                window,
+                fold,
+                emit,
+                clock,
+                old,
+            } => Box::new(WindowAggregate::new(
+                self.in_windows(node, *store, key, *old, *emit)?,
+                self.folder(fold)?,
+                Windowing {
+                    assign: Assign::new(window)?,
+                    clock: *clock,
+                    grace_ms: window.grace_ms(),
+                    on_close: *emit == Emit::OnWindowClose,
+                },
+            )),
+            Op::SlidingAggregate {
+                store,
+                key,
+                difference_ms,
+                grace_ms,
+                fold,
+                emit,
+                clock,
+                old,
+            } => Box::new(SlidingAggregate::new(
+                self.in_windows(node, *store, key, *old, *emit)?,
+                self.folder(fold)?,
+                *difference_ms,
+                *grace_ms,
+                *clock,
+                *emit == Emit::OnWindowClose,
+            )),
+            Op::SessionAggregate {
+                store,
+                key,
+                gap_ms,
+                grace_ms,
+                fold,
+                emit,
+                clock,
+                old,
+            } => Box::new(SessionAggregate::new(
+                self.in_windows(node, *store, key, *old, *emit)?,
+                self.folder(fold)?,
+                *gap_ms,
+                *grace_ms,
+                *clock,
+                *emit == Emit::OnWindowClose,
+            )),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn folder(&self, fold: &FoldSpec) -> Result<Folder> {
+        match fold {
+            FoldSpec::Count => Ok(Folder::Count),
+            FoldSpec::Reduce { function } => Folder::reduce(self.function(function, KeyValue)?),
+            FoldSpec::Aggregate {
+                initializer,
+                function,
+                merger,
+            } => Folder::aggregate(
+                self.function(initializer, KeyValue)?,
+                self.function(function, KeyValue)?,
+                merger
+                    .as_ref()
+                    .map(|merger| self.function(merger, KeyValue))
+                    .transpose()?,
+            ),
+        }
+    }
+
+    fn in_windows(
+        &self,
+        node: &Node,
+        store: StoreId,
+        key: &SerdeSpec,
+        old: bool,
+        emit: Emit,
+    ) -> Result<Kept> {
+        let spec = self.kept(store)?;
+        let (StoreKind::Window { retention_ms, .. } | StoreKind::Session { retention_ms }) =
+            spec.kind
+        else {
+            let name = &spec.name;
+            return Err(Error::internal(format!("the store {name} has no windows")));
+        };
+        let clock = spec
+            .clock
+            .ok_or_else(|| Error::internal(format!("the store {} has no clock", spec.name)))?;
+        let sending = Sending {
+            old,
+            // Final results are not held back any longer.
+            cached: self.options.cached && spec.cached && emit == Emit::OnWindowUpdate,
+        };
+        let key = self.foreign.serde(key)?;
+        let value = self.foreign.serde(&spec.value)?;
+        Ok(Kept {
+            keeper: Keeper::new(self.site.clone(), store, key.clone(), value, sending),
+            key,
+            clock,
+            retention_ms,
+            leaves_lane: below(self.plan, node)
+                .iter()
+                .any(|node| matches!(node.op, Op::Exchange { .. })),
+        })
     }
 }

@@ -1,0 +1,352 @@
+//! `count`, `reduce`, `aggregate` in sessions: records of a key that are at most a gap apart.
+//!
+//! Takes records at their key's lane. A record takes in every session that it touches, and gives one
+//! session; those it took in are deleted first, with a tombstone each. The merger gets the initial value
+//! first, then each session by its end; the new value comes last. Results carry no headers, and the
+//! session's end as their time.
+//!
+//! Null keys are dropped and don't move the time; null values are aggregated. Late is decided after
+//! merging: what a late record makes together with a session that is still kept may be in time. No
+//! function is called for a record that is too late.
+
+#[cfg(test)]
+mod tests;
+
+use crate::window::{
+    Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, session_place, split_session_place,
+};
+use crate::{Context, LaneClocks, LaneStore, Operator, dropped};
+use bytes::Bytes;
+use stoatflow_core::{ClockId, Datum, Record, Result, Timestamp};
+use stoatflow_state::{SessionView, Stored, session_changelog_key, session_key};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SessionAggregate {
+    kept: Kept,
+    folder: Folder,
+    gap_ms: i64,
+    /// Gap and grace: how long after its end a session may still grow.
+    open_ms: i64,
+    segment_ms: i64,
+    clock: ClockId,
+    closing: Closing,
+    rows: Rows,
+    /// Records, and the time up to which sessions are closed for them.
+    batch: Vec<(Record, i64)>,
+    touched: Vec<(i64, i64)>,
+}
+
+impl SessionAggregate {
+    pub fn new(
+        kept: Kept,
+        folder: Folder,
+        gap_ms: i64,
+        grace_ms: i64,
+        clock: ClockId,
+        on_close: bool,
+    ) -> Self {
+        let segment_ms = match stoatflow_state::Layout::session(kept.retention_ms) {
+            stoatflow_state::Layout::Session { segment_ms, .. } => segment_ms,
+            _ => kept.retention_ms,
+        };
+        Self {
+            kept,
+            folder,
+            gap_ms,
+            open_ms: gap_ms.saturating_add(grace_ms),
+            segment_ms,
+            clock,
+            closing: Closing::new(on_close, clock, 1),
+            rows: Rows::default(),
+            batch: Vec::new(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// Takes records up to the one after which closed sessions are to be given.
+    fn gather(
+        &mut self,
+        input: &mut impl Iterator<Item = Record>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Due>> {
+        let mut earliest = i64::MAX;
+        for record in input {
+            if record.key.is_null() {
+                let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
+                context.effects.dropped.push(dropped);
+                continue;
+            }
+            let at = record.timestamp.0;
+            let stream = context.clocks.observe(self.clock, at);
+            let close_time = stream.saturating_sub(self.open_ms);
+            earliest = earliest.min(at);
+            let due = self
+                .closing
+                .after(context.clocks, close_time, earliest, &record);
+            self.rows.add(self.kept.keeper.key(&record)?, at);
+            self.batch.push((record, close_time));
+            if due.is_some() {
+                return Ok(due);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads all sessions that the batch can touch.
+    fn load(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let observed = context.clocks.stream(self.kept.clock);
+        let epoch = context.epoch;
+        let gap = self.gap_ms;
+        let LaneStore { store, .. } = context.store(self.kept.store());
+        let view = SessionView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
+        for row in self.rows.each() {
+            let (from, to) = (row.low.saturating_sub(gap), row.high.saturating_add(gap));
+            let found = view
+                .find_sessions(&row.key, from, to, false)
+                .map_err(|e| self.kept.name(e))?;
+            let cells = found.into_iter();
+            row.cells
+                .extend(cells.map(|s| Cell::new((s.end, s.start), Some(s.value))));
+        }
+        Ok(())
+    }
+
+    fn compute(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let Self {
+            kept,
+            folder,
+            closing,
+            rows,
+            batch,
+            touched,
+            gap_ms,
+            ..
+        } = self;
+        let folder = &*folder;
+        let node = kept.keeper.site.node;
+        let clocks = &mut *context.clocks;
+        let dropped = &mut context.effects.dropped;
+        folder.scope(&mut || {
+            for (at, (record, close_time)) in batch.drain(..).enumerate() {
+                let mut turn = Turn {
+                    kept: &mut *kept,
+                    folder,
+                    closing: &mut *closing,
+                    clocks: &mut *clocks,
+                    touched: &mut *touched,
+                    gap_ms: *gap_ms,
+                    close_time,
+                    out: &mut *out,
+                    record: &record,
+                };
+                if !turn.take(rows.of(at))? {
+                    dropped.push((node, dropped::LATE));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn store(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let epoch = context.epoch;
+        let segment_ms = self.segment_ms;
+        let LaneStore { store, dirty } = context.store(self.kept.store());
+        for Row { key, cells, .. } in self.rows.drain() {
+            for cell in cells.into_iter().filter(|cell| cell.changed) {
+                // Also what retention hides by now: it may still have to be given when it closes.
+                let internal = session_key(segment_ms, &key, cell.at.1, cell.at.0);
+                store
+                    .put(epoch, dirty, &internal, cell.current)
+                    .map_err(|e| self.kept.name(e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the sessions that are closed, by end, start and key.
+    fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let epoch = context.epoch;
+        let LaneStore { store, .. } = context.store(self.kept.store());
+        while let Some((end, place)) = self.closing.index.pop_due(due.until) {
+            let Some((start, key)) = split_session_place(&place) else {
+                continue;
+            };
+            let internal = session_key(self.segment_ms, &key, start, end);
+            let held = store.get(epoch, &internal).map_err(|e| self.kept.name(e))?;
+            let Some(held) = held else {
+                continue;
+            };
+            out.push(Record {
+                key: self.kept.windowed(key, start, end)?,
+                value: self.kept.keeper.update(true, Datum::Null, held.value),
+                timestamp: Timestamp(end),
+                headers: due.headers.clone(),
+                origin: due.origin,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// One record among the sessions of its key.
+struct Turn<'a> {
+    kept: &'a mut Kept,
+    folder: &'a Folder,
+    closing: &'a mut Closing,
+    clocks: &'a mut LaneClocks,
+    touched: &'a mut Vec<(i64, i64)>,
+    gap_ms: i64,
+    close_time: i64,
+    out: &'a mut Vec<Record>,
+    record: &'a Record,
+}
+
+impl Turn<'_> {
+    /// `false`: the record is too late.
+    fn take(&mut self, row: &mut Row) -> Result<bool> {
+        let at = self.record.timestamp.0;
+        let (mut start, mut end) = (at, at);
+        let latest_start = at.saturating_add(self.gap_ms);
+        self.touched.clear();
+        for cell in row.from((at.saturating_sub(self.gap_ms), i64::MIN)) {
+            let shown = self.kept.shows(self.clocks, cell.at.0);
+            if shown && cell.at.1 <= latest_start && cell.held().is_some() {
+                self.touched.push(cell.at);
+                (start, end) = (start.min(cell.at.1), end.max(cell.at.0));
+            }
+        }
+        if end < self.close_time {
+            return Ok(false);
+        }
+        let mut so_far = self.folder.start(self.record)?;
+        // Even a session whose bounds stay is deleted first; only one of a single instant is not.
+        let deletes = (start, end) != (at, at);
+        for nth in 0..self.touched.len() {
+            let cell = row.cell(self.touched[nth]);
+            self.kept.freeze(cell.passed_on.take(), self.out)?;
+            let Some(found) = cell.held().cloned() else {
+                continue;
+            };
+            if deletes {
+                let before = self.kept.before(&found.value, self.record)?;
+                self.remove(row, self.touched[nth], before)?;
+            }
+            so_far = self
+                .folder
+                .merge(so_far, found.value, self.record)
+                .map_err(|e| self.kept.keeper.locate(e, self.record))?;
+        }
+        let new = self
+            .folder
+            .add(so_far, self.record)
+            .map_err(|e| self.kept.keeper.locate(e, self.record))?;
+        self.put(row, (end, start), Datum::Null, new)?;
+        Ok(true)
+    }
+
+    fn remove(&mut self, row: &mut Row, at: (i64, i64), before: Datum) -> Result<()> {
+        self.put(row, at, before, Datum::Null)
+    }
+
+    fn put(&mut self, row: &mut Row, at: (i64, i64), before: Datum, new: Datum) -> Result<()> {
+        let (end, start) = at;
+        let timestamp = Timestamp(end);
+        // Deleting moves the store's clock too.
+        self.clocks.observe(self.kept.clock, end);
+        let cell = row.cell(at);
+        let existed = cell.held().is_some();
+        cell.put(Stored {
+            value: new.clone(),
+            timestamp,
+        });
+        if self.closing.is_enabled() {
+            let place = session_place(&row.key, start);
+            if new.is_null() {
+                self.closing.index.remove(end, &place);
+            } else {
+                self.closing.index.insert(end, place);
+            }
+            return Ok(());
+        }
+        let place = if self.kept.keeper.is_cached() {
+            session_changelog_key(&row.key, start, end)
+        } else {
+            Bytes::new()
+        };
+        let trigger = Record {
+            timestamp,
+            origin: self.record.origin,
+            ..Record::default()
+        };
+        let outcome = Outcome {
+            key: Datum::windowed(self.record.key.clone(), start, end),
+            existed,
+            before,
+            new,
+            timestamp,
+        };
+        let passed_on = self.kept.forward(&place, &trigger, outcome, self.out)?;
+        row.cell(at).passed_on = passed_on;
+        Ok(())
+    }
+}
+
+impl Operator for SessionAggregate {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut records = input.drain(..);
+        loop {
+            let due = self.gather(&mut records, context)?;
+            if !self.batch.is_empty() {
+                self.load(context)?;
+                self.compute(out, context)?;
+                self.store(context)?;
+            }
+            match due {
+                Some(due) => self.close(&due, out, context)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        if !self.closing.is_enabled() {
+            return Ok(());
+        }
+        let (epoch, share) = (context.epoch, context.share);
+        let frontier = self.closing.frontier(context.clocks);
+        let LaneStore { store, .. } = context.store(self.kept.store());
+        // As if nothing had expired: what retention hides may still have to be given.
+        let found = SessionView::new(store, epoch, -1)
+            .and_then(|view| view.find_keys(None, None, frontier, i64::MAX, false))
+            .map_err(|e| self.kept.name(e))?;
+        for found in found {
+            if share.owns(self.kept.key.affinity(&found.key)) {
+                let place = session_place(&found.key, found.start);
+                self.closing.index.insert(found.end, place);
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let close_time = context
+            .clocks
+            .stream(self.clock)
+            .saturating_sub(self.open_ms);
+        match self.closing.at_barrier(context.clocks, close_time) {
+            Some(due) => self.close(&due, out, context),
+            None => Ok(()),
+        }
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.kept.keeper.barrier(out);
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Which windows a timestamp is in.
+//!
+//! Takes a time, gives the bounds of its windows, the earliest first, as Kafka Streams' `windowsFor`.
+//! Never asks whether a window is still open.
+
+#[cfg(test)]
+mod tests;
+
+use stoatflow_core::{Error, Result};
+use stoatflow_plan::Window;
+
+/// Windows that depend on the time alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Assign {
+    /// Of one size; each starts `advance` after the one before.
+    Aligned { size: i64, advance: i64 },
+    /// One, from a time on.
+    Unlimited { start: i64 },
+}
+
+impl Assign {
+    pub fn new(window: &Window) -> Result<Self> {
+        match *window {
+            Window::Tumbling { size_ms, .. } => Ok(Self::Aligned {
+                size: size_ms,
+                advance: size_ms,
+            }),
+            Window::Hopping {
+                size_ms,
+                advance_ms,
+                ..
+            } => Ok(Self::Aligned {
+                size: size_ms,
+                advance: advance_ms,
+            }),
+            Window::Unlimited { start_ms } => Ok(Self::Unlimited { start: start_ms }),
+            Window::Sliding { .. } | Window::Session { .. } | Window::Count { .. } => Err(
+                Error::internal("windows that don't depend on the time alone"),
+            ),
+        }
+    }
+
+    /// Start and end (exclusive) of the windows of a time.
+    pub fn windows(self, time: i64) -> impl Iterator<Item = (i64, i64)> {
+        let (first, step, size) = match self {
+            Self::Aligned { size, advance } => {
+                let earliest = time.saturating_sub(size).saturating_add(advance).max(0);
+                (earliest / advance * advance, advance, size)
+            }
+            Self::Unlimited { start } => (start, i64::MAX, i64::MAX),
+        };
+        let starts = std::iter::successors(Some(first), move |start| start.checked_add(step));
+        starts
+            .take_while(move |start| *start <= time)
+            .map(move |start| (start, start.saturating_add(size)))
+    }
+
+    /// How long a window is.
+    pub const fn size(self) -> i64 {
+        match self {
+            Self::Aligned { size, .. } => size,
+            Self::Unlimited { .. } => i64::MAX,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! How the values in a window become one.
+//!
+//! Takes the value so far and a record, or two values that come together; gives the new value. Owns the
+//! user's functions. Never attaches an interpreter by itself: [`Folder::scope`] does, for a whole batch.
+
+use crate::aggregate::Initializer;
+use crate::function::Function;
+use crate::{Udf, window::kept::not_a_count};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result};
+
+/// A function, and how it is called.
+pub(crate) type Called = (Function, Arc<dyn Udf>);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Folder {
+    Count,
+    Reduce(Called),
+    Aggregate {
+        initializer: Initializer,
+        aggregator: Called,
+        merger: Option<Called>,
+    },
+}
+
+impl Folder {
+    pub fn reduce(function: Function) -> Result<Self> {
+        let udf = function.reducer("reduce")?;
+        Ok(Self::Reduce((function, udf)))
+    }
+
+    pub fn aggregate(
+        initializer: Function,
+        function: Function,
+        merger: Option<Function>,
+    ) -> Result<Self> {
+        let called = |function: Function| -> Result<Called> {
+            let udf = function.reducer("aggregate")?;
+            Ok((function, udf))
+        };
+        Ok(Self::Aggregate {
+            initializer: Initializer::new(initializer)?,
+            aggregator: called(function)?,
+            merger: merger.map(called).transpose()?,
+        })
+    }
+
+    /// Runs `body` with the interpreter attached, if there is anything to call.
+    pub fn scope(&self, body: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let udf = match self {
+            Self::Count => return body(),
+            Self::Reduce((_, udf)) | Self::Aggregate { aggregator: (_, udf), .. } => udf,
+        };
+        // Should a port ever forget to run the body, records must not vanish.
+        let mut done = Err(Error::internal("a function's scope did not run"));
+        udf.scope(&mut || done = body());
+        done
+    }
+
+    /// What a fresh window starts with; null: with its first value.
+    pub fn start(&self, record: &Record) -> Result<Datum> {
+        match self {
+            Self::Count => Ok(Datum::Int(0)),
+            Self::Reduce(_) => Ok(Datum::Null),
+            Self::Aggregate { initializer, .. } => initializer.start(record),
+        }
+    }
+
+    /// Adds a record. Null values are values here: who skips them doesn't call this.
+    pub fn add(&self, so_far: Datum, record: &Record) -> Result<Datum> {
+        match self {
+            Self::Count => sum(&so_far, &Datum::Int(1)),
+            Self::Reduce(_) if so_far.is_null() => Ok(record.value.clone()),
+            Self::Reduce((function, udf)) => udf
+                .call(&[&so_far, &record.value])
+                .map_err(|e| function.locate(e, record)),
+            Self::Aggregate {
+                aggregator: (function, udf),
+                ..
+            } => udf
+                .call(&[&record.key, &record.value, &so_far])
+                .map_err(|e| function.locate(e, record)),
+        }
+    }
+
+    /// Puts two sessions together; `record` brought them together.
+    pub fn merge(&self, so_far: Datum, other: Datum, record: &Record) -> Result<Datum> {
+        match self {
+            Self::Count => sum(&so_far, &other),
+            Self::Reduce(_) if so_far.is_null() => Ok(other),
+            Self::Reduce((function, udf)) => udf
+                .call(&[&so_far, &other])
+                .map_err(|e| function.locate(e, record)),
+            Self::Aggregate {
+                merger: Some((function, udf)),
+                ..
+            } => udf
+                .call(&[&record.key, &so_far, &other])
+                .map_err(|e| function.locate(e, record)),
+            Self::Aggregate { merger: None, .. } => {
+                Err(Error::internal("an aggregate of sessions has no merger"))
+            }
+        }
+    }
+}
+
+fn sum(a: &Datum, b: &Datum) -> Result<Datum> {
+    match (a, b) {
+        (Datum::Int(a), Datum::Int(b)) => a
+            .checked_add(*b)
+            .map(Datum::Int)
+            .ok_or_else(|| Error::user("a count went beyond 64 bits")),
+        (Datum::Int(_), other) | (other, _) => Err(not_a_count(other)),
+    }
+}

@@ -1,0 +1,74 @@
+//! The windows that a batch works on, each once.
+//!
+//! Takes internal keys of a window store, gives what they hold: read from the store before the
+//! interpreter is attached, written back afterwards with one write per window. Empty between batches;
+//! keeps its buffers.
+
+use crate::{LaneStore, key_hash};
+use bytes::Bytes;
+use hashbrown::HashTable;
+use stoatflow_core::{Epoch, Result};
+use stoatflow_state::{KeyValueStore, Stored};
+
+/// One window.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    hash: u64,
+    /// Its key in the store; empty: the store doesn't keep it any more.
+    pub key: Bytes,
+    pub current: Option<Stored>,
+    /// Where in the batch's output its last update is.
+    pub passed_on: Option<usize>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    index: HashTable<usize>,
+    slots: Vec<Slot>,
+}
+
+impl Slots {
+    /// The slot of a window, loaded if it is new.
+    pub fn load(&mut self, store: &KeyValueStore, epoch: Epoch, key: Bytes) -> Result<usize> {
+        let hash = key_hash(&key);
+        let Self { index, slots } = self;
+        if let Some(&at) = index.find(hash, |&at| slots[at].key == key) {
+            return Ok(at);
+        }
+        let current = store.get(epoch, &key)?;
+        index.insert_unique(hash, slots.len(), |&at| slots[at].hash);
+        slots.push(Slot {
+            hash,
+            key,
+            current,
+            passed_on: None,
+        });
+        Ok(slots.len() - 1)
+    }
+
+    /// A slot for a window that the store doesn't keep any more.
+    pub fn forgotten(&mut self) -> usize {
+        self.slots.push(Slot {
+            hash: 0,
+            key: Bytes::new(),
+            current: None,
+            passed_on: None,
+        });
+        self.slots.len() - 1
+    }
+
+    pub fn get(&mut self, at: usize) -> &mut Slot {
+        &mut self.slots[at]
+    }
+
+    /// Writes every window: each belongs to a record of the batch, so each changed.
+    pub fn store(&mut self, into: &mut LaneStore, epoch: Epoch) -> Result<()> {
+        self.index.clear();
+        let LaneStore { store, dirty } = into;
+        self.slots
+            .drain(..)
+            .filter(|slot| !slot.key.is_empty())
+            .try_for_each(|slot| store.put(epoch, dirty, &slot.key, slot.current))
+    }
+}

@@ -1,0 +1,243 @@
+//! `count`, `reduce`, `aggregate` in tumbling, hopping and unlimited windows.
+//!
+//! Takes records at their key's lane, gives the aggregate of each window that a record is in, the
+//! earliest first. A window takes records as long as its end plus grace is above the operator's stream
+//! time; a record that no window takes is dropped and counted as late. Null keys are dropped and don't
+//! move the time; null values are aggregated. The result's time is the highest in the window.
+//!
+//! A window that its store no longer keeps (retention) starts afresh with every record, as in Kafka
+//! Streams. With `on_window_close` results come once, by window start, then by key.
+
+#[cfg(test)]
+mod tests;
+
+use crate::window::{Assign, Closing, Due, Folder, Kept, Outcome, Slots};
+use crate::{Context, Operator, dropped};
+use stoatflow_core::{ClockId, Datum, Record, Result};
+use stoatflow_state::{Stored, WindowView};
+
+/// A record in a window.
+#[derive(Debug)]
+struct Task {
+    record: usize,
+    slot: usize,
+    start: i64,
+    end: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct WindowAggregate {
+    kept: Kept,
+    folder: Folder,
+    assign: Assign,
+    clock: ClockId,
+    grace_ms: i64,
+    closing: Closing,
+    slots: Slots,
+    batch: Vec<Record>,
+    tasks: Vec<Task>,
+}
+
+/// What the operator is made from, beside its store and function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windowing {
+    pub assign: Assign,
+    pub clock: ClockId,
+    pub grace_ms: i64,
+    pub on_close: bool,
+}
+
+impl WindowAggregate {
+    pub fn new(kept: Kept, folder: Folder, windowing: Windowing) -> Self {
+        let Windowing {
+            assign,
+            clock,
+            grace_ms,
+            on_close,
+        } = windowing;
+        Self {
+            kept,
+            folder,
+            assign,
+            clock,
+            grace_ms,
+            closing: Closing::new(on_close, clock, assign.size()),
+            slots: Slots::default(),
+            batch: Vec::new(),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// Takes records up to the one after which closed windows are to be given; reads what they touch.
+    fn gather(
+        &mut self,
+        input: &mut impl Iterator<Item = Record>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Due>> {
+        for record in input {
+            if record.key.is_null() {
+                let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
+                context.effects.dropped.push(dropped);
+                continue;
+            }
+            let stream = context.clocks.observe(self.clock, record.timestamp.0);
+            let close_time = stream.saturating_sub(self.grace_ms);
+            let at = self.batch.len();
+            self.assign(at, &record, close_time, context)?;
+            let due = self
+                .closing
+                .after(context.clocks, close_time, i64::MAX, &record);
+            self.batch.push(record);
+            if due.is_some() {
+                return Ok(due);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a record into its open windows.
+    fn assign(
+        &mut self,
+        at: usize,
+        record: &Record,
+        close_time: i64,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let tasks = self.tasks.len();
+        let mut key = None;
+        for (start, end) in self.assign.windows(record.timestamp.0) {
+            if end <= close_time {
+                continue;
+            }
+            let key = match &key {
+                Some(key) => key,
+                None => key.insert(self.kept.keeper.key(record)?),
+            };
+            let observed = context.clocks.observe(self.kept.clock, start);
+            let store = &self.kept.lane_store(context.stores).store;
+            let admitted = WindowView::new(store, context.epoch, observed)
+                .map(|mut view| view.admit(key, start));
+            let slot = match admitted {
+                Ok(Some(internal)) => self.slots.load(store, context.epoch, internal),
+                Ok(None) => Ok(self.slots.forgotten()),
+                Err(e) => Err(e),
+            };
+            let slot = slot.map_err(|e| self.kept.keeper.locate(e, record))?;
+            if self.closing.is_enabled() {
+                self.closing.index.insert(start, key.clone());
+            }
+            self.tasks.push(Task {
+                record: at,
+                slot,
+                start,
+                end,
+            });
+        }
+        if self.tasks.len() == tasks {
+            let dropped = (self.kept.keeper.site.node, dropped::LATE);
+            context.effects.dropped.push(dropped);
+        }
+        Ok(())
+    }
+
+    fn compute(&mut self, out: &mut Vec<Record>) -> Result<()> {
+        let Self {
+            kept,
+            folder,
+            closing,
+            slots,
+            batch,
+            tasks,
+            ..
+        } = self;
+        folder.scope(&mut || {
+            tasks.drain(..).try_for_each(|task| {
+                let record = &batch[task.record];
+                let slot = slots.get(task.slot);
+                kept.freeze(slot.passed_on.take(), out)?;
+                let held = slot.current.take().filter(|held| !held.value.is_null());
+                let existed = held.is_some();
+                let (so_far, timestamp) = match held {
+                    Some(held) => (held.value, held.timestamp.max(record.timestamp)),
+                    None => (folder.start(record)?, record.timestamp),
+                };
+                let before = kept.before(&so_far, record)?;
+                let new = folder
+                    .add(so_far, record)
+                    .map_err(|e| kept.keeper.locate(e, record))?;
+                slot.current = Some(Stored {
+                    value: new.clone(),
+                    // A deletion has the time of the record that caused it, as in Kafka Streams.
+                    timestamp: if new.is_null() {
+                        record.timestamp
+                    } else {
+                        timestamp
+                    },
+                });
+                if closing.is_enabled() {
+                    return Ok(());
+                }
+                let outcome = Outcome {
+                    key: Datum::windowed(record.key.clone(), task.start, task.end),
+                    existed,
+                    before,
+                    new,
+                    timestamp,
+                };
+                slot.passed_on = kept.forward(&slot.key, record, outcome, out)?;
+                Ok(())
+            })
+        })?;
+        batch.clear();
+        Ok(())
+    }
+
+    /// Gives the windows that are closed.
+    fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let observed = context.clocks.stream(self.kept.clock);
+        let size = self.assign.size();
+        self.closing.give_windows(&self.kept, due, size, observed, out, context)
+    }
+}
+
+impl Operator for WindowAggregate {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut records = input.drain(..);
+        loop {
+            let due = self.gather(&mut records, context)?;
+            self.compute(out)?;
+            let epoch = context.epoch;
+            let stored = self
+                .slots
+                .store(self.kept.lane_store(context.stores), epoch);
+            stored.map_err(|e| self.kept.name(e))?;
+            match due {
+                Some(due) => self.close(&due, out, context)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.closing.load_windows(&self.kept, context)
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let close_time = context.clocks.stream(self.clock).saturating_sub(self.grace_ms);
+        match self.closing.at_barrier(context.clocks, close_time) {
+            Some(due) => self.close(&due, out, context),
+            None => Ok(()),
+        }
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.kept.keeper.barrier(out);
+        Ok(())
+    }
+}
