@@ -243,6 +243,9 @@ pub(crate) struct Rig {
     pub epoch: Epoch,
 }
 
+/// A node: operation, children, how they get it.
+pub(crate) type Step = (Op, Vec<u32>, Fork);
+
 /// Nodes of one stage: operation, children, how they get it. Node 0 is the entry.
 pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
     let store = |id: u16, value: &str| Store {
@@ -405,6 +408,28 @@ impl Rig {
         self.chain.push(NodeId(entry), &mut records, &mut context)?;
         assert!(records.is_empty(), "a chain takes all of its input");
         Ok(())
+    }
+
+    /// After a barrier of several lanes, whose clocks are merged.
+    pub fn advance(&mut self) {
+        self.sweep(|chain, context| chain.advance(context));
+    }
+
+    /// A new chain over the same stores, as after a restart.
+    pub fn reopen(&mut self, fresh: Self) {
+        self.chain = fresh.chain;
+        self.sweep(|chain, context| chain.open(context));
+    }
+
+    fn sweep(&mut self, turn: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>) {
+        let mut context = Context {
+            epoch: self.epoch,
+            stores: &mut self.stores,
+            effects: &mut self.effects,
+            clocks: &mut self.clocks,
+            share: crate::Share { lane: 0, lanes: 1 },
+        };
+        turn(&mut self.chain, &mut context).expect("a pass over the chain");
     }
 
     pub fn barrier(&mut self) {

@@ -11,10 +11,12 @@ mod folder;
 mod kept;
 mod rows;
 mod slots;
+#[cfg(test)]
+pub(crate) mod vectors;
 
 pub(crate) use assign::Assign;
 pub(crate) use closing::{Closing, Due};
 pub(crate) use folder::Folder;
-pub(crate) use kept::{Kept, Outcome, split_session_place, session_place};
+pub(crate) use kept::{Kept, Outcome, session_place, split_session_place};
 pub(crate) use rows::{Cell, Row, Rows};
 pub(crate) use slots::Slots;

@@ -197,7 +197,8 @@ impl WindowAggregate {
     fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let observed = context.clocks.stream(self.kept.clock);
         let size = self.assign.size();
-        self.closing.give_windows(&self.kept, due, size, observed, out, context)
+        self.closing
+            .give_windows(&self.kept, due, size, observed, out, context)
     }
 }
 
@@ -229,7 +230,10 @@ impl Operator for WindowAggregate {
     }
 
     fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let close_time = context.clocks.stream(self.clock).saturating_sub(self.grace_ms);
+        let close_time = context
+            .clocks
+            .stream(self.clock)
+            .saturating_sub(self.grace_ms);
         match self.closing.at_barrier(context.clocks, close_time) {
             Some(due) => self.close(&due, out, context),
             None => Ok(()),

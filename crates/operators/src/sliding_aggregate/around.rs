@@ -54,7 +54,9 @@ impl Turn<'_> {
     fn usual(&mut self, row: &mut Row) -> Result<()> {
         let (at, difference) = (self.record.timestamp.0, self.difference);
         let around = self.around(row, (at - difference.saturating_mul(2)).max(0));
-        let has_right = around.last().is_some_and(|last| last.0 == at.saturating_add(1));
+        let has_right = around
+            .last()
+            .is_some_and(|last| last.0 == at.saturating_add(1));
         let (mut right, mut left, mut previous) = (None, None, None);
         let mut in_reach = false;
         let mut has_left = false;

@@ -150,7 +150,10 @@ impl Closing {
         let found = WindowView::new(store, epoch, observed)
             .and_then(|view| view.fetch_all(frontier, i64::MAX, false))
             .map_err(|e| kept.name(e))?;
-        for (key, start, _) in found.into_iter().filter(|found| share.owns(kept.key.affinity(&found.0))) {
+        for (key, start, _) in found
+            .into_iter()
+            .filter(|found| share.owns(kept.key.affinity(&found.0)))
+        {
             self.index.insert(start, key);
         }
         Ok(())

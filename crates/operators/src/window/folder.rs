@@ -50,7 +50,11 @@ impl Folder {
     pub fn scope(&self, body: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let udf = match self {
             Self::Count => return body(),
-            Self::Reduce((_, udf)) | Self::Aggregate { aggregator: (_, udf), .. } => udf,
+            Self::Reduce((_, udf))
+            | Self::Aggregate {
+                aggregator: (_, udf),
+                ..
+            } => udf,
         };
         // Should a port ever forget to run the body, records must not vanish.
         let mut done = Err(Error::internal("a function's scope did not run"));

@@ -1,0 +1,39 @@
+//! Tumbling and hopping windows as recorded from Kafka Streams.
+
+use crate::window::vectors::check;
+
+#[test]
+fn tumbling_windows() {
+    for topology in [
+        "window__tumbling_count",
+        "window__tumbling_grace",
+        "window__tumbling_late_all_keys",
+        "window__tumbling_retention",
+        "window__tumbling_group_by",
+        "cogroup__cogroup_tumbling",
+    ] {
+        check(&format!("{topology}__hand"));
+        check(&format!("{topology}__seed1"));
+    }
+}
+
+#[test]
+fn hopping_windows() {
+    for topology in ["window__hopping_count", "window__hopping_aggregate_null"] {
+        check(&format!("{topology}__hand"));
+        check(&format!("{topology}__seed1"));
+    }
+}
+
+#[test]
+fn results_on_window_close() {
+    for topology in [
+        "window__tumbling_on_window_close",
+        "window__hopping_on_window_close",
+        "window__on_window_close_throttled",
+        "window__on_window_close_default_retention",
+    ] {
+        check(&format!("{topology}__hand"));
+        check(&format!("{topology}__seed1"));
+    }
+}
