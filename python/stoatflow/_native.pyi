@@ -143,6 +143,10 @@ class Driver:
         headers: list[tuple[str, bytes | None]],
     ) -> None:
         """Append one record and run until nothing is left to do."""
+    def hold(self) -> None:
+        """From now on records are processed without a barrier; neighbours of one topic in batches."""
+    def release(self) -> None:
+        """Commit what was piped since `hold`; nothing to do after a crash."""
     def drain(self, topic: str) -> list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]]:
         """Committed records that the topology wrote to a topic since the last call: key, value, timestamp, headers.
 

@@ -200,3 +200,38 @@ def test_wrong_lanes(lanes: int) -> None:
 def test_the_environment_does_not_reach_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOATFLOW_NO_SUCH_SETTING", "1")
     TopologyTestDriver(word_count()).close()
+
+
+def test_an_epoch_of_several_records(driver: TopologyTestDriver) -> None:
+    lines, counts = driver.input("lines", str, str), driver.output("counts", str, int)
+    with driver.epoch():
+        lines.pipe("a b", timestamp=1)
+        lines.pipe("a", timestamp=2)
+        assert counts.is_empty, "nothing is committed yet"
+    assert [(r.key, r.value) for r in counts] == [("a", 1), ("b", 1), ("a", 2)]
+    lines.pipe("b")
+    assert counts.read_key_value() == ("b", 2), "a barrier after each record again"
+
+
+def test_an_epoch_that_crashes_is_read_again(driver: TopologyTestDriver) -> None:
+    lines, counts = driver.input("lines", str, str), driver.output("counts", str, int)
+    with driver.epoch():
+        lines.pipe("a")
+        lines.pipe("a")
+        driver.crash()
+        assert counts.is_empty
+        driver.restart(lanes=3)
+    assert [r.value for r in counts] == [1, 2]
+    assert driver.store("counts").get("a") == 2
+
+
+def test_an_epoch_keeps_the_order_between_topics() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream(["one", "two"], key=str, value=str).to("out", key=str, value=str)
+    with TopologyTestDriver(builder.build()) as driver:
+        one, two = driver.input("one", str, str), driver.input("two", str, str)
+        with driver.epoch():
+            one.pipe("first", timestamp=9)
+            two.pipe("second", timestamp=1)
+            one.pipe("third", timestamp=5)
+        assert [r.value for r in driver.output("out", str, str)] == ["first", "second", "third"]

@@ -49,6 +49,8 @@ struct World {
     /// What the test itself appended, by topic and offset: not an output, even in a topic that is a sink too.
     piped: BTreeSet<(String, i64)>,
     sinks: BTreeSet<String>,
+    /// Inside one epoch of several records: the topic that the last one was appended to.
+    held: Option<Option<String>>,
     /// Holds the state directory; removed with the driver.
     _state: tempfile::TempDir,
 }
@@ -118,6 +120,7 @@ impl World {
             drained: BTreeMap::new(),
             piped: BTreeSet::new(),
             sinks,
+            held: None,
             _state: state,
         })
     }
@@ -130,7 +133,30 @@ impl World {
     }
 
     fn run(&mut self) -> Result<()> {
-        let done = self.engine()?.settle_and_commit();
+        self.go(Inline::settle_and_commit)
+    }
+
+    /// Runs until nothing moves, without a commit: what was appended is processed in its order, whatever
+    /// the timestamps in other topics say.
+    fn settle(&mut self) -> Result<()> {
+        self.go(Inline::settle)
+    }
+
+    fn pipe(&mut self, record: Outgoing) -> Result<()> {
+        self.engine()?;
+        let Some(last) = self.held.take() else {
+            self.append(record)?;
+            return self.run();
+        };
+        if last.is_some_and(|topic| *topic != *record.topic) {
+            self.settle()?;
+        }
+        self.held = Some(Some(record.topic.to_string()));
+        self.append(record)
+    }
+
+    fn go(&mut self, step: impl FnOnce(&mut Inline) -> Result<()>) -> Result<()> {
+        let done = step(self.engine()?);
         if done.is_err() {
             // A failed engine aborts what is open, as the product does.
             if let Some(mut engine) = self.engine.take() {
@@ -295,10 +321,24 @@ impl Driver {
             timestamp: Timestamp(timestamp),
             headers: (!headers.is_empty()).then(|| headers.into()),
         };
+        self.with(py, |world| world.pipe(record))
+    }
+
+    /// From now on records are processed without a barrier; neighbours of one topic in batches.
+    fn hold(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |world| {
             world.engine()?;
-            world.append(record)?;
-            world.run()
+            world.held = Some(None);
+            Ok(())
+        })
+    }
+
+    /// Commits what was piped since `hold`, and goes on with a barrier after each record. Nothing to do
+    /// after a crash.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |world| match world.held.take() {
+            Some(_) => world.run(),
+            None => Ok(()),
         })
     }
 
@@ -336,6 +376,10 @@ impl Driver {
     fn crash(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |world| {
             world.engine()?;
+            // Inside an epoch the crash comes when everything is processed and nothing is committed.
+            if world.held.take().is_some() {
+                world.settle()?;
+            }
             world.engine = None;
             Ok(())
         })

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -135,6 +136,18 @@ class TopologyTestDriver:
             raise ValueError(f"the clock can't go back by {-ms} ms")
         self._native.advance_wall_clock(ms)
         self._now += ms
+
+    @contextmanager
+    def epoch(self) -> Iterator[None]:
+        """Process all records piped inside in one epoch: `with driver.epoch(): ...`.
+
+        They keep their order; neighbours in one topic are processed as one batch. One commit follows at the
+        end, and outputs can be read only then. `crash()` inside loses the whole epoch; after `restart()` its
+        records are read again.
+        """
+        self._native.hold()
+        yield
+        self._native.release()
 
     def barrier(self) -> None:
         """Commit now."""
