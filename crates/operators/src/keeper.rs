@@ -7,8 +7,8 @@ use crate::held::Held;
 use crate::site::Site;
 use crate::{Context, LaneStore, dropped, table_update};
 use bytes::Bytes;
-use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
-use stoatflow_state::Stored;
+use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_state::{PutResult, Stored, VersionedView};
 
 /// Store, key serde and held updates of one operator.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Keeper {
     key: Serde,
     value: Serde,
     old: bool,
+    /// Of a versioned store: its clock.
+    versions: Option<ClockId>,
     held: Option<Held>,
 }
 
@@ -28,6 +30,8 @@ pub(crate) struct Sending {
     pub old: bool,
     /// One per key and epoch, at the barrier?
     pub cached: bool,
+    /// Of a versioned store: the clock of what it has taken.
+    pub versions: Option<ClockId>,
 }
 
 /// What an operator made of a record.
@@ -49,7 +53,6 @@ pub(crate) enum Before {
     /// The store knows, and from nothing to nothing is no update at all.
     StoredUnlessIdle,
     /// This.
-    #[allow(dead_code)] // joins will say it
     Given(Datum),
 }
 
@@ -61,6 +64,7 @@ impl Keeper {
             key,
             value,
             old: sending.old,
+            versions: sending.versions,
             held: sending.cached.then(Held::default),
         }
     }
@@ -114,6 +118,9 @@ impl Keeper {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let key = self.key(&record)?;
+        if let Some(clock) = self.versions {
+            return self.keep_version(clock, &key, record, new, before, out, context);
+        }
         let timestamp = record.timestamp;
         // A null value deletes, at this time.
         let stored = Some(Stored {
@@ -146,6 +153,43 @@ impl Keeper {
             timestamp,
         };
         self.forward(&key, record, update, out);
+        Ok(())
+    }
+
+    /// Writes a version of a key, and passes the update on: marked if it isn't the latest, not at all
+    /// if it is too old to be kept.
+    #[allow(clippy::too_many_arguments)] // as `keep`, and what it has found out
+    fn keep_version(
+        &self,
+        clock: ClockId,
+        key: &Bytes,
+        mut record: Record,
+        new: Datum,
+        before: Before,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (epoch, seen) = (context.epoch, context.clocks.stream(clock));
+        let LaneStore { store, dirty } = context.store(self.store);
+        let put = || {
+            let mut view = VersionedView::new(store, epoch, seen)?;
+            let old = match before {
+                Before::Given(old) => old,
+                _ if self.old => view.get(key)?.map(|v| v.value).unwrap_or_default(),
+                _ => Datum::Null,
+            };
+            let put = view.put(dirty, key, Some(new.clone()), record.timestamp.0)?;
+            Ok((old, put, view.observed()))
+        };
+        let (old, put, seen) = put().map_err(|e| self.locate(e, &record))?;
+        context.clocks.observe(clock, seen);
+        let latest = match put {
+            PutResult::NotPut => return Ok(()),
+            PutResult::Undefined => true,
+            PutResult::ValidTo(_) => false,
+        };
+        record.value = table_update::make(self.old, old, new, latest);
+        out.push(record);
         Ok(())
     }
 

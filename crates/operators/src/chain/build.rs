@@ -4,6 +4,7 @@
 //! every serde resolved, so that nothing is looked up while records walk. Never changes the plan.
 
 mod joins;
+mod lookups;
 mod processors;
 mod stateless;
 mod tables;
@@ -182,6 +183,7 @@ impl Builder<'_> {
         let families = [
             Self::stateless,
             Self::tables,
+            Self::lookups,
             Self::windows,
             Self::joins,
             Self::processors,
@@ -206,6 +208,7 @@ impl Builder<'_> {
         let sending = Sending {
             old,
             cached: self.options.cached && kept.cached && !versioned,
+            versions: versioned.then(|| lookups::clock(kept)).transpose()?,
         };
         Ok(Keeper::new(
             self.site.clone(),

@@ -286,6 +286,40 @@ pub(crate) fn registered(name: &str) -> Arc<Closure> {
                 str_of(a[2])
             )))
         }),
+        "null_if_right_x" => closure(|a| {
+            let x = str_of(a[1]) == "x";
+            Ok(if x {
+                Datum::Null
+            } else {
+                text(&format!("{}/{}", str_of(a[0]), str_of(a[1])))
+            })
+        }),
+        "concat_values" => both("|"),
+        "first_char" => closure(|a| {
+            let first = str_of(a[1]).chars().next();
+            Ok(first.map_or(Datum::Null, |c| text(&c.to_string())))
+        }),
+        "value_as_key" => closure(|a| Ok(a[1].clone())),
+        "same_key" => closure(|a| Ok(a[0].clone())),
+        "user_of" => closure(|a| Ok(member(a[1], "user"))),
+        "enrich" => closure(|a| {
+            let (mut left, right) = (tree(a[0]), tree(a[1]));
+            left["info"] = right;
+            Ok(Datum::Json(left.to_string().into()))
+        }),
         other => panic!("no function {other} here"),
     }
+}
+
+/// A JSON value as a tree.
+fn tree(datum: &Datum) -> Value {
+    match datum {
+        Datum::Null => Value::Null,
+        other => serde_json::from_slice(&json_bytes(other).unwrap()).unwrap(),
+    }
+}
+
+/// A text member of a JSON object, else null.
+fn member(datum: &Datum, name: &str) -> Datum {
+    tree(datum)[name].as_str().map_or(Datum::Null, text)
 }

@@ -84,7 +84,7 @@ impl Builder<'_> {
         }))
     }
 
-    fn keeper_if(
+    pub(super) fn keeper_if(
         &self,
         store: Option<StoreId>,
         key: &SerdeSpec,

@@ -1,0 +1,135 @@
+//! Operators that read tables by key: joins of tables, and of streams with tables.
+
+use super::{Builder, Made};
+use crate::Args::{KeyValue, Value};
+use crate::global_join::GlobalJoin;
+use crate::joiner::{Joiner, Needs};
+use crate::stream_table_join::{Lookup, StreamTableJoin};
+use crate::table_join::TableJoin;
+use crate::table_merge::TableMerge;
+use crate::view_read::{Read, Shape, ViewRead};
+use stoatflow_core::{ClockId, Error, Result, Serde, StoreId};
+use stoatflow_plan::{Function as Spec, JoinKind, Node, Op, SerdeSpec, Store, StoreKind, View};
+
+impl Builder<'_> {
+    pub(super) fn lookups(&self, node: &Node) -> Made {
+        Ok(Some(match &node.op {
+            Op::TableJoin {
+                left,
+                kind,
+                other,
+                function,
+                with_key,
+                old,
+            } => Box::new(TableJoin::new(
+                self.site.clone(),
+                *left,
+                Needs::of(*kind),
+                self.view(other)?,
+                self.joiner(function, *with_key)?,
+                *old,
+            )),
+            Op::TableMerge { store, key, old } => {
+                Box::new(TableMerge::new(self.keeper_if(*store, key, *old)?))
+            }
+            Op::StreamTableJoin {
+                kind,
+                table,
+                function,
+                with_key,
+                grace_ms: None,
+                ..
+            } => {
+                let joiner = self.joiner(function, *with_key)?;
+                Box::new(StreamTableJoin::new(self.lookup(*kind, table, joiner)?))
+            }
+            Op::GlobalJoin {
+                kind,
+                table,
+                key_function,
+                function,
+                with_key,
+            } => {
+                let joiner = self.joiner(function, *with_key)?;
+                Box::new(GlobalJoin::new(
+                    self.lookup(*kind, table, joiner)?,
+                    self.function(key_function, KeyValue)?,
+                ))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn joiner(&self, function: &Spec, with_key: bool) -> Result<Joiner> {
+        Joiner::new(self.function(function, Value)?, with_key)
+    }
+
+    fn lookup(&self, kind: JoinKind, table: &View, joiner: Joiner) -> Result<Lookup> {
+        Ok(Lookup {
+            site: self.site.clone(),
+            outer: kind != JoinKind::Inner,
+            table: self.view(table)?,
+            joiner,
+        })
+    }
+
+    /// How a table is read by key.
+    pub(super) fn view(&self, view: &View) -> Result<ViewRead> {
+        Ok(match view {
+            View::Store { store, key } => ViewRead::Store(self.read(*store, key)?),
+            View::Filter { of, function, not } => ViewRead::Filter {
+                of: Box::new(self.view(of)?),
+                function: self.function(function, KeyValue)?,
+                not: *not,
+            },
+            View::MapValues {
+                of,
+                function,
+                with_key,
+            } => ViewRead::MapValues {
+                of: Box::new(self.view(of)?),
+                function: self.function(function, if *with_key { KeyValue } else { Value })?,
+            },
+            View::Join {
+                left,
+                right,
+                kind,
+                function,
+                with_key,
+            } => ViewRead::Join {
+                left: Box::new(self.view(left)?),
+                right: Box::new(self.view(right)?),
+                needs: Needs::of(*kind),
+                joiner: self.joiner(function, *with_key)?,
+            },
+            View::TransformValues { .. } => {
+                return Err(Error::internal("no view runs 'transform_values'"));
+            }
+        })
+    }
+
+    fn read(&self, store: StoreId, key: &SerdeSpec) -> Result<Read> {
+        let kept = self.kept(store)?;
+        let key = self.foreign.serde(key)?;
+        let (key, shape) = match (kept.kind, key) {
+            (StoreKind::Versioned { .. }, key) => (key, Shape::Versioned(clock(kept)?)),
+            (StoreKind::Window { .. }, Serde::TimeWindowed { inner, .. }) => {
+                (Serde::clone(&inner), Shape::Window(clock(kept)?))
+            }
+            (StoreKind::Window { .. }, key) => (key, Shape::Window(clock(kept)?)),
+            (StoreKind::Session { .. }, Serde::SessionWindowed(inner)) => {
+                (Serde::clone(&inner), Shape::Session(clock(kept)?))
+            }
+            (StoreKind::Session { .. }, key) => (key, Shape::Session(clock(kept)?)),
+            (_, key) => (key, Shape::Plain),
+        };
+        Ok(Read { store, key, shape })
+    }
+}
+
+/// The clock of what a store has taken.
+pub(super) fn clock(kept: &Store) -> Result<ClockId> {
+    kept.clock.ok_or_else(|| {
+        Error::internal(format!("the plan gives the store '{}' no clock", kept.name))
+    })
+}

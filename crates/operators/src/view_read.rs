@@ -1,0 +1,201 @@
+//! Reads a table by key: from its store, or computed on the way from the stores above it.
+//!
+//! Takes the keys of a batch, gives for each what the table holds. Whole batches, so that functions on
+//! the way are called once for all keys, after every store was read: nobody waits for a store inside the
+//! interpreter. Reads what the lane's epoch sees, of any lane's keys. Never writes.
+
+#[cfg(test)]
+mod tests;
+
+use crate::function::Function;
+use crate::joiner::{Joiner, Needs};
+use crate::{Context, LaneStore};
+use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_state::{SessionView, Stored, VersionedView, WindowView};
+
+/// Which version of a versioned table is read; of another one there is only the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AsOf {
+    Latest,
+    /// What held at the time of the record that asks.
+    Record,
+}
+
+/// How a store's keys are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    Plain,
+    Versioned(ClockId),
+    Window(ClockId),
+    Session(ClockId),
+}
+
+/// A store that a view reads.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub store: StoreId,
+    /// Of its keys; of windowed ones, of the keys within.
+    pub key: Serde,
+    pub shape: Shape,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum ViewRead {
+    Store(Read),
+    Filter {
+        of: Box<ViewRead>,
+        function: Function,
+        not: bool,
+    },
+    MapValues {
+        of: Box<ViewRead>,
+        function: Function,
+    },
+    Join {
+        left: Box<ViewRead>,
+        right: Box<ViewRead>,
+        needs: Needs,
+        joiner: Joiner,
+    },
+}
+
+impl ViewRead {
+    /// What the table holds for the key of each record; nothing for a null key.
+    pub fn read(
+        &mut self,
+        asked: &[Record],
+        as_of: AsOf,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        match self {
+            Self::Store(read) => asked
+                .iter()
+                .map(|record| read.one(record, as_of, context))
+                .collect(),
+            Self::Filter { of, function, not } => {
+                let mut found = of.read(asked, as_of, context)?;
+                let mut verdicts = Vec::new();
+                function.test(&probes(asked, &found), &mut verdicts)?;
+                let mut verdicts = verdicts.into_iter();
+                for held in &mut found {
+                    if held.is_some() && verdicts.next() == Some(*not) {
+                        *held = None;
+                    }
+                }
+                Ok(found)
+            }
+            Self::MapValues { of, function } => {
+                let mut found = of.read(asked, as_of, context)?;
+                let mut probes = probes(asked, &found);
+                function.one(&mut probes, &mut Vec::new(), |probe, value| {
+                    probe.value = value;
+                })?;
+                let mut results = probes.into_iter().map(|probe| probe.value);
+                for held in &mut found {
+                    let Some(stored) = held else { continue };
+                    match results.next() {
+                        Some(value) if !value.is_null() => stored.value = value,
+                        _ => *held = None,
+                    }
+                }
+                Ok(found)
+            }
+            Self::Join {
+                left,
+                right,
+                needs,
+                joiner,
+            } => {
+                let left = left.read(asked, AsOf::Latest, context)?;
+                let right = right.read(asked, AsOf::Latest, context)?;
+                let mut rows = Vec::with_capacity(asked.len());
+                for (record, (left, right)) in asked.iter().zip(left.into_iter().zip(right)) {
+                    let (left, left_at) = parts(left);
+                    let (right, right_at) = parts(right);
+                    let met = needs.met(&left, &right);
+                    if met {
+                        joiner.add(&record.key, left, right, record.origin);
+                    }
+                    rows.push(met.then(|| left_at.max(right_at)));
+                }
+                let mut results = joiner.join()?;
+                let found = rows.into_iter().map(|row| {
+                    let timestamp = row?;
+                    let value = results.next().filter(|value| !value.is_null())?;
+                    Some(Stored { value, timestamp })
+                });
+                Ok(found.collect())
+            }
+        }
+    }
+}
+
+/// What a function on the way gets: the key asked for, and the value found.
+fn probes(asked: &[Record], found: &[Option<Stored>]) -> Vec<Record> {
+    asked
+        .iter()
+        .zip(found)
+        .filter_map(|(record, held)| {
+            let value = held.as_ref()?.value.clone();
+            Some(record.with_value(value))
+        })
+        .collect()
+}
+
+fn parts(stored: Option<Stored>) -> (Datum, Timestamp) {
+    stored.map_or((Datum::Null, Timestamp(i64::MIN)), |stored| {
+        (stored.value, stored.timestamp)
+    })
+}
+
+impl Read {
+    fn one(
+        &self,
+        record: &Record,
+        as_of: AsOf,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Stored>> {
+        let epoch = context.epoch;
+        let (key, window) = match (&record.key, self.shape) {
+            (Datum::Windowed(w), Shape::Window(_) | Shape::Session(_)) => {
+                (&w.key, Some((w.start, w.end)))
+            }
+            (key, _) => (key, None),
+        };
+        let Some(bytes) = self.key.encode(key)? else {
+            return Ok(None);
+        };
+        let seen = |clock| context.clocks.stream(clock);
+        let LaneStore { store, .. } = &context.stores[usize::from(self.store.0)];
+        match (self.shape, window) {
+            (Shape::Plain, _) => store.get(epoch, &bytes),
+            (Shape::Versioned(clock), _) => {
+                let view = VersionedView::new(store, epoch, seen(clock))?;
+                let version = match as_of {
+                    AsOf::Latest => view.get(&bytes)?,
+                    AsOf::Record => view.get_as_of(&bytes, record.timestamp.0)?,
+                };
+                Ok(version.map(|version| Stored {
+                    value: version.value,
+                    timestamp: Timestamp(version.timestamp),
+                }))
+            }
+            (Shape::Window(clock), Some((start, _))) => {
+                WindowView::new(store, epoch, seen(clock))?.fetch(&bytes, start)
+            }
+            (Shape::Session(clock), Some((start, end))) => {
+                let view = SessionView::new(store, epoch, seen(clock))?;
+                let found = view.fetch_session(&bytes, start, end)?;
+                // A session's result has the time of its end.
+                Ok(found.map(|stored| Stored {
+                    timestamp: Timestamp(end),
+                    ..stored
+                }))
+            }
+            (Shape::Window(_) | Shape::Session(_), None) => Err(Error::internal(
+                "a windowed table was asked for a key without a window",
+            )),
+        }
+    }
+}
