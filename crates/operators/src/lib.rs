@@ -23,8 +23,8 @@ mod site;
 mod spread;
 mod table_update;
 mod time_index;
-mod window;
 mod view_read;
+mod window;
 mod working_set;
 
 mod aggregate;

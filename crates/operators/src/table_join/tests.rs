@@ -291,11 +291,7 @@ fn the_joiner_has_one_attach_per_batch_and_its_error_names_the_record() {
         }
         Ok(a[0].clone())
     });
-    let mut rig = Rig::new(
-        two(JoinKind::Left, None),
-        vec![joiner.clone()],
-        false,
-    );
+    let mut rig = Rig::new(two(JoinKind::Left, None), vec![joiner.clone()], false);
     rig.push(vec![record("a", "1", 1), record("b", "2", 2)])
         .unwrap();
     assert_eq!(rig.outputs(), ["0:a=1@1", "0:b=2@2"]);

@@ -110,6 +110,7 @@ impl Builder<'_> {
             old,
             // Final results are not held back any longer.
             cached: self.options.cached && spec.cached && emit == Emit::OnWindowUpdate,
+            versions: None,
         };
         let key = self.foreign.serde(key)?;
         let value = self.foreign.serde(&spec.value)?;
