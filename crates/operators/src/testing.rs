@@ -241,6 +241,7 @@ pub(crate) struct Rig {
     pub effects: Effects,
     pub clocks: LaneClocks,
     pub epoch: Epoch,
+    pub share: crate::Share,
 }
 
 /// A node: operation, children, how they get it.
@@ -390,6 +391,7 @@ impl Rig {
             effects: Effects::default(),
             clocks: LaneClocks::new(plan.clocks.len(), true),
             epoch: Epoch(1),
+            share: crate::Share { lane: 0, lanes: 1 },
         })
     }
 
@@ -403,7 +405,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: crate::Share { lane: 0, lanes: 1 },
+            share: self.share,
         };
         self.chain.push(NodeId(entry), &mut records, &mut context)?;
         assert!(records.is_empty(), "a chain takes all of its input");
@@ -427,7 +429,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: crate::Share { lane: 0, lanes: 1 },
+            share: self.share,
         };
         turn(&mut self.chain, &mut context).expect("a pass over the chain");
     }
@@ -438,7 +440,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: crate::Share { lane: 0, lanes: 1 },
+            share: self.share,
         };
         self.chain.barrier(&mut context).expect("a barrier");
         self.epoch = self.epoch.next();

@@ -112,6 +112,16 @@ pub(crate) fn replay(
     replay_in_batches(topology, nodes, udfs, wiring, 1);
 }
 
+/// The same, with a restart before each input.
+pub(crate) fn replay_with_restarts(
+    topology: &str,
+    nodes: &[(Op, Vec<u32>, Fork)],
+    udfs: &[Arc<Closure>],
+    wiring: &Wiring<'_>,
+) {
+    run(topology, nodes, udfs, wiring, 1, true);
+}
+
 /// The same, with neighbouring records of one topic in batches of at most `size`.
 pub(crate) fn replay_in_batches(
     topology: &str,
@@ -120,17 +130,34 @@ pub(crate) fn replay_in_batches(
     wiring: &Wiring<'_>,
     size: usize,
 ) {
+    run(topology, nodes, udfs, wiring, size, false);
+}
+
+fn run(
+    topology: &str,
+    nodes: &[(Op, Vec<u32>, Fork)],
+    udfs: &[Arc<Closure>],
+    wiring: &Wiring<'_>,
+    size: usize,
+    restarts: bool,
+) {
     for run in ["hand", "seed1"] {
         let case = vector(&format!("{topology}__{run}"));
         let plan = planned(&case, nodes.to_vec(), wiring);
-        let udfs = udfs.iter().map(|udf| Arc::clone(udf) as _).collect();
-        let mut rig = Rig::of(&plan, udfs, false).expect("a chain that can be built");
+        let fresh = || {
+            let udfs = udfs.iter().map(|udf| Arc::clone(udf) as _).collect();
+            Rig::of(&plan, udfs, false).expect("a chain that can be built")
+        };
+        let mut rig = fresh();
         rig.clocks.wall = Timestamp(0);
         rig.clocks.emit_interval_ms = case["config"]["emit_interval_ms"].as_i64().unwrap_or(0);
         let inputs = case["inputs"].as_array().unwrap();
         let mut from = 0;
         for batch in inputs.chunk_by(|a, b| a["topic"] == b["topic"]) {
             for batch in batch.chunks(size) {
+                if restarts {
+                    rig.reopen(fresh());
+                }
                 feed(&mut rig, &case, batch, from, wiring);
                 compare(&mut rig, &case, from..from + batch.len(), wiring, run);
                 from += batch.len();
