@@ -172,7 +172,13 @@ impl<'a> SessionView<'a> {
         let earliest_end = earliest_end.max(self.oldest());
         let mut out = Vec::new();
         for number in self.segments(earliest_end, reverse)? {
-            let range = keys_in(number, from_key, to_key, reverse);
+            let range = keys_in(
+                (number, self.segment_ms),
+                from_key,
+                to_key,
+                i64::MAX,
+                reverse,
+            );
             for found in self.store.scan(self.epoch, &range, usize::MAX)? {
                 let e = self.entry(found)?;
                 let wanted =

@@ -123,6 +123,9 @@ impl<'a> VersionedView<'a> {
         let internal = versioned_key(key, ts);
         let next = self.next_after(&internal)?;
         self.store.put(self.epoch, dirty, &internal, Some(stored))?;
+        if next.is_some() {
+            self.log_latest_again(dirty, key)?;
+        }
         self.prune(dirty, key)?;
         Ok(next.map_or(PutResult::Undefined, PutResult::ValidTo))
     }
@@ -196,18 +199,34 @@ impl<'a> VersionedView<'a> {
         Ok(found.collect())
     }
 
+    /// A compacted changelog keeps what was written last, which must not be a version that came late:
+    /// the latest version goes after it. (A lane still in the epoch before that writes this very version
+    /// later doesn't reach the copy; key affinity keeps that from happening to the DSL's operators.)
+    fn log_latest_again(&self, dirty: &mut Dirty, key: &[u8]) -> Result<()> {
+        if let Some((ts, _)) = self.last_until(key, i64::MAX)? {
+            self.store
+                .update(self.epoch, dirty, &versioned_key(key, ts), |latest| {
+                    Ok((latest.cloned(), ()))
+                })?;
+        }
+        Ok(())
+    }
+
     /// Deletes the versions of a key that no read can see any more.
     fn prune(&self, dirty: &mut Dirty, key: &[u8]) -> Result<()> {
         let hidden = self.versions(key, i64::MIN, self.oldest(), true, usize::MAX)?;
         let mut versions = hidden.into_iter();
-        // The first still holds at the oldest time that can be asked for; a deletion shows nothing.
-        if let Some((ts, value)) = versions.next()
-            && value.is_none()
-        {
-            self.store
-                .prune(self.epoch, dirty, &versioned_key(key, ts))?;
-        }
+        let newest = versions.next();
+        let mut alone = true;
         for (ts, _) in versions {
+            let key = versioned_key(key, ts);
+            alone &= self.store.prune(self.epoch, dirty, &key)?;
+        }
+        // The newest of them still holds at the oldest time that can be asked for. A deletion shows
+        // nothing by itself, but must stay while it hides a version that could not be pruned yet.
+        if let Some((ts, None)) = newest
+            && alone
+        {
             self.store
                 .prune(self.epoch, dirty, &versioned_key(key, ts))?;
         }

@@ -5,7 +5,7 @@
 //! remember `observed` (the highest start that the store has seen): the caller gives it and takes it
 //! back, because only the caller knows how lanes and restarts agree on it.
 
-use crate::key_value::after;
+use crate::key_value::{after, after_prefix};
 use crate::{Dirty, KeyRange, KeyValueStore, Layout, Stored, segment, split_window, window_key};
 use bytes::{BufMut, Bytes, BytesMut};
 use stoatflow_core::{Epoch, Error, Result};
@@ -186,7 +186,7 @@ impl<'a> WindowView<'a> {
         let from = from.max(self.oldest());
         let mut out = Vec::new();
         for number in self.segments(from, to, reverse)? {
-            let range = keys_in(number, from_key, to_key, reverse);
+            let range = keys_in((number, self.segment_ms), from_key, to_key, to, reverse);
             for (internal, value) in self.store.scan(self.epoch, &range, usize::MAX)? {
                 let (key, start) = self.split(&internal)?;
                 let wanted =
@@ -241,26 +241,35 @@ fn prefixed(number: u64, key: &[u8], start: i64) -> Bytes {
     b.freeze()
 }
 
-/// The range of a segment that holds the keys `from_key..=to_key`, and some that are longer.
+/// The range of a segment that holds the keys `from_key..=to_key` up to the time `to`, and some others.
 pub(crate) fn keys_in(
-    number: u64,
+    (number, segment_ms): (u64, i64),
     from_key: Option<&[u8]>,
     to_key: Option<&[u8]>,
+    to: i64,
     reverse: bool,
 ) -> KeyRange {
+    let segment_end = number
+        .saturating_add(1)
+        .saturating_mul(segment_ms.cast_unsigned());
+    let to = to.cast_unsigned().min(segment_end);
     let number = number.to_be_bytes();
-    let to = to_key.map_or_else(
-        || crate::key_value::after_prefix(&number),
-        // No time begins with this byte: times aren't negative.
-        |key| Some([number.as_slice(), key, b"\xff"].concat().into()),
+    let end = to_key.map_or_else(
+        || after_prefix(&number),
+        |key| {
+            // A key that `to_key` begins with is wanted too; what follows it is a time, which may be
+            // greater than what follows in `to_key`.
+            let last = |n: usize| {
+                let parts = [number.as_slice(), &key[..n], &to.to_be_bytes(), &[0xff; 9]];
+                parts.concat()
+            };
+            (0..=key.len()).map(last).max().map(Bytes::from)
+        },
     );
+    let from = [number.as_slice(), from_key.unwrap_or_default()].concat();
     KeyRange {
-        from: Some(
-            [number.as_slice(), from_key.unwrap_or_default()]
-                .concat()
-                .into(),
-        ),
-        to,
+        from: Some(from.into()),
+        to: end,
         reverse,
     }
 }

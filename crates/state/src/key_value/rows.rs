@@ -73,21 +73,23 @@ impl KeyValueStore {
             limit,
         };
         let shard = self.shard_of(self.hash(&row[self.layout.segment_len()..]));
-        let table = shard.lock();
-        let state = table.order.as_ref().and_then(|o| o.row(row));
-        let generation = table.committed;
-        if state == Some(Row::Whole) {
-            let mut held = Vec::new();
-            if table.collect(stamp(epoch), &wanted, &mut held) {
-                drop(table);
-                return self.values(epoch, held, limit);
-            }
-            // A slot that only the next epoch has written: what is below it is in the back end.
-        } else if state.is_none() {
-            drop(table);
-            if let Some(found) = self.load_row(epoch, row, &wanted, generation)? {
-                return Ok(found);
-            }
+        let mut held = Vec::new();
+        let (state, generation, complete) = {
+            let table = shard.lock();
+            let state = table.order.as_ref().and_then(|o| o.row(row));
+            let complete =
+                state == Some(Row::Whole) && table.collect(stamp(epoch), &wanted, &mut held);
+            (state, table.committed, complete)
+        };
+        if complete {
+            return self.values(epoch, held, limit);
+        }
+        // In a whole row that is not complete some slot was written by the next epoch only: what is
+        // below it is in the back end.
+        if state.is_none()
+            && let Some(found) = self.load_row(epoch, row, &wanted, generation)?
+        {
+            return Ok(found);
         }
         self.scan_wanted(epoch, &wanted, std::slice::from_ref(shard))
     }

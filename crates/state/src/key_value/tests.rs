@@ -1,7 +1,9 @@
 //! The store against single rules, one test each; `model` compares whole histories.
 
 mod foreign;
+mod layouts;
 mod model;
+mod ranges;
 
 use super::*;
 use crate::memory::MemoryBackend;

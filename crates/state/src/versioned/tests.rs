@@ -144,6 +144,39 @@ fn commit(store: &KeyValueStore, backend: &dyn Backend, epoch: Epoch, sealed: &[
 }
 
 #[test]
+fn a_version_that_comes_late_is_not_the_last_word_of_the_changelog() {
+    let (store, backend) = store(100);
+    let mut dirty = Dirty::default();
+    let mut view = VersionedView::new(&store, Epoch(1), -1).unwrap();
+    view.put(&mut dirty, b"k", None, 20).unwrap();
+    let sealed = store.seal(Epoch(1), std::mem::take(&mut dirty)).unwrap();
+    commit(&store, backend.as_ref(), Epoch(1), &sealed);
+    let mut view = VersionedView::new(&store, Epoch(2), 20).unwrap();
+    view.put(&mut dirty, b"k", Some(text("late")), 10).unwrap();
+    let sealed = store.seal(Epoch(2), dirty).unwrap();
+    let last = store.layout().to_changelog(sealed.last().unwrap()).unwrap();
+    assert_eq!((last.value, last.timestamp), (None, Timestamp(20)));
+}
+
+#[test]
+fn a_deletion_stays_while_it_hides_a_version() {
+    let (store, backend) = store(10);
+    let mut dirty = Dirty::default();
+    let mut view = VersionedView::new(&store, Epoch(1), -1).unwrap();
+    view.put(&mut dirty, b"k", None, 20).unwrap();
+    let sealed = store.seal(Epoch(1), std::mem::take(&mut dirty)).unwrap();
+    commit(&store, backend.as_ref(), Epoch(1), &sealed);
+    let mut view = VersionedView::new(&store, Epoch(2), 20).unwrap();
+    // Written by the epoch that would prune it, so it stays for the changelog.
+    view.put(&mut dirty, b"k", Some(text("hidden")), 10)
+        .unwrap();
+    view.put(&mut dirty, b"other", Some(text("x")), 99).unwrap();
+    view.put(&mut dirty, b"k", Some(text("new")), 95).unwrap();
+    assert_eq!(show(view.get_as_of(b"k", 94).unwrap()), "none");
+    assert_eq!(show(view.get(b"k").unwrap()), "new@95");
+}
+
+#[test]
 fn a_delete_gives_what_held_before() {
     let (store, _) = store(100);
     let mut dirty = Dirty::default();
