@@ -5,6 +5,7 @@
 //! Owns the buffers in front of the lanes, the cut, and the admission (law 7). Never decodes a value,
 //! never waits.
 
+use crate::gate::{Gate, GateFacts};
 use crate::outbox::OutItem;
 use crate::queue::Item;
 use crate::shared::Shared;
@@ -52,6 +53,10 @@ pub struct Dispatch {
     heard: Epoch,
     buffers: Vec<Buffer>,
     heads: BinaryHeap<Reverse<(Timestamp, u32)>>,
+    /// Global tables come first.
+    gate: Gate,
+    /// Heads of what has to wait for them.
+    gated: Vec<Reverse<(Timestamp, u32)>>,
     buffered_bytes: i64,
     staged: Vec<(Vec<Fetched>, i64)>,
     epoch: Epoch,
@@ -84,6 +89,13 @@ impl Dispatch {
                 })
                 .collect(),
             heads: BinaryHeap::new(),
+            gate: Gate::new(
+                (0..)
+                    .zip(slots.iter())
+                    .filter_map(|(at, slot)| Some((at, slot.global_end?)))
+                    .collect(),
+            ),
+            gated: Vec::new(),
             buffered_bytes: 0,
             staged: shared.queues.iter().map(|_| (Vec::new(), 0)).collect(),
             epoch: Epoch(1),
@@ -114,7 +126,12 @@ impl Dispatch {
             let slot = record.slot;
             let buffer = &mut self.buffers[slot as usize];
             if buffer.records.is_empty() {
-                self.heads.push(Reverse((record.timestamp, slot)));
+                let head = Reverse((record.timestamp, slot));
+                if self.gate.is_open() || self.gate.is_global(slot as usize) {
+                    self.heads.push(head);
+                } else {
+                    self.gated.push(head);
+                }
             }
             self.buffered_bytes += weight(&record);
             buffer.records.push_back(record);
@@ -130,8 +147,11 @@ impl Dispatch {
 
     fn may_choose(&self, now: Duration) -> bool {
         self.limits.idle.is_zero()
-            || self.buffers.iter().all(|b| {
-                !b.records.is_empty() || now.saturating_sub(b.empty_since) >= self.limits.idle
+            || !self.gate.is_open()
+            || self.buffers.iter().zip(self.slots.iter()).all(|(b, slot)| {
+                slot.global_end.is_some()
+                    || !b.records.is_empty()
+                    || now.saturating_sub(b.empty_since) >= self.limits.idle
             })
     }
 
@@ -171,6 +191,40 @@ impl Dispatch {
         moved > 0
     }
 
+    /// Looks whether global tables stand, if others wait for them.
+    pub fn look_at_gate(&mut self) {
+        let opened = !self.gate.is_open()
+            && self.gate.look(GateFacts {
+                cut: &self.cut,
+                open: self.epoch,
+                filled: self.epoch_records > 0 || self.skipped,
+                committed: self.shared.committed(),
+            });
+        if opened {
+            self.heads.extend(self.gated.drain(..));
+        }
+    }
+
+    /// May all sources be read?
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.gate.is_open()
+    }
+
+    /// The slots that must not be fetched yet: while global tables are read, others would fill the
+    /// buffers.
+    #[must_use]
+    pub fn gated_slots(&self) -> Vec<u32> {
+        if self.gate.is_open() {
+            return Vec::new();
+        }
+        (0..)
+            .zip(self.slots.iter())
+            .filter(|(_, slot)| slot.global_end.is_none())
+            .map(|(at, _)| at)
+            .collect()
+    }
+
     fn take_one(&mut self, slot: u32) {
         let index = slot as usize;
         let record = self.buffers[index]
@@ -184,7 +238,7 @@ impl Dispatch {
         self.epoch_records += 1;
         self.epoch_bytes += bytes.unsigned_abs();
         let hash = match &record.key {
-            Some(key) => key_hash(key),
+            Some(key) => key_hash(self.slots[index].affinity(key)),
             // Null keys go by partition, so that their order within it is kept.
             None => key_hash(&record.slot.to_be_bytes()),
         };
@@ -234,7 +288,9 @@ impl Dispatch {
             records: self.epoch_records + u64::from(self.skipped),
             bytes: self.epoch_bytes,
             last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
-            asked: self.shared.is_commit_asked() || self.punctuation_due(),
+            asked: self.shared.is_commit_asked()
+                || self.gate.wants_commit()
+                || self.punctuation_due(),
             stopping,
         }
     }

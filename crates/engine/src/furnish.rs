@@ -12,6 +12,7 @@ pub(crate) use stores::layout;
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
 use crate::components::Components;
 use crate::dispatch::{Dispatch, Limits};
+use crate::extract::Extract;
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
 use crate::partition_counts::BrokerPartitions;
@@ -88,12 +89,20 @@ impl Blueprint {
         shared: &Arc<Shared>,
         enter: &dyn Fn(Lifecycle),
     ) -> Result<Option<House>> {
-        let settings = &self.settings;
-        let broker = &self.components.broker;
         enter(Lifecycle::Starting);
-        if settings.ensure_explicit_naming {
+        if self.settings.ensure_explicit_naming {
             stoatflow_plan::require_explicit_names(&self.plan)?;
         }
+        let Some(names) = self.matched(shared)? else {
+            return Ok(None);
+        };
+        self.resolved(&names)?.build(shared, enter)
+    }
+
+    /// As [`Self::furnish`], with every source's topics known.
+    fn build(&self, shared: &Arc<Shared>, enter: &dyn Fn(Lifecycle)) -> Result<Option<House>> {
+        let settings = &self.settings;
+        let broker = &self.components.broker;
         let Some(topics) = self.reach_topics(shared)? else {
             return Ok(None);
         };
@@ -121,7 +130,7 @@ impl Blueprint {
             timing.load(&stores[usize::from(id.0)].store)?;
         }
         let timing = Arc::new(timing);
-        let slots = self.slots(broker.as_ref(), &topics)?;
+        let slots = self.slots(broker.as_ref(), &topics, (&stores, backend.as_ref()))?;
         let mut consumer = broker.consumer(&settings.application_id)?;
         consumer.assign(
             &slots
@@ -129,6 +138,11 @@ impl Blueprint {
                 .map(|s| (s.partition.clone(), s.start))
                 .collect::<Vec<_>>(),
         )?;
+        let extract = Extract::new(
+            Arc::clone(shared),
+            Arc::clone(&slots),
+            self.plan.sources.iter().map(|s| s.name.clone()).collect(),
+        );
         let dispatch = Dispatch::new(
             Arc::clone(shared),
             Arc::clone(&slots),
@@ -139,7 +153,7 @@ impl Blueprint {
             (0..settings.lanes).map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing));
         let house = House {
             lanes: lanes.collect::<Result<_>>()?,
-            intake: Intake::new(Arc::clone(shared), consumer, dispatch),
+            intake: Intake::new(Arc::clone(shared), consumer, dispatch, extract),
             commit: CommitRoom::new(CommitParts {
                 shared: Arc::clone(shared),
                 producer,

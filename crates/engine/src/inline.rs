@@ -122,3 +122,6 @@ impl Inline {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

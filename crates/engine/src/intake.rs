@@ -4,6 +4,7 @@
 //! consumer. Never waits longer than the next barrier allows.
 
 use crate::dispatch::Dispatch;
+use crate::extract::Extract;
 use crate::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,19 +20,44 @@ pub struct Intake {
     shared: Arc<Shared>,
     consumer: Box<dyn Consumer>,
     dispatch: Dispatch,
+    extract: Extract,
     fetched: Vec<Fetched>,
+    /// Slots that wait for global tables.
+    paused: Vec<u32>,
 }
 
 impl Intake {
     /// With an assigned consumer.
     #[must_use]
-    pub const fn new(shared: Arc<Shared>, consumer: Box<dyn Consumer>, dispatch: Dispatch) -> Self {
+    pub const fn new(
+        shared: Arc<Shared>,
+        consumer: Box<dyn Consumer>,
+        dispatch: Dispatch,
+        extract: Extract,
+    ) -> Self {
         Self {
             shared,
             consumer,
             dispatch,
+            extract,
             fetched: Vec::new(),
+            paused: Vec::new(),
         }
+    }
+
+    /// Fetches nothing but global tables until they stand.
+    fn pause(&mut self) -> Result<()> {
+        let gated = self.dispatch.gated_slots();
+        if gated != self.paused {
+            let (slots, pause) = if gated.is_empty() {
+                (&self.paused, false)
+            } else {
+                (&gated, true)
+            };
+            self.consumer.pause(slots, pause)?;
+            self.paused = gated;
+        }
+        Ok(())
     }
 
     /// Fetches, admits, and puts a barrier in if one is due. Waits for records if `wait`.
@@ -42,6 +68,10 @@ impl Intake {
     pub fn step(&mut self, wait: bool) -> Result<bool> {
         let stopping = self.shared.is_stopping();
         let mut moved = false;
+        if !self.dispatch.is_open() {
+            self.dispatch.look_at_gate();
+            self.pause()?;
+        }
         if !stopping && self.dispatch.wants_more() {
             let idle = wait && !self.dispatch.has_buffered();
             let timeout = if idle {
@@ -51,6 +81,7 @@ impl Intake {
             };
             self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;
             moved |= !self.fetched.is_empty();
+            self.extract.extract(&mut self.fetched)?;
             if self.fetched.is_empty() {
                 self.dispatch.passed(&self.consumer.positions());
             }

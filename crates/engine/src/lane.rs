@@ -404,10 +404,15 @@ impl LaneRoom {
 
     fn push_source(&mut self, source: usize) -> Result<()> {
         let mut batch = std::mem::take(&mut self.sorted[source]);
-        let entry = self.plan.sources[source].entry;
+        let spec = &self.plan.sources[source];
+        let (entry, global) = (spec.entry, spec.global);
         let done = if batch.is_empty() {
             Ok(())
         } else {
+            // A global table's records are no part of the application's time.
+            if !global {
+                self.observe(StageId(0), &batch);
+            }
             self.push(StageId(0), entry, &mut batch)
         };
         batch.clear();
@@ -415,7 +420,8 @@ impl LaneRoom {
         done
     }
 
-    fn push(&mut self, stage: StageId, entry: NodeId, batch: &mut Vec<Record>) -> Result<()> {
+    /// The clock of the application goes by all records, those from other lanes too.
+    fn observe(&mut self, stage: StageId, batch: &[Record]) {
         if let Some(clock) = self.timing.application
             && self.timing.stages[usize::from(stage.0)].timed
             && let Some(newest) = batch.iter().map(|r| r.timestamp.0).max()
@@ -423,6 +429,9 @@ impl LaneRoom {
             let view = self.view(stage);
             self.views[view].observe(clock, newest);
         }
+    }
+
+    fn push(&mut self, stage: StageId, entry: NodeId, batch: &mut Vec<Record>) -> Result<()> {
         self.with_chain(stage, |chain, context| chain.push(entry, batch, context))
     }
 
@@ -463,6 +472,7 @@ impl LaneRoom {
     }
 
     fn routed(&mut self, via: NodeId, stage: StageId, batch: &mut Vec<Record>) -> Result<()> {
+        self.observe(stage, batch);
         let plan = Arc::clone(&self.plan);
         let exchange = &plan.nodes[via.0 as usize];
         let Op::Exchange { to, .. } = &exchange.op else {

@@ -1,5 +1,6 @@
 //! Which partition goes to which source: the table that turns a fetched record into records.
 
+use crate::extract::TimeOf;
 use std::sync::Arc;
 use stoatflow_core::{NodeId, Offset, Origin, Record, Result, Serde, SourceId, TopicPartition};
 use stoatflow_log::Fetched;
@@ -30,10 +31,24 @@ pub struct Slot {
     pub stream_time: stoatflow_core::Timestamp,
     /// Who gets its records.
     pub readers: Vec<Reader>,
+    /// How the time of its records is found.
+    pub time: TimeOf,
+    /// Where the topic of a global table ended at the start.
+    pub global_end: Option<Offset>,
 }
 
 /// All partitions, in the order of the consumer's assignment.
 pub type Slots = Arc<[Slot]>;
+
+impl Slot {
+    /// The part of a key's bytes that decides the lane.
+    #[must_use]
+    pub fn affinity<'a>(&self, key: &'a [u8]) -> &'a [u8] {
+        self.readers
+            .first()
+            .map_or(key, |reader| reader.key.affinity(key))
+    }
+}
 
 impl Reader {
     /// Decodes a fetched record for this source.

@@ -125,6 +125,11 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
+    /// The names of all topics, in order. Waits at most `timeout`.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`.
+    fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>>;
     /// Makes topics; one that exists already is left as it is.
     ///
     /// # Errors

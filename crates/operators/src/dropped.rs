@@ -8,6 +8,8 @@ pub const NULL_KEY: &str = "null_key";
 pub const NULL_VALUE: &str = "null_value";
 /// A native `flat_map_values` or `flat_map` got null where a list was expected.
 pub const NULL_LIST: &str = "null_list";
+/// The time of an input record is negative, or a timestamp extractor gave a negative one.
+pub const NEGATIVE_TIMESTAMP: &str = "negative_timestamp";
 /// A partitioner chose no partition for the record.
 pub const NO_PARTITION: &str = "no_partition";
 /// It came after the last of its windows was closed.

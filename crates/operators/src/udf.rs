@@ -136,6 +136,22 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (batch, to, out);
         Err(self.cannot("choose partitions"))
     }
+    /// A time per record, of `(record, partition_time)`, for neighbours of one partition in their order.
+    /// `partition_time` is the highest time of the partition before them, -1: none; it rises with the
+    /// times that the function gives. A negative time drops the record.
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises, or gives no whole number.
+    fn timestamps(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        partition_time: i64,
+        out: &mut Vec<i64>,
+    ) -> Result<(), Failed> {
+        let _unused = (batch, topic, partition_time, out);
+        Err(self.cannot("tell times"))
+    }
     /// What a function answers that has no such form.
     #[doc(hidden)]
     fn cannot(&self, what: &str) -> Failed {

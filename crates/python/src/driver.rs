@@ -435,6 +435,11 @@ impl Driver {
 
     /// Stops cleanly and removes everything.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| drop(self.world.lock().take()));
+        py.detach(|| {
+            let world = self.world.lock().take();
+            if let Some(mut engine) = world.and_then(|mut world| world.engine.take()) {
+                engine.close();
+            }
+        });
     }
 }

@@ -111,6 +111,20 @@ impl PyUdf {
         }
     }
 
+    fn time(&self, given: &Bound<'_, PyAny>) -> Result<i64> {
+        let number = given.cast::<PyInt>().ok().map(|_| given.extract::<i64>());
+        match number {
+            Some(Ok(time)) => Ok(time),
+            _ => Err(self.wrong(
+                format!(
+                    "the timestamp extractor must return milliseconds as an int, it returned {}",
+                    kind(given)
+                ),
+                "return an int, such as int(record.value['ts']); a negative one drops the record",
+            )),
+        }
+    }
+
     fn chosen(&self, chosen: &Bound<'_, PyAny>) -> Result<Partitions> {
         let number = |item: &Bound<'_, PyAny>| {
             let number = item.cast::<PyInt>().ok().map(|_| item.extract::<i32>());
@@ -179,9 +193,7 @@ static RECORD_CONTEXT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// `RecordContext(topic, partition, offset, timestamp, headers)`.
 fn context<'py>(record: &Record, topic: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = topic.py();
-    let headers = record.headers.iter().flat_map(|headers| headers.iter());
-    let headers = headers.map(|h| (&*h.name, h.value.as_ref().map(|v| PyBytes::new(py, v))));
-    let headers = PyTuple::new(py, headers.collect::<Vec<_>>())?;
+    let headers = headers(py, record)?;
     let origin = &record.origin;
     RECORD_CONTEXT
         .import(py, "stoatflow.record_context", "RecordContext")?
@@ -191,6 +203,30 @@ fn context<'py>(record: &Record, topic: Bound<'py, PyAny>) -> PyResult<Bound<'py
             origin.offset.0,
             record.timestamp.0,
             headers,
+        ))
+}
+
+fn headers<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple>> {
+    let headers = record.headers.iter().flat_map(|headers| headers.iter());
+    let headers = headers.map(|h| (&*h.name, h.value.as_ref().map(|v| PyBytes::new(py, v))));
+    PyTuple::new(py, headers.collect::<Vec<_>>())
+}
+
+static CONSUMED_RECORD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// `ConsumedRecord(key, value, timestamp, topic, partition, offset, headers)`.
+fn consumed<'py>(record: &Record, topic: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+    let py = topic.py();
+    CONSUMED_RECORD
+        .import(py, "stoatflow.consumed_record", "ConsumedRecord")?
+        .call1((
+            to_py(py, &record.key)?,
+            to_py(py, &record.value)?,
+            record.timestamp.0,
+            topic,
+            record.origin.partition.0,
+            record.origin.offset.0,
+            headers(py, record)?,
         ))
 }
 
@@ -375,6 +411,31 @@ impl Udf for PyUdf {
                     .map_err(|e| self.raised(py, e))
                     .and_then(|chosen| self.chosen(&chosen));
                 out.push(chosen.map_err(|error| Failed { at, error })?);
+            }
+            Ok(())
+        })
+    }
+
+    fn timestamps(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        mut partition_time: i64,
+        out: &mut Vec<i64>,
+    ) -> Result<(), Failed> {
+        Python::attach(|py| {
+            let callable = self.callable.bind(py);
+            let topic = PyString::new(py, topic);
+            for (at, record) in batch.iter().enumerate() {
+                let called = || -> PyResult<Bound<'_, PyAny>> {
+                    callable.call1((consumed(record, &topic)?, partition_time))
+                };
+                let time = called()
+                    .map_err(|e| self.raised(py, e))
+                    .and_then(|time| self.time(&time))
+                    .map_err(|error| Failed { at, error })?;
+                partition_time = partition_time.max(time);
+                out.push(time);
             }
             Ok(())
         })

@@ -194,6 +194,12 @@ impl Broker for SimBroker {
         Ok(names.iter().map(info).collect())
     }
 
+    fn topic_names(&self, _timeout: Duration) -> Result<Vec<Arc<str>>> {
+        let mut names: Vec<_> = self.lock().topics.keys().cloned().collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
     fn create_topics(&self, topics: &[NewTopic], _timeout: Duration) -> Result<()> {
         let mut state = self.lock();
         for topic in topics {

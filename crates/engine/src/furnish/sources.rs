@@ -4,37 +4,102 @@
 //! the broker within its budget. Never makes a source topic.
 
 use super::Blueprint;
+use crate::commit::LoggedStore;
 use crate::dispatch::decode_stream_time;
+use crate::extract::TimeOf;
 use crate::shared::Shared;
 use crate::slots::{Reader, Slot, Slots};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{Broker, TopicInfo};
-use stoatflow_plan::Reset;
+use stoatflow_plan::{Reset, Source, TimestampExtractor};
+use stoatflow_state::Backend;
+
+/// How long one question to the broker may take.
+const ASK: Duration = Duration::from_secs(3);
 
 impl Blueprint {
+    /// All topics there are, if a source has a pattern. `None` if a stop was asked for.
+    pub(super) fn matched(&self, shared: &Shared) -> Result<Option<Vec<Arc<str>>>> {
+        if self.plan.sources.iter().all(|s| s.pattern.is_none()) {
+            return Ok(Some(Vec::new()));
+        }
+        self.reach(shared, |broker| broker.topic_names(ASK))
+    }
+
+    /// The same house with the topics that patterns match now. Topics that appear later are found at
+    /// the next start.
+    pub(super) fn resolved(&self, names: &[Arc<str>]) -> Result<Self> {
+        let mut plan = (*self.plan).clone();
+        let own =
+            |name: &str| {
+                self.plan.stores.iter().any(|s| {
+                    name == format!("{}-{}-changelog", self.settings.application_id, s.name)
+                }) || name.starts_with("__")
+            };
+        for source in &mut plan.sources {
+            let Some(pattern) = &source.pattern else {
+                continue;
+            };
+            let whole = regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|e| {
+                Error::topology(format!(
+                    "the source '{}' has a pattern that can't be read: {e}",
+                    source.name
+                ))
+                .hint("write a regular expression without look-around or back-references")
+            })?;
+            let found = names.iter().filter(|n| whole.is_match(n) && !own(n));
+            source.topics = found.map(ToString::to_string).collect();
+            if source.topics.is_empty() {
+                return Err(Error::missing_topic(format!(
+                    "no topic at {} matches the pattern '{pattern}' of the source '{}'",
+                    self.components.broker.address(),
+                    source.name
+                ))
+                .hint("create one before you start: topics are matched at the start"));
+            }
+            tracing::info!(source = source.name, topics = ?source.topics, "topics that match");
+        }
+        Ok(Self {
+            plan: Arc::new(plan),
+            ..self.clone()
+        })
+    }
+
     /// Waits for the broker within its budget and gives the source topics.
     pub(super) fn reach_topics(
         &self,
         shared: &Shared,
     ) -> Result<Option<BTreeMap<String, TopicInfo>>> {
-        let broker = &self.components.broker;
-        let clock = &self.components.clock;
         let names: Vec<&str> = self
             .plan
             .sources
             .iter()
             .flat_map(|s| s.topics.iter().map(String::as_str))
             .collect();
+        let Some(infos) = self.reach(shared, |broker| broker.topics(&names, ASK))? else {
+            return Ok(None);
+        };
+        found(&names, infos, &self.components.broker.address()).map(Some)
+    }
+
+    /// Asks the broker until it answers, within its budget.
+    fn reach<T>(
+        &self,
+        shared: &Shared,
+        ask: impl Fn(&dyn Broker) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let broker = &self.components.broker;
+        let clock = &self.components.clock;
         let began = clock.monotonic();
         loop {
             if shared.is_stopping() {
                 return Ok(None);
             }
-            match broker.topics(&names, Duration::from_secs(3)) {
-                Ok(infos) => return found(&names, infos, &broker.address()).map(Some),
+            match ask(broker.as_ref()) {
+                Ok(answer) => return Ok(Some(answer)),
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
                     let waited = clock.monotonic().saturating_sub(began);
                     if waited >= self.settings.broker_wait {
@@ -61,6 +126,7 @@ impl Blueprint {
         &self,
         broker: &dyn Broker,
         topics: &BTreeMap<String, TopicInfo>,
+        (stores, backend): (&[LoggedStore], &dyn Backend),
     ) -> Result<Slots> {
         let timeout = self.settings.broker_wait;
         let mut slots: BTreeMap<TopicPartition, Slot> = BTreeMap::new();
@@ -70,17 +136,33 @@ impl Blueprint {
         } else {
             Reset::Latest
         };
+        let mut from_begin = BTreeSet::new();
         for source in &self.plan.sources {
+            let time = self.time_of(&source.timestamp)?;
+            let unlogged = source.global && self.begin_anew(source, stores, backend)?;
             for (index, topic) in source.topics.iter().enumerate() {
                 for p in 0..topics[topic].partitions {
                     let partition = TopicPartition::new(Arc::clone(&topics[topic].name), p);
-                    resets.insert(partition.clone(), source.reset.unwrap_or(default));
+                    let reset = if source.global {
+                        Reset::Earliest
+                    } else {
+                        source.reset.unwrap_or(default)
+                    };
+                    resets.insert(partition.clone(), reset);
+                    if unlogged {
+                        from_begin.insert(partition.clone());
+                    }
                     let slot = slots.entry(partition.clone()).or_insert_with(|| Slot {
                         partition,
                         start: Offset(0),
                         stream_time: Timestamp::UNKNOWN,
                         readers: Vec::new(),
+                        time: time.clone(),
+                        global_end: source.global.then_some(Offset(0)),
                     });
+                    if !slot.time.is_same(&time) {
+                        return Err(two_extractors(topic));
+                    }
                     slot.readers.push(Reader {
                         source: source.id,
                         topic: u16::try_from(index).unwrap_or(u16::MAX),
@@ -95,7 +177,11 @@ impl Blueprint {
         let committed = broker.committed(&self.settings.application_id, &partitions, timeout)?;
         let ranges = broker.ranges(&partitions, timeout)?;
         for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
+            if let Some(end) = &mut slot.global_end {
+                *end = range.stable_end;
+            }
             slot.start = match (&committed, resets[&slot.partition]) {
+                _ if from_begin.contains(&slot.partition) => range.begin,
                 (Some(c), _) => c.offset.max(range.begin),
                 (None, Reset::Earliest) => range.begin,
                 (None, Reset::Latest) => range.stable_end,
@@ -106,6 +192,43 @@ impl Blueprint {
         }
         Ok(slots.into_values().collect())
     }
+
+    fn time_of(&self, extractor: &TimestampExtractor) -> Result<TimeOf> {
+        Ok(match extractor {
+            TimestampExtractor::Udf(index) => TimeOf::Function(self.foreign.udf(*index)?),
+            TimestampExtractor::FailOnInvalid => TimeOf::FailOnInvalid,
+            TimestampExtractor::LogAndSkip => TimeOf::LogAndSkip,
+            TimestampExtractor::UsePartitionTime => TimeOf::UsePartitionTime,
+            TimestampExtractor::Wallclock => TimeOf::Wallclock,
+        })
+    }
+
+    /// A global table without a changelog is its topic: it is read again from the beginning, into an
+    /// empty store (what was deleted and compacted away meanwhile must not stay).
+    fn begin_anew(
+        &self,
+        source: &Source,
+        stores: &[LoggedStore],
+        backend: &dyn Backend,
+    ) -> Result<bool> {
+        let mut unlogged = false;
+        for child in &self.plan.nodes[source.entry.0 as usize].children {
+            for id in self.plan.nodes[child.0 as usize].op.stores() {
+                if stores[usize::from(id.0)].changelog.is_none() {
+                    backend.wipe(id)?;
+                    unlogged = true;
+                }
+            }
+        }
+        Ok(unlogged)
+    }
+}
+
+fn two_extractors(topic: &str) -> Error {
+    Error::topology(format!(
+        "two sources read the topic '{topic}' with different timestamp extractors"
+    ))
+    .hint("read the topic once, or give both sources the same extractor")
 }
 
 fn found(

@@ -24,9 +24,17 @@ pub fn topics_are_made_once(broker: &dyn Broker, tag: &str) -> Result<()> {
         .map(|t| t.as_ref().map(|t| (t.name.to_string(), t.partitions)))
         .collect();
     promise!(
-        found == [Some((two, 2)), None, Some((one, 3))],
+        found == [Some((two.clone(), 2)), None, Some((one.clone(), 3))],
         "the topics are {found:?}"
     );
+    let names = broker.topic_names(WAIT)?;
+    for name in [&one, &two] {
+        promise!(
+            names.iter().any(|n| **n == **name),
+            "{name} is not among all topics"
+        );
+    }
+    promise!(names.is_sorted(), "the names of topics are in no order");
     Ok(())
 }
 

@@ -134,6 +134,11 @@ impl Broker for EmbeddedBroker {
             .collect())
     }
 
+    fn topic_names(&self, _timeout: Duration) -> Result<Vec<Arc<str>>> {
+        let topics = self.log.topics();
+        Ok(topics.into_iter().map(|t| t.name.clone()).collect())
+    }
+
     fn create_topics(&self, topics: &[NewTopic], _timeout: Duration) -> Result<()> {
         self.log.create(topics)
     }

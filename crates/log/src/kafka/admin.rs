@@ -12,6 +12,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::ffi::CString;
 use std::ptr;
+use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Result, SystemClock, TopicPartition};
 
@@ -164,6 +165,41 @@ impl Admin {
     ) -> Result<Vec<Option<TopicInfo>>> {
         let call = self.call(timeout, "asking for topics");
         call.until_ready(|| self.describe(&call, names, false))
+    }
+
+    /// The names of all topics that this user may see.
+    pub(super) fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
+        let call = self.call(timeout, "asking for the names of topics");
+        call.until_ready(|| self.names(&call))
+    }
+
+    fn names(&self, call: &Call<'_>) -> Result<Vec<Arc<str>>> {
+        let mut metadata = ptr::null();
+        // SAFETY: the client is alive; the answer is written to `metadata`, and freed below.
+        let code = unsafe {
+            sys::rd_kafka_metadata(
+                self.client.ptr(),
+                1,
+                ptr::null_mut(),
+                &mut metadata,
+                millis(call.left()).max(1),
+            )
+        };
+        let code = Code::from(code);
+        if code != Code::NoError {
+            return Err(call.fail(code, "the broker gave no list of topics", None));
+        }
+        // SAFETY: without an error the answer is there, with as many topics as it says.
+        let mut names: Vec<Arc<str>> = unsafe {
+            let count = usize::try_from((*metadata).topic_cnt).unwrap_or(0);
+            let names = (0..count)
+                .map(|at| text((*(*metadata).topics.add(at)).topic).into())
+                .collect();
+            sys::rd_kafka_metadata_destroy(metadata);
+            names
+        };
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// The topics in the order asked. `led`: a partition without a leader counts as not yet there.

@@ -64,6 +64,10 @@ impl Broker for KafkaBroker {
         self.admin.topics(names, timeout)
     }
 
+    fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
+        self.admin.topic_names(timeout)
+    }
+
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
         self.admin.create_topics(topics, timeout)
     }

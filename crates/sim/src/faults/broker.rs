@@ -54,6 +54,10 @@ impl Broker for FaultyBroker {
         self.call(Point::Topics, timeout, |b| b.topics(names, timeout))
     }
 
+    fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
+        self.call(Point::Topics, timeout, |b| b.topic_names(timeout))
+    }
+
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
         self.call(Point::CreateTopics, timeout, |b| {
             b.create_topics(topics, timeout)

@@ -1,0 +1,185 @@
+//! When did an input record happen?
+//!
+//! Takes fetched records in the order of their partitions, gives them with the time that their source's
+//! extractor says, or drops them and counts it. Runs in intake, before dispatch chooses by time. Owns
+//! the highest time of each partition, which extractors may fall back on. A user's extractor is called
+//! with a whole batch at a time; while it runs, lanes go on with what they have.
+
+use crate::shared::Shared;
+use crate::slots::{Slot, Slots};
+use std::fmt;
+use std::sync::Arc;
+use stoatflow_core::{Error, Record, Result, Timestamp};
+use stoatflow_log::Fetched;
+use stoatflow_operators::{Udf, dropped};
+
+/// How the time of a partition's records is found.
+#[derive(Clone)]
+pub enum TimeOf {
+    /// The record's; a negative one is an error.
+    FailOnInvalid,
+    /// The record's; a negative one drops it.
+    LogAndSkip,
+    /// The record's; instead of a negative one the highest of the partition.
+    UsePartitionTime,
+    /// Now.
+    Wallclock,
+    /// A function of the user.
+    Function(Arc<dyn Udf>),
+}
+
+impl TimeOf {
+    /// Does it tell the same time?
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Function(one), Self::Function(two)) => Arc::ptr_eq(one, two),
+            (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
+        }
+    }
+}
+
+impl fmt::Debug for TimeOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FailOnInvalid => "FailOnInvalid",
+            Self::LogAndSkip => "LogAndSkip",
+            Self::UsePartitionTime => "UsePartitionTime",
+            Self::Wallclock => "Wallclock",
+            Self::Function(udf) => udf.name(),
+        })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Extract {
+    shared: Arc<Shared>,
+    slots: Slots,
+    /// Names of sources by number, for what is counted.
+    sources: Vec<String>,
+    /// The highest time of each slot; -1: none.
+    highest: Vec<i64>,
+    /// Is any source's time more than the record's own?
+    plain: bool,
+    batch: Vec<Record>,
+    times: Vec<i64>,
+}
+
+impl Extract {
+    /// For these partitions, from the times that were committed.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, slots: Slots, sources: Vec<String>) -> Self {
+        Self {
+            highest: slots.iter().map(|s| s.stream_time.0).collect(),
+            plain: slots
+                .iter()
+                .all(|s| matches!(s.time, TimeOf::FailOnInvalid)),
+            shared,
+            slots,
+            sources,
+            batch: Vec::new(),
+            times: Vec::new(),
+        }
+    }
+
+    /// Gives each record its time; those that have none leave.
+    ///
+    /// # Errors
+    /// `User` for a time that can't be, with the record's coordinates; what the function fails with.
+    pub fn extract(&mut self, fetched: &mut Vec<Fetched>) -> Result<()> {
+        if self.plain && fetched.iter().all(|r| r.timestamp.0 >= 0) {
+            return Ok(());
+        }
+        let mut from = 0;
+        while from < fetched.len() {
+            let slot = fetched[from].slot;
+            let run = &mut fetched[from..];
+            let run = run.iter().take_while(|r| r.slot == slot).count();
+            self.run(&mut fetched[from..from + run])?;
+            from += run;
+        }
+        fetched.retain(|r| r.timestamp.0 >= 0);
+        Ok(())
+    }
+
+    /// Neighbours of one partition. A time that stays negative drops the record.
+    fn run(&mut self, run: &mut [Fetched]) -> Result<()> {
+        let at = run[0].slot as usize;
+        let slots = Arc::clone(&self.slots);
+        let slot = &slots[at];
+        let mut highest = self.highest[at];
+        if let TimeOf::Function(udf) = &slot.time {
+            self.ask(udf.as_ref(), slot, run, highest)?;
+        }
+        let mut lost = 0;
+        for record in run {
+            let time = &mut record.timestamp;
+            match &slot.time {
+                TimeOf::FailOnInvalid if time.0 < 0 => return Err(invalid(slot, record)),
+                TimeOf::UsePartitionTime if time.0 < 0 && highest < 0 => {
+                    return Err(invalid(slot, record));
+                }
+                TimeOf::UsePartitionTime if time.0 < 0 => time.0 = highest,
+                TimeOf::Wallclock => *time = self.shared.clock.now(),
+                _ => {}
+            }
+            highest = highest.max(time.0);
+            lost += u64::from(time.0 < 0);
+        }
+        self.highest[at] = highest;
+        if lost > 0 {
+            let source = slot.readers.first().map_or(0, |r| usize::from(r.source.0));
+            let name = self.sources.get(source).map_or("?", String::as_str);
+            tracing::warn!(source = name, partition = %slot.partition, records = lost, "dropped: a negative timestamp");
+            self.shared
+                .status
+                .dropped(name, dropped::NEGATIVE_TIMESTAMP, lost);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, udf: &dyn Udf, slot: &Slot, run: &mut [Fetched], highest: i64) -> Result<()> {
+        let Some(reader) = slot.readers.first() else {
+            return Ok(());
+        };
+        self.batch.clear();
+        self.times.clear();
+        for record in run.iter() {
+            self.batch.push(reader.decode(slot, record)?);
+        }
+        let topic = &slot.partition.topic;
+        udf.timestamps(&self.batch, topic, highest, &mut self.times)
+            .map_err(|failed| match run.get(failed.at) {
+                Some(record) => located(failed.error, slot, record),
+                None => failed.error,
+            })?;
+        self.batch.clear();
+        if self.times.len() != run.len() {
+            return Err(Error::internal(
+                "a timestamp extractor gave fewer times than records",
+            ));
+        }
+        for (record, time) in run.iter_mut().zip(&self.times) {
+            record.timestamp = Timestamp(*time);
+        }
+        Ok(())
+    }
+}
+
+fn located(error: Error, slot: &Slot, record: &Fetched) -> Error {
+    error.at(|at| {
+        at.topic = Some(slot.partition.topic.to_string());
+        at.partition = Some(slot.partition.partition);
+        at.offset = Some(record.offset);
+    })
+}
+
+fn invalid(slot: &Slot, record: &Fetched) -> Error {
+    let error = Error::user(format!(
+        "an input record has the negative timestamp {}",
+        record.timestamp.0
+    ))
+    .hint("set timestamps where the records are made, or give the source a timestamp extractor (log_and_skip, use_partition_time, wallclock or a function)");
+    located(error, slot, record)
+}

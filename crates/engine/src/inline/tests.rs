@@ -1,0 +1,129 @@
+//! Whole engines on an embedded broker, one room at a time.
+
+mod clocks;
+mod sources;
+
+use super::*;
+use crate::Components;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use stoatflow_core::{ManualClock, Offset, Settings, StoreId, Timestamp, TopicPartition};
+use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
+use stoatflow_operators::{Foreign, Udf};
+use stoatflow_plan::PhysicalPlan;
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// A broker, a clock, and a plan that can be started again and again.
+struct Stand {
+    broker: Arc<embedded::EmbeddedBroker>,
+    clock: Arc<ManualClock>,
+    blueprint: Blueprint,
+    _dir: tempfile::TempDir,
+}
+
+fn compile(nodes: Value) -> PhysicalPlan {
+    let plan = json!({"version": 1, "nodes": nodes, "functions": []});
+    stoatflow_plan::compile(plan.to_string().as_bytes()).unwrap()
+}
+
+impl Stand {
+    fn new(topics: &[&str], lanes: u32, plan: PhysicalPlan) -> Self {
+        Self::with_functions(topics, lanes, plan, Vec::new())
+    }
+
+    fn with_functions(
+        topics: &[&str],
+        lanes: u32,
+        plan: PhysicalPlan,
+        udfs: Vec<Arc<dyn Udf>>,
+    ) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let broker = embedded::open(None).unwrap();
+        let topics: Vec<NewTopic> = topics
+            .iter()
+            .map(|name| NewTopic {
+                name: (*name).to_owned(),
+                partitions: 2,
+                replication: 1,
+                config: Vec::new(),
+            })
+            .collect();
+        broker.create_topics(&topics, SOON).unwrap();
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000_000)));
+        let settings = Settings::from_pairs(&[
+            ("application.id".into(), "stand".into()),
+            ("bootstrap.servers".into(), "embedded:".into()),
+            ("lanes.count".into(), lanes.into()),
+            ("state.dir".into(), dir.path().to_string_lossy().into()),
+        ])
+        .unwrap();
+        let blueprint = Blueprint {
+            plan: Arc::new(plan),
+            foreign: Arc::new(Foreign {
+                udfs,
+                ..Foreign::default()
+            }),
+            settings: Arc::new(settings),
+            components: Components {
+                clock: Arc::clone(&clock) as _,
+                ..Components::new(Arc::clone(&broker) as _)
+            },
+        };
+        Self {
+            broker,
+            clock,
+            blueprint,
+            _dir: dir,
+        }
+    }
+
+    fn start(&self) -> Inline {
+        Inline::start(&self.blueprint).unwrap()
+    }
+
+    fn send(&self, topic: &str, records: &[(&'static str, &'static str, i64)]) {
+        let mode = ProducerMode::Plain {
+            id: "feeder".into(),
+            timeout: SOON,
+        };
+        let mut producer = self.broker.producer(&mode, SOON).unwrap();
+        producer.begin().unwrap();
+        let record = |(key, value, time): &(&'static str, &'static str, i64)| Outgoing {
+            topic: topic.into(),
+            partition: None,
+            key: Some(Bytes::from(*key)),
+            value: Some(Bytes::from(*value)),
+            timestamp: Timestamp(*time),
+            headers: None,
+        };
+        producer
+            .send(&mut records.iter().map(record).collect())
+            .unwrap();
+        producer.flush(SOON).unwrap();
+        producer.commit(SOON).unwrap();
+    }
+
+    /// Everything in a topic: value and time, in the order of the times.
+    fn read(&self, topic: &str) -> Vec<(String, i64)> {
+        let partitions: Vec<_> = (0..2)
+            .map(|p| (TopicPartition::new(topic, p), Offset(0)))
+            .collect();
+        let mut consumer = self.broker.consumer("reader").unwrap();
+        consumer.assign(&partitions).unwrap();
+        let mut fetched: Vec<Fetched> = Vec::new();
+        consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
+        let text = |r: &Fetched| String::from_utf8(r.value.clone().unwrap().to_vec()).unwrap();
+        let mut read: Vec<_> = fetched.iter().map(|r| (text(r), r.timestamp.0)).collect();
+        read.sort_by_key(|(_, time)| *time);
+        read
+    }
+}
+
+/// `from` to `out`, as it is.
+fn copy(from: &str) -> Value {
+    json!([
+        {"op": "stream", "topics": [from], "key": "string", "value": "string"},
+        {"op": "to", "from": 0, "topic": "out", "key": "string", "value": "string"},
+    ])
+}

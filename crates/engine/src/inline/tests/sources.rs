@@ -1,0 +1,289 @@
+//! Where records come from, and when they happened.
+
+use super::*;
+use stoatflow_core::{Datum, Error, Record};
+use stoatflow_operators::{Args, Failed, dropped};
+use stoatflow_plan::TimestampExtractor;
+
+#[test]
+fn global_tables_stand_before_anything_else_is_read() {
+    let mut plan = compile(json!([
+        {"op": "table", "topic": "rates", "key": "string", "value": "string", "materialized": {"store": "rates"}},
+        {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+        {"op": "to", "from": 1, "topic": "out", "key": "string", "value": "string"},
+    ]));
+    plan.sources[0].global = true;
+    let stand = Stand::new(&["in", "out", "rates"], 3, plan);
+    // The stream's records are older: by time alone they would come first.
+    stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
+    stand.send("rates", &[("eur", "1.1", 100), ("usd", "1.0", 101)]);
+    let mut engine = stand.start();
+    let slots: Vec<_> = engine.house().slots.iter().cloned().collect();
+    let read = |engine: &mut Inline, topic: &str| -> i64 {
+        let positions = engine.house().intake.dispatch().positions();
+        let positions = slots
+            .iter()
+            .zip(positions.map(|(at, _)| at.0).collect::<Vec<_>>());
+        let of_topic = positions.filter(|(slot, _)| &*slot.partition.topic == topic);
+        of_topic.map(|(_, at)| at).sum()
+    };
+    engine.settle().unwrap();
+    assert_eq!(
+        (read(&mut engine, "rates"), read(&mut engine, "in")),
+        (2, 0)
+    );
+    engine.settle_and_commit().unwrap();
+    assert_eq!(
+        (read(&mut engine, "rates"), read(&mut engine, "in")),
+        (2, 2)
+    );
+    assert_eq!(stand.read("out").len(), 2);
+    // From then on it is a table like others.
+    stand.send("rates", &[("eur", "1.2", 300)]);
+    stand.send("in", &[("a", "3", 3)]);
+    engine.settle().unwrap();
+    assert_eq!(
+        (read(&mut engine, "rates"), read(&mut engine, "in")),
+        (3, 3)
+    );
+    engine.settle_and_commit().unwrap();
+    let kept = engine.house().backend.get(StoreId(0), b"eur").unwrap();
+    assert_eq!(&kept.unwrap()[8..], b"1.2");
+}
+
+#[test]
+fn a_global_table_without_a_changelog_is_read_again_into_an_empty_store() {
+    let mut plan = compile(json!([
+        {"op": "table", "topic": "rates", "key": "string", "value": "string", "materialized": {"store": "rates"}},
+    ]));
+    plan.sources[0].global = true;
+    plan.stores[0].logged = false;
+    let stand = Stand::new(&["rates"], 2, plan);
+    stand.send("rates", &[("eur", "1.1", 100)]);
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let leftover = vec![stoatflow_state::Write {
+        key: Bytes::from("gone"),
+        value: Some(Bytes::from("12345678x")),
+    }];
+    let backend = Arc::clone(&engine.house().backend);
+    backend.restore(StoreId(0), leftover, &[]).unwrap();
+    drop((engine, backend));
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let backend = &engine.house().backend;
+    assert!(backend.get(StoreId(0), b"eur").unwrap().is_some());
+    assert_eq!(backend.get(StoreId(0), b"gone").unwrap(), None);
+}
+
+#[test]
+fn a_pattern_finds_its_topics_at_the_start() {
+    let mut plan = compile(copy("x"));
+    plan.sources[0].topics.clear();
+    plan.sources[0].pattern = Some("in-.*|late".into());
+    let topics = ["in-a", "in-b", "begin-a", "in", "out"];
+    let stand = Stand::new(&topics, 2, plan);
+    for (topic, value, time) in [
+        ("in-a", "1", 1),
+        ("in-b", "2", 2),
+        ("begin-a", "3", 3),
+        ("in", "4", 4),
+    ] {
+        stand.send(topic, &[("k", value, time)]);
+    }
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let read: Vec<_> = stand.read("out").into_iter().map(|(v, _)| v).collect();
+    assert_eq!(read, ["1", "2"]);
+}
+
+#[test]
+fn a_pattern_that_finds_nothing_says_so() {
+    for (pattern, expected) in [("nothing", "matches the pattern"), ("(", "can't be read")] {
+        let mut plan = compile(copy("x"));
+        plan.sources[0].topics.clear();
+        plan.sources[0].pattern = Some(pattern.into());
+        let stand = Stand::new(&["in", "out"], 1, plan);
+        let refused = Inline::start(&stand.blueprint).err().unwrap().to_string();
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
+
+/// Reads the time from the value; `p` is the partition's.
+#[derive(Debug)]
+struct FromValue;
+
+impl Udf for FromValue {
+    fn name(&self) -> &str {
+        "test.rs:1 from_value"
+    }
+
+    fn timestamps(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        mut partition_time: i64,
+        out: &mut Vec<i64>,
+    ) -> Result<(), Failed> {
+        assert_eq!(topic, "in");
+        for (at, record) in batch.iter().enumerate() {
+            let Datum::Str(text) = &record.value else {
+                panic!("{:?}", record.value);
+            };
+            let time = match text.as_str() {
+                "p" => partition_time,
+                "bad" => {
+                    return Err(Failed {
+                        at,
+                        error: Error::user("it raised"),
+                    });
+                }
+                number => number.parse().unwrap(),
+            };
+            partition_time = partition_time.max(time);
+            out.push(time);
+        }
+        Ok(())
+    }
+
+    fn test(&self, _: Args, _: &[Record], _: &mut Vec<bool>) -> Result<(), Failed> {
+        Err(self.cannot("test"))
+    }
+
+    fn one(&self, _: Args, _: &[Record], _: &mut Vec<Datum>) -> Result<(), Failed> {
+        Err(self.cannot("map"))
+    }
+
+    fn pair(&self, _: Args, _: &[Record], _: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
+        Err(self.cannot("map"))
+    }
+
+    fn many(
+        &self,
+        _: Args,
+        _: &[Record],
+        _: &mut Vec<Datum>,
+        _: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
+        Err(self.cannot("map"))
+    }
+
+    fn many_pairs(
+        &self,
+        _: Args,
+        _: &[Record],
+        _: &mut Vec<(Datum, Datum)>,
+        _: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
+        Err(self.cannot("map"))
+    }
+
+    fn effect(&self, _: Args, _: &[Record]) -> Result<(), Failed> {
+        Err(self.cannot("peek"))
+    }
+
+    fn call(&self, _: &[&Datum]) -> Result<Datum> {
+        Err(Error::internal("no calls"))
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+}
+
+fn extracting(extractor: TimestampExtractor) -> Stand {
+    let mut plan = compile(copy("in"));
+    plan.sources[0].timestamp = extractor;
+    Stand::with_functions(&["in", "out"], 2, plan, vec![Arc::new(FromValue)])
+}
+
+fn times(stand: &Stand) -> Vec<i64> {
+    stand
+        .read("out")
+        .into_iter()
+        .map(|(_, time)| time)
+        .collect()
+}
+
+#[test]
+fn a_function_tells_the_time_and_may_drop_a_record() {
+    let stand = extracting(TimestampExtractor::Udf(0));
+    let mut engine = stand.start();
+    let values = [
+        ("k", "50", 1),
+        ("k", "p", 2),
+        ("k", "-7", 3),
+        ("k", "20", 4),
+        ("k", "p", 5),
+    ];
+    stand.send("in", &values);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(times(&stand), [20, 50, 50, 50]);
+    let drops = engine.house().shared.status.drops();
+    assert_eq!(drops[0].1, dropped::NEGATIVE_TIMESTAMP);
+    assert_eq!(drops[0].2, 1);
+    // The partition's time survives a restart; a record that is dropped is not read again.
+    stand.send("in", &[("k", "-1", 6)]);
+    engine.settle_and_commit().unwrap();
+    drop(engine);
+    let mut engine = stand.start();
+    stand.send("in", &[("k", "p", 7)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(times(&stand), [20, 50, 50, 50, 50]);
+    assert!(engine.house().shared.status.drops().is_empty());
+    stand.send("in", &[("k", "bad", 8)]);
+    let error = engine.settle_and_commit().unwrap_err();
+    assert!(error.to_string().contains("it raised"), "{error}");
+    assert_eq!(error.coordinates().topic.as_deref(), Some("in"));
+}
+
+#[test]
+fn the_built_in_ways() {
+    let run = |extractor, records: &[(&'static str, &'static str, i64)]| {
+        let stand = extracting(extractor);
+        let mut engine = stand.start();
+        stand.send("in", records);
+        engine.settle_and_commit().map(|()| times(&stand))
+    };
+    let with_bad = [("k", "a", 30), ("k", "b", -5), ("k", "c", 10)];
+    assert_eq!(
+        run(TimestampExtractor::LogAndSkip, &with_bad).unwrap(),
+        [10, 30]
+    );
+    assert_eq!(
+        run(TimestampExtractor::UsePartitionTime, &with_bad).unwrap(),
+        [10, 30, 30]
+    );
+    assert_eq!(
+        run(TimestampExtractor::Wallclock, &with_bad).unwrap(),
+        [1_000_000; 3]
+    );
+    let error = run(TimestampExtractor::FailOnInvalid, &with_bad).unwrap_err();
+    assert!(
+        error.to_string().contains("negative timestamp -5"),
+        "{error}"
+    );
+    let first_bad = [("k", "a", -30)];
+    assert!(run(TimestampExtractor::UsePartitionTime, &first_bad).is_err());
+    assert_eq!(
+        run(TimestampExtractor::LogAndSkip, &first_bad)
+            .unwrap()
+            .len(),
+        0
+    );
+}
+
+#[test]
+fn one_topic_has_one_kind_of_time() {
+    let mut plan = compile(copy("in"));
+    let mut second = plan.sources[0].clone();
+    second.id = stoatflow_core::SourceId(1);
+    plan.sources.push(second);
+    plan.sources[1].timestamp = TimestampExtractor::Wallclock;
+    let stand = Stand::new(&["in", "out"], 1, plan);
+    let refused = Inline::start(&stand.blueprint).err().unwrap().to_string();
+    assert!(
+        refused.contains("different timestamp extractors"),
+        "{refused}"
+    );
+}

@@ -1,0 +1,24 @@
+"""An input record as a timestamp extractor sees it.
+
+Takes nothing, gives what `timestamp=lambda record, partition_time: ...` of a source learns of a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedRecord:
+    """A record as it was read, key and value by the serdes of its source."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    """Milliseconds, as the broker has it; -1 if it has none."""
+    topic: str
+    partition: int
+    offset: int
+    headers: tuple[tuple[str, bytes | None], ...]
+    """In order; names may repeat."""
