@@ -242,6 +242,14 @@ impl Function {
         }
     }
 
+    /// Runs `body`, with the interpreter attached if the function has one.
+    pub fn scope(&self, body: &mut dyn FnMut()) {
+        match &self.callee {
+            Callee::Foreign(udf) => udf.scope(body),
+            Callee::Native(_) => body(),
+        }
+    }
+
     /// Adds the coordinates of a record to an error of this function.
     pub fn locate(&self, error: Error, record: &Record) -> Error {
         let name = match &self.callee {

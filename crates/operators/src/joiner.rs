@@ -53,6 +53,11 @@ impl Joiner {
         self.origins.push(origin);
     }
 
+    /// Runs `body` with the joiner's interpreter attached.
+    pub fn scope(&self, body: &mut dyn FnMut()) {
+        self.udf.scope(body);
+    }
+
     /// The results of all rows that were added, in their order. Forgets the rows.
     pub fn join(&mut self) -> Result<std::vec::Drain<'_, Datum>> {
         let arity = if self.with_key { 3 } else { 2 };

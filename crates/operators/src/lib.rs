@@ -14,6 +14,7 @@ mod processor;
 mod udf;
 
 mod fold;
+mod foreign_key;
 mod function;
 mod held;
 mod joiner;

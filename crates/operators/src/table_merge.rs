@@ -4,8 +4,8 @@
 
 use crate::keeper::{Before, Keeper};
 use crate::operator::pour;
-use crate::{Context, Operator, table_update};
-use stoatflow_core::{Change, Record, Result};
+use crate::{Context, Operator};
+use stoatflow_core::{Datum, Record, Result};
 
 /// See the module.
 #[derive(Debug)]
@@ -31,8 +31,12 @@ impl Operator for TableMerge {
             return Ok(());
         };
         for mut record in input.drain(..) {
-            let Change { old, new, .. } = table_update::split(std::mem::take(&mut record.value));
-            keeper.keep(record, new, Before::Given(old), out, context)?;
+            // A row of a join by foreign key doesn't say what was before.
+            let (new, before) = match std::mem::take(&mut record.value) {
+                Datum::Change(change) => (change.new, Before::Given(change.old)),
+                new => (new, Before::Stored),
+            };
+            keeper.keep(record, new, before, out, context)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! Takes the physical plan and the foreign tables, gives a chain with every expression compiled and
 //! every serde resolved, so that nothing is looked up while records walk. Never changes the plan.
 
+mod foreign_key;
 mod joins;
 mod lookups;
 mod processors;
@@ -184,6 +185,7 @@ impl Builder<'_> {
             Self::stateless,
             Self::tables,
             Self::lookups,
+            Self::foreign_keys,
             Self::windows,
             Self::joins,
             Self::processors,

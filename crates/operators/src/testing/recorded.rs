@@ -261,6 +261,8 @@ fn check_stores(rig: &Rig, case: &Value, wiring: &Wiring<'_>, run: &str) {
 pub(crate) fn str_of(datum: &Datum) -> String {
     match datum {
         Datum::Null => "null".into(),
+        // Members sorted by name, as a tree has them.
+        Datum::Json(_) => tree(datum).to_string(),
         other => word(other),
     }
 }
@@ -334,6 +336,26 @@ pub(crate) fn registered(name: &str) -> Arc<Closure> {
             left["info"] = right;
             Ok(Datum::Json(left.to_string().into()))
         }),
+        "fk_of" => closure(|a| Ok(member(a[1], "fk"))),
+        "text_fk" => closure(|a| {
+            let value = str_of(a[1]);
+            let key = value.split(':').next().unwrap_or_default();
+            Ok(if key.is_empty() {
+                Datum::Null
+            } else {
+                text(key)
+            })
+        }),
+        "key_prefix_fk" => closure(|a| {
+            let key = str_of(a[0]);
+            Ok(text(key.split('-').next().unwrap_or_default()))
+        }),
+        "pair_json" => closure(|a| {
+            let row = serde_json::json!({"l": tree(a[0]), "r": tree(a[1])});
+            Ok(Datum::Json(row.to_string().into()))
+        }),
+        "to_text" => closure(|a| Ok(text(&str_of(a[1])))),
+        "swap_kv" => closure(|a| Ok(super::list_of([a[1].clone(), a[0].clone()]))),
         other => panic!("no function {other} here"),
     }
 }

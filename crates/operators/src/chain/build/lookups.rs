@@ -60,7 +60,7 @@ impl Builder<'_> {
         }))
     }
 
-    fn joiner(&self, function: &Spec, with_key: bool) -> Result<Joiner> {
+    pub(super) fn joiner(&self, function: &Spec, with_key: bool) -> Result<Joiner> {
         Joiner::new(self.function(function, Value)?, with_key)
     }
 

@@ -1,0 +1,92 @@
+//! `foreign_join`: joins an answer with the left value that it is an answer to.
+//!
+//! Takes answers at the left key's lane, gives the rows of the result: null where one side is missing
+//! that the join can't do without. An answer to another left value than there is now is dropped: that one
+//! has subscribed too, and its own answer is on its way.
+
+use crate::foreign_key::message::{Answer, fingerprint};
+use crate::joiner::Joiner;
+use crate::site::Site;
+use crate::view_read::{AsOf, ViewRead};
+use crate::{Context, Operator};
+use stoatflow_core::{Datum, Record, Result, Serde};
+use stoatflow_state::Stored;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ForeignJoin {
+    site: Site,
+    left: ViewRead,
+    joiner: Joiner,
+    /// Serde of left values.
+    value: Serde,
+    /// A left join?
+    outer: bool,
+}
+
+impl ForeignJoin {
+    pub fn new(site: Site, left: ViewRead, joiner: Joiner, value: Serde, outer: bool) -> Self {
+        Self {
+            site,
+            left,
+            joiner,
+            value,
+            outer,
+        }
+    }
+
+    /// Is the left value still the one that an answer speaks of? For each record; one attach for all.
+    fn current(&self, batch: &[Record], held: &[Option<Stored>]) -> Result<Vec<bool>> {
+        let mut verdicts = Ok(Vec::new());
+        self.joiner.scope(&mut || {
+            verdicts = batch
+                .iter()
+                .zip(held)
+                .map(|(record, held)| {
+                    let print = match held {
+                        Some(held) => fingerprint(&held.value, &self.value),
+                        None => Ok(None),
+                    };
+                    print
+                        .and_then(|print| Ok(print == Answer::of(record)?.fingerprint))
+                        .map_err(|e| self.site.locate(e, &record.origin))
+                })
+                .collect();
+        });
+        verdicts
+    }
+}
+
+impl Operator for ForeignJoin {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let held = self
+            .left
+            .read(input, AsOf::Latest, context)
+            .map_err(|e| self.site.name_node(e))?;
+        let current = self.current(input, &held)?;
+        let mut joined = Vec::new();
+        for ((mut record, held), current) in input.drain(..).zip(held).zip(current) {
+            if !current {
+                continue;
+            }
+            let right = Answer::of(&record)?.right.clone();
+            let left = held.filter(|_| self.outer || !right.is_null());
+            if let Some(left) = left {
+                self.joiner
+                    .add(&record.key, left.value, right, record.origin);
+                joined.push(out.len());
+            }
+            record.value = Datum::Null;
+            out.push(record);
+        }
+        for (at, row) in joined.into_iter().zip(self.joiner.join()?) {
+            out[at].value = row;
+        }
+        Ok(())
+    }
+}

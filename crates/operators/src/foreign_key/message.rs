@@ -1,0 +1,74 @@
+//! What the operators of a join by foreign key tell each other.
+//!
+//! Gives messages as values of records, for their walk between lanes. They never reach a user's function,
+//! a store or a topic.
+
+use bytes::Bytes;
+use std::any::Any;
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Opaque, Record, Result, Serde};
+
+/// Which left value a subscription and its answers speak of; `None`: there is none.
+pub(crate) type Fingerprint = Option<u64>;
+
+/// The fingerprint of a left value.
+pub(crate) fn fingerprint(value: &Datum, serde: &Serde) -> Result<Fingerprint> {
+    let bytes = serde.encode(value)?;
+    Ok(bytes.map(|bytes| crate::key_hash(&bytes)))
+}
+
+/// From a left row to the lane of its foreign key (the record's key).
+#[derive(Clone, Debug)]
+pub(crate) struct Subscription {
+    /// The left key, and its bytes.
+    pub left: Datum,
+    pub left_bytes: Bytes,
+    pub fingerprint: Fingerprint,
+    /// The row has this foreign key no more.
+    pub delete: bool,
+    /// Answer even if there is no right value (else only if there is one).
+    pub always: bool,
+}
+
+/// From the foreign key's lane to the left row (the record's key).
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// The left value that was subscribed with.
+    pub fingerprint: Fingerprint,
+    /// Null if there is none.
+    pub right: Datum,
+}
+
+macro_rules! message {
+    ($name:ident, $word:literal) => {
+        impl Opaque for $name {
+            fn to_json(&self) -> Result<Bytes> {
+                Err(Error::internal(concat!("a ", $word, " has no JSON form")))
+            }
+            fn type_name(&self) -> String {
+                $word.into()
+            }
+            fn as_any(&self) -> &dyn Any {
+                self
+            }
+        }
+
+        impl $name {
+            pub fn wrap(self) -> Datum {
+                Datum::Opaque(Arc::new(self))
+            }
+
+            /// What a record carries.
+            pub fn of(record: &Record) -> Result<&Self> {
+                let found = match &record.value {
+                    Datum::Opaque(value) => value.as_any().downcast_ref::<Self>(),
+                    _ => None,
+                };
+                found.ok_or_else(|| Error::internal(concat!("a ", $word, " was expected")))
+            }
+        }
+    };
+}
+
+message!(Subscription, "subscription");
+message!(Answer, "answer");
