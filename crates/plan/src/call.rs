@@ -90,40 +90,6 @@ impl Call {
         }
     }
 
-    /// Does it use a part that the later passes don't know yet?
-    #[must_use]
-    pub const fn needs_more(&self) -> bool {
-        match self {
-            Self::Stream {
-                pattern, timestamp, ..
-            } => pattern.is_some() || timestamp.is_some(),
-            Self::Table { timestamp, .. } => timestamp.is_some(),
-            Self::Filter { materialized, .. }
-            | Self::FilterNot { materialized, .. }
-            | Self::MapValues { materialized, .. } => materialized.is_some(),
-            Self::Reduce { subtractor, .. } => subtractor.is_some(),
-            Self::Aggregate {
-                function,
-                subtractor,
-                merger,
-                ..
-            } => function.is_none() || subtractor.is_some() || merger.is_some(),
-            Self::To {
-                from,
-                topic,
-                topic_function,
-                partitioner,
-                ..
-            } => {
-                topic.is_none()
-                    || topic_function.is_some()
-                    || partitioner.is_some()
-                    || !matches!(from, crate::logical::Parents::One(_))
-            }
-            _ => false,
-        }
-    }
-
     /// How it joins, if it is a join.
     #[must_use]
     pub const fn joining(&self) -> Option<&Joining> {

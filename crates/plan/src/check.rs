@@ -3,10 +3,15 @@
 //! Takes a decoded plan, gives what later passes need to know of each node ([`Shape`]), and adds
 //! every finding to the list. Never names, never cuts, never decides serdes.
 
-use crate::logical::{Call, Function, LogicalPlan, SerdeSpec};
-use crate::problems::{Problems, place, suggestion};
-use crate::{Expression, Literal};
-use indexmap::IndexMap;
+mod connections;
+mod details;
+mod topics;
+mod windows;
+
+use crate::logical::{Call, LogicalPlan};
+use crate::problems::{Problems, place};
+use details::{details, serde_problem};
+pub(crate) use windows::grace_above;
 
 /// What a node gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +20,26 @@ pub(crate) enum Kind {
     Stream,
     /// A table of updates.
     Table,
+    /// A table that every lane may look up.
+    GlobalTable,
     /// A stream that waits for its aggregation.
     Grouped,
+    /// A table that waits for its aggregation.
+    GroupedTable,
+    /// A grouped stream in windows of time.
+    Windowed,
+    /// A grouped stream in sessions.
+    SessionWindowed,
+    /// Several grouped streams that share one aggregate.
+    Cogrouped,
+    /// The same in windows of time.
+    WindowedCogrouped,
+    /// The same in sessions.
+    SessionCogrouped,
+    /// A stream that waits for its branches.
+    Split,
+    /// A store.
+    Store,
     /// Nothing: a terminal call.
     End,
     /// It is wrong and was reported; what follows from it is not.
@@ -28,9 +51,36 @@ impl Kind {
         match self {
             Self::Stream => "a stream",
             Self::Table => "a table",
+            Self::GlobalTable => "a global table",
             Self::Grouped => "a grouped stream",
+            Self::GroupedTable => "a grouped table",
+            Self::Windowed => "a windowed stream",
+            Self::SessionWindowed => "a stream in sessions",
+            Self::Cogrouped => "cogrouped streams",
+            Self::WindowedCogrouped => "windowed cogrouped streams",
+            Self::SessionCogrouped => "cogrouped streams in sessions",
+            Self::Split => "a split stream",
+            Self::Store => "a store",
             Self::End | Self::Broken => "nothing",
         }
+    }
+
+    /// Is it in sessions?
+    pub(crate) const fn is_session(self) -> bool {
+        matches!(self, Self::SessionWindowed | Self::SessionCogrouped)
+    }
+
+    /// Is it in windows of time or in sessions?
+    pub(crate) const fn is_windowed(self) -> bool {
+        self.is_session() || matches!(self, Self::Windowed | Self::WindowedCogrouped)
+    }
+
+    /// Is it made of several grouped streams?
+    pub(crate) const fn is_cogrouped(self) -> bool {
+        matches!(
+            self,
+            Self::Cogrouped | Self::WindowedCogrouped | Self::SessionCogrouped
+        )
     }
 }
 
@@ -45,39 +95,25 @@ pub(crate) struct Shape {
     pub(crate) same: Vec<usize>,
 }
 
-/// Calls that the later passes know.
-const AVAILABLE: &[&str] = &[
-    "stream",
-    "table",
-    "filter",
-    "filter_not",
-    "map",
-    "map_values",
-    "flat_map",
-    "flat_map_values",
-    "select_key",
-    "peek",
-    "foreach",
-    "merge",
-    "group_by_key",
-    "group_by",
-    "count",
-    "reduce",
-    "aggregate",
-    "to_stream",
-    "to",
-];
-const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
-const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
+impl Shape {
+    /// What a node reads, as kinds.
+    pub(crate) fn kind(&self, i: usize) -> Kind {
+        self.kinds[i]
+    }
+}
 
 /// Checks the plan.
 pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
     let mut shape = Shape::default();
-    if !plan
-        .nodes
-        .iter()
-        .any(|n| matches!(n.call, Call::Stream { .. } | Call::Table { .. }))
-    {
+    if !plan.nodes.iter().any(|n| {
+        matches!(
+            n.call,
+            Call::Stream { .. }
+                | Call::Table { .. }
+                | Call::GlobalTable { .. }
+                | Call::GlobalStore { .. }
+        )
+    }) {
         problems.add("the topology reads nothing: begin it with builder.stream(topic) or builder.table(topic)");
     }
     for (argument, serde) in [
@@ -92,40 +128,88 @@ pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
         }
     }
     for (i, node) in plan.nodes.iter().enumerate() {
-        let before = shape.kinds.len();
-        let kind = kind_of(plan, i, &shape.kinds[..before], problems);
-        let rekeyed = kind != Kind::Broken
-            && match &node.call {
-                Call::Map { .. }
-                | Call::FlatMap { .. }
-                | Call::SelectKey { .. }
-                | Call::GroupBy { .. } => true,
-                Call::Count { .. } | Call::Reduce { .. } | Call::Aggregate { .. } => false,
-                call => call.inputs().iter().any(|&from| shape.rekeyed[from]),
-            };
+        let kind = kind_of(plan, i, &shape.kinds, problems);
+        let rekeyed = kind != Kind::Broken && is_rekeyed(&node.call, kind, &shape);
         shape.kinds.push(kind);
         shape.rekeyed.push(rekeyed);
         shape.same.push(i);
         details(plan, i, problems);
+        if kind != Kind::Broken {
+            windows::windows(plan, &shape, i, problems);
+            connections::arguments(plan, &shape, i, problems);
+        }
     }
-    topics(plan, &mut shape, problems);
+    topics::topics(plan, &mut shape, problems);
+    connections::stores(plan, &shape, problems);
     shape
+}
+
+fn is_rekeyed(call: &Call, kind: Kind, shape: &Shape) -> bool {
+    match call {
+        Call::Map { .. }
+        | Call::FlatMap { .. }
+        | Call::SelectKey { .. }
+        | Call::GroupBy { .. }
+        | Call::Process {
+            low_level: false, ..
+        } => true,
+        Call::Process { .. } | Call::Repartition { .. } | Call::Deduplicate { .. } => false,
+        // A look-up by another key leaves the record where it is.
+        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+            shape.kinds[j.other] == Kind::GlobalTable && shape.rekeyed[j.from]
+        }
+        _ if matches!(kind, Kind::Table | Kind::GlobalTable) => false,
+        call => call.inputs().iter().any(|&from| shape.rekeyed[from]),
+    }
+}
+
+/// What a call may be called on, for each of its inputs.
+fn wanted(call: &Call) -> Vec<&'static [Kind]> {
+    const STREAM: &[Kind] = &[Kind::Stream];
+    const TABLE: &[Kind] = &[Kind::Table];
+    const STREAM_OR_TABLE: &[Kind] = &[Kind::Stream, Kind::Table];
+    const GROUPED: &[Kind] = &[Kind::Grouped];
+    match call {
+        Call::Filter { .. }
+        | Call::FilterNot { .. }
+        | Call::MapValues { .. }
+        | Call::GroupBy { .. } => vec![STREAM_OR_TABLE],
+        Call::TransformValues { .. } | Call::Suppress { .. } | Call::ToStream { .. } => {
+            vec![TABLE]
+        }
+        Call::Branch { .. } => vec![&[Kind::Split]],
+        Call::WindowedBy { .. } => vec![&[Kind::Grouped, Kind::Cogrouped]],
+        Call::EmitStrategy { .. } => vec![&[Kind::Windowed, Kind::SessionWindowed]],
+        Call::Cogroup { other: None, .. } => vec![GROUPED],
+        Call::Cogroup { .. } => vec![&[Kind::Cogrouped], GROUPED],
+        Call::Count { .. } | Call::Reduce { .. } => vec![&[
+            Kind::Grouped,
+            Kind::GroupedTable,
+            Kind::Windowed,
+            Kind::SessionWindowed,
+        ]],
+        Call::Aggregate { .. } => vec![&[
+            Kind::Grouped,
+            Kind::GroupedTable,
+            Kind::Windowed,
+            Kind::SessionWindowed,
+            Kind::Cogrouped,
+            Kind::WindowedCogrouped,
+            Kind::SessionCogrouped,
+        ]],
+        Call::Join(_) | Call::LeftJoin(_) => vec![
+            STREAM_OR_TABLE,
+            &[Kind::Stream, Kind::Table, Kind::GlobalTable],
+        ],
+        Call::OuterJoin(_) => vec![STREAM_OR_TABLE, STREAM_OR_TABLE],
+        call => vec![STREAM; call.inputs().len()],
+    }
 }
 
 fn kind_of(plan: &LogicalPlan, i: usize, kinds: &[Kind], problems: &mut Problems) -> Kind {
     let call = &plan.nodes[i].call;
     let mut broken = false;
-    if !AVAILABLE.contains(&call.name()) || call.needs_more() {
-        problems.at(plan, i, "is not available yet");
-        return Kind::Broken;
-    }
-    let wanted = match call {
-        Call::Stream { .. } | Call::Table { .. } => Kind::End,
-        Call::Count { .. } | Call::Reduce { .. } | Call::Aggregate { .. } => Kind::Grouped,
-        Call::ToStream { .. } => Kind::Table,
-        _ => Kind::Stream,
-    };
-    for from in call.inputs() {
+    for (from, wanted) in call.inputs().into_iter().zip(wanted(call)) {
         match kinds.get(from) {
             None => {
                 problems.at(
@@ -136,16 +220,16 @@ fn kind_of(plan: &LogicalPlan, i: usize, kinds: &[Kind], problems: &mut Problems
                 broken = true;
             }
             Some(Kind::Broken) => broken = true,
-            Some(kind) if *kind == wanted => {}
+            Some(kind) if wanted.contains(kind) => {}
             Some(kind) => {
                 let source = place(&plan.nodes[from], from);
-                let hint = advice(*kind, wanted);
+                let hint = advice(call, *kind, wanted);
                 problems.at(
                     plan,
                     i,
                     format!(
                         "needs {}, but {source} gives {}; {hint}",
-                        wanted.words(),
+                        listed(wanted),
                         kind.words()
                     ),
                 );
@@ -156,264 +240,114 @@ fn kind_of(plan: &LogicalPlan, i: usize, kinds: &[Kind], problems: &mut Problems
     if broken {
         return Kind::Broken;
     }
+    given(call, kinds)
+}
+
+fn given(call: &Call, kinds: &[Kind]) -> Kind {
     match call {
-        Call::Table { .. } | Call::Count { .. } | Call::Reduce { .. } | Call::Aggregate { .. } => {
-            Kind::Table
+        Call::Table { .. }
+        | Call::ToTable { .. }
+        | Call::TransformValues { .. }
+        | Call::Suppress { .. }
+        | Call::Count { .. }
+        | Call::Reduce { .. }
+        | Call::Aggregate { .. } => Kind::Table,
+        Call::GlobalTable { .. } => Kind::GlobalTable,
+        Call::StateStore { .. } => Kind::Store,
+        Call::Filter { from, .. }
+        | Call::FilterNot { from, .. }
+        | Call::MapValues { from, .. }
+        | Call::Join(crate::logical::Joining { from, .. })
+        | Call::LeftJoin(crate::logical::Joining { from, .. })
+        | Call::OuterJoin(crate::logical::Joining { from, .. }) => kinds[*from],
+        Call::GroupByKey { .. } => Kind::Grouped,
+        Call::GroupBy { from, .. } if kinds[*from] == Kind::Table => Kind::GroupedTable,
+        Call::GroupBy { .. } => Kind::Grouped,
+        Call::WindowedBy { from, window } => {
+            let session = matches!(window, crate::window::Window::Session { .. });
+            match (kinds[*from], session) {
+                (Kind::Cogrouped, true) => Kind::SessionCogrouped,
+                (Kind::Cogrouped, false) => Kind::WindowedCogrouped,
+                (_, true) => Kind::SessionWindowed,
+                (_, false) => Kind::Windowed,
+            }
         }
-        Call::GroupByKey { .. } | Call::GroupBy { .. } => Kind::Grouped,
-        Call::Foreach { .. } | Call::To { .. } => Kind::End,
+        Call::EmitStrategy { from, .. } => kinds[*from],
+        Call::Cogroup { .. } => Kind::Cogrouped,
+        Call::Split { .. } => Kind::Split,
+        Call::Foreach { .. } | Call::To { .. } | Call::GlobalStore { .. } => Kind::End,
         _ => Kind::Stream,
     }
 }
 
-const fn advice(given: Kind, wanted: Kind) -> &'static str {
-    match (given, wanted) {
-        (Kind::Table, Kind::Stream) => "call .to_stream() on the table first",
-        (Kind::Table, Kind::Grouped) => {
+fn listed(kinds: &[Kind]) -> String {
+    // Of what can be aggregated the plainest is enough to say.
+    let plain: Vec<&str> = kinds
+        .iter()
+        .filter(|k| !k.is_windowed() || !kinds.contains(&Kind::Grouped))
+        .map(|k| k.words())
+        .collect();
+    match plain.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => plain.join(""),
+    }
+}
+
+fn advice(call: &Call, given: Kind, wanted: &[Kind]) -> &'static str {
+    let wants = |kind| wanted.contains(&kind);
+    match given {
+        Kind::GlobalTable => "join a stream with it, that is all a global table is for",
+        Kind::Store => "give its name to a processor, in stores=",
+        Kind::Split => "call .branch(...) on it, and go on with its branches",
+        Kind::Table
+            if matches!(
+                call,
+                Call::Count { .. } | Call::Reduce { .. } | Call::Aggregate { .. }
+            ) =>
+        {
+            "call .group_by(...) first, or .to_stream() and .group_by_key()"
+        }
+        Kind::Table if wants(Kind::Stream) => "call .to_stream() on the table first",
+        Kind::Table if wants(Kind::Grouped) => {
             "call .to_stream() and .group_by_key() or .group_by(...) first"
         }
-        (Kind::Grouped, Kind::Stream) => {
-            "call it before the grouping, or aggregate and call .to_stream() first"
+        Kind::GroupedTable if wants(Kind::Grouped) => {
+            "windows are for streams: call .to_stream() before the grouping"
         }
-        (Kind::Grouped, Kind::Table) => {
+        Kind::Windowed | Kind::SessionWindowed if matches!(call, Call::WindowedBy { .. }) => {
+            "it has windows already: leave one of them out"
+        }
+        Kind::WindowedCogrouped | Kind::SessionCogrouped
+            if matches!(call, Call::EmitStrategy { .. }) =>
+        {
+            "cogrouped streams give every update: use .suppress(...) on the result"
+        }
+        Kind::Cogrouped | Kind::WindowedCogrouped | Kind::SessionCogrouped => {
+            "aggregate it, with .aggregate(initializer)"
+        }
+        Kind::Stream if matches!(call, Call::ToStream { .. }) => {
+            "it is a stream already: leave the call out"
+        }
+        Kind::Stream if matches!(call, Call::Suppress { .. }) => {
+            "only tables hold results back: aggregate it, or call .to_table() first"
+        }
+        Kind::Stream if wants(Kind::Grouped) || wants(Kind::Windowed) => {
+            "call .group_by_key() or .group_by(...) first"
+        }
+        Kind::Stream if wants(Kind::Table) => "call .to_table() first, or aggregate it",
+        Kind::Stream if wants(Kind::Split) => "call .split() first",
+        Kind::Grouped if wants(Kind::Windowed) => "call .windowed_by(...) first",
+        Kind::Grouped if wants(Kind::Cogrouped) => "call .cogroup(...) on the first grouped stream",
+        Kind::Grouped | Kind::GroupedTable | Kind::Windowed | Kind::SessionWindowed
+            if wants(Kind::Table) && !wants(Kind::Stream) =>
+        {
             "aggregate it first, with .count(), .reduce(...) or .aggregate(...)"
         }
-        (Kind::Stream, Kind::Grouped) => "call .group_by_key() or .group_by(...) first",
-        (Kind::Stream, Kind::Table) => "it is a stream already: leave the call out",
+        Kind::Grouped | Kind::GroupedTable | Kind::Windowed | Kind::SessionWindowed => {
+            "call it before the grouping, or aggregate and call .to_stream() first"
+        }
         _ => "build on what comes before it",
     }
-}
-
-fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
-    let node = &plan.nodes[i];
-    for (argument, serde) in node.call.serdes() {
-        if let Some(what) = serde_problem(plan, argument, serde) {
-            problems.at(plan, i, what);
-        }
-    }
-    for function in node.call.functions() {
-        match function {
-            Function::Udf(u) if *u as usize >= plan.functions.len() => {
-                problems.at(
-                    plan,
-                    i,
-                    format!(
-                        "its function {u} is not in the table of {} functions",
-                        plan.functions.len()
-                    ),
-                );
-            }
-            Function::Udf(_) => {}
-            Function::Expr(e) => expression(plan, i, e, problems),
-        }
-    }
-    if let Some(what) = node.name.as_deref().and_then(|n| name_problem("name", n)) {
-        problems.at(plan, i, what);
-    }
-    if let Some(what) = node
-        .call
-        .materialized()
-        .and_then(|m| m.store.as_deref())
-        .and_then(|n| name_problem("store", n))
-    {
-        problems.at(plan, i, what);
-    }
-    let topics: Vec<&String> = match &node.call {
-        Call::Stream { topics, .. } if topics.is_empty() => {
-            problems.at(plan, i, "reads nothing: name at least one topic");
-            vec![]
-        }
-        Call::Stream { topics, .. } => topics.iter().collect(),
-        Call::Table { topic, .. }
-        | Call::To {
-            topic: Some(topic), ..
-        } => vec![topic],
-        _ => vec![],
-    };
-    for (n, topic) in topics.iter().enumerate() {
-        if let Some(what) = name_problem("topic", topic) {
-            problems.at(plan, i, what);
-        }
-        if topics[..n].contains(topic) {
-            problems.at(
-                plan,
-                i,
-                format!("names the topic '{topic}' twice: name it once"),
-            );
-        }
-    }
-}
-
-/// Kafka's rules for the names of topics hold for nodes and stores too: their names become topics.
-fn name_problem(what: &str, name: &str) -> Option<String> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let wrong = if name.is_empty() {
-        "is empty".to_owned()
-    } else if name == "." || name == ".." {
-        "can't be '.' or '..'".to_owned()
-    } else if name.len() > 249 {
-        format!("has {} characters, Kafka allows 249", name.len())
-    } else if let Some(c) = name.chars().find(|c| !legal(*c)) {
-        format!("holds {c:?}, but Kafka allows only letters, digits, '.', '_' and '-'")
-    } else {
-        return None;
-    };
-    Some(format!("the {what} '{name}' {wrong}"))
-}
-
-fn serde_problem(plan: &LogicalPlan, argument: &str, serde: &SerdeSpec) -> Option<String> {
-    match serde {
-        SerdeSpec::Builtin(name) if SERDES.contains(&name.as_str()) => None,
-        SerdeSpec::Builtin(name) => {
-            let java = match name.to_lowercase().as_str() {
-                "long" | "i64" => Some("int64"),
-                "int" | "integer" | "i32" => Some("int32"),
-                "float" | "float64" | "f64" => Some("double"),
-                "str" | "text" | "utf8" => Some("string"),
-                _ => None,
-            };
-            let near = java.map_or_else(
-                || suggestion(name, SERDES),
-                |j| format!("did you mean '{j}'?"),
-            );
-            Some(format!("unknown {argument} serde '{name}', {near}"))
-        }
-        SerdeSpec::TimeWindowed { time_windowed, .. } => {
-            serde_problem(plan, argument, time_windowed)
-        }
-        SerdeSpec::SessionWindowed { session_windowed } => {
-            serde_problem(plan, argument, session_windowed)
-        }
-        SerdeSpec::Custom { custom } if (*custom as usize) < plan.serdes.len() => None,
-        SerdeSpec::Custom { custom } => Some(format!(
-            "its {argument} serde {custom} is not in the table of {} custom serdes",
-            plan.serdes.len()
-        )),
-    }
-}
-
-fn expression(plan: &LogicalPlan, i: usize, e: &Expression, problems: &mut Problems) {
-    match e {
-        Expression::Cast { to, .. } if !CASTS.contains(&to.as_str()) => {
-            problems.at(
-                plan,
-                i,
-                format!("can't cast to '{to}', {}", suggestion(to, CASTS)),
-            );
-        }
-        Expression::Object { names, args } if names.len() != args.len() => {
-            problems.at(
-                plan,
-                i,
-                format!(
-                    "an object of {} names needs as many values, not {}",
-                    names.len(),
-                    args.len()
-                ),
-            );
-        }
-        Expression::Coalesce { args } if args.is_empty() => {
-            problems.at(plan, i, "coalesce needs at least one argument");
-        }
-        Expression::Lit {
-            value: Literal::Float(x),
-        } if !x.is_finite() => {
-            problems.at(plan, i, "a constant must be a finite number");
-        }
-        Expression::StrSplit { by: Some(by), .. } if by.is_empty() => {
-            problems.at(
-                plan,
-                i,
-                "can't split by an empty text: leave it out to split by white space",
-            );
-        }
-        _ => {}
-    }
-    for arg in e.args() {
-        expression(plan, i, arg, problems);
-    }
-}
-
-/// Kafka Streams' rules for who may read a topic: equal subscriptions become one source, others collide.
-fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Problems) {
-    let mut readers: IndexMap<&str, usize> = IndexMap::new();
-    for (i, node) in plan.nodes.iter().enumerate() {
-        let own: Vec<&str> = match &node.call {
-            Call::Stream { topics, .. } => topics.iter().map(String::as_str).collect(),
-            Call::Table { topic, .. } => vec![topic],
-            _ => continue,
-        };
-        let mut collisions: Vec<usize> = Vec::new();
-        for topic in own {
-            let first = *readers.entry(topic).or_insert(i);
-            if first != i && !collisions.contains(&first) {
-                collisions.push(first);
-            }
-        }
-        for first in collisions {
-            match twice(&plan.nodes[first].call, &node.call) {
-                Ok(()) => shape.same[i] = first,
-                Err(why) => {
-                    let other = place(&plan.nodes[first], first);
-                    problems.at(
-                        plan,
-                        i,
-                        format!("reads a topic that {other} reads already; {why}"),
-                    );
-                }
-            }
-        }
-    }
-    for (i, node) in plan.nodes.iter().enumerate() {
-        if let Call::Merge { from, other } = node.call
-            && shape.kinds[i] != Kind::Broken
-            && shape.same[from] == shape.same[other]
-        {
-            problems.at(
-                plan,
-                i,
-                "merges a stream with itself; Kafka Streams would give each record once all the same: leave it out, or use flat_map_values to double records",
-            );
-        }
-    }
-}
-
-fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
-    let (
-        Call::Stream {
-            topics: a,
-            key: ka,
-            value: va,
-            reset: ra,
-            ..
-        },
-        Call::Stream {
-            topics: b,
-            key: kb,
-            value: vb,
-            reset: rb,
-            ..
-        },
-    ) = (first, second)
-    else {
-        return Err(
-            "a topic is read by one table() or by stream(), not by both: use .to_stream() of the table",
-        );
-    };
-    if a.len() != b.len() || !a.iter().all(|t| b.contains(t)) {
-        return Err(
-            "two streams may share all their topics or none: read each topic once and merge()",
-        );
-    }
-    if ka != kb || va != vb {
-        return Err(
-            "both must read it with the same serdes: read it as bytes() and decode in each branch",
-        );
-    }
-    if ra != rb {
-        return Err("both must start it at the same place: give both the same offset reset");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

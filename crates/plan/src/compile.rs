@@ -12,6 +12,7 @@ use crate::name::name;
 use crate::physical::{Op, PhysicalPlan};
 use crate::problems::Problems;
 use crate::serdes::serdes;
+use crate::tables::tables;
 use std::collections::BTreeSet;
 use stoatflow_core::{Error, Result};
 
@@ -42,9 +43,10 @@ pub fn compile_plan(plan: &LogicalPlan) -> Result<PhysicalPlan> {
     let serdes = serdes(plan, &shape, &mut problems);
     let names = name(plan, &shape, &mut problems);
     problems.finish()?;
-    let mut physical = cut(plan, &shape, &names, &serdes);
+    let tables = tables(plan, &shape);
+    let mut physical = cut(plan, &shape, &names, &serdes, &tables);
     fuse(&mut physical);
-    physical.description = describe(plan, &shape, &names);
+    physical.description = describe(plan, &shape, &names, &tables);
     Ok(physical)
 }
 

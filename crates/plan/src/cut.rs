@@ -1,21 +1,31 @@
 //! The cut into stages.
 //!
-//! Takes the checked, named plan and its serdes, gives sources, sinks, stores, nodes and stages.
-//! A stage ends only where a record must be in the lane of its key and may not be: before the
-//! aggregation of a re-keyed stream. An exchange leads to the next stage, never further; where
-//! streams of several stages meet (a merge after an aggregation), the stateless nodes below are
-//! made once for each stage, and what keeps a store is made once, in the highest of them, so that
-//! an epoch of a store is never written from two stages. Never decides how nodes take batches.
+//! Takes the checked, named plan and its serdes, gives sources, sinks, stores, clocks, nodes and stages.
+//! A stage ends only where a record must be in the lane of its key and may not be: before an
+//! aggregation, a join, a table or a processor with stores of a re-keyed stream. An exchange leads to
+//! the next stage, never further; where streams of several stages meet (a merge after an aggregation),
+//! the stateless nodes below are made once for each stage, and what keeps a store is made once, in the
+//! highest of them, so that an epoch of a store is never written from two stages. Never decides how
+//! nodes take batches.
 
-use crate::check::Shape;
-use crate::logical::{Call, LogicalPlan, SerdeSpec};
+mod aggregations;
+mod foreign;
+mod joins;
+mod processors;
+mod stores;
+mod streams;
+mod tables;
+mod walk;
+
+use crate::check::{Kind, Shape};
+use crate::logical::{Call, LogicalPlan};
 use crate::name::Names;
-use crate::physical::{Fork, Node, Op, PhysicalPlan, Sink, Source, Stage, Store};
+use crate::physical::{ClockSpec, Fork, Node, Op, PhysicalPlan, Stage};
 use crate::serdes::Serdes;
-use crate::window::{StoreKind, TimestampExtractor};
-use indexmap::IndexSet;
+use crate::tables::Tables;
 use std::collections::BTreeMap;
-use stoatflow_core::{NodeId, SinkId, SourceId, StageId, StoreId};
+use stoatflow_core::{ClockId, NodeId, StageId, StoreId};
+use walk::Exchanges;
 
 /// Cuts the plan; nothing in it may be wrong any more.
 pub(crate) fn cut(
@@ -23,32 +33,21 @@ pub(crate) fn cut(
     shape: &Shape,
     names: &Names,
     serdes: &Serdes,
+    tables: &Tables,
 ) -> PhysicalPlan {
-    let mut cut = Cut {
-        plan,
-        shape,
-        names,
-        serdes,
-        out: PhysicalPlan {
-            sources: vec![],
-            sinks: vec![],
-            stores: vec![],
-            clocks: vec![],
-            processors: plan.processors.clone(),
-            nodes: vec![],
-            stages: vec![],
-            functions: plan.functions.clone(),
-            description: String::new(),
-        },
-        made: Vec::with_capacity(plan.nodes.len()),
-        exchanges: BTreeMap::new(),
-    };
-    for i in 0..plan.nodes.len() {
-        let made = cut.node(i);
-        cut.made.push(made);
+    // Processors that share a store must be in one stage, and where that is shows only at the end:
+    // those that came out too low are lifted, until nobody moves.
+    let mut lifted = BTreeMap::new();
+    loop {
+        let mut cut = Cut::new(plan, shape, names, serdes, tables, &lifted);
+        cut.run();
+        let next = cut.lift();
+        if next == lifted {
+            cut.stages();
+            return cut.out;
+        }
+        lifted = next;
     }
-    cut.stages();
-    cut.out
 }
 
 /// The nodes that stand for a call, by stage.
@@ -59,64 +58,129 @@ struct Cut<'a> {
     shape: &'a Shape,
     names: &'a Names,
     serdes: &'a Serdes,
+    tables: &'a Tables,
     out: PhysicalPlan,
     made: Vec<Made>,
-    /// By grouping and stage.
-    exchanges: BTreeMap<(usize, u16), NodeId>,
+    exchanges: Exchanges,
+    /// The store of a table, by call.
+    kept: BTreeMap<usize, StoreId>,
+    /// Stores by name, for processors.
+    named: BTreeMap<String, StoreId>,
+    /// The lowest stage of a processor, by call.
+    lifted: &'a BTreeMap<usize, u16>,
+    /// Does a join below take records without a key? Then they must reach it.
+    relaxed: Vec<bool>,
 }
 
-impl Cut<'_> {
+impl<'a> Cut<'a> {
+    fn new(
+        plan: &'a LogicalPlan,
+        shape: &'a Shape,
+        names: &'a Names,
+        serdes: &'a Serdes,
+        tables: &'a Tables,
+        lifted: &'a BTreeMap<usize, u16>,
+    ) -> Self {
+        let mut cut = Self {
+            plan,
+            shape,
+            names,
+            serdes,
+            tables,
+            out: PhysicalPlan {
+                sources: vec![],
+                sinks: vec![],
+                stores: vec![],
+                clocks: vec![],
+                processors: plan.processors.clone(),
+                nodes: vec![],
+                stages: vec![],
+                functions: plan.functions.clone(),
+                description: String::new(),
+            },
+            made: Vec::with_capacity(plan.nodes.len()),
+            exchanges: Exchanges::default(),
+            kept: BTreeMap::new(),
+            named: BTreeMap::new(),
+            lifted,
+            relaxed: walk::relaxed(plan, shape),
+        };
+        let processes = |call: &Call| {
+            matches!(
+                call,
+                Call::Process { .. }
+                    | Call::ProcessValues { .. }
+                    | Call::TransformValues { .. }
+                    | Call::GlobalStore { .. }
+            )
+        };
+        if plan.nodes.iter().any(|n| processes(&n.call)) {
+            cut.clock("application");
+        }
+        cut
+    }
+
+    fn run(&mut self) {
+        self.declared();
+        for i in 0..self.plan.nodes.len() {
+            let made = self.node(i);
+            self.made.push(made);
+        }
+    }
+
     fn node(&mut self, i: usize) -> Made {
         let first = self.shape.same[i];
         if first != i {
             return self.made[first].clone();
         }
-        let call = &self.plan.nodes[i].call;
-        let name = self.names.node[i].clone();
+        let plan = self.plan;
+        let call = &plan.nodes[i].call;
+        let table = self.shape.kind(i) == Kind::Table;
         match call {
-            Call::Stream { .. } => self.source(i, name),
-            Call::Table { .. } => {
-                let source = self.names.source[i].clone().unwrap_or_default();
-                let parents = self.source(i, source);
-                let (store, key) = self.store(i);
-                self.each(
-                    i,
-                    &[parents],
-                    &name,
-                    &Op::TableSource {
-                        store,
-                        key,
-                        old: false,
-                    },
-                )
-            }
-            Call::GroupByKey { from, .. } => self.made[*from].clone(),
+            Call::Stream { .. } => self.source(i, &self.names.node[i]),
+            Call::Table { .. } | Call::GlobalTable { .. } => self.source_table(i),
+            Call::GlobalStore { processor, .. } => self.global_store(i, *processor),
+            // Were made before: a processor may stand above the call that declares its store.
+            Call::StateStore { .. } => Made::new(),
+            Call::GroupByKey { from, .. }
+            | Call::WindowedBy { from, .. }
+            | Call::EmitStrategy { from, .. } => self.made[*from].clone(),
+            // Each of its streams walks to the aggregation by itself.
+            Call::Cogroup { .. } => Made::new(),
             Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
                 self.aggregation(i, *from)
             }
-            Call::To { from, topic, .. } => {
-                let sink = SinkId(number(self.out.sinks.len()));
-                let (key, value) = self.used(i);
-                let from = &from.all()[0];
-                self.out.sinks.push(Sink {
-                    id: sink,
-                    name: name.clone(),
-                    topic: topic.clone(),
-                    topic_function: None,
-                    partitioner: None,
-                    key,
-                    value,
-                });
-                self.each(i, &[self.made[*from].clone()], &name, &Op::Sink { sink })
+            Call::ToTable { from, .. } => self.to_table(i, *from),
+            Call::Repartition { from, .. } => self.repartition(i, *from),
+            Call::Split { from } => self.split(i, *from),
+            Call::Branch { from, function } => self.branch(i, *from, function.as_ref()),
+            Call::Filter { .. }
+            | Call::FilterNot { .. }
+            | Call::MapValues { .. }
+            | Call::TransformValues { .. }
+            | Call::Suppress { .. }
+                if table =>
+            {
+                self.table_view(i)
             }
-            call => {
-                let parents: Vec<Made> = call
-                    .inputs()
-                    .iter()
-                    .map(|&f| self.made[f].clone())
-                    .collect();
-                self.each(i, &parents, &name, &stateless(call))
+            Call::GroupBy { from, function, .. } if self.shape.kind(*from) == Kind::Table => {
+                self.table_group_by(i, *from, function)
             }
+            Call::Process {
+                from,
+                processor,
+                stores,
+                ..
+            } => self.process(i, from, *processor, stores, false),
+            Call::ProcessValues {
+                from,
+                processor,
+                stores,
+            } => self.process(i, &[*from], *processor, stores, true),
+            Call::Deduplicate { from, .. } => self.deduplicate(i, *from),
+            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
+            Call::To { .. } => self.sink(i),
+            call => self.stateless(i, call),
         }
     }
 
@@ -125,200 +189,45 @@ impl Cut<'_> {
         let mut made = Made::new();
         for parent in parents {
             for (&stage, &above) in parent {
-                let own = *made
-                    .entry(stage)
-                    .or_insert_with(|| add(&mut self.out, self.plan, i, name, stage, op));
-                self.out.nodes[index(above)].children.push(own);
+                let own = match made.get(&stage) {
+                    Some(own) => *own,
+                    None => self.add(i, name, stage, op),
+                };
+                made.insert(stage, own);
+                self.child(above, own);
             }
         }
         made
     }
 
-    fn source(&mut self, i: usize, name: String) -> Made {
-        let (topics, key, value, reset) = match &self.plan.nodes[i].call {
-            Call::Stream {
-                topics,
-                key,
-                value,
-                reset,
-                ..
-            } => (topics.clone(), key, value, *reset),
-            Call::Table {
-                topic,
-                key,
-                value,
-                reset,
-                ..
-            } => (vec![topic.clone()], key, value, *reset),
-            _ => unreachable!("only streams and tables have sources"),
-        };
-        let source = SourceId(number(self.out.sources.len()));
-        let entry = add(
-            &mut self.out,
-            self.plan,
-            i,
-            &name,
-            0,
-            &Op::Source { source },
+    fn add(&mut self, i: usize, name: &str, stage: u16, op: &Op) -> NodeId {
+        let id = NodeId(
+            u32::try_from(self.out.nodes.len()).expect("a plan has fewer than four billion nodes"),
         );
-        let (key, value) = (key.clone(), value.clone());
-        self.out.sources.push(Source {
-            id: source,
-            name,
-            topics,
-            pattern: None,
-            timestamp: TimestampExtractor::FailOnInvalid,
-            global: false,
-            key,
-            value,
-            reset,
-            entry,
-        });
-        Made::from([(0, entry)])
-    }
-
-    fn used(&self, i: usize) -> (SerdeSpec, SerdeSpec) {
-        self.serdes.used[i]
-            .clone()
-            .expect("a missing serde is a finding, and findings end before the cut")
-    }
-
-    fn store(&mut self, i: usize) -> (StoreId, SerdeSpec) {
-        let call = &self.plan.nodes[i].call;
-        let (name, named) = self.names.store[i]
-            .clone()
-            .expect("what keeps a store was given its name");
-        let (key, value) = self.used(i);
-        let logged = call.materialized().is_none_or(|m| m.logged);
-        let source_changelog = match call {
-            // The bytes of the topic are the bytes of the changelog only with the same serdes.
-            Call::Table {
-                topic,
-                key: k,
-                value: v,
-                ..
-            } if logged && *k == key && *v == value => Some(topic.clone()),
-            _ => None,
-        };
-        let mut upstream_topics = IndexSet::new();
-        self.upstream(i, &mut upstream_topics);
-        let id = StoreId(number(self.out.stores.len()));
-        self.out.stores.push(Store {
+        self.out.nodes.push(Node {
             id,
-            name,
-            named,
-            key: key.clone(),
-            value,
-            kind: StoreKind::TimestampedKeyValue,
-            logged,
-            topic: call
-                .materialized()
-                .map(|m| m.topic.clone())
-                .unwrap_or_default(),
-            in_memory: call.materialized().is_some_and(|m| m.in_memory),
-            cached: call.materialized().is_none_or(|m| m.cached),
-            ordered: false,
-            clock: None,
-            source_changelog,
-            upstream_topics: upstream_topics.into_iter().collect(),
+            name: name.to_owned(),
+            stage: StageId(stage),
+            op: op.clone(),
+            children: vec![],
+            fork: Fork::Batch,
+            foreign: false,
+            line: self.plan.nodes[i].line.clone(),
         });
-        (id, key)
+        id
     }
 
-    fn upstream(&self, i: usize, topics: &mut IndexSet<String>) {
-        match &self.plan.nodes[i].call {
-            Call::Stream { topics: own, .. } => topics.extend(own.iter().cloned()),
-            Call::Table { topic, .. } => topics.extend([topic.clone()]),
-            call => call
-                .inputs()
-                .into_iter()
-                .for_each(|from| self.upstream(from, topics)),
-        }
+    fn child(&mut self, above: NodeId, own: NodeId) {
+        self.out.nodes[index(above)].children.push(own);
     }
 
-    fn aggregation(&mut self, i: usize, group: usize) -> Made {
-        let parents = self.made[group].clone();
-        let highest = parents
-            .keys()
-            .next_back()
-            .copied()
-            .expect("every node is in a stage");
-        let rekeyed = self.shape.rekeyed[group];
-        let stage = if rekeyed { highest + 1 } else { highest };
-        let (store, key) = self.store(i);
-        let op = match &self.plan.nodes[i].call {
-            Call::Reduce { function, .. } => Op::Reduce {
-                store,
-                key,
-                function: function.clone(),
-                old: false,
-            },
-            Call::Aggregate {
-                initializer,
-                function: Some(function),
-                ..
-            } => Op::Aggregate {
-                store,
-                key,
-                initializer: initializer.clone(),
-                function: function.clone(),
-                old: false,
-            },
-            _ => Op::Count {
-                store,
-                key,
-                old: false,
-            },
-        };
-        // The exchange stands before what it leads to.
-        let last = self.exchange(i, group, &parents, stage);
-        let own = add(&mut self.out, self.plan, i, &self.names.node[i], stage, &op);
-        if let Some(last) = last
-            && let Op::Exchange { to, .. } = &mut self.out.nodes[index(last)].op
-        {
-            to.push(own);
-        }
-        if let Some(&parent) = parents.get(&stage) {
-            self.out.nodes[index(parent)].children.push(own);
-        }
-        Made::from([(stage, own)])
-    }
-
-    /// Exchanges from every stage below `stage` up to it, made once for each grouping.
-    fn exchange(&mut self, i: usize, group: usize, parents: &Made, stage: u16) -> Option<NodeId> {
-        let lowest = parents.keys().next().copied()?;
-        let name = match &self.names.repartition[i] {
-            Some(r) => r.sink.clone(),
-            None => format!("{}-exchange", self.names.node[i]),
-        };
-        let mut before: Option<NodeId> = None;
-        for at in lowest..stage {
-            if let Some(&there) = self.exchanges.get(&(group, at)) {
-                before = Some(there);
-                continue;
-            }
-            let key = self.serdes.group_key[group]
-                .clone()
-                .expect("a missing serde is a finding");
-            let op = Op::Exchange {
-                to: vec![],
-                stage: StageId(at + 1),
-                key,
-                keep_null: false,
-            };
-            let own = add(&mut self.out, self.plan, group, &name, at, &op);
-            self.exchanges.insert((group, at), own);
-            if let Some(&parent) = parents.get(&at) {
-                self.out.nodes[index(parent)].children.push(own);
-            }
-            if let Some(before) = before
-                && let Op::Exchange { to, .. } = &mut self.out.nodes[index(before)].op
-            {
-                to.push(own);
-            }
-            before = Some(own);
-        }
-        before
+    fn clock(&mut self, name: &str) -> ClockId {
+        let id = ClockId(number(self.out.clocks.len()));
+        self.out.clocks.push(ClockSpec {
+            id,
+            name: name.to_owned(),
+        });
+        id
     }
 
     fn stages(&mut self) {
@@ -346,73 +255,16 @@ impl Cut<'_> {
     }
 }
 
-fn stateless(call: &Call) -> Op {
-    match call {
-        Call::Filter { function, .. } => Op::Filter {
-            function: function.clone(),
-        },
-        Call::FilterNot { function, .. } => Op::FilterNot {
-            function: function.clone(),
-        },
-        Call::Map { function, .. } => Op::Map {
-            function: function.clone(),
-        },
-        Call::MapValues {
-            function, with_key, ..
-        } => Op::MapValues {
-            function: function.clone(),
-            with_key: *with_key,
-        },
-        Call::FlatMap { function, .. } => Op::FlatMap {
-            function: function.clone(),
-        },
-        Call::FlatMapValues {
-            function, with_key, ..
-        } => Op::FlatMapValues {
-            function: function.clone(),
-            with_key: *with_key,
-        },
-        // A grouping by a function is a new key; what waits for it comes later.
-        Call::SelectKey { function, .. } | Call::GroupBy { function, .. } => Op::SelectKey {
-            function: function.clone(),
-        },
-        Call::Peek { function, .. } => Op::Peek {
-            function: function.clone(),
-        },
-        Call::Foreach { function, .. } => Op::Foreach {
-            function: function.clone(),
-        },
-        Call::Merge { .. } => Op::Merge,
-        Call::ToStream { .. } => Op::ToStream,
-        _ => unreachable!("sources, sinks, groupings by key and aggregations are made elsewhere"),
-    }
-}
-
-fn add(
-    out: &mut PhysicalPlan,
-    plan: &LogicalPlan,
-    i: usize,
-    name: &str,
-    stage: u16,
-    op: &Op,
-) -> NodeId {
-    let id =
-        NodeId(u32::try_from(out.nodes.len()).expect("a plan has fewer than four billion nodes"));
-    out.nodes.push(Node {
-        id,
-        name: name.to_owned(),
-        stage: StageId(stage),
-        op: op.clone(),
-        children: vec![],
-        fork: Fork::Batch,
-        foreign: false,
-        line: plan.nodes[i].line.clone(),
-    });
-    id
+/// The highest stage that a call is in.
+fn highest(made: &Made) -> u16 {
+    made.keys()
+        .next_back()
+        .copied()
+        .expect("what is read from is in some stage")
 }
 
 fn number(len: usize) -> u16 {
-    u16::try_from(len).expect("checked: a plan has fewer than 65536 nodes")
+    u16::try_from(len).expect("checked: a plan is small enough for 16 bits")
 }
 
 fn index(id: NodeId) -> usize {

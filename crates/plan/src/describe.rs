@@ -5,28 +5,40 @@
 //! its order of nodes. People diff this text when they move a topology; a byte of difference is a
 //! question. Never reads the physical plan.
 
+mod joins;
+mod units;
+
 use crate::check::Shape;
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::LogicalPlan;
 use crate::name::Names;
 use crate::order::{TreeSet, copied_capacity, hash_order};
+use crate::tables::Tables;
 use indexmap::IndexMap;
 use std::fmt::Write;
 
+#[derive(Clone, Debug)]
 enum What<'a> {
     Source(Vec<&'a str>),
-    Processor(Option<&'a str>),
+    Pattern(&'a str),
+    Processor(Vec<&'a str>),
     Sink(&'a str),
+    /// A sink whose topic a function chooses.
+    Extractor(&'a str),
 }
 
 /// A node of Kafka Streams' topology.
+#[derive(Clone, Debug)]
 struct Piece<'a> {
     name: &'a str,
     what: What<'a>,
     /// Names of its parents.
     parents: Vec<&'a str>,
+    /// Does it fill a global store?
+    global: bool,
 }
 
 /// A node of the graph that Kafka Streams builds its topology from: pieces that are written together.
+#[derive(Debug)]
 struct Unit<'a> {
     priority: usize,
     parents: Vec<usize>,
@@ -35,104 +47,24 @@ struct Unit<'a> {
 }
 
 /// The text.
-pub(crate) fn describe(plan: &LogicalPlan, shape: &Shape, names: &Names) -> String {
-    let pieces = written(units(plan, shape, names));
+pub(crate) fn describe(
+    plan: &LogicalPlan,
+    shape: &Shape,
+    names: &Names,
+    tables: &Tables,
+) -> String {
+    let pieces = written(units::units(plan, shape, names, tables));
     let mut text = String::from("Topologies:\n ");
     for (id, group) in groups(&pieces).iter().enumerate() {
-        let _infallible = write!(
-            text,
-            "  Sub-topology: {id}\n{}\n",
-            subtopology(&pieces, group)
-        );
+        let body = subtopology(&pieces, group);
+        let _infallible = if group.iter().any(|&p| pieces[p].global) {
+            let what = "for global store (will not generate tasks)";
+            write!(text, "  Sub-topology: {id} {what}\n{body}")
+        } else {
+            write!(text, "  Sub-topology: {id}\n{body}\n")
+        };
     }
     text
-}
-
-fn units<'a>(plan: &'a LogicalPlan, shape: &Shape, names: &'a Names) -> Vec<Unit<'a>> {
-    let mut units: Vec<Unit<'a>> = Vec::new();
-    // The unit that a node's children hang on, and the name of the piece they hang on.
-    let mut of: Vec<(usize, &'a str)> = Vec::with_capacity(plan.nodes.len());
-    let mut repartitions: Vec<Option<usize>> = vec![None; plan.nodes.len()];
-    let mut priority = 0;
-    for (i, node) in plan.nodes.iter().enumerate() {
-        if shape.same[i] != i {
-            priority += 1;
-            of.push(of[shape.same[i]]);
-            continue;
-        }
-        let own = names.node[i].as_str();
-        let mut from = node.call.inputs();
-        // A dissolved source hands its children over, and a child lists the new parent last.
-        from.sort_by_key(|&f| if shape.same[f] == f { 0 } else { f + 1 });
-        let mut inputs: Vec<(usize, &'a str)> = from.iter().map(|&f| of[f]).collect();
-        if matches!(node.call, Call::GroupByKey { .. }) {
-            of.push(inputs[0]);
-            continue;
-        }
-        if let Some(r) = &names.repartition[i] {
-            let unit = *repartitions[r.owner].get_or_insert_with(|| {
-                let piece = |name, what, parents| Piece {
-                    name,
-                    what,
-                    parents,
-                };
-                units.push(Unit {
-                    priority: 0,
-                    parents: vec![inputs[0].0],
-                    pieces: vec![
-                        piece(r.filter.as_str(), What::Processor(None), vec![inputs[0].1]),
-                        piece(
-                            r.sink.as_str(),
-                            What::Sink(&r.topic),
-                            vec![r.filter.as_str()],
-                        ),
-                        piece(r.source.as_str(), What::Source(vec![&r.topic]), vec![]),
-                    ],
-                    written: false,
-                });
-                units.len() - 1
-            });
-            // Added again for each aggregation, it is written as late as the last of them.
-            units[unit].priority = priority;
-            priority += 1;
-            inputs = vec![(unit, r.source.as_str())];
-        }
-        let mut pieces = Vec::new();
-        let mut parents: Vec<&str> = inputs.iter().map(|p| p.1).collect();
-        let store = names.store[i].as_ref().map(|s| s.0.as_str());
-        let what = match &node.call {
-            Call::Stream { topics, .. } => {
-                What::Source(topics.iter().map(String::as_str).collect())
-            }
-            Call::Table { topic, .. } => {
-                let source = names.source[i].as_deref().unwrap_or_default();
-                pieces.push(Piece {
-                    name: source,
-                    what: What::Source(vec![topic]),
-                    parents: vec![],
-                });
-                parents = vec![source];
-                // Kafka Streams keeps no store for a table that nobody named or asks.
-                What::Processor(store.filter(|_| names.store[i].as_ref().is_some_and(|s| s.1)))
-            }
-            Call::To { topic, .. } => What::Sink(topic.as_deref().unwrap_or_default()),
-            _ => What::Processor(store),
-        };
-        pieces.push(Piece {
-            name: own,
-            what,
-            parents,
-        });
-        units.push(Unit {
-            priority,
-            parents: inputs.iter().map(|p| p.0).collect(),
-            pieces,
-            written: false,
-        });
-        priority += inputs.len().max(1);
-        of.push((units.len() - 1, own));
-    }
-    units
 }
 
 /// Pieces in the order in which the units are written: lowest priority first, after all parents.
@@ -148,7 +80,7 @@ fn written(mut units: Vec<Unit<'_>>) -> Vec<Piece<'_>> {
     }
 }
 
-/// Sub-topologies: pieces that hang together, numbered by their first piece.
+/// Sub-topologies: pieces that hang together (or share a store), numbered by their first piece.
 fn groups(pieces: &[Piece<'_>]) -> Vec<Vec<usize>> {
     let index: IndexMap<&str, usize> = pieces
         .iter()
@@ -156,9 +88,14 @@ fn groups(pieces: &[Piece<'_>]) -> Vec<Vec<usize>> {
         .map(|(i, p)| (p.name, i))
         .collect();
     let mut root: Vec<usize> = (0..pieces.len()).collect();
+    let mut users: IndexMap<&str, usize> = IndexMap::new();
     for (i, piece) in pieces.iter().enumerate() {
-        for parent in &piece.parents {
-            let (old, new) = (root[i], root[index[parent]]);
+        let mut near: Vec<usize> = piece.parents.iter().map(|p| index[p]).collect();
+        if let What::Processor(stores) = &piece.what {
+            near.extend(stores.iter().map(|s| *users.entry(s).or_insert(i)));
+        }
+        for other in near {
+            let (old, new) = (root[i], root[other]);
             root.iter_mut()
                 .filter(|r| **r == old)
                 .for_each(|r| *r = new);
@@ -215,10 +152,22 @@ fn subtopology(pieces: &[Piece<'_>], group: &[usize]) -> String {
                     topics.join(", ")
                 )
             }
-            What::Processor(store) => writeln!(
+            What::Pattern(pattern) => writeln!(
                 text,
-                "    Processor: {name} (stores: [{}])\n      --> {to}\n      <-- {from}",
-                store.unwrap_or_default()
+                "    Source: {name} (topics: {pattern})\n      --> {to}"
+            ),
+            What::Processor(stores) => {
+                let order = hash_order(stores, copied_capacity(stores.len()));
+                let stores: Vec<&str> = order.into_iter().map(|s| stores[s]).collect();
+                writeln!(
+                    text,
+                    "    Processor: {name} (stores: [{}])\n      --> {to}\n      <-- {from}",
+                    stores.join(", ")
+                )
+            }
+            What::Extractor(function) => writeln!(
+                text,
+                "    Sink: {name} (extractor class: {function})\n      <-- {from}"
             ),
             What::Sink(topic) => {
                 writeln!(text, "    Sink: {name} (topic: {topic})\n      <-- {from}")

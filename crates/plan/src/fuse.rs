@@ -1,11 +1,14 @@
 //! Which nodes may take a whole batch at a time, and which need the foreign language.
 //!
 //! Takes the cut plan, fills [`Fork`], `foreign` and `independent_entries`. Branches that meet again
-//! below (in a node, a store, an exchange, or a topic that several sinks write) must see the records
-//! in turn, or the order of their results would depend on the size of batches. Never moves a node.
+//! below (in a node, a store that one of them writes, an exchange, or a topic that several sinks write)
+//! must see the records in turn, or the order of their results would depend on the size of batches. So
+//! must a node whose store is touched below it: what reads there wants the store as it was when the
+//! record came by. Never moves a node.
+
+mod foreign;
 
 use crate::compile::entries;
-use crate::logical::{Function, SerdeSpec};
 use crate::physical::{Fork, Op, PhysicalPlan};
 use std::collections::BTreeSet;
 use stoatflow_core::{NodeId, SinkId, StoreId};
@@ -14,24 +17,64 @@ use stoatflow_core::{NodeId, SinkId, StoreId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Node(NodeId),
+    /// Written.
     Store(StoreId),
     /// The first sink of a topic stands for all of them.
     Topic(SinkId),
 }
 
-type Marks = BTreeSet<Mark>;
+/// What a branch touches, altogether.
+#[derive(Clone, Debug, Default)]
+struct Marks {
+    own: BTreeSet<Mark>,
+    /// Stores that are read.
+    reads: BTreeSet<StoreId>,
+    topics: bool,
+    /// A function chooses the topic: it may be any.
+    any_topic: bool,
+    /// A node's store is touched below it.
+    conflict: bool,
+}
+
+impl Marks {
+    fn add(&mut self, other: &Self) {
+        self.own.extend(other.own.iter().copied());
+        self.reads.extend(other.reads.iter().copied());
+        self.topics |= other.topics;
+        self.any_topic |= other.any_topic;
+        self.conflict |= other.conflict;
+    }
+
+    fn writes(&self, store: StoreId) -> bool {
+        self.own.contains(&Mark::Store(store))
+    }
+
+    fn touches(&self, store: StoreId) -> bool {
+        self.writes(store) || self.reads.contains(&store)
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        !self.own.is_disjoint(&other.own)
+            || self.reads.iter().any(|s| other.writes(*s))
+            || other.reads.iter().any(|s| self.writes(*s))
+            || (self.any_topic && other.topics)
+            || (other.any_topic && self.topics)
+    }
+}
 
 /// Fills in what a cut plan leaves open.
 pub(crate) fn fuse(plan: &mut PhysicalPlan) {
-    let marks = marks(plan);
+    let (marks, own_conflict) = marks(plan);
     for i in 0..plan.nodes.len() {
         let next = next(&plan.nodes[i].op, &plan.nodes[i].children);
-        plan.nodes[i].fork = if apart(&next, &marks) {
-            Fork::Batch
-        } else {
+        let below = next.iter().any(|n| marks[n.0 as usize].conflict);
+        let routes = matches!(plan.nodes[i].op, Op::Process { .. }) && own_conflict[i];
+        plan.nodes[i].fork = if below || routes || !apart(&next, &marks) {
             Fork::Record
+        } else {
+            Fork::Batch
         };
-        plan.nodes[i].foreign = foreign(plan, i);
+        plan.nodes[i].foreign = foreign::foreign(plan, i);
     }
     for s in 0..plan.stages.len() {
         let stage = &plan.stages[s];
@@ -50,80 +93,77 @@ fn next(op: &Op, children: &[NodeId]) -> Vec<NodeId> {
     }
 }
 
-/// What each node and everything below it touches. Children have higher numbers than their parents.
-fn marks(plan: &PhysicalPlan) -> Vec<Marks> {
-    let mut marks: Vec<Marks> = vec![Marks::new(); plan.nodes.len()];
+/// What each node and everything below it touches, and whether its own store is touched below.
+/// Children have higher numbers than their parents.
+fn marks(plan: &PhysicalPlan) -> (Vec<Marks>, Vec<bool>) {
+    let global = global_stores(plan);
+    let mut marks: Vec<Marks> = vec![Marks::default(); plan.nodes.len()];
+    let mut conflicts = vec![false; plan.nodes.len()];
     for node in plan.nodes.iter().rev() {
-        let mut own = Marks::from([Mark::Node(node.id)]);
-        own.extend(node.op.store().map(Mark::Store));
+        let mut all = Marks::default();
+        for child in next(&node.op, &node.children) {
+            all.add(&marks[child.0 as usize]);
+        }
+        let (writes, reads) = stores(&node.op, &global);
+        let conflict = writes.iter().any(|s| all.touches(*s));
+        conflicts[node.id.0 as usize] = conflict;
+        all.conflict |= conflict;
+        all.own.insert(Mark::Node(node.id));
+        all.own.extend(writes.into_iter().map(Mark::Store));
+        all.reads.extend(reads);
         if let Op::Sink { sink } = node.op {
             let topic = &plan.sinks[usize::from(sink.0)].topic;
-            own.extend(
-                plan.sinks
-                    .iter()
-                    .find(|s| s.topic == *topic)
-                    .map(|s| Mark::Topic(s.id)),
-            );
+            all.topics = true;
+            all.any_topic |= topic.is_none();
+            let first = plan.sinks.iter().find(|s| s.topic == *topic);
+            all.own.extend(first.map(|s| Mark::Topic(s.id)));
         }
-        for child in next(&node.op, &node.children) {
-            own.extend(marks[child.0 as usize].iter().copied());
-        }
-        marks[node.id.0 as usize] = own;
+        marks[node.id.0 as usize] = all;
     }
-    marks
+    (marks, conflicts)
+}
+
+/// Stores that a node writes, and stores that it reads. What fills a global store is not counted
+/// among its readers' company: global topics come before everything else.
+fn stores(op: &Op, global: &BTreeSet<StoreId>) -> (Vec<StoreId>, Vec<StoreId>) {
+    let local = |stores: Vec<StoreId>| -> Vec<StoreId> {
+        stores.into_iter().filter(|s| !global.contains(s)).collect()
+    };
+    let reads = match op {
+        Op::TableJoin { other: view, .. }
+        | Op::ForeignAnswer { right: view, .. }
+        | Op::ForeignJoin { left: view, .. }
+        | Op::StreamTableJoin { table: view, .. } => view.stores(),
+        Op::StreamJoin { other, .. } => vec![*other],
+        Op::ForeignNotify { store, .. } => vec![*store],
+        _ => vec![],
+    };
+    (local(op.stores()), local(reads))
+}
+
+fn global_stores(plan: &PhysicalPlan) -> BTreeSet<StoreId> {
+    plan.sources
+        .iter()
+        .filter(|s| s.global)
+        .flat_map(|s| &plan.nodes[s.entry.0 as usize].children)
+        .filter_map(|n| match &plan.nodes[n.0 as usize].op {
+            Op::TableSource { store, .. } => Some(*store),
+            Op::Process { stores, .. } => stores.first().copied(),
+            _ => None,
+        })
+        .collect()
 }
 
 fn apart(nodes: &[NodeId], marks: &[Marks]) -> bool {
-    let mut seen = Marks::new();
+    let mut seen = Marks::default();
     for node in nodes {
         let own = &marks[node.0 as usize];
-        if !seen.is_disjoint(own) {
+        if seen.meets(own) {
             return false;
         }
-        seen.extend(own.iter().copied());
+        seen.add(own);
     }
     true
-}
-
-/// Does it call the user's language: a function, or a serde that the user wrote?
-fn foreign(plan: &PhysicalPlan, i: usize) -> bool {
-    let udf = |f: &Function| matches!(f, Function::Udf(_));
-    let custom = |s: &SerdeSpec| matches!(s, SerdeSpec::Custom { .. });
-    let op = &plan.nodes[i].op;
-    let serdes = match op {
-        Op::Source { source } => {
-            let s = &plan.sources[usize::from(source.0)];
-            custom(&s.key) || custom(&s.value)
-        }
-        Op::Sink { sink } => {
-            let s = &plan.sinks[usize::from(sink.0)];
-            custom(&s.key) || custom(&s.value)
-        }
-        Op::Exchange { key, .. } => custom(key),
-        op => op.store().is_some_and(|id| {
-            let s = &plan.stores[usize::from(id.0)];
-            custom(&s.key) || custom(&s.value)
-        }),
-    };
-    let functions = match op {
-        Op::Filter { function }
-        | Op::FilterNot { function }
-        | Op::Map { function }
-        | Op::MapValues { function, .. }
-        | Op::FlatMap { function }
-        | Op::FlatMapValues { function, .. }
-        | Op::SelectKey { function }
-        | Op::Peek { function }
-        | Op::Foreach { function }
-        | Op::Reduce { function, .. } => udf(function),
-        Op::Aggregate {
-            initializer,
-            function,
-            ..
-        } => udf(initializer) || udf(function),
-        _ => false,
-    };
-    serdes || functions
 }
 
 #[cfg(test)]

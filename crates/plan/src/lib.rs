@@ -3,6 +3,7 @@
 //! [`logical`] is the plan as it crosses the border (JSON), [`physical`] what the engine furnishes
 //! its rooms with, [`compile`] the way from one to the other, `describe()` the text of Kafka Streams.
 
+mod aggregation;
 mod call;
 mod check;
 pub mod compile;
@@ -19,6 +20,7 @@ mod order;
 pub mod physical;
 mod problems;
 mod serdes;
+mod tables;
 pub mod view;
 pub mod window;
 

@@ -5,37 +5,37 @@
 //! count whose materialization has no store name), so that a plan moved here from Java finds its topics and stores again.
 //! Never invents a rule: what is odd here is odd there.
 
-use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan};
-use crate::problems::{Problems, place};
-use indexmap::IndexMap;
+mod joins;
+mod repartition;
+mod unique;
 
-/// Names of what Kafka Streams puts around a repartition topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Repartition {
-    /// The topic, without the application's id.
-    pub(crate) topic: String,
-    /// The processor that filters null keys.
-    pub(crate) filter: String,
-    /// The sink.
-    pub(crate) sink: String,
-    /// The source.
-    pub(crate) source: String,
-    /// The aggregation that made it (another one of the same named grouping shares it).
-    pub(crate) owner: usize,
-}
+use crate::aggregation::{members, window_of};
+use crate::check::{Kind, Shape};
+use crate::logical::{Call, LogicalPlan, Window};
+use crate::problems::Problems;
+pub(crate) use joins::{ForeignNames, StreamJoinNames};
+pub(crate) use repartition::Repartition;
+use std::collections::BTreeMap;
 
 /// Names by node.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// The processor, source or sink; empty for `group_by_key`, which makes none.
+    /// The processor, source or sink; empty for what makes none (`group_by_key`, `windowed_by`). Of a
+    /// join of tables and of a cogroup: where its parts meet.
     pub(crate) node: Vec<String>,
     /// The source in front of a table.
     pub(crate) source: Vec<Option<String>>,
     /// The store, and whether the user named it.
     pub(crate) store: Vec<Option<(String, bool)>>,
-    /// The repartition topic before an aggregation.
-    pub(crate) repartition: Vec<Option<Repartition>>,
+    /// The repartition topics in front of a node: of an aggregation one for each grouped stream, of a
+    /// join those of its left and its right side.
+    pub(crate) repartition: Vec<BTreeMap<usize, Repartition>>,
+    /// What stands in front of the node: the parts of a cogroup, the sides of a join of tables.
+    pub(crate) parts: Vec<Vec<String>>,
+    /// Of joins of two streams.
+    pub(crate) streams: Vec<Option<StreamJoinNames>>,
+    /// Of joins by foreign key.
+    pub(crate) foreign: Vec<Option<ForeignNames>>,
 }
 
 struct Counter(u32);
@@ -53,6 +53,11 @@ impl Counter {
         given.map_or(generated, |g| format!("{g}{suffix}"))
     }
 
+    /// A name of the user burns no number.
+    fn or_next(&mut self, prefix: &str, given: Option<&str>) -> String {
+        given.map_or_else(|| self.next(prefix), str::to_owned)
+    }
+
     fn store(&mut self, prefix: &str, given: Option<&str>) -> (String, bool) {
         match given {
             Some(given) => (given.to_owned(), true),
@@ -61,62 +66,294 @@ impl Counter {
     }
 }
 
+/// What one node is called.
+#[derive(Default)]
+struct Own {
+    node: String,
+    source: Option<String>,
+    store: Option<(String, bool)>,
+    repartition: BTreeMap<usize, Repartition>,
+    parts: Vec<String>,
+    streams: Option<StreamJoinNames>,
+    foreign: Option<ForeignNames>,
+}
+
+impl Own {
+    fn node(node: String) -> Self {
+        Self {
+            node,
+            ..Self::default()
+        }
+    }
+}
+
+struct Pass<'a> {
+    plan: &'a LogicalPlan,
+    shape: &'a Shape,
+    counter: Counter,
+    names: Names,
+    /// The repartition topic of a stream that was joined before.
+    joined: BTreeMap<usize, Repartition>,
+}
+
 /// Names all nodes; names that occur twice are findings.
 pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -> Names {
-    let mut counter = Counter(0);
-    let mut names = Names::default();
-    for (i, node) in plan.nodes.iter().enumerate() {
+    let mut pass = Pass {
+        plan,
+        shape,
+        counter: Counter(0),
+        names: Names::default(),
+        joined: BTreeMap::new(),
+    };
+    for i in 0..plan.nodes.len() {
+        let own = if shape.kinds[i] == Kind::Broken {
+            Own::default()
+        } else {
+            pass.node(i)
+        };
+        let names = &mut pass.names;
+        names.node.push(own.node);
+        names.source.push(own.source);
+        names.store.push(own.store);
+        names.repartition.push(own.repartition);
+        names.parts.push(own.parts);
+        names.streams.push(own.streams);
+        names.foreign.push(own.foreign);
+    }
+    let names = pass.names;
+    unique::unique(plan, shape, &names, problems);
+    names
+}
+
+impl Pass<'_> {
+    fn node(&mut self, i: usize) -> Own {
+        let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let wished = node.call.materialized().and_then(|m| m.store.as_deref());
-        let (mut source, mut store, mut repartition) = (None, None, None);
-        let own = match &node.call {
-            Call::Table { topic, .. } => {
-                store = Some(counter.store(&format!("{topic}-"), wished));
-                source = Some(counter.named("KSTREAM-SOURCE-", given, "-source"));
-                counter.named("KTABLE-SOURCE-", given, "")
+        let table = self.shape.kinds[i] == Kind::Table;
+        match &node.call {
+            Call::Table { topic, .. } | Call::GlobalTable { topic, .. } => {
+                let store = Some(self.counter.store(&format!("{topic}-"), wished));
+                let source = Some(self.counter.named("KSTREAM-SOURCE-", given, "-source"));
+                Own {
+                    source,
+                    store,
+                    ..Own::node(self.counter.named("KTABLE-SOURCE-", given, ""))
+                }
             }
-            Call::GroupByKey { .. } => String::new(),
+            Call::GlobalStore { store, .. } => {
+                let source = Some(self.counter.named("KSTREAM-SOURCE-", given, "-source"));
+                Own {
+                    source,
+                    store: Some((store.clone(), true)),
+                    ..Own::node(self.counter.named("KTABLE-SOURCE-", given, ""))
+                }
+            }
+            Call::StateStore { store, .. } => Own {
+                store: Some((store.clone(), true)),
+                ..Own::default()
+            },
+            Call::GroupByKey { .. }
+            | Call::WindowedBy { .. }
+            | Call::EmitStrategy { .. }
+            | Call::Cogroup { .. } => Own::default(),
+            Call::Filter { materialized, .. }
+            | Call::FilterNot { materialized, .. }
+            | Call::MapValues { materialized, .. }
+                if table =>
+            {
+                let prefix = table_prefix(&node.call);
+                // A materialization without a name keeps nothing, but burns the number of its store.
+                if materialized.is_some() && wished.is_none() {
+                    self.counter.next(prefix);
+                }
+                Own {
+                    store: wished.map(|s| (s.to_owned(), true)),
+                    ..Own::node(self.counter.named(prefix, given, ""))
+                }
+            }
+            Call::TransformValues { .. } => Own {
+                store: wished.map(|s| (s.to_owned(), true)),
+                ..Own::node(self.counter.named("KTABLE-TRANSFORMVALUES-", given, ""))
+            },
+            Call::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
+                Own::node(self.counter.named("KTABLE-SELECT-", given, ""))
+            }
+            Call::Suppress { .. } => {
+                let own = self.counter.or_next("KTABLE-SUPPRESS-", given);
+                let store = match given {
+                    Some(given) => (format!("{given}-store"), true),
+                    None => self.counter.store("KTABLE-SUPPRESS-", None),
+                };
+                Own {
+                    store: Some(store),
+                    ..Own::node(own)
+                }
+            }
+            Call::ToTable { from, .. } => {
+                let own = self.counter.named("KSTREAM-TOTABLE-", given, "");
+                let store = Some(self.counter.store("KSTREAM-TOTABLE-", wished));
+                let mut repartition = BTreeMap::new();
+                if self.shape.rekeyed[*from] {
+                    repartition.insert(0, self.repartition(i, 0, &own));
+                }
+                Own {
+                    store,
+                    repartition,
+                    ..Own::node(own)
+                }
+            }
+            Call::Repartition { .. } => {
+                let own = self.counter.or_next("KSTREAM-REPARTITION-", given);
+                let r = self.repartition(i, 0, &own);
+                Own {
+                    repartition: BTreeMap::from([(0, r.clone())]),
+                    ..Own::node(r.source)
+                }
+            }
+            Call::Deduplicate { from, .. } => {
+                let store = self.counter.store("KSTREAM-DEDUPLICATE-", wished);
+                let own = self.counter.named("KSTREAM-DEDUPLICATE-", given, "");
+                let mut repartition = BTreeMap::new();
+                if self.shape.rekeyed[*from] {
+                    let prefix = given.unwrap_or(&store.0).to_owned();
+                    repartition.insert(0, self.repartition(i, 0, &prefix));
+                }
+                Own {
+                    store: Some(store),
+                    repartition,
+                    ..Own::node(own)
+                }
+            }
+            Call::Branch { from, function } => {
+                let number = match function {
+                    None => 0,
+                    Some(_) => (0..=i)
+                        .filter(|&b| {
+                            matches!(&self.plan.nodes[b].call, Call::Branch { from: f, function: Some(_) } if f == from)
+                        })
+                        .count(),
+                };
+                let split = &self.names.node[*from];
+                let own = match given {
+                    Some(given) => format!("{split}{given}"),
+                    None => format!("{split}{number}"),
+                };
+                self.counter.next("");
+                Own::node(own)
+            }
+            Call::Process { .. } => Own::node(self.counter.or_next("KSTREAM-PROCESSOR-", given)),
+            Call::ProcessValues { .. } => {
+                Own::node(self.counter.or_next("KSTREAM-PROCESSVALUES-", given))
+            }
             Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-                let prefix = prefix(&node.call);
-                if matches!(
-                    node.call,
-                    Call::Count {
-                        materialized: Some(_),
-                        ..
-                    }
-                ) && wished.is_none()
-                {
-                    counter.next(prefix);
-                }
-                let kept = counter.store(prefix, wished);
-                let own = counter.named(prefix, given, "");
-                if shape.kinds[i] != Kind::Broken && shape.rekeyed[*from] {
-                    repartition = Some(repartition_of(
-                        plan,
-                        &mut counter,
-                        &names.repartition,
-                        i,
-                        *from,
-                        &kept.0,
-                    ));
-                }
-                store = Some(kept);
-                own
+                self.aggregation(i, *from)
             }
-            call => counter.named(prefix(call), given, ""),
-        };
-        names.node.push(own);
-        names.source.push(source);
-        names.store.push(store);
-        names.repartition.push(repartition);
+            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
+            call => Own::node(self.counter.named(prefix(call), given, "")),
+        }
     }
-    unique(plan, shape, &names, problems);
-    names
+
+    fn aggregation(&mut self, i: usize, from: usize) -> Own {
+        let node = &self.plan.nodes[i];
+        let given = node.name.as_deref();
+        let wished = node.call.materialized().and_then(|m| m.store.as_deref());
+        let kind = self.shape.kinds[from];
+        if kind == Kind::GroupedTable {
+            return self.table_aggregation(i, from);
+        }
+        if kind.is_cogrouped() {
+            let store = self.counter.store("COGROUPKSTREAM-AGGREGATE-", wished);
+            let members = members(self.plan, from, None);
+            let mut repartition = BTreeMap::new();
+            for (slot, (member, _)) in members.iter().enumerate() {
+                if self.shape.rekeyed[*member] {
+                    repartition.insert(slot, self.grouped(i, slot, *member, &store.0));
+                }
+            }
+            let parts = (0..members.len())
+                .map(|n| {
+                    let suffix = format!("-cogroup-agg-{n}");
+                    self.counter
+                        .named("COGROUPKSTREAM-AGGREGATE-", given, &suffix)
+                })
+                .collect();
+            let own = self
+                .counter
+                .named("COGROUPKSTREAM-MERGE-", given, "-cogroup-merge");
+            return Own {
+                store: Some(store),
+                repartition,
+                parts,
+                ..Own::node(own)
+            };
+        }
+        let prefix = prefix(&node.call);
+        let sliding = matches!(window_of(self.plan, from), Some(Window::Sliding { .. }));
+        if matches!(
+            node.call,
+            Call::Count {
+                materialized: Some(_),
+                ..
+            }
+        ) && wished.is_none()
+            && !sliding
+        {
+            self.counter.next(prefix);
+        }
+        let store = self.counter.store(prefix, wished);
+        let own = self.counter.named(prefix, given, "");
+        let group = crate::aggregation::grouping_of(self.plan, from);
+        let mut repartition = BTreeMap::new();
+        if self.shape.rekeyed[group] {
+            repartition.insert(0, self.grouped(i, 0, group, &store.0));
+        }
+        Own {
+            store: Some(store),
+            repartition,
+            ..Own::node(own)
+        }
+    }
+
+    fn table_aggregation(&mut self, i: usize, group: usize) -> Own {
+        let node = &self.plan.nodes[i];
+        let given = node.name.as_deref();
+        let wished = node.call.materialized().and_then(|m| m.store.as_deref());
+        let store = self.counter.store("KTABLE-AGGREGATE-", wished);
+        let sink = self.counter.named("KSTREAM-SINK-", given, "-sink");
+        let source = self.counter.named("KSTREAM-SOURCE-", given, "-source");
+        let prefix = match &node.call {
+            Call::Reduce { .. } => "KTABLE-REDUCE-",
+            _ => "KTABLE-AGGREGATE-",
+        };
+        let own = self.counter.named(prefix, given, "");
+        let named = self.plan.nodes[group].name.as_deref();
+        let shared = named.and_then(|_| self.earlier(i, group));
+        let repartition = shared.unwrap_or_else(|| Repartition {
+            topic: format!("{}-repartition", named.unwrap_or(&store.0)),
+            filter: None,
+            sink,
+            source,
+            owner: (i, 0),
+        });
+        Own {
+            store: Some(store),
+            repartition: BTreeMap::from([(0, repartition)]),
+            ..Own::node(own)
+        }
+    }
+}
+
+const fn table_prefix(call: &Call) -> &'static str {
+    match call {
+        Call::MapValues { .. } => "KTABLE-MAPVALUES-",
+        _ => "KTABLE-FILTER-",
+    }
 }
 
 const fn prefix(call: &Call) -> &'static str {
     match call {
-        Call::Stream { .. } | Call::Table { .. } => "KSTREAM-SOURCE-",
+        Call::Stream { .. } => "KSTREAM-SOURCE-",
         Call::Filter { .. } | Call::FilterNot { .. } => "KSTREAM-FILTER-",
         Call::Map { .. } => "KSTREAM-MAP-",
         Call::MapValues { .. } => "KSTREAM-MAPVALUES-",
@@ -126,117 +363,13 @@ const fn prefix(call: &Call) -> &'static str {
         Call::Peek { .. } => "KSTREAM-PEEK-",
         Call::Foreach { .. } => "KSTREAM-FOREACH-",
         Call::Merge { .. } => "KSTREAM-MERGE-",
+        Call::Split { .. } => "KSTREAM-BRANCH-",
         Call::Count { .. } | Call::Aggregate { .. } => "KSTREAM-AGGREGATE-",
         Call::Reduce { .. } => "KSTREAM-REDUCE-",
         Call::ToStream { .. } => "KTABLE-TOSTREAM-",
         Call::To { .. } => "KSTREAM-SINK-",
-        // Grouping by key makes no node; the others are not available yet.
+        // The others are named where their parts are.
         _ => "",
-    }
-}
-
-fn repartition_of(
-    plan: &LogicalPlan,
-    counter: &mut Counter,
-    earlier: &[Option<Repartition>],
-    i: usize,
-    group: usize,
-    store: &str,
-) -> Repartition {
-    const SUFFIX: &str = "-repartition";
-    let given = plan.nodes[group].name.as_deref();
-    let prefix = given.unwrap_or(store);
-    let (sink, filter, source) = (
-        counter.next("KSTREAM-SINK-"),
-        counter.next("KSTREAM-FILTER-"),
-        counter.next("KSTREAM-SOURCE-"),
-    );
-    // A named grouping makes its topic once; a later aggregation only burns the numbers.
-    if given.is_some() {
-        let shared = (0..i)
-            .find(|&j| plan.nodes[j].call.inputs() == [group])
-            .and_then(|j| earlier[j].clone());
-        if let Some(shared) = shared {
-            return shared;
-        }
-    }
-    let topic = if prefix.ends_with(SUFFIX) {
-        prefix.to_owned()
-    } else {
-        format!("{prefix}{SUFFIX}")
-    };
-    if is_generated(prefix) {
-        return Repartition {
-            topic,
-            filter,
-            sink,
-            source,
-            owner: i,
-        };
-    }
-    Repartition {
-        filter: format!("{topic}-filter"),
-        sink: format!("{topic}-sink"),
-        source: format!("{topic}-source"),
-        topic,
-        owner: i,
-    }
-}
-
-/// Java's `KSTREAM.*-[0-9]{10}`.
-fn is_generated(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix("KSTREAM") else {
-        return false;
-    };
-    let Some(at) = rest.len().checked_sub(11) else {
-        return false;
-    };
-    rest.is_char_boundary(at)
-        && rest[at..].starts_with('-')
-        && rest[at + 1..].bytes().all(|b| b.is_ascii_digit())
-}
-
-fn unique(plan: &LogicalPlan, shape: &Shape, names: &Names, problems: &mut Problems) {
-    let mut nodes: IndexMap<&str, usize> = IndexMap::new();
-    let mut stores: IndexMap<&str, usize> = IndexMap::new();
-    for (i, node) in plan.nodes.iter().enumerate() {
-        let mut own: Vec<&str> = Vec::new();
-        if let Some(r) = &names.repartition[i]
-            && r.owner == i
-        {
-            own.extend([r.filter.as_str(), &r.sink, &r.source]);
-        }
-        // The second stream() of the same topics is dissolved in the first, and its name with it.
-        if !names.node[i].is_empty() && shape.same[i] == i {
-            own.push(&names.node[i]);
-        }
-        own.extend(names.source[i].as_deref());
-        for name in own {
-            if let Some(first) = nodes.insert(name, i) {
-                let other = place(&plan.nodes[first], first);
-                let what = if first == i {
-                    "twice itself".to_owned()
-                } else {
-                    format!("by {other} already")
-                };
-                problems.at(
-                    plan,
-                    i,
-                    format!("the name '{name}' is used {what}; give one of them another name="),
-                );
-            }
-        }
-        if let Some((store, _)) = &names.store[i]
-            && let Some(first) = stores.insert(store, i)
-        {
-            let other = place(&plan.nodes[first], first);
-            let call = node.call.name();
-            problems.at(
-                plan,
-                i,
-                format!("the store '{store}' belongs to {other} already; give this {call}() another store="),
-            );
-        }
     }
 }
 

@@ -5,9 +5,12 @@
 //! still unknown where bytes are needed is the plan's default or a finding. Native expressions keep
 //! what is certain of their result. Never guesses what a callable returns.
 
+mod joins;
+
+use crate::aggregation::{members, window_of};
 use crate::check::{Kind, Shape};
 use crate::infer::{Type, infer};
-use crate::logical::{Call, Function, LogicalPlan, Materialized, SerdeSpec};
+use crate::logical::{Call, Function, LogicalPlan, Materialized, SerdeSpec, Until, Window};
 use crate::problems::{Problems, place};
 
 /// What is known of a side of a record.
@@ -35,8 +38,26 @@ impl Side {
 pub(crate) struct Serdes {
     /// Of sources, sinks and stores: key and value.
     pub(crate) used: Vec<Option<(SerdeSpec, SerdeSpec)>>,
-    /// Of groupings that are aggregated: the key that an exchange hashes.
+    /// The key that an exchange in front of it hashes: of groupings that are aggregated, repartitions,
+    /// and processors with stores.
     pub(crate) group_key: Vec<Option<SerdeSpec>>,
+    /// Of tables: the key of their updates (of windowed ones with the window).
+    pub(crate) table_key: Vec<Option<SerdeSpec>>,
+    /// Of joins.
+    pub(crate) join: Vec<Option<JoinSerdes>>,
+}
+
+/// What a join writes.
+#[derive(Clone, Debug)]
+pub(crate) struct JoinSerdes {
+    /// Keys of both sides (by foreign key: of the left side).
+    pub(crate) key: SerdeSpec,
+    /// Values of the left side.
+    pub(crate) left: SerdeSpec,
+    /// Values of the right side.
+    pub(crate) right: SerdeSpec,
+    /// Foreign keys, or the keys of a global table.
+    pub(crate) foreign: SerdeSpec,
 }
 
 /// Decides them; findings go to the list.
@@ -44,11 +65,14 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
     let n = plan.nodes.len();
     let mut pass = Pass {
         plan,
+        shape,
         problems,
         sides: Vec::with_capacity(n),
         serdes: Serdes {
             used: vec![None; n],
             group_key: vec![None; n],
+            table_key: vec![None; n],
+            join: vec![None; n],
         },
     };
     for i in 0..n {
@@ -57,6 +81,9 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
         } else {
             pass.node(i)
         };
+        if matches!(shape.kinds[i], Kind::Table | Kind::GlobalTable) {
+            pass.serdes.table_key[i] = sides.0.known().cloned();
+        }
         pass.sides.push(sides);
     }
     pass.serdes
@@ -64,6 +91,7 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
 
 struct Pass<'a> {
     plan: &'a LogicalPlan,
+    shape: &'a Shape,
     problems: &'a mut Problems,
     sides: Vec<(Side, Side)>,
     serdes: Serdes,
@@ -83,6 +111,12 @@ impl Pass<'_> {
                 value,
                 materialized,
                 ..
+            }
+            | Call::GlobalTable {
+                key,
+                value,
+                materialized,
+                ..
             } => {
                 let (m_key, m_value) = given(materialized.as_ref());
                 let pair = (
@@ -92,12 +126,125 @@ impl Pass<'_> {
                 self.serdes.used[i] = Some(pair);
                 (known(key), known(value))
             }
+            Call::StateStore { key, value, .. } | Call::GlobalStore { key, value, .. } => {
+                self.serdes.used[i] = Some((key.clone(), value.clone()));
+                (Side::Reported, Side::Reported)
+            }
+            Call::Filter {
+                from, materialized, ..
+            }
+            | Call::FilterNot {
+                from, materialized, ..
+            } if self.shape.kinds[i] == Kind::Table => {
+                let (key, value) = self.sides[*from].clone();
+                self.kept_view(i, materialized.as_ref(), key, value)
+            }
             Call::Filter { from, .. }
             | Call::FilterNot { from, .. }
             | Call::Peek { from, .. }
             | Call::Foreach { from, .. }
+            | Call::Split { from }
+            | Call::Branch { from, .. }
+            | Call::WindowedBy { from, .. }
+            | Call::EmitStrategy { from, .. }
             | Call::ToStream { from } => self.sides[*from].clone(),
+            Call::Cogroup { from, .. } => (self.sides[*from].0.clone(), Side::Lost(i)),
+            Call::Repartition { from, key, value } => {
+                let (k, v) = self.sides[*from].clone();
+                let key = self.settle(i, "key", or(key, k), "key=");
+                self.serdes.group_key[i].clone_from(&key);
+                (key.map_or(Side::Reported, Side::Known), or(value, v))
+            }
+            Call::ToTable { from, materialized } => {
+                let (m_key, m_value) = given(materialized.as_ref());
+                let (k, v) = self.sides[*from].clone();
+                let key = self.settle(i, "key", or(&m_key, k), "Materialized(key=...)");
+                let value = self.settle(i, "value", or(&m_value, v), "Materialized(value=...)");
+                let sides = (
+                    key.clone().map_or(Side::Reported, Side::Known),
+                    value.clone().map_or(Side::Reported, Side::Known),
+                );
+                self.serdes.used[i] = key.zip(value);
+                sides
+            }
+            Call::Process { from, stores, .. } => {
+                self.processor_key(i, from, stores);
+                (Side::Lost(i), Side::Lost(i))
+            }
+            Call::ProcessValues { from, stores, .. } => {
+                self.processor_key(i, &[*from], stores);
+                (self.sides[*from].0.clone(), Side::Lost(i))
+            }
+            Call::TransformValues {
+                from, materialized, ..
+            } => {
+                let key = self.sides[*from].0.clone();
+                self.kept_view(i, materialized.as_ref(), key, Side::Lost(i))
+            }
+            Call::Suppress { from, until, .. } => {
+                let (key, value) = self.sides[*from].clone();
+                let windowed = |s: &SerdeSpec| {
+                    matches!(
+                        s,
+                        SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }
+                    )
+                };
+                if matches!(until, Until::WindowCloses { .. })
+                    && key.known().is_some_and(|k| !windowed(k))
+                {
+                    let above = place(&self.plan.nodes[*from], *from);
+                    self.problems.at(
+                        self.plan,
+                        i,
+                        format!("waits for the window of each key to close, but the keys of {above} have no window; suppress before they are regrouped, or until a time limit"),
+                    );
+                }
+                let k = self.settle(i, "key", key, "Materialized(key=...) to the table");
+                let v = self.settle(i, "value", value, "Materialized(value=...) to the table");
+                let sides = (
+                    k.clone().map_or(Side::Reported, Side::Known),
+                    v.clone().map_or(Side::Reported, Side::Known),
+                );
+                self.serdes.used[i] = k.zip(v);
+                sides
+            }
+            Call::Deduplicate {
+                from,
+                function,
+                materialized,
+                ..
+            } => {
+                let sides = self.sides[*from].clone();
+                // Only the store sees this key: anything that a function gives can be written as JSON.
+                let key = given(materialized.as_ref())
+                    .0
+                    .or_else(|| match function {
+                        Some(f) => self.result(i, *from, f, false).known().cloned(),
+                        None => sides.0.known().cloned(),
+                    })
+                    .or_else(|| self.plan.default_key.clone())
+                    .unwrap_or_else(|| SerdeSpec::Builtin("json".into()));
+                self.serdes.group_key[i] = sides
+                    .0
+                    .known()
+                    .cloned()
+                    .or_else(|| self.plan.default_key.clone())
+                    .or_else(|| Some(SerdeSpec::Builtin("json".into())));
+                self.serdes.used[i] = Some((key, SerdeSpec::Builtin("bytes".into())));
+                sides
+            }
+            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
             Call::Map { .. } | Call::FlatMap { .. } => (Side::Lost(i), Side::Lost(i)),
+            Call::MapValues {
+                from,
+                function,
+                materialized,
+                ..
+            } if self.shape.kinds[i] == Kind::Table => {
+                let value = self.result(i, *from, function, false);
+                let key = self.sides[*from].0.clone();
+                self.kept_view(i, materialized.as_ref(), key, value)
+            }
             Call::MapValues { from, function, .. } => {
                 let value = self.result(i, *from, function, false);
                 (self.sides[*from].0.clone(), value)
@@ -123,6 +270,12 @@ impl Pass<'_> {
                 or(key, self.sides[*from].0.clone()),
                 or(value, self.sides[*from].1.clone()),
             ),
+            // The function gives a pair.
+            Call::GroupBy {
+                from, key, value, ..
+            } if self.shape.kinds[*from] == Kind::Table => {
+                (or(key, Side::Lost(i)), or(value, Side::Lost(i)))
+            }
             Call::GroupBy {
                 from,
                 function,
@@ -154,8 +307,43 @@ impl Pass<'_> {
                 self.serdes.used[i] = key.zip(value);
                 (Side::Reported, Side::Reported)
             }
-            // Reported as not available.
-            _ => (Side::Reported, Side::Reported),
+        }
+    }
+
+    /// A table that is a view of another one, unless its store is named.
+    fn kept_view(
+        &mut self,
+        i: usize,
+        materialized: Option<&Materialized>,
+        key: Side,
+        value: Side,
+    ) -> (Side, Side) {
+        let (m_key, m_value) = given(materialized);
+        let value = m_value.map_or(value, Side::Known);
+        let key = match (m_key, &key) {
+            (Some(inner), Side::Known(above)) => Side::Known(in_window_of(above, inner)),
+            (Some(own), _) => Side::Known(own),
+            (None, _) => key,
+        };
+        if materialized.is_none_or(|m| m.store.is_none()) {
+            return (key, value);
+        }
+        let k = self.settle(i, "key", key, "Materialized(key=...)");
+        let v = self.settle(i, "value", value, "Materialized(value=...)");
+        let side = |s: &Option<SerdeSpec>| s.clone().map_or(Side::Reported, Side::Known);
+        let sides = (side(&k), side(&v));
+        self.serdes.used[i] = k.zip(v);
+        sides
+    }
+
+    /// The key by which records walk to a processor with stores. Where nothing says its serde they
+    /// stay where they are, as in Kafka Streams.
+    fn processor_key(&mut self, i: usize, from: &[usize], stores: &[String]) {
+        if !stores.is_empty() {
+            self.serdes.group_key[i] = from
+                .iter()
+                .find_map(|&f| self.sides[f].0.known().cloned())
+                .or_else(|| self.plan.default_key.clone());
         }
     }
 
@@ -196,19 +384,26 @@ impl Pass<'_> {
             Some(value) => Some(value),
             None => self.settle(i, "value", value, "Materialized(value=...)"),
         };
-        if self.serdes.group_key[from].is_none() {
-            let fallback = || self.plan.default_key.clone().or_else(|| m_key.clone());
-            self.serdes.group_key[from] = group.known().cloned().or_else(fallback);
+        for (member, _) in members(self.plan, from, None) {
+            if self.serdes.group_key[member].is_none() {
+                let fallback = || self.plan.default_key.clone().or_else(|| m_key.clone());
+                let own = self.sides[member].0.known().cloned();
+                self.serdes.group_key[member] = own.or_else(fallback).or_else(|| key.clone());
+            }
         }
         let side = |s: &Option<SerdeSpec>| s.clone().map_or(Side::Reported, Side::Known);
-        let sides = (side(&key), side(&value));
+        let given = match (window_of(self.plan, from), &key) {
+            (Some(window), Some(inner)) => Side::Known(windowed(inner, &window)),
+            _ => side(&key),
+        };
+        let sides = (given, side(&value));
         self.serdes.used[i] = key.zip(value);
         sides
     }
 
     /// The serde of a side where bytes are needed.
     fn settle(&mut self, i: usize, which: &str, side: Side, argument: &str) -> Option<SerdeSpec> {
-        let default = if which == "key" {
+        let default = if which.ends_with("key") {
             &self.plan.default_key
         } else {
             &self.plan.default_value
@@ -249,8 +444,43 @@ impl Pass<'_> {
                     format!("{by} calls '{name}', which can return anything")
                 }
             }
+            (
+                Call::Process { .. } | Call::ProcessValues { .. } | Call::TransformValues { .. },
+                _,
+            ) => {
+                format!("{by} can give anything")
+            }
+            (Call::Cogroup { .. }, _) => format!("{by} puts streams of different values together"),
             _ => format!("the result of the expression in {by} has no serde of its own"),
         }
+    }
+}
+
+/// Keys of a window.
+fn windowed(inner: &SerdeSpec, window: &Window) -> SerdeSpec {
+    match window.size_ms() {
+        Some(size_ms) => SerdeSpec::TimeWindowed {
+            time_windowed: Box::new(inner.clone()),
+            size_ms,
+        },
+        None => SerdeSpec::SessionWindowed {
+            session_windowed: Box::new(inner.clone()),
+        },
+    }
+}
+
+/// A serde for the keys within, where the keys above are in windows; a serde for windowed keys stays.
+fn in_window_of(above: &SerdeSpec, own: SerdeSpec) -> SerdeSpec {
+    match (above, &own) {
+        (_, SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }) => own,
+        (SerdeSpec::TimeWindowed { size_ms, .. }, _) => SerdeSpec::TimeWindowed {
+            time_windowed: Box::new(own),
+            size_ms: *size_ms,
+        },
+        (SerdeSpec::SessionWindowed { .. }, _) => SerdeSpec::SessionWindowed {
+            session_windowed: Box::new(own),
+        },
+        _ => own,
     }
 }
 

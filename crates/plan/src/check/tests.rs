@@ -15,7 +15,7 @@ fn all_problems_come_in_one_message_with_their_lines() {
         "app.py:1: stream(): unknown key serde 'strng', did you mean 'string'?",
         "unknown value serde 'long', did you mean 'int64'?",
         "app.py:2: filter(): its input 7 is not an earlier node",
-        "app.py:3: count(): needs a grouped stream, but app.py:1: stream() gives a stream; call .group_by_key()",
+        "app.py:3: count(): needs a grouped stream or a grouped table, but app.py:1: stream() gives a stream; call .group_by_key()",
         "app.py:4: map(): its function 9 is not in the table of 5 functions",
         "app.py:5: to(): the topic 'a b' holds ' '",
     ] {
@@ -28,19 +28,17 @@ fn kinds_are_held_and_the_message_says_what_to_call() {
     let table = json!({"op": "table", "topic": "t", "key": "string", "value": "string"});
     for (node, hint) in [
         (
-            json!({"op": "filter", "from": 0, "function": udf()}),
+            json!({"op": "peek", "from": 0, "function": udf()}),
             ".to_stream()",
         ),
-        (
-            json!({"op": "group_by", "from": 0, "function": udf()}),
-            ".to_stream()",
-        ),
+        (json!({"op": "to", "from": 0, "topic": "o"}), ".to_stream()"),
         (
             json!({"op": "count", "from": 0}),
-            ".to_stream() and .group_by_key()",
+            ".group_by(...) first, or .to_stream() and .group_by_key()",
         ),
     ] {
-        assert!(refused(&json!([table, node])).contains(hint));
+        let message = refused(&json!([table, node]));
+        assert!(message.contains(hint), "{message}");
     }
     let grouped = json!({"op": "group_by_key", "from": 0});
     assert!(

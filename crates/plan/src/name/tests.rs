@@ -1,3 +1,4 @@
+use super::repartition::is_generated;
 use super::*;
 use crate::check::check;
 use crate::testing::{logical, refused, stream, udf};
@@ -44,13 +45,17 @@ fn one_counter_is_burnt_where_kafka_streams_burns_it() {
         names.store[5],
         Some(("KSTREAM-AGGREGATE-STATE-STORE-0000000011".into(), false))
     );
-    let r = names.repartition[4].as_ref().expect("re-keyed");
+    let r = names.repartition[4].get(&0).expect("re-keyed");
     assert_eq!(
         r.topic,
         "KSTREAM-AGGREGATE-STATE-STORE-0000000005-repartition"
     );
     assert_eq!(
-        [&r.sink, &r.filter, &r.source],
+        [
+            r.sink.as_str(),
+            r.filter.as_deref().expect("filters null keys"),
+            &r.source
+        ],
         [
             "KSTREAM-SINK-0000000007",
             "KSTREAM-FILTER-0000000008",
@@ -68,7 +73,7 @@ fn a_named_grouping_shares_its_topic() {
         {"op": "count", "from": 1, "materialized": {"store": "b"}},
     ]));
     assert_eq!(names.repartition[2], names.repartition[3]);
-    assert_eq!(names.repartition[3].as_ref().map(|r| r.owner), Some(2));
+    assert_eq!(names.repartition[3].get(&0).map(|r| r.owner), Some((2, 0)));
     assert_eq!(names.node[3], "KSTREAM-AGGREGATE-0000000006");
 }
 

@@ -1,0 +1,71 @@
+//! What an aggregation aggregates.
+//!
+//! Takes the call below a grouping, gives its window, its strategy and its grouped streams by walking
+//! up through `windowed_by`, `emit_strategy` and `cogroup`. Never decides whether that is allowed.
+
+use crate::logical::{Call, Function, LogicalPlan, Window};
+use crate::window::Emit;
+
+/// The window of what waits for its aggregation.
+pub(crate) fn window_of(plan: &LogicalPlan, mut i: usize) -> Option<Window> {
+    loop {
+        match &plan.nodes[i].call {
+            Call::WindowedBy { window, .. } => return Some(*window),
+            Call::EmitStrategy { from, .. } => i = *from,
+            _ => return None,
+        }
+    }
+}
+
+/// When its results are given.
+pub(crate) fn emit_of(plan: &LogicalPlan, i: usize) -> Emit {
+    match &plan.nodes[i].call {
+        Call::EmitStrategy { strategy, .. } => *strategy,
+        _ => Emit::default(),
+    }
+}
+
+/// The grouping itself (of a cogroup: the cogroup that the aggregation is called on).
+pub(crate) fn grouping_of(plan: &LogicalPlan, mut i: usize) -> usize {
+    while let Call::WindowedBy { from, .. } | Call::EmitStrategy { from, .. } = &plan.nodes[i].call
+    {
+        i = *from;
+    }
+    i
+}
+
+/// The grouped streams with the aggregator of each, in the order in which they were added; a stream
+/// that was added twice keeps its place and gets the later aggregator. Of a plain grouping: itself.
+pub(crate) fn members<'a>(
+    plan: &'a LogicalPlan,
+    i: usize,
+    function: Option<&'a Function>,
+) -> Vec<(usize, Option<&'a Function>)> {
+    let mut at = grouping_of(plan, i);
+    let mut found: Vec<(usize, Option<&Function>)> = Vec::new();
+    while let Call::Cogroup {
+        from,
+        other,
+        function,
+    } = &plan.nodes[at].call
+    {
+        let own = other.unwrap_or(*from);
+        found.push((own, Some(function)));
+        at = *from;
+        if other.is_none() {
+            break;
+        }
+    }
+    if found.is_empty() {
+        return vec![(at, function)];
+    }
+    found.reverse();
+    let mut unique: Vec<(usize, Option<&Function>)> = Vec::new();
+    for (group, function) in found {
+        match unique.iter_mut().find(|(g, _)| *g == group) {
+            Some(known) => known.1 = function,
+            None => unique.push((group, function)),
+        }
+    }
+    unique
+}

@@ -1,0 +1,305 @@
+//! Do the calls fit together beyond their kinds: what a join, an aggregation, a branch, a processor needs?
+//!
+//! Takes a call and the kinds around it, adds findings. Never decides what the arguments mean.
+
+use super::{Kind, Shape};
+use crate::logical::{Call, Joining, LogicalPlan};
+use crate::problems::{Problems, place, suggestion};
+use crate::tables::named_store;
+
+/// Checks which arguments the call has, by the kinds of its inputs.
+pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mut Problems) {
+    let call = &plan.nodes[i].call;
+    let mut found: Vec<String> = Vec::new();
+    match call {
+        Call::Reduce {
+            from, subtractor, ..
+        } => {
+            found.extend(table_grouping(shape.kind(*from), subtractor.is_some()));
+        }
+        Call::Aggregate {
+            from,
+            function,
+            subtractor,
+            merger,
+            ..
+        } => {
+            let kind = shape.kind(*from);
+            found.extend(table_grouping(kind, subtractor.is_some()));
+            if kind.is_cogrouped() && function.is_some() {
+                found.push(
+                    "each cogrouped stream has its own aggregator: leave this one out".into(),
+                );
+            }
+            if !kind.is_cogrouped() && function.is_none() {
+                found.push("needs an aggregator: (key, value, aggregate)".into());
+            }
+            if kind.is_session() && merger.is_none() {
+                found.push(
+                    "puts sessions together: add merger=, a function of (key, aggregate, other)"
+                        .into(),
+                );
+            }
+            if !kind.is_session() && merger.is_some() {
+                found.push("has no sessions to put together: leave merger= out".into());
+            }
+        }
+        Call::Branch { from, .. } => {
+            let after = (0..i).find(|&b| {
+                matches!(&plan.nodes[b].call, Call::Branch { from: f, function: None } if f == from)
+            });
+            if let Some(default) = after {
+                found.push(format!(
+                    "comes after the default branch ({}), which takes everything: no record can reach it",
+                    place(&plan.nodes[default], default)
+                ));
+            }
+        }
+        Call::Filter {
+            from, materialized, ..
+        }
+        | Call::FilterNot {
+            from, materialized, ..
+        }
+        | Call::MapValues {
+            from, materialized, ..
+        } if shape.kind(*from) == Kind::Stream && materialized.is_some() => {
+            found.push("is called on a stream, and only tables are kept: leave store= out, or call .to_table(store=...) on the result".into());
+        }
+        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+            found.extend(join(plan, shape, call, j));
+        }
+        Call::Process { processor, .. }
+        | Call::ProcessValues { processor, .. }
+        | Call::TransformValues { processor, .. }
+        | Call::GlobalStore { processor, .. }
+            if *processor as usize >= plan.processors.len() =>
+        {
+            found.push(format!(
+                "its processor {processor} is not in the table of {} processors",
+                plan.processors.len()
+            ));
+        }
+        Call::To {
+            topic,
+            topic_function,
+            ..
+        } => {
+            if topic.is_some() == topic_function.is_some() {
+                found.push("needs a topic or a function that chooses one, and not both".into());
+            }
+        }
+        _ => {}
+    }
+    if let Call::Process { from, .. } = call
+        && from.is_empty()
+    {
+        found.push("has no parent, so no record can reach it: name a source or a processor".into());
+    }
+    if let Call::To { from, .. } = call
+        && from.all().is_empty()
+    {
+        found.push("has no parent, so no record can reach it: name a source or a processor".into());
+    }
+    for what in found {
+        problems.at(plan, i, what);
+    }
+}
+
+fn table_grouping(kind: Kind, subtractor: bool) -> Option<String> {
+    match (kind == Kind::GroupedTable, subtractor) {
+        (true, false) => Some("aggregates a table, whose rows change: add a function that takes the old value away (subtractor=)".into()),
+        (false, true) => Some("aggregates a stream, from which nothing is taken away: leave subtractor= out".into()),
+        _ => None,
+    }
+}
+
+fn join(plan: &LogicalPlan, shape: &Shape, call: &Call, j: &Joining) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let sides = (shape.kind(j.from), shape.kind(j.other));
+    let what = match sides {
+        (Kind::Stream, Kind::Stream) => "of two streams",
+        (Kind::Stream, Kind::Table) => "of a stream with a table",
+        (Kind::Stream, _) => "of a stream with a global table",
+        (_, Kind::Table) => "of two tables",
+        _ => {
+            found.push(format!(
+                "can't join {} with {}: call .to_stream() on the left side, or read the right side with builder.table()",
+                sides.0.words(),
+                sides.1.words()
+            ));
+            return found;
+        }
+    };
+    let streams = sides == (Kind::Stream, Kind::Stream);
+    let global = sides.1 == Kind::GlobalTable;
+    let tables = sides == (Kind::Table, Kind::Table);
+    if streams && j.window.is_none() {
+        found.push("a join of two streams needs a window: add window=JoinWindows(...)".into());
+    }
+    if !streams && j.window.is_some() {
+        found.push(format!("a join {what} has no window: leave it out"));
+    }
+    if global && j.key_function.is_none() {
+        found.push(
+            "needs a function (key, value) that gives the key to look up in the global table"
+                .into(),
+        );
+    }
+    if !global && j.key_function.is_some() {
+        found.push(format!("a join {what} is by the key of the record: leave the key function out, or call .select_key(...) first"));
+    }
+    if !tables && j.foreign_key.is_some() {
+        found.push("foreign keys join two tables: call .to_table() first".into());
+    }
+    if !tables && j.materialized.is_some() {
+        found.push(format!("a join {what} gives a stream, which is not kept: leave store= out, or call .to_table(store=...) on the result"));
+    }
+    let kind_of_join = match call {
+        Call::OuterJoin(_) if !streams && !(tables && j.foreign_key.is_none()) => Some("outer"),
+        _ => None,
+    };
+    if kind_of_join.is_some() {
+        found.push(if tables {
+            "a join by foreign key can be inner or left: the rows of the right side without a partner have no key to go by".into()
+        } else {
+            format!("a join {what} can be inner or left: what the table holds alone has no record to come out with")
+        });
+    }
+    if j.grace_ms.is_some() && (sides.0 != Kind::Stream || sides.1 != Kind::Table) {
+        found.push(format!("a join {what} doesn't wait: leave grace= out"));
+    }
+    if let (Some(grace), (Kind::Stream, Kind::Table)) = (j.grace_ms, sides) {
+        match history(plan, j.other) {
+            None => found.push("waits for late records of the table, so it needs a versioned table: give the table Materialized(history=...)".into()),
+            Some(history) if history < grace => found.push(format!(
+                "waits {grace} ms, but the table knows only the last {history} ms: give it a history of at least the grace"
+            )),
+            Some(_) => {}
+        }
+    }
+    if (tables || sides.1 == Kind::Table) && !global {
+        for side in [j.from, j.other] {
+            if let Some(at) = suppressed(plan, shape, side) {
+                found.push(format!(
+                    "reads {} by key, and what it holds back can't be read; call .to_stream().to_table(store=...) on it first",
+                    place(&plan.nodes[at], at)
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// How far back the table behind a view is known.
+fn history(plan: &LogicalPlan, i: usize) -> Option<i64> {
+    let call = &plan.nodes[i].call;
+    match call {
+        Call::Filter {
+            from, materialized, ..
+        }
+        | Call::FilterNot {
+            from, materialized, ..
+        }
+        | Call::MapValues {
+            from, materialized, ..
+        }
+        | Call::TransformValues {
+            from, materialized, ..
+        } if materialized.as_ref().is_none_or(|m| m.store.is_none()) => history(plan, *from),
+        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) if j.materialized.is_none() => {
+            Some(history(plan, j.from)?.min(history(plan, j.other)?))
+        }
+        call => call.materialized().and_then(|m| m.history_ms),
+    }
+}
+
+/// A `suppress` that stands for the table when it is read by key.
+fn suppressed(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<usize> {
+    let call = &plan.nodes[i].call;
+    if shape.kind(i) != Kind::Table || named_store(call).is_some() {
+        return None;
+    }
+    match call {
+        Call::Suppress { .. } => Some(i),
+        Call::Filter { from, .. }
+        | Call::FilterNot { from, .. }
+        | Call::MapValues { from, .. }
+        | Call::TransformValues { from, .. } => suppressed(plan, shape, *from),
+        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j)
+            if j.materialized.is_none() && j.foreign_key.is_none() =>
+        {
+            suppressed(plan, shape, j.from).or_else(|| suppressed(plan, shape, j.other))
+        }
+        _ => None,
+    }
+}
+
+/// Checks the stores that processors name, and that stores have users.
+pub(super) fn stores(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) {
+    let mut known: Vec<&str> = Vec::new();
+    for node in &plan.nodes {
+        match &node.call {
+            Call::StateStore { store, .. } | Call::GlobalStore { store, .. } => known.push(store),
+            call => known.extend(named_store(call)),
+        }
+    }
+    let used = |call: &Call| -> Vec<String> {
+        match call {
+            Call::Process { stores, .. }
+            | Call::ProcessValues { stores, .. }
+            | Call::TransformValues { stores, .. } => stores.clone(),
+            _ => vec![],
+        }
+    };
+    let mut taken: Vec<String> = Vec::new();
+    for (i, node) in plan.nodes.iter().enumerate() {
+        for (n, store) in used(&node.call).iter().enumerate() {
+            if !known.contains(&store.as_str()) {
+                let near = if known.is_empty() {
+                    "the topology has no named stores".to_owned()
+                } else {
+                    suggestion(store, &known)
+                };
+                problems.at(
+                    plan,
+                    i,
+                    format!("the store '{store}' is unknown, {near}; add it with builder.add_state_store(...)"),
+                );
+            }
+            if let Some(later) = plan.nodes[i..]
+                .iter()
+                .position(|n| named_store(&n.call) == Some(store))
+            {
+                let other = place(&plan.nodes[i + later], i + later);
+                problems.at(
+                    plan,
+                    i,
+                    format!(
+                        "the store '{store}' belongs to {other}, which comes later: call that first"
+                    ),
+                );
+            }
+            if used(&node.call)[..n].contains(store) {
+                problems.at(
+                    plan,
+                    i,
+                    format!("names the store '{store}' twice: name it once"),
+                );
+            }
+            taken.push(store.clone());
+        }
+    }
+    for (i, node) in plan.nodes.iter().enumerate() {
+        if let Call::StateStore { store, .. } = &node.call
+            && shape.kind(i) == Kind::Store
+            && !taken.contains(store)
+        {
+            problems.at(
+                plan,
+                i,
+                format!("the store '{store}' is not connected to any processor: name it in stores= of the processor that uses it, or leave it out"),
+            );
+        }
+    }
+}

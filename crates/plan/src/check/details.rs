@@ -1,0 +1,229 @@
+//! Is each call right in itself: its names, serdes, functions and expressions?
+//!
+//! Takes a call, adds findings. Never looks at other calls.
+
+use crate::logical::{Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor};
+use crate::problems::{Problems, suggestion};
+use crate::{Expression, Literal};
+
+const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
+const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
+
+/// Checks a call.
+pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
+    let node = &plan.nodes[i];
+    for (argument, serde) in node.call.serdes() {
+        if let Some(what) = serde_problem(plan, argument, serde) {
+            problems.at(plan, i, what);
+        }
+    }
+    for function in node.call.functions() {
+        match function {
+            Function::Udf(u) if *u as usize >= plan.functions.len() => {
+                problems.at(
+                    plan,
+                    i,
+                    format!(
+                        "its function {u} is not in the table of {} functions",
+                        plan.functions.len()
+                    ),
+                );
+            }
+            Function::Udf(_) => {}
+            Function::Expr(e) => expression(plan, i, e, problems),
+        }
+    }
+    if let Some(what) = node.name.as_deref().and_then(|n| name_problem("name", n)) {
+        problems.at(plan, i, what);
+    }
+    for store in stores(&node.call) {
+        if let Some(what) = name_problem("store", store) {
+            problems.at(plan, i, what);
+        }
+    }
+    if let Call::Stream {
+        timestamp: Some(TimestampExtractor::Udf(u)),
+        ..
+    }
+    | Call::Table {
+        timestamp: Some(TimestampExtractor::Udf(u)),
+        ..
+    }
+    | Call::GlobalTable {
+        timestamp: Some(TimestampExtractor::Udf(u)),
+        ..
+    }
+    | Call::GlobalStore {
+        timestamp: Some(TimestampExtractor::Udf(u)),
+        ..
+    } = &node.call
+        && *u as usize >= plan.functions.len()
+    {
+        let n = plan.functions.len();
+        problems.at(
+            plan,
+            i,
+            format!("its timestamp extractor {u} is not in the table of {n} functions"),
+        );
+    }
+    let topics: Vec<&String> = match &node.call {
+        Call::Stream {
+            topics,
+            pattern: None,
+            ..
+        } if topics.is_empty() => {
+            problems.at(plan, i, "reads nothing: name at least one topic");
+            vec![]
+        }
+        Call::Stream {
+            topics,
+            pattern: Some(pattern),
+            ..
+        } => {
+            if !topics.is_empty() {
+                problems.at(
+                    plan,
+                    i,
+                    "reads topics or a pattern, not both: use two streams and merge()",
+                );
+            }
+            if pattern.is_empty() {
+                problems.at(plan, i, "its pattern is empty and matches no topic");
+            }
+            vec![]
+        }
+        Call::Stream { topics, .. } => topics.iter().collect(),
+        Call::Table { topic, .. }
+        | Call::GlobalTable { topic, .. }
+        | Call::GlobalStore { topic, .. }
+        | Call::To {
+            topic: Some(topic), ..
+        } => vec![topic],
+        _ => vec![],
+    };
+    for (n, topic) in topics.iter().enumerate() {
+        if let Some(what) = name_problem("topic", topic) {
+            problems.at(plan, i, what);
+        }
+        if topics[..n].contains(topic) {
+            problems.at(
+                plan,
+                i,
+                format!("names the topic '{topic}' twice: name it once"),
+            );
+        }
+    }
+}
+
+/// The names that it gives to stores.
+fn stores(call: &Call) -> Vec<&str> {
+    let mut all: Vec<&str> = call
+        .materialized()
+        .and_then(|m| m.store.as_deref())
+        .into_iter()
+        .collect();
+    match call {
+        Call::StateStore { store, .. } | Call::GlobalStore { store, .. } => all.push(store),
+        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => all.extend(j.store.as_deref()),
+        _ => {}
+    }
+    all
+}
+
+/// Kafka's rules for the names of topics hold for nodes and stores too: their names become topics.
+fn name_problem(what: &str, name: &str) -> Option<String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let wrong = if name.is_empty() {
+        "is empty".to_owned()
+    } else if name == "." || name == ".." {
+        "can't be '.' or '..'".to_owned()
+    } else if name.len() > 249 {
+        format!("has {} characters, Kafka allows 249", name.len())
+    } else if let Some(c) = name.chars().find(|c| !legal(*c)) {
+        format!("holds {c:?}, but Kafka allows only letters, digits, '.', '_' and '-'")
+    } else {
+        return None;
+    };
+    Some(format!("the {what} '{name}' {wrong}"))
+}
+
+/// What is wrong with a serde.
+pub(super) fn serde_problem(
+    plan: &LogicalPlan,
+    argument: &str,
+    serde: &SerdeSpec,
+) -> Option<String> {
+    match serde {
+        SerdeSpec::Builtin(name) if SERDES.contains(&name.as_str()) => None,
+        SerdeSpec::Builtin(name) => {
+            let java = match name.to_lowercase().as_str() {
+                "long" | "i64" => Some("int64"),
+                "int" | "integer" | "i32" => Some("int32"),
+                "float" | "float64" | "f64" => Some("double"),
+                "str" | "text" | "utf8" => Some("string"),
+                _ => None,
+            };
+            let near = java.map_or_else(
+                || suggestion(name, SERDES),
+                |j| format!("did you mean '{j}'?"),
+            );
+            Some(format!("unknown {argument} serde '{name}', {near}"))
+        }
+        SerdeSpec::TimeWindowed { size_ms, .. } if *size_ms <= 0 => Some(format!(
+            "its {argument} serde is for windows of {size_ms} ms, which hold nothing"
+        )),
+        SerdeSpec::TimeWindowed { time_windowed, .. } => {
+            serde_problem(plan, argument, time_windowed)
+        }
+        SerdeSpec::SessionWindowed { session_windowed } => {
+            serde_problem(plan, argument, session_windowed)
+        }
+        SerdeSpec::Custom { custom } if (*custom as usize) < plan.serdes.len() => None,
+        SerdeSpec::Custom { custom } => Some(format!(
+            "its {argument} serde {custom} is not in the table of {} custom serdes",
+            plan.serdes.len()
+        )),
+    }
+}
+
+fn expression(plan: &LogicalPlan, i: usize, e: &Expression, problems: &mut Problems) {
+    match e {
+        Expression::Cast { to, .. } if !CASTS.contains(&to.as_str()) => {
+            problems.at(
+                plan,
+                i,
+                format!("can't cast to '{to}', {}", suggestion(to, CASTS)),
+            );
+        }
+        Expression::Object { names, args } if names.len() != args.len() => {
+            problems.at(
+                plan,
+                i,
+                format!(
+                    "an object of {} names needs as many values, not {}",
+                    names.len(),
+                    args.len()
+                ),
+            );
+        }
+        Expression::Coalesce { args } if args.is_empty() => {
+            problems.at(plan, i, "coalesce needs at least one argument");
+        }
+        Expression::Lit {
+            value: Literal::Float(x),
+        } if !x.is_finite() => {
+            problems.at(plan, i, "a constant must be a finite number");
+        }
+        Expression::StrSplit { by: Some(by), .. } if by.is_empty() => {
+            problems.at(
+                plan,
+                i,
+                "can't split by an empty text: leave it out to split by white space",
+            );
+        }
+        _ => {}
+    }
+    for arg in e.args() {
+        expression(plan, i, arg, problems);
+    }
+}

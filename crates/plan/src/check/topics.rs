@@ -1,0 +1,108 @@
+//! Who reads which topic.
+//!
+//! Takes the plan, fills in which `stream()` stands for which, and adds findings where a topic would
+//! have two readers. Never asks a broker: what a pattern finds is known only when the engine starts.
+
+use super::{Kind, Shape};
+use crate::logical::{Call, LogicalPlan};
+use crate::problems::{Problems, place};
+use indexmap::IndexMap;
+
+/// Kafka Streams' rules for who may read a topic: equal subscriptions become one source, others collide.
+pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Problems) {
+    let mut readers: IndexMap<&str, usize> = IndexMap::new();
+    for (i, node) in plan.nodes.iter().enumerate() {
+        let own: Vec<&str> = match &node.call {
+            // A name can't be a pattern: topics have no such characters in their names.
+            Call::Stream {
+                pattern: Some(pattern),
+                ..
+            } => vec![pattern],
+            Call::Stream { topics, .. } => topics.iter().map(String::as_str).collect(),
+            Call::Table { topic, .. }
+            | Call::GlobalTable { topic, .. }
+            | Call::GlobalStore { topic, .. } => vec![topic],
+            _ => continue,
+        };
+        let mut collisions: Vec<usize> = Vec::new();
+        for topic in own {
+            let first = *readers.entry(topic).or_insert(i);
+            if first != i && !collisions.contains(&first) {
+                collisions.push(first);
+            }
+        }
+        for first in collisions {
+            match twice(&plan.nodes[first].call, &node.call) {
+                Ok(()) => shape.same[i] = first,
+                Err(why) => {
+                    let other = place(&plan.nodes[first], first);
+                    problems.at(
+                        plan,
+                        i,
+                        format!("reads a topic that {other} reads already; {why}"),
+                    );
+                }
+            }
+        }
+    }
+    for (i, node) in plan.nodes.iter().enumerate() {
+        if let Call::Merge { from, other } = node.call
+            && shape.kinds[i] != Kind::Broken
+            && shape.same[from] == shape.same[other]
+        {
+            problems.at(
+                plan,
+                i,
+                "merges a stream with itself; Kafka Streams would give each record once all the same: leave it out, or use flat_map_values to double records",
+            );
+        }
+    }
+}
+
+fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
+    let (
+        Call::Stream {
+            topics: a,
+            key: ka,
+            value: va,
+            reset: ra,
+            timestamp: ta,
+            pattern: pa,
+        },
+        Call::Stream {
+            topics: b,
+            key: kb,
+            value: vb,
+            reset: rb,
+            timestamp: tb,
+            pattern: pb,
+        },
+    ) = (first, second)
+    else {
+        return Err(
+            "a topic is read by one table or by streams, not by both: use .to_stream() of the table",
+        );
+    };
+    if pa != pb {
+        return Err("a stream reads topics or a pattern: give the topic one of them only");
+    }
+    if a.len() != b.len() || !a.iter().all(|t| b.contains(t)) {
+        return Err(
+            "two streams may share all their topics or none: read each topic once and merge()",
+        );
+    }
+    if ka != kb || va != vb {
+        return Err(
+            "both must read it with the same serdes: read it as bytes() and decode in each branch",
+        );
+    }
+    if ra != rb {
+        return Err("both must start it at the same place: give both the same offset reset");
+    }
+    if ta != tb {
+        return Err(
+            "both must take the time from the same place: give both the same timestamp extractor",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! Are durations, windows and retentions possible?
+//!
+//! Takes a call and the kinds of its inputs, adds findings. The DSL checks durations as well; what
+//! comes from elsewhere (a plan that was stored, a test) is checked here. Never decides a default.
+
+use super::{Kind, Shape};
+use crate::aggregation::window_of;
+use crate::logical::{
+    Call, JoinWindow, LogicalPlan, Materialized, StoreKind, Until, WhenFull, Window,
+};
+use crate::problems::{Problems, place};
+use crate::window::Emit;
+
+/// Checks what a call says about time.
+pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mut Problems) {
+    let call = &plan.nodes[i].call;
+    let mut found = Vec::new();
+    match call {
+        Call::WindowedBy { window, .. } => found.extend(window_problem(window)),
+        Call::EmitStrategy {
+            from,
+            strategy: Emit::OnWindowClose,
+        } => {
+            if let Some(what) = match window_of(plan, *from) {
+                Some(Window::Unlimited { .. }) => Some("an unlimited window never closes"),
+                Some(Window::Count { .. }) => Some("a count window closes with its last record"),
+                _ => None,
+            } {
+                found.push(format!(
+                    "can't emit on window close: {what}; leave the strategy out"
+                ));
+            }
+        }
+        Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
+            found.extend(retention_problem(call, window_of(plan, *from)));
+        }
+        Call::Suppress {
+            from,
+            until,
+            max_records,
+            max_bytes,
+            when_full,
+            ..
+        } => {
+            match until {
+                Until::TimeLimit { limit_ms } if *limit_ms < 0 => {
+                    found.push(negative("the time limit", *limit_ms));
+                }
+                Until::WindowCloses { .. } => {
+                    if let Err(at) = grace_above(plan, *from) {
+                        found.push(format!(
+                            "waits for a window to close, but {} has no windows; call .windowed_by(...) before the aggregation, or suppress until a time limit",
+                            place(&plan.nodes[at], at)
+                        ));
+                    }
+                }
+                _ => {}
+            }
+            if matches!(until, Until::WindowCloses { .. })
+                && *when_full == WhenFull::EmitEarly
+                && (max_records.is_some() || max_bytes.is_some())
+            {
+                found.push("gives final results only, so a full buffer can't emit early; shut down when it is full, or leave it unbounded".into());
+            }
+        }
+        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+            found.extend(j.window.as_ref().and_then(join_window_problem));
+            if let Some(grace) = j.grace_ms
+                && grace < 0
+            {
+                found.push(negative("the grace", grace));
+            }
+        }
+        Call::Deduplicate { within_ms, .. } if *within_ms < 1 => {
+            found.push(format!(
+                "within must be at least a millisecond, not {within_ms}"
+            ));
+        }
+        Call::StateStore { kind, .. } | Call::GlobalStore { kind, .. } => {
+            found.extend(kind_problem(kind));
+            if matches!(call, Call::GlobalStore { .. })
+                && !matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue)
+            {
+                found.push("a global store keeps keys and values: window, session and versioned stores are not shared by all lanes".into());
+            }
+        }
+        _ => {}
+    }
+    if let Some(m) = call.materialized() {
+        found.extend(kept_problem(call, shape.kind(i), m));
+    }
+    for what in found {
+        problems.at(plan, i, what);
+    }
+}
+
+fn negative(what: &str, ms: i64) -> String {
+    format!("{what} must not be negative, it is {ms} ms")
+}
+
+fn window_problem(window: &Window) -> Option<String> {
+    let positive = |what: &str, ms: i64| {
+        (ms <= 0).then(|| format!("the {what} of the window must be positive, it is {ms} ms"))
+    };
+    let own = match window {
+        Window::Tumbling { size_ms, .. } => positive("size", *size_ms),
+        Window::Hopping {
+            size_ms,
+            advance_ms,
+            ..
+        } => positive("size", *size_ms)
+            .or_else(|| positive("advance", *advance_ms))
+            .or_else(|| {
+                (advance_ms > size_ms).then(|| {
+                    format!("the window of {size_ms} ms is smaller than its advance of {advance_ms} ms: records between windows would be in none; make the advance at most the size")
+                })
+            }),
+        Window::Sliding { difference_ms, .. } => {
+            (*difference_ms < 0).then(|| negative("the difference", *difference_ms))
+        }
+        Window::Session { gap_ms, .. } => positive("gap", *gap_ms),
+        Window::Unlimited { start_ms } => {
+            (*start_ms < 0).then(|| negative("the start", *start_ms))
+        }
+        Window::Count { records } => (*records <= 0)
+            .then(|| format!("a window of {records} records holds nothing: give at least 1")),
+    };
+    own.or_else(|| (window.grace_ms() < 0).then(|| negative("the grace", window.grace_ms())))
+}
+
+fn join_window_problem(w: &JoinWindow) -> Option<String> {
+    if w.before_ms.saturating_add(w.after_ms) < 0 {
+        return Some(format!(
+            "the window ends before it starts (before {} ms, after {} ms): their sum must not be negative",
+            w.before_ms, w.after_ms
+        ));
+    }
+    (w.grace_ms < 0).then(|| negative("the grace", w.grace_ms))
+}
+
+fn retention_problem(call: &Call, window: Option<Window>) -> Option<String> {
+    let retention = call.materialized()?.retention_ms?;
+    let Some(window) = window else {
+        return Some(
+            "keeps no windows, so a retention means nothing: leave it out, or call .windowed_by(...) first"
+                .into(),
+        );
+    };
+    let least = window.retention_ms();
+    (retention < least).then(|| {
+        format!("a retention of {retention} ms is smaller than the window and its grace: give at least {least} ms")
+    })
+}
+
+fn kind_problem(kind: &StoreKind) -> Option<String> {
+    match kind {
+        StoreKind::Window {
+            retention_ms,
+            size_ms,
+            ..
+        } => (*size_ms <= 0)
+            .then(|| format!("the size of the windows must be positive, it is {size_ms} ms"))
+            .or_else(|| {
+                (retention_ms < size_ms).then(|| {
+                    format!(
+                        "a retention of {retention_ms} ms is smaller than a window of {size_ms} ms"
+                    )
+                })
+            }),
+        StoreKind::Session { retention_ms } => (*retention_ms <= 0)
+            .then(|| format!("the retention must be positive, it is {retention_ms} ms")),
+        StoreKind::Versioned { history_ms } => {
+            (*history_ms < 0).then(|| negative("the history", *history_ms))
+        }
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => None,
+        StoreKind::TimeOrdered => {
+            Some("stores ordered by time belong to the engine: use a window store".into())
+        }
+    }
+}
+
+fn kept_problem(call: &Call, kind: Kind, m: &Materialized) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(history) = m.history_ms {
+        if history < 0 {
+            found.push(negative("the history", history));
+        }
+        if kind == Kind::GlobalTable {
+            found.push("a global table can't be versioned: leave history out".into());
+        }
+        if m.store.is_none() {
+            found.push("a versioned table needs a name for its store: add store=".into());
+        }
+        if m.retention_ms.is_some() {
+            found.push("windows are not versioned: give a retention or a history, not both".into());
+        }
+    }
+    if m.retention_ms.is_some()
+        && !matches!(
+            call,
+            Call::Count { .. }
+                | Call::Reduce { .. }
+                | Call::Aggregate { .. }
+                | Call::Deduplicate { .. }
+        )
+    {
+        found.push("keeps no windows, so a retention means nothing: leave it out".into());
+    }
+    found
+}
+
+/// Kafka Streams' `GraphGraceSearchUtil`: how long after its end the window above takes records. The
+/// highest of all parents; an `Err` names a node without windows above.
+pub(crate) fn grace_above(plan: &LogicalPlan, i: usize) -> Result<i64, usize> {
+    let call = &plan.nodes[i].call;
+    if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =
+        call
+        && let Some(window) = window_of(plan, *from)
+    {
+        return Ok(match window {
+            Window::Session { gap_ms, grace_ms } => gap_ms.saturating_add(grace_ms),
+            window => window.grace_ms(),
+        });
+    }
+    let inputs = call.inputs();
+    if inputs.is_empty() {
+        return Err(i);
+    }
+    let mut highest = -1;
+    for from in inputs {
+        highest = highest.max(grace_above(plan, from)?);
+    }
+    Ok(highest)
+}
+
+#[cfg(test)]
+mod tests;

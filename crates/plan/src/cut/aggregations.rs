@@ -1,0 +1,232 @@
+//! Aggregations.
+//!
+//! Takes `count`, `reduce` and `aggregate` of whatever was grouped, gives one node for each grouped
+//! stream, all in the stage in which their store is written. Never decides what a window holds.
+
+use super::walk::Walk;
+use super::{Cut, Made, highest};
+use crate::aggregation::{emit_of, members, window_of};
+use crate::check::Kind;
+use crate::logical::{Call, Function, SerdeSpec, Window};
+use crate::op::Fold;
+use crate::physical::Op;
+use crate::window::Emit;
+use stoatflow_core::{ClockId, NodeId, StoreId};
+
+/// What the aggregators of one store share.
+struct Shared {
+    store: StoreId,
+    key: SerdeSpec,
+    old: bool,
+    window: Option<Window>,
+    emit: Emit,
+}
+
+impl Cut<'_> {
+    pub(super) fn aggregation(&mut self, i: usize, from: usize) -> Made {
+        if self.shape.kind(from) == Kind::GroupedTable {
+            return self.table_aggregation(i, from);
+        }
+        let plan = self.plan;
+        let function = match &plan.nodes[i].call {
+            Call::Aggregate { function, .. } => function.as_ref(),
+            Call::Reduce { function, .. } => Some(function),
+            _ => None,
+        };
+        let members = members(plan, from, function);
+        let stage = members
+            .iter()
+            .map(|(m, _)| highest(&self.made[*m]) + u16::from(self.shape.rekeyed[*m]))
+            .max()
+            .expect("there is a grouped stream");
+        let (store, key) = self.store(i);
+        let shared = Shared {
+            store,
+            key,
+            old: self.tables.old[i],
+            window: window_of(plan, from),
+            emit: emit_of(plan, from),
+        };
+        let cogrouped = self.shape.kind(from).is_cogrouped();
+        let mut parts: Vec<NodeId> = Vec::new();
+        for (slot, (member, function)) in members.into_iter().enumerate() {
+            let parents = self.made[member].clone();
+            let by = self.serdes.group_key[member]
+                .clone()
+                .expect("a missing serde is a finding");
+            let name = self.exchange_name(i, slot);
+            // The exchange stands before what it leads to.
+            let last = self.exchange(
+                &Walk {
+                    of: member,
+                    parents: &parents,
+                    name: &name,
+                    key: &by,
+                    keep_null: self.relaxed[i],
+                },
+                stage,
+            );
+            // Each stream of a cogroup has a time of its own: what is late is decided stream by stream.
+            let clock = shared.window.map(|_| {
+                let store = &self.out.stores[usize::from(store.0)].name;
+                let name = match slot {
+                    0 => store.clone(),
+                    n => format!("{store}-{n}"),
+                };
+                self.clock(&name)
+            });
+            let op = self.operator(i, &shared, function, clock);
+            let name = if cogrouped {
+                &self.names.parts[i][slot]
+            } else {
+                &self.names.node[i]
+            };
+            let own = self.add(i, name, stage, &op);
+            self.arrive(own, &parents, last);
+            parts.push(own);
+        }
+        let own = match (cogrouped, parts.as_slice()) {
+            (false, [own]) => *own,
+            _ => {
+                let own = self.add(i, &self.names.node[i], stage, &Op::Merge);
+                for part in parts {
+                    self.child(part, own);
+                }
+                own
+            }
+        };
+        Made::from([(stage, own)])
+    }
+
+    fn operator(
+        &self,
+        i: usize,
+        shared: &Shared,
+        function: Option<&Function>,
+        clock: Option<ClockId>,
+    ) -> Op {
+        let call = &self.plan.nodes[i].call;
+        let (store, key, old, emit) = (shared.store, shared.key.clone(), shared.old, shared.emit);
+        let (Some(window), Some(clock)) = (shared.window, clock) else {
+            return match fold(call, function) {
+                Fold::Count => Op::Count { store, key, old },
+                Fold::Reduce { function } => Op::Reduce {
+                    store,
+                    key,
+                    function,
+                    old,
+                },
+                Fold::Aggregate {
+                    initializer,
+                    function,
+                    ..
+                } => Op::Aggregate {
+                    store,
+                    key,
+                    initializer,
+                    function,
+                    old,
+                },
+            };
+        };
+        let fold = fold(call, function);
+        match window {
+            Window::Sliding {
+                difference_ms,
+                grace_ms,
+            } => Op::SlidingAggregate {
+                store,
+                key,
+                difference_ms,
+                grace_ms,
+                fold,
+                emit,
+                clock,
+                old,
+            },
+            Window::Session { gap_ms, grace_ms } => Op::SessionAggregate {
+                store,
+                key,
+                gap_ms,
+                grace_ms,
+                fold,
+                emit,
+                clock,
+                old,
+            },
+            window => Op::WindowAggregate {
+                store,
+                key,
+                window,
+                fold,
+                emit,
+                clock,
+                old,
+            },
+        }
+    }
+
+    fn table_aggregation(&mut self, i: usize, group: usize) -> Made {
+        let parents = self.made[group].clone();
+        let stage = highest(&parents) + 1;
+        let (store, key) = self.store(i);
+        let by = self.serdes.group_key[group]
+            .clone()
+            .expect("a missing serde is a finding");
+        let name = self.exchange_name(i, 0);
+        let last = self.exchange(
+            &Walk {
+                of: group,
+                parents: &parents,
+                name: &name,
+                key: &by,
+                keep_null: false,
+            },
+            stage,
+        );
+        let (function, subtractor) = match &self.plan.nodes[i].call {
+            Call::Reduce {
+                function,
+                subtractor,
+                ..
+            } => (Some(function), subtractor.clone()),
+            Call::Aggregate {
+                function,
+                subtractor,
+                ..
+            } => (function.as_ref(), subtractor.clone()),
+            _ => (None, None),
+        };
+        let op = Op::TableAggregate {
+            store,
+            key,
+            fold: fold(&self.plan.nodes[i].call, function),
+            subtractor,
+            old: self.tables.old[i],
+        };
+        let own = self.add(i, &self.names.node[i], stage, &op);
+        self.arrive(own, &parents, last);
+        Made::from([(stage, own)])
+    }
+}
+
+fn fold(call: &Call, function: Option<&Function>) -> Fold {
+    match (call, function) {
+        (Call::Reduce { .. }, Some(function)) => Fold::Reduce {
+            function: function.clone(),
+        },
+        (
+            Call::Aggregate {
+                initializer,
+                merger,
+                ..
+            },
+            Some(function),
+        ) => Fold::Aggregate {
+            initializer: initializer.clone(),
+            function: function.clone(),
+            merger: merger.clone(),
+        },
+        _ => Fold::Count,
+    }
+}

@@ -1,0 +1,238 @@
+//! Joins.
+//!
+//! Takes the two sides of a join, gives its nodes. Both sides of a join that writes run in one stage:
+//! the lower one walks up. The table of a join with a stream does not walk: it is read by key.
+
+use super::stores::store_of;
+use super::tables::kind_of;
+use super::walk::Walk;
+use super::{Cut, Made, highest};
+use crate::check::Kind;
+use crate::logical::{Joining, StoreKind};
+use crate::physical::{Op, Store};
+use crate::serdes::JoinSerdes;
+use stoatflow_core::{NodeId, StoreId};
+
+impl Cut<'_> {
+    pub(super) fn join(&mut self, i: usize, j: &Joining) -> Made {
+        match (self.shape.kind(j.from), self.shape.kind(j.other)) {
+            (Kind::Stream, Kind::Stream) => self.stream_join(i, j),
+            (Kind::Stream, Kind::Table) => self.stream_table_join(i, j),
+            (Kind::Stream, _) => self.global_join(i, j),
+            _ if j.foreign_key.is_some() => self.foreign_join(i, j),
+            _ => self.table_join(i, j),
+        }
+    }
+
+    pub(super) fn join_serdes(&self, i: usize) -> JoinSerdes {
+        self.serdes.join[i]
+            .clone()
+            .expect("a missing serde is a finding, and findings end before the cut")
+    }
+
+    fn stream_join(&mut self, i: usize, j: &Joining) -> Made {
+        let plan = self.plan;
+        let kind = kind_of(&plan.nodes[i].call);
+        let window = j
+            .window
+            .expect("a join of streams without a window is a finding");
+        let serdes = self.join_serdes(i);
+        let names = self.names.streams[i]
+            .clone()
+            .expect("a join of streams was given its names");
+        let streams = [j.from, j.other];
+        let stage = streams
+            .iter()
+            .map(|&s| highest(&self.made[s]) + u16::from(self.shape.rekeyed[s]))
+            .max()
+            .expect("a join has two sides");
+        let size_ms = window.before_ms.saturating_add(window.after_ms);
+        let layout = StoreKind::Window {
+            retention_ms: size_ms.saturating_add(window.grace_ms),
+            size_ms,
+            duplicates: true,
+            timestamped: false,
+        };
+        let upstream_topics = self.topics_above(i);
+        let mut stores = [StoreId(0); 2];
+        for (side, value) in [&serdes.left, &serdes.right].into_iter().enumerate() {
+            let own = store_of(
+                &names.stores[side],
+                layout,
+                serdes.key.clone(),
+                value.clone(),
+            );
+            stores[side] = self.new_store(Store {
+                named: names.named,
+                logged: j.logged,
+                upstream_topics: upstream_topics.clone(),
+                ..own
+            });
+        }
+        let pending = names
+            .pending
+            .as_ref()
+            .map(|name| self.waiting(i, name, names.named, j.logged));
+        let clock = self.clock(&names.stores[0]);
+        let mut last: Vec<Option<NodeId>> = Vec::new();
+        for (slot, &stream) in streams.iter().enumerate() {
+            last.push(self.exchange(
+                &Walk {
+                    of: stream,
+                    parents: &self.made[stream].clone(),
+                    name: &self.exchange_name(i, slot),
+                    key: &serdes.key,
+                    keep_null: self.relaxed[i],
+                },
+                stage,
+            ));
+        }
+        let mut sides = Vec::new();
+        for (slot, &stream) in streams.iter().enumerate() {
+            let op = Op::StreamJoin {
+                left: slot == 0,
+                kind,
+                window,
+                own: stores[slot],
+                other: stores[1 - slot],
+                pending,
+                function: j.function.clone(),
+                with_key: j.with_key,
+                key: serdes.key.clone(),
+                left_value: serdes.left.clone(),
+                right_value: serdes.right.clone(),
+                clock,
+            };
+            let own = self.add(i, &names.sides[slot], stage, &op);
+            self.arrive(own, &self.made[stream].clone(), last[slot]);
+            sides.push(own);
+        }
+        let own = self.add(i, &self.names.node[i], stage, &Op::Merge);
+        for side in sides {
+            self.child(side, own);
+        }
+        Made::from([(stage, own)])
+    }
+
+    fn stream_table_join(&mut self, i: usize, j: &Joining) -> Made {
+        let plan = self.plan;
+        let serdes = self.join_serdes(i);
+        let parents = self.made[j.from].clone();
+        let rekeyed = self.shape.rekeyed[j.from];
+        let table = self.view(j.other);
+        let (buffer, clock) = match j.grace_ms {
+            None => (None, None),
+            Some(_) => {
+                let (name, named) = self.store_name(i);
+                let buffer = self.waiting(i, &name, named, j.logged);
+                (Some(buffer), Some(self.clock(&name)))
+            }
+        };
+        let op = Op::StreamTableJoin {
+            kind: kind_of(&plan.nodes[i].call),
+            table,
+            function: j.function.clone(),
+            with_key: j.with_key,
+            grace_ms: j.grace_ms,
+            buffer,
+            clock,
+            key: serdes.key.clone(),
+            value: serdes.left,
+        };
+        let name = &self.names.node[i];
+        if !rekeyed && buffer.is_none() {
+            return self.each(i, &[parents], name, &op);
+        }
+        let stage = highest(&parents) + u16::from(rekeyed);
+        let last = self.exchange(
+            &Walk {
+                of: j.from,
+                parents: &parents,
+                name: &self.exchange_name(i, 0),
+                key: &serdes.key,
+                keep_null: self.relaxed[i],
+            },
+            stage,
+        );
+        let own = self.add(i, name, stage, &op);
+        self.arrive(own, &parents, last);
+        Made::from([(stage, own)])
+    }
+
+    fn global_join(&mut self, i: usize, j: &Joining) -> Made {
+        let plan = self.plan;
+        let op = Op::GlobalJoin {
+            kind: kind_of(&plan.nodes[i].call),
+            table: self.view(j.other),
+            key_function: j
+                .key_function
+                .clone()
+                .expect("a global join without a key is a finding"),
+            function: j.function.clone(),
+            with_key: j.with_key,
+        };
+        let parents = [self.made[j.from].clone()];
+        self.each(i, &parents, &self.names.node[i], &op)
+    }
+
+    fn table_join(&mut self, i: usize, j: &Joining) -> Made {
+        let plan = self.plan;
+        let kind = kind_of(&plan.nodes[i].call);
+        let old = self.tables.old[i];
+        let tables = [j.from, j.other];
+        let stage = tables
+            .iter()
+            .map(|&t| highest(&self.made[t]))
+            .max()
+            .expect("a join has two sides");
+        let mut last: Vec<Option<NodeId>> = Vec::new();
+        for (slot, &table) in tables.iter().enumerate() {
+            last.push(self.climb(
+                table,
+                &format!("{}-exchange", self.names.parts[i][slot]),
+                stage,
+            ));
+        }
+        let mut sides = Vec::new();
+        for (slot, &table) in tables.iter().enumerate() {
+            let op = Op::TableJoin {
+                left: slot == 0,
+                kind,
+                other: self.view(tables[1 - slot]),
+                function: j.function.clone(),
+                with_key: j.with_key,
+                old,
+            };
+            let own = self.add(i, &self.names.parts[i][slot], stage, &op);
+            self.arrive(own, &self.made[table].clone(), last[slot]);
+            sides.push(own);
+        }
+        // The sides read what is above; the store of the result comes after.
+        let store = j.materialized.is_some().then(|| self.store(i).0);
+        let op = Op::TableMerge {
+            store,
+            key: self.table_key(i),
+            old,
+        };
+        let own = self.add(i, &self.names.node[i], stage, &op);
+        for side in sides {
+            self.child(side, own);
+        }
+        Made::from([(stage, own)])
+    }
+
+    /// Updates of a table walk up to the stage in which they are needed.
+    pub(super) fn climb(&mut self, table: usize, name: &str, stage: u16) -> Option<NodeId> {
+        let key = self.table_key(table);
+        self.exchange(
+            &Walk {
+                of: table,
+                parents: &self.made[table].clone(),
+                name,
+                key: &key,
+                keep_null: false,
+            },
+            stage,
+        )
+    }
+}

@@ -1,0 +1,152 @@
+//! Processors.
+//!
+//! Takes `process`, `process_values` and global stores, gives their nodes. A processor without stores
+//! runs where its records are; one with stores runs once, in the lane of the key, and all that share a
+//! store run in one stage.
+
+use super::walk::Walk;
+use super::{Cut, Made, highest};
+use crate::logical::Call;
+use crate::physical::Op;
+use std::collections::BTreeMap;
+use stoatflow_core::{ClockId, ProcessorId, StoreId};
+
+/// The time of the whole application: its clock is the first in a plan with processors.
+const APPLICATION: ClockId = ClockId(0);
+
+impl Cut<'_> {
+    pub(super) fn process(
+        &mut self,
+        i: usize,
+        from: &[usize],
+        processor: u32,
+        names: &[String],
+        fixed_key: bool,
+    ) -> Made {
+        let stores = self.named_stores(i, names);
+        let op = Op::Process {
+            processor: ProcessorId(processor),
+            stores,
+            fixed_key,
+            clock: APPLICATION,
+        };
+        let name = &self.names.node[i];
+        let parents: Vec<Made> = from.iter().map(|&f| self.made[f].clone()).collect();
+        if names.is_empty() {
+            return self.each(i, &parents, name, &op);
+        }
+        let low_level = matches!(
+            self.plan.nodes[i].call,
+            Call::Process {
+                low_level: true,
+                ..
+            }
+        );
+        let key = self.serdes.group_key[i].clone();
+        let stage = from
+            .iter()
+            .zip(&parents)
+            .map(|(&f, made)| {
+                let walks = self.shape.rekeyed[f] && !low_level && key.is_some();
+                highest(made) + u16::from(walks)
+            })
+            .chain(self.lifted.get(&i).copied())
+            .max()
+            .expect("a processor has a parent");
+        let key = key.unwrap_or_else(|| crate::logical::SerdeSpec::Builtin("json".into()));
+        let walk_name = self.exchange_name(i, 0);
+        let mut last = Vec::new();
+        for (&of, parents) in from.iter().zip(&parents) {
+            last.push(self.exchange(
+                &Walk {
+                    of,
+                    parents,
+                    name: &walk_name,
+                    key: &key,
+                    keep_null: true,
+                },
+                stage,
+            ));
+        }
+        let own = self.add(i, name, stage, &op);
+        for (parents, last) in parents.iter().zip(last) {
+            self.arrive(own, parents, last);
+        }
+        Made::from([(stage, own)])
+    }
+
+    pub(super) fn global_store(&mut self, i: usize, processor: u32) -> Made {
+        let plan = self.plan;
+        let Call::GlobalStore {
+            store, kind, topic, ..
+        } = &plan.nodes[i].call
+        else {
+            unreachable!("called for global stores");
+        };
+        let source = self.names.source[i].clone().unwrap_or_default();
+        let parents = self.source(i, &source);
+        let (key, value) = self.used(i);
+        let id = self.new_store(crate::physical::Store {
+            logged: false,
+            ordered: true,
+            upstream_topics: vec![topic.clone()],
+            ..super::stores::store_of(store, *kind, key, value)
+        });
+        self.named.insert(store.clone(), id);
+        let op = Op::Process {
+            processor: ProcessorId(processor),
+            stores: vec![id],
+            fixed_key: false,
+            clock: APPLICATION,
+        };
+        self.each(i, &[parents], &self.names.node[i], &op);
+        Made::new()
+    }
+
+    /// Stores that are filled from global topics.
+    pub(super) fn global_stores(&self) -> Vec<StoreId> {
+        let mut found = Vec::new();
+        for source in self.out.sources.iter().filter(|s| s.global) {
+            for child in &self.out.nodes[super::index(source.entry)].children {
+                found.extend(match &self.out.nodes[super::index(*child)].op {
+                    Op::TableSource { store, .. } => Some(*store),
+                    Op::Process { stores, .. } => stores.first().copied(),
+                    _ => None,
+                });
+            }
+        }
+        found
+    }
+
+    /// Which processors must run in a higher stage than they did, because they share a store with one
+    /// that runs there.
+    pub(super) fn lift(&self) -> BTreeMap<usize, u16> {
+        let plan = self.plan;
+        let mut lifted = self.lifted.clone();
+        let users: Vec<(usize, &[String])> = plan
+            .nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(i, n)| match &n.call {
+                Call::Process { stores, .. } | Call::ProcessValues { stores, .. }
+                    if !stores.is_empty() =>
+                {
+                    Some((i, stores.as_slice()))
+                }
+                _ => None,
+            })
+            .collect();
+        for &(i, stores) in &users {
+            let shared = users
+                .iter()
+                .filter(|(_, others)| others.iter().any(|s| stores.contains(s)))
+                .map(|(j, _)| highest(&self.made[*j]))
+                .max()
+                .expect("it shares a store with itself");
+            if shared > highest(&self.made[i]) {
+                lifted.insert(i, shared);
+            }
+        }
+        lifted
+    }
+}

@@ -1,0 +1,222 @@
+//! Stores of the physical plan.
+//!
+//! Takes a call, gives the store that it keeps: its name, its serdes, its layout. Never opens one.
+
+use super::{Cut, number};
+use crate::aggregation::window_of;
+use crate::check::Kind;
+use crate::logical::{Call, Materialized, SerdeSpec};
+use crate::physical::Store;
+use crate::tables::named_store;
+use crate::window::{Emit, StoreKind};
+use indexmap::IndexSet;
+use stoatflow_core::StoreId;
+
+/// What waits for a time is written by its operator, not by serdes.
+pub(super) fn raw() -> SerdeSpec {
+    SerdeSpec::Builtin("bytes".into())
+}
+
+impl Cut<'_> {
+    /// Stores that are declared for processors.
+    pub(super) fn declared(&mut self) {
+        for i in 0..self.plan.nodes.len() {
+            let Call::StateStore {
+                store,
+                kind,
+                logged,
+                in_memory,
+                topic,
+                ..
+            } = &self.plan.nodes[i].call
+            else {
+                continue;
+            };
+            let (key, value) = self.used(i);
+            let id = self.new_store(Store {
+                logged: *logged,
+                in_memory: *in_memory,
+                topic: topic.clone(),
+                named: true,
+                ordered: true,
+                ..store_of(store, *kind, key, value)
+            });
+            self.named.insert(store.clone(), id);
+        }
+    }
+
+    pub(super) fn used(&self, i: usize) -> (SerdeSpec, SerdeSpec) {
+        self.serdes.used[i]
+            .clone()
+            .expect("a missing serde is a finding, and findings end before the cut")
+    }
+
+    /// The store of a table, or of an operator that keeps one value for each key.
+    pub(super) fn store(&mut self, i: usize) -> (StoreId, SerdeSpec) {
+        let call = &self.plan.nodes[i].call;
+        let (key, value) = self.used(i);
+        let kind = self.kind(i);
+        let m = call.materialized();
+        let global = self.shape.kind(i) == Kind::GlobalTable;
+        let logged = m.is_none_or(|m| m.logged) && !global;
+        let source_changelog = match call {
+            // The bytes of the topic are the bytes of the changelog only with the same serdes, and a
+            // versioned store's changelog carries the time of each version.
+            Call::Table {
+                topic,
+                key: k,
+                value: v,
+                ..
+            } if logged
+                && *k == key
+                && *v == value
+                && !matches!(kind, StoreKind::Versioned { .. }) =>
+            {
+                Some(topic.clone())
+            }
+            Call::GlobalTable { topic, .. } => Some(topic.clone()),
+            _ => None,
+        };
+        let (name, named) = self.store_name(i);
+        let on_close = matches!(
+            call,
+            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. }
+                if crate::aggregation::emit_of(self.plan, *from) == Emit::OnWindowClose
+        );
+        let versioned = matches!(kind, StoreKind::Versioned { .. });
+        let id = self.new_store(Store {
+            named,
+            logged,
+            topic: m.map(|m| m.topic.clone()).unwrap_or_default(),
+            in_memory: m.is_some_and(|m| m.in_memory),
+            cached: m.is_none_or(|m| m.cached) && !on_close && !versioned,
+            source_changelog,
+            upstream_topics: self.topics_above(i),
+            ..store_of(&name, kind, key.clone(), value)
+        });
+        if named {
+            self.named.insert(name, id);
+        }
+        if self.shape.kind(i) == Kind::Table || global {
+            self.kept.insert(i, id);
+        }
+        (id, key)
+    }
+
+    /// The store of a table that is kept only if it has a name.
+    pub(super) fn wished_store(&mut self, i: usize) -> Option<StoreId> {
+        named_store(&self.plan.nodes[i].call)?;
+        Some(self.store(i).0)
+    }
+
+    /// A store that only its operator reads: ordered, and written as that operator likes.
+    pub(super) fn waiting(&mut self, i: usize, name: &str, named: bool, logged: bool) -> StoreId {
+        let upstream_topics = self.topics_above(i);
+        self.new_store(Store {
+            named,
+            logged,
+            upstream_topics,
+            ..store_of(name, StoreKind::TimeOrdered, raw(), raw())
+        })
+    }
+
+    pub(super) fn store_name(&self, i: usize) -> (String, bool) {
+        self.names.store[i]
+            .clone()
+            .expect("what keeps a store was given its name")
+    }
+
+    fn kind(&self, i: usize) -> StoreKind {
+        let call = &self.plan.nodes[i].call;
+        let m: Option<&Materialized> = call.materialized();
+        if let Some(history_ms) = m.and_then(|m| m.history_ms) {
+            return StoreKind::Versioned { history_ms };
+        }
+        if let Call::Deduplicate { within_ms, .. } = call {
+            return StoreKind::Window {
+                retention_ms: *within_ms,
+                size_ms: *within_ms,
+                duplicates: false,
+                timestamped: false,
+            };
+        }
+        let window = match call {
+            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
+                window_of(self.plan, *from)
+            }
+            _ => None,
+        };
+        let Some(window) = window else {
+            return StoreKind::TimestampedKeyValue;
+        };
+        let retention_ms = m
+            .and_then(|m| m.retention_ms)
+            .unwrap_or_else(|| window.retention_ms());
+        match window.size_ms() {
+            Some(size_ms) => StoreKind::Window {
+                retention_ms,
+                size_ms,
+                duplicates: false,
+                timestamped: true,
+            },
+            None => StoreKind::Session { retention_ms },
+        }
+    }
+
+    /// Numbers a store, and gives it the clock of its retention.
+    pub(super) fn new_store(&mut self, mut store: Store) -> StoreId {
+        store.id = StoreId(number(self.out.stores.len()));
+        if matches!(
+            store.kind,
+            StoreKind::Window { .. } | StoreKind::Session { .. } | StoreKind::Versioned { .. }
+        ) {
+            store.clock = Some(self.clock(&format!("{}-retention", store.name)));
+        }
+        let id = store.id;
+        self.out.stores.push(store);
+        id
+    }
+
+    pub(super) fn topics_above(&self, i: usize) -> Vec<String> {
+        let mut topics = IndexSet::new();
+        self.upstream(i, &mut topics);
+        topics.into_iter().collect()
+    }
+
+    fn upstream(&self, i: usize, topics: &mut IndexSet<String>) {
+        match &self.plan.nodes[i].call {
+            Call::Stream { topics: own, .. } => topics.extend(own.iter().cloned()),
+            Call::Table { topic, .. }
+            | Call::GlobalTable { topic, .. }
+            | Call::GlobalStore { topic, .. } => topics.extend([topic.clone()]),
+            call => {
+                // A global table has no part in how many partitions a changelog gets.
+                for from in call.inputs() {
+                    if self.shape.kind(from) != Kind::GlobalTable {
+                        self.upstream(from, topics);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A store with what most have.
+pub(super) fn store_of(name: &str, kind: StoreKind, key: SerdeSpec, value: SerdeSpec) -> Store {
+    Store {
+        id: StoreId(0),
+        name: name.to_owned(),
+        named: true,
+        key,
+        value,
+        kind,
+        logged: true,
+        topic: std::collections::BTreeMap::new(),
+        in_memory: false,
+        cached: false,
+        ordered: !matches!(kind, StoreKind::TimestampedKeyValue),
+        clock: None,
+        source_changelog: None,
+        upstream_topics: vec![],
+    }
+}

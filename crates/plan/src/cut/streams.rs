@@ -1,0 +1,241 @@
+//! Sources, sinks and what keeps nothing.
+//!
+//! Takes calls on streams, gives their nodes: once in each stage that a parent is in.
+
+use super::walk::Walk;
+use super::{Cut, Made, highest, number};
+use crate::logical::{Call, Function};
+use crate::physical::{Op, Sink, Source};
+use crate::window::TimestampExtractor;
+use std::collections::BTreeMap;
+use stoatflow_core::{SinkId, SourceId};
+
+impl Cut<'_> {
+    pub(super) fn source(&mut self, i: usize, name: &str) -> Made {
+        let plan = self.plan;
+        let (topics, pattern, key, value, reset, timestamp) = match &plan.nodes[i].call {
+            Call::Stream {
+                topics,
+                pattern,
+                key,
+                value,
+                reset,
+                timestamp,
+            } => (
+                topics.clone(),
+                pattern.clone(),
+                key,
+                value,
+                *reset,
+                timestamp,
+            ),
+            Call::Table {
+                topic,
+                key,
+                value,
+                reset,
+                timestamp,
+                ..
+            } => (vec![topic.clone()], None, key, value, *reset, timestamp),
+            Call::GlobalTable {
+                topic,
+                key,
+                value,
+                timestamp,
+                ..
+            }
+            | Call::GlobalStore {
+                topic,
+                key,
+                value,
+                timestamp,
+                ..
+            } => (vec![topic.clone()], None, key, value, None, timestamp),
+            _ => unreachable!("only streams, tables and global stores have sources"),
+        };
+        let source = SourceId(number(self.out.sources.len()));
+        let entry = self.add(i, name, 0, &Op::Source { source });
+        let global = matches!(
+            plan.nodes[i].call,
+            Call::GlobalTable { .. } | Call::GlobalStore { .. }
+        );
+        self.out.sources.push(Source {
+            id: source,
+            name: name.to_owned(),
+            topics,
+            pattern,
+            timestamp: timestamp
+                .clone()
+                .unwrap_or(TimestampExtractor::FailOnInvalid),
+            global,
+            key: key.clone(),
+            value: value.clone(),
+            reset,
+            entry,
+        });
+        Made::from([(0, entry)])
+    }
+
+    pub(super) fn sink(&mut self, i: usize) -> Made {
+        let plan = self.plan;
+        let Call::To {
+            from,
+            topic,
+            topic_function,
+            partitioner,
+            ..
+        } = &plan.nodes[i].call
+        else {
+            unreachable!("called for sinks");
+        };
+        let sink = SinkId(number(self.out.sinks.len()));
+        let (key, value) = self.used(i);
+        let name = &self.names.node[i];
+        self.out.sinks.push(Sink {
+            id: sink,
+            name: name.clone(),
+            topic: topic.clone(),
+            topic_function: topic_function.clone(),
+            partitioner: partitioner.clone(),
+            key,
+            value,
+        });
+        let parents: Vec<Made> = from.all().iter().map(|&f| self.made[f].clone()).collect();
+        self.each(i, &parents, name, &Op::Sink { sink })
+    }
+
+    pub(super) fn stateless(&mut self, i: usize, call: &Call) -> Made {
+        let parents: Vec<Made> = call
+            .inputs()
+            .iter()
+            .map(|&f| self.made[f].clone())
+            .collect();
+        self.each(i, &parents, &self.names.node[i], &operation(call))
+    }
+
+    pub(super) fn repartition(&mut self, i: usize, from: usize) -> Made {
+        let parents = self.made[from].clone();
+        let stage = highest(&parents) + 1;
+        let key = self.serdes.group_key[i]
+            .clone()
+            .expect("a missing serde is a finding");
+        let name = self.exchange_name(i, 0);
+        // Of this call alone: a repartition is asked for, even where another one stands beside it.
+        let last = self.exchange(
+            &Walk {
+                of: i,
+                parents: &parents,
+                name: &name,
+                key: &key,
+                keep_null: self.relaxed[i],
+            },
+            stage,
+        );
+        let own = self.add(i, &self.names.node[i], stage, &Op::Merge);
+        self.arrive(own, &parents, last);
+        Made::from([(stage, own)])
+    }
+
+    pub(super) fn split(&mut self, i: usize, from: usize) -> Made {
+        let op = Op::Split { functions: vec![] };
+        let parents = [self.made[from].clone()];
+        self.each(i, &parents, &self.names.node[i], &op)
+    }
+
+    pub(super) fn branch(&mut self, i: usize, from: usize, function: Option<&Function>) -> Made {
+        let mut made = BTreeMap::new();
+        for (stage, above) in self.made[from].clone() {
+            if let (Op::Split { functions }, Some(function)) =
+                (&mut self.out.nodes[super::index(above)].op, function)
+            {
+                functions.push(function.clone());
+            }
+            let own = self.add(i, &self.names.node[i], stage, &Op::Merge);
+            self.child(above, own);
+            made.insert(stage, own);
+        }
+        made
+    }
+
+    pub(super) fn deduplicate(&mut self, i: usize, from: usize) -> Made {
+        let plan = self.plan;
+        let Call::Deduplicate {
+            function,
+            within_ms,
+            ..
+        } = &plan.nodes[i].call
+        else {
+            unreachable!("called for deduplicate");
+        };
+        let parents = self.made[from].clone();
+        let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);
+        let (store, key) = self.store(i);
+        let clock = self.clock(&self.out.stores[usize::from(store.0)].name.clone());
+        let by = self.serdes.group_key[i]
+            .clone()
+            .expect("deduplicate has one");
+        let name = self.exchange_name(i, 0);
+        let last = self.exchange(
+            &Walk {
+                of: from,
+                parents: &parents,
+                name: &name,
+                key: &by,
+                keep_null: function.is_some() || self.relaxed[i],
+            },
+            stage,
+        );
+        let op = Op::Deduplicate {
+            store,
+            key,
+            function: function.clone(),
+            within_ms: *within_ms,
+            clock,
+        };
+        let own = self.add(i, &self.names.node[i], stage, &op);
+        self.arrive(own, &parents, last);
+        Made::from([(stage, own)])
+    }
+}
+
+fn operation(call: &Call) -> Op {
+    match call {
+        Call::Filter { function, .. } => Op::Filter {
+            function: function.clone(),
+        },
+        Call::FilterNot { function, .. } => Op::FilterNot {
+            function: function.clone(),
+        },
+        Call::Map { function, .. } => Op::Map {
+            function: function.clone(),
+        },
+        Call::MapValues {
+            function, with_key, ..
+        } => Op::MapValues {
+            function: function.clone(),
+            with_key: *with_key,
+        },
+        Call::FlatMap { function, .. } => Op::FlatMap {
+            function: function.clone(),
+        },
+        Call::FlatMapValues {
+            function, with_key, ..
+        } => Op::FlatMapValues {
+            function: function.clone(),
+            with_key: *with_key,
+        },
+        // A grouping by a function is a new key; what waits for it comes later.
+        Call::SelectKey { function, .. } | Call::GroupBy { function, .. } => Op::SelectKey {
+            function: function.clone(),
+        },
+        Call::Peek { function, .. } => Op::Peek {
+            function: function.clone(),
+        },
+        Call::Foreach { function, .. } => Op::Foreach {
+            function: function.clone(),
+        },
+        Call::Merge { .. } => Op::Merge,
+        Call::ToStream { .. } => Op::ToStream,
+        _ => unreachable!("what keeps something is made elsewhere"),
+    }
+}

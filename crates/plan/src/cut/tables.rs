@@ -1,0 +1,241 @@
+//! Tables, and how they are read by key.
+//!
+//! Takes calls on tables, gives their nodes and, for joins, the [`View`] of a table: its store, or what
+//! is computed from the stores above it. Nothing is kept twice.
+
+use super::walk::Walk;
+use super::{Cut, Made, highest};
+use crate::logical::{Call, Function, SerdeSpec};
+use crate::physical::Op;
+use crate::view::{Kind as JoinKind, View};
+use stoatflow_core::{ProcessorId, StoreId};
+
+impl Cut<'_> {
+    pub(super) fn source_table(&mut self, i: usize) -> Made {
+        let name = self.names.source[i].clone().unwrap_or_default();
+        let parents = self.source(i, &name);
+        let (store, key) = self.store(i);
+        let op = Op::TableSource {
+            store,
+            key,
+            old: self.tables.old[i],
+        };
+        self.each(i, &[parents], &self.names.node[i], &op)
+    }
+
+    pub(super) fn to_table(&mut self, i: usize, from: usize) -> Made {
+        let parents = self.made[from].clone();
+        let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);
+        let (store, key) = self.store(i);
+        let name = self.exchange_name(i, 0);
+        let last = self.exchange(
+            &Walk {
+                of: from,
+                parents: &parents,
+                name: &name,
+                key: &key,
+                keep_null: self.relaxed[i],
+            },
+            stage,
+        );
+        let op = Op::TableSource {
+            store,
+            key,
+            old: self.tables.old[i],
+        };
+        let own = self.add(i, &self.names.node[i], stage, &op);
+        self.arrive(own, &parents, last);
+        Made::from([(stage, own)])
+    }
+
+    /// `filter`, `map_values`, `transform_values` and `suppress` of a table.
+    pub(super) fn table_view(&mut self, i: usize) -> Made {
+        let plan = self.plan;
+        let old = self.tables.old[i];
+        let call = &plan.nodes[i].call;
+        let from = call.inputs()[0];
+        let op = match call {
+            Call::Filter { function, .. } | Call::FilterNot { function, .. } => Op::TableFilter {
+                function: function.clone(),
+                not: matches!(call, Call::FilterNot { .. }),
+                store: self.wished_store(i),
+                key: self.table_key(i),
+                old,
+                versioned: self.tables.versioned[from],
+            },
+            Call::MapValues {
+                function, with_key, ..
+            } => Op::TableMapValues {
+                function: function.clone(),
+                with_key: *with_key,
+                store: self.wished_store(i),
+                key: self.table_key(i),
+                old,
+            },
+            Call::TransformValues {
+                processor, stores, ..
+            } => {
+                let store = self.wished_store(i);
+                let stores = self.named_stores(i, stores);
+                Op::TransformValues {
+                    processor: ProcessorId(*processor),
+                    stores,
+                    store,
+                    key: self.table_key(i),
+                    old,
+                }
+            }
+            Call::Suppress { .. } => self.suppress(i),
+            _ => unreachable!("called for views of tables"),
+        };
+        let parents = [self.made[from].clone()];
+        self.each(i, &parents, &self.names.node[i], &op)
+    }
+
+    fn suppress(&mut self, i: usize) -> Op {
+        let plan = self.plan;
+        let Call::Suppress {
+            from,
+            until,
+            max_records,
+            max_bytes,
+            when_full,
+            logged,
+        } = &plan.nodes[i].call
+        else {
+            unreachable!("called for suppress");
+        };
+        let until = match until {
+            crate::window::Until::WindowCloses { grace_ms } if *grace_ms < 0 => {
+                crate::window::Until::WindowCloses {
+                    grace_ms: crate::check::grace_above(plan, *from)
+                        .expect("a table without windows is a finding"),
+                }
+            }
+            until => *until,
+        };
+        let (key, value) = self.used(i);
+        let (name, named) = self.store_name(i);
+        let store = self.waiting(i, &name, named, *logged);
+        Op::Suppress {
+            store,
+            key,
+            value,
+            until,
+            max_records: *max_records,
+            max_bytes: *max_bytes,
+            when_full: *when_full,
+            clock: self.clock(&name),
+            old: self.tables.old[i],
+        }
+    }
+
+    pub(super) fn table_group_by(&mut self, i: usize, from: usize, function: &Function) -> Made {
+        // A grouping that nobody aggregates only compares keys.
+        let key = self.serdes.group_key[i]
+            .clone()
+            .unwrap_or_else(|| SerdeSpec::Builtin("json".into()));
+        let op = Op::TableGroupBy {
+            function: function.clone(),
+            key,
+        };
+        let parents = [self.made[from].clone()];
+        self.each(i, &parents, &self.names.node[i], &op)
+    }
+
+    pub(super) fn table_key(&self, i: usize) -> SerdeSpec {
+        self.serdes.table_key[i]
+            .clone()
+            .or_else(|| self.plan.default_key.clone())
+            .unwrap_or_else(|| SerdeSpec::Builtin("json".into()))
+    }
+
+    /// Stores of a processor, and every global one: those need no connection.
+    pub(super) fn named_stores(&mut self, i: usize, names: &[String]) -> Vec<StoreId> {
+        let mut all: Vec<StoreId> = names
+            .iter()
+            .filter_map(|n| self.named.get(n).copied())
+            .collect();
+        let above = self.topics_above(i);
+        for id in &all {
+            let store = &mut self.out.stores[usize::from(id.0)];
+            store.ordered = true;
+            // Stores that were declared follow the topics of all that use them.
+            if store.source_changelog.is_none() {
+                for topic in &above {
+                    if !store.upstream_topics.contains(topic) {
+                        store.upstream_topics.push(topic.clone());
+                    }
+                }
+            }
+        }
+        for id in self.global_stores() {
+            if !all.contains(&id) {
+                all.push(id);
+            }
+        }
+        all
+    }
+
+    /// How a table is read by key.
+    pub(super) fn view(&mut self, i: usize) -> View {
+        let plan = self.plan;
+        if let Some(&store) = self.kept.get(&i) {
+            let windowed = self.serdes.table_key[i].as_ref().filter(|k| {
+                matches!(
+                    k,
+                    SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }
+                )
+            });
+            let key = windowed.map_or_else(|| self.used(i).0, Clone::clone);
+            return View::Store { store, key };
+        }
+        let call = &plan.nodes[i].call;
+        match call {
+            Call::Filter { from, function, .. } | Call::FilterNot { from, function, .. } => {
+                View::Filter {
+                    of: Box::new(self.view(*from)),
+                    function: function.clone(),
+                    not: matches!(call, Call::FilterNot { .. }),
+                }
+            }
+            Call::MapValues {
+                from,
+                function,
+                with_key,
+                ..
+            } => View::MapValues {
+                of: Box::new(self.view(*from)),
+                function: function.clone(),
+                with_key: *with_key,
+            },
+            Call::TransformValues {
+                from,
+                processor,
+                stores,
+                ..
+            } => View::TransformValues {
+                of: Box::new(self.view(*from)),
+                processor: ProcessorId(*processor),
+                stores: self.named_stores(i, stores),
+            },
+            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => View::Join {
+                left: Box::new(self.view(j.from)),
+                right: Box::new(self.view(j.other)),
+                kind: kind_of(call),
+                function: j.function.clone(),
+                with_key: j.with_key,
+            },
+            _ => unreachable!("every other table keeps a store, or is refused in a join"),
+        }
+    }
+}
+
+/// Which rows without a partner a join gives.
+pub(super) const fn kind_of(call: &Call) -> JoinKind {
+    match call {
+        Call::LeftJoin(_) => JoinKind::Left,
+        Call::OuterJoin(_) => JoinKind::Outer,
+        _ => JoinKind::Inner,
+    }
+}

@@ -1,0 +1,145 @@
+//! How records walk to the lane of their key.
+//!
+//! Takes what stands above and the stage that records must reach, gives exchanges from every stage
+//! below, each to the next one, shared by all that need the same. Never drops a key that a join below
+//! wants to see.
+
+use super::{Cut, Made, index};
+use crate::check::{Kind, Shape};
+use crate::logical::{Call, LogicalPlan, SerdeSpec};
+use crate::physical::Op;
+use stoatflow_core::{NodeId, StageId};
+
+struct Known {
+    /// The call whose records walk.
+    of: usize,
+    stage: u16,
+    keep_null: bool,
+    key: SerdeSpec,
+    node: NodeId,
+}
+
+/// Exchanges that exist.
+#[derive(Default)]
+pub(super) struct Exchanges(Vec<Known>);
+
+impl Exchanges {
+    fn find(&self, of: usize, stage: u16, keep_null: bool, key: &SerdeSpec) -> Option<NodeId> {
+        self.0
+            .iter()
+            .find(|k| k.of == of && k.stage == stage && k.keep_null == keep_null && k.key == *key)
+            .map(|k| k.node)
+    }
+}
+
+/// Records on their way.
+pub(super) struct Walk<'w> {
+    /// The call whose records walk.
+    pub(super) of: usize,
+    /// Its nodes.
+    pub(super) parents: &'w Made,
+    /// Names the exchanges.
+    pub(super) name: &'w str,
+    /// The key that they walk by.
+    pub(super) key: &'w SerdeSpec,
+    /// Do records without a key walk as well?
+    pub(super) keep_null: bool,
+}
+
+impl Cut<'_> {
+    /// Exchanges from every stage below `stage` up to it; gives the last one. They must exist before
+    /// the node that they lead to, see [`Cut::arrive`].
+    pub(super) fn exchange(&mut self, walk: &Walk<'_>, stage: u16) -> Option<NodeId> {
+        let lowest = walk.parents.keys().next().copied()?;
+        let mut before: Option<NodeId> = None;
+        for at in lowest..stage {
+            let known = self.exchanges.find(walk.of, at, walk.keep_null, walk.key);
+            if known.is_some() {
+                before = known;
+                continue;
+            }
+            let op = Op::Exchange {
+                to: vec![],
+                stage: StageId(at + 1),
+                key: walk.key.clone(),
+                keep_null: walk.keep_null,
+            };
+            let own = self.add(walk.of, walk.name, at, &op);
+            self.exchanges.0.push(Known {
+                of: walk.of,
+                stage: at,
+                keep_null: walk.keep_null,
+                key: walk.key.clone(),
+                node: own,
+            });
+            if let Some(&parent) = walk.parents.get(&at) {
+                self.child(parent, own);
+            }
+            if let Some(before) = before {
+                self.lead(before, own);
+            }
+            before = Some(own);
+        }
+        before
+    }
+
+    /// Records reach a node: from the last exchange, and from a parent in its own stage.
+    pub(super) fn arrive(&mut self, own: NodeId, parents: &Made, last: Option<NodeId>) {
+        if let Some(last) = last {
+            self.lead(last, own);
+        }
+        let stage = self.out.nodes[index(own)].stage.0;
+        if let Some(&parent) = parents.get(&stage) {
+            self.child(parent, own);
+        }
+    }
+
+    fn lead(&mut self, exchange: NodeId, own: NodeId) {
+        if let Op::Exchange { to, .. } = &mut self.out.nodes[index(exchange)].op {
+            to.push(own);
+        }
+    }
+
+    /// The name of the exchange on the side `slot` of a call.
+    pub(super) fn exchange_name(&self, i: usize, slot: usize) -> String {
+        match self.names.repartition[i].get(&slot) {
+            Some(r) => r.sink.clone(),
+            None => format!("{}-exchange", self.names.node[i]),
+        }
+    }
+}
+
+/// Is it a join that takes records without a key?
+fn takes_null(plan: &LogicalPlan, shape: &Shape, i: usize) -> bool {
+    match &plan.nodes[i].call {
+        Call::LeftJoin(j) | Call::OuterJoin(j) => shape.kind(j.from) == Kind::Stream,
+        _ => false,
+    }
+}
+
+/// For each node: does a join below it take records without a key? (Kafka Streams'
+/// `NodesWithRelaxedNullKeyJoinDownstream`; the table of a join with a stream is not above it.)
+pub(super) fn relaxed(plan: &LogicalPlan, shape: &Shape) -> Vec<bool> {
+    let mut relaxed: Vec<bool> = vec![false; plan.nodes.len()];
+    for i in (0..plan.nodes.len()).rev() {
+        relaxed[i] |= takes_null(plan, shape, i);
+        if !relaxed[i] {
+            continue;
+        }
+        let call = &plan.nodes[i].call;
+        let above = match call.joining() {
+            Some(j)
+                if shape.kind(j.from) == Kind::Stream && shape.kind(j.other) != Kind::Stream =>
+            {
+                vec![j.from]
+            }
+            _ => call.inputs(),
+        };
+        for from in above {
+            if from < i {
+                relaxed[from] = true;
+            }
+        }
+    }
+    relaxed
+}

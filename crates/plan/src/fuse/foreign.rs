@@ -1,0 +1,157 @@
+//! Does a node call the user's language: a function, a processor, or a serde that the user wrote?
+
+use crate::logical::{Function, SerdeSpec};
+use crate::op::Fold;
+use crate::physical::{Op, PhysicalPlan};
+use crate::view::View;
+use crate::window::TimestampExtractor;
+
+pub(super) fn foreign(plan: &PhysicalPlan, i: usize) -> bool {
+    let op = &plan.nodes[i].op;
+    let of_stores = op.stores().iter().any(|id| {
+        let s = &plan.stores[usize::from(id.0)];
+        custom(&s.key) || custom(&s.value)
+    });
+    of_stores || calls(plan, op) || serdes(op).into_iter().any(custom)
+}
+
+fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
+    match op {
+        Op::Process { .. } | Op::TransformValues { .. } => true,
+        Op::Source { source } => {
+            let s = &plan.sources[usize::from(source.0)];
+            custom(&s.key) || custom(&s.value) || matches!(s.timestamp, TimestampExtractor::Udf(_))
+        }
+        Op::Sink { sink } => {
+            let s = &plan.sinks[usize::from(sink.0)];
+            custom(&s.key)
+                || custom(&s.value)
+                || s.topic_function.as_ref().is_some_and(udf)
+                || s.partitioner.as_ref().is_some_and(udf)
+        }
+        Op::Filter { function }
+        | Op::FilterNot { function }
+        | Op::Map { function }
+        | Op::MapValues { function, .. }
+        | Op::FlatMap { function }
+        | Op::FlatMapValues { function, .. }
+        | Op::SelectKey { function }
+        | Op::Peek { function }
+        | Op::Foreach { function }
+        | Op::TableFilter { function, .. }
+        | Op::TableMapValues { function, .. }
+        | Op::TableGroupBy { function, .. }
+        | Op::StreamJoin { function, .. }
+        | Op::ForeignSubscribe {
+            foreign_key: function,
+            ..
+        }
+        | Op::Reduce { function, .. } => udf(function),
+        Op::Split { functions } => functions.iter().any(udf),
+        Op::Deduplicate { function, .. } => function.as_ref().is_some_and(udf),
+        Op::Aggregate {
+            initializer,
+            function,
+            ..
+        } => udf(initializer) || udf(function),
+        Op::WindowAggregate { fold, .. }
+        | Op::SlidingAggregate { fold, .. }
+        | Op::SessionAggregate { fold, .. } => folds(fold),
+        Op::TableAggregate {
+            fold, subtractor, ..
+        } => folds(fold) || subtractor.as_ref().is_some_and(udf),
+        Op::TableJoin {
+            other, function, ..
+        } => udf(function) || views(plan, other),
+        Op::ForeignAnswer { right, .. } => views(plan, right),
+        Op::ForeignJoin { left, function, .. } => udf(function) || views(plan, left),
+        Op::StreamTableJoin {
+            table, function, ..
+        } => udf(function) || views(plan, table),
+        Op::GlobalJoin {
+            table,
+            key_function,
+            function,
+            ..
+        } => udf(key_function) || udf(function) || views(plan, table),
+        Op::TableSource { .. }
+        | Op::Merge
+        | Op::Exchange { .. }
+        | Op::Count { .. }
+        | Op::TableMerge { .. }
+        | Op::ForeignNotify { .. }
+        | Op::Suppress { .. }
+        | Op::ToStream => false,
+    }
+}
+
+fn udf(function: &Function) -> bool {
+    matches!(function, Function::Udf(_))
+}
+
+fn custom(serde: &SerdeSpec) -> bool {
+    match serde {
+        SerdeSpec::Builtin(_) => false,
+        SerdeSpec::Custom { .. } => true,
+        SerdeSpec::TimeWindowed { time_windowed, .. } => custom(time_windowed),
+        SerdeSpec::SessionWindowed { session_windowed } => custom(session_windowed),
+    }
+}
+
+fn folds(fold: &Fold) -> bool {
+    match fold {
+        Fold::Count => false,
+        Fold::Reduce { function } => udf(function),
+        Fold::Aggregate {
+            initializer,
+            function,
+            merger,
+        } => udf(initializer) || udf(function) || merger.as_ref().is_some_and(udf),
+    }
+}
+
+fn views(plan: &PhysicalPlan, view: &View) -> bool {
+    match view {
+        View::Store { store, key } => {
+            let s = &plan.stores[usize::from(store.0)];
+            custom(key) || custom(&s.key) || custom(&s.value)
+        }
+        View::Filter { of, function, .. } | View::MapValues { of, function, .. } => {
+            udf(function) || views(plan, of)
+        }
+        View::TransformValues { .. } => true,
+        View::Join {
+            left,
+            right,
+            function,
+            ..
+        } => udf(function) || views(plan, left) || views(plan, right),
+    }
+}
+
+/// The serdes that an operator writes with by itself.
+fn serdes(op: &Op) -> Vec<&SerdeSpec> {
+    match op {
+        Op::Exchange { key, .. } | Op::TableGroupBy { key, .. } => vec![key],
+        Op::Suppress { key, value, .. } | Op::StreamTableJoin { key, value, .. } => {
+            vec![key, value]
+        }
+        Op::StreamJoin {
+            key,
+            left_value,
+            right_value,
+            ..
+        } => vec![key, left_value, right_value],
+        Op::ForeignSubscribe {
+            key,
+            value,
+            foreign,
+            ..
+        } => vec![key, value, foreign],
+        Op::ForeignAnswer { key, foreign, .. } | Op::ForeignNotify { key, foreign, .. } => {
+            vec![key, foreign]
+        }
+        Op::ForeignJoin { key, value, .. } => vec![key, value],
+        _ => vec![],
+    }
+}

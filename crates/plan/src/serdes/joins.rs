@@ -1,0 +1,224 @@
+//! Serdes of joins.
+//!
+//! Takes the sides of a join and what its call says, gives what its stores and exchanges write. Both
+//! sides must write their keys alike: records meet by the bytes of their keys.
+
+use super::{JoinSerdes, Pass, Side, given};
+use crate::check::Kind;
+use crate::logical::{Joining, SerdeSpec};
+use crate::problems::place;
+
+impl Pass<'_> {
+    /// Decides the serdes of a join, gives the sides of its result.
+    pub(super) fn join(&mut self, i: usize, j: &Joining) -> (Side, Side) {
+        let kinds = (self.shape.kinds[j.from], self.shape.kinds[j.other]);
+        let (left, right) = (self.sides[j.from].clone(), self.sides[j.other].clone());
+        match kinds {
+            (Kind::Stream, Kind::Stream) => self.streams(i, j, &left, &right),
+            (Kind::Stream, Kind::Table) => self.stream_table(i, j, &left, &right),
+            (Kind::Stream, _) => {
+                let any = SerdeSpec::Builtin("bytes".into());
+                self.serdes.join[i] = right.0.known().map(|key| JoinSerdes {
+                    key: any.clone(),
+                    left: any.clone(),
+                    right: any.clone(),
+                    foreign: key.clone(),
+                });
+                (left.0, Side::Lost(i))
+            }
+            _ if j.foreign_key.is_some() => self.foreign(i, j, &left, &right),
+            _ => self.tables(i, j, &left, &right),
+        }
+    }
+
+    fn streams(
+        &mut self,
+        i: usize,
+        j: &Joining,
+        left: &(Side, Side),
+        right: &(Side, Side),
+    ) -> (Side, Side) {
+        self.same_keys(i, j, &left.0, &right.0);
+        let named = |s: &Option<SerdeSpec>, side: &Side| {
+            s.clone().map_or_else(|| side.clone(), Side::Known)
+        };
+        let key = match (named(&j.key, &left.0), &right.0) {
+            (Side::Lost(_), Side::Known(key)) => Side::Known(key.clone()),
+            (side, _) => side,
+        };
+        let key = self.settle(i, "key", key, "StreamJoined(key=...)");
+        let l = self.settle(
+            i,
+            "left value",
+            named(&j.value, &left.1),
+            "StreamJoined(value=...)",
+        );
+        let r = self.settle(
+            i,
+            "right value",
+            named(&j.other_value, &right.1),
+            "StreamJoined(other=...)",
+        );
+        let side = key.clone().map_or(Side::Reported, Side::Known);
+        if let (Some(key), Some(left), Some(right)) = (key, l, r) {
+            self.serdes.join[i] = Some(JoinSerdes {
+                foreign: key.clone(),
+                key,
+                left,
+                right,
+            });
+        }
+        (side, Side::Lost(i))
+    }
+
+    fn stream_table(
+        &mut self,
+        i: usize,
+        j: &Joining,
+        left: &(Side, Side),
+        right: &(Side, Side),
+    ) -> (Side, Side) {
+        self.same_keys(i, j, &left.0, &right.0);
+        let of_table = right.0.known().cloned();
+        let key = j
+            .key
+            .clone()
+            .or_else(|| left.0.known().cloned())
+            .or_else(|| of_table.clone());
+        // Values are written only while records wait for the table.
+        let value = j.value.clone().map_or_else(|| left.1.clone(), Side::Known);
+        let value = if j.grace_ms.is_some() {
+            self.settle(i, "value", value, "Joined(value=...)")
+        } else {
+            let known = value.known().cloned();
+            known.or_else(|| Some(SerdeSpec::Builtin("bytes".into())))
+        };
+        let result = match (&j.key, &left.0) {
+            (Some(key), _) => Side::Known(key.clone()),
+            (None, side) => side.clone(),
+        };
+        if let (Some(key), Some(left), Some(table)) = (key, value, of_table) {
+            self.serdes.join[i] = Some(JoinSerdes {
+                key,
+                right: left.clone(),
+                left,
+                foreign: table,
+            });
+        }
+        (result, Side::Lost(i))
+    }
+
+    fn tables(
+        &mut self,
+        i: usize,
+        j: &Joining,
+        left: &(Side, Side),
+        right: &(Side, Side),
+    ) -> (Side, Side) {
+        self.same_keys(i, j, &left.0, &right.0);
+        let (m_key, m_value) = given(j.materialized.as_ref());
+        let key = m_key.map_or_else(|| left.0.clone(), Side::Known);
+        let value = m_value.map_or(Side::Lost(i), Side::Known);
+        if let Some(own) = key.known() {
+            let any = SerdeSpec::Builtin("bytes".into());
+            self.serdes.join[i] = Some(JoinSerdes {
+                key: own.clone(),
+                left: any.clone(),
+                right: any.clone(),
+                foreign: own.clone(),
+            });
+        }
+        if j.materialized.is_none() {
+            return (key, value);
+        }
+        let key = self.settle(i, "key", key, "Materialized(key=...)");
+        let value = self.settle(i, "value", value, "Materialized(value=...)");
+        let side = |s: &Option<SerdeSpec>| s.clone().map_or(Side::Reported, Side::Known);
+        let sides = (side(&key), side(&value));
+        self.serdes.used[i] = key.zip(value);
+        sides
+    }
+
+    fn foreign(
+        &mut self,
+        i: usize,
+        j: &Joining,
+        left: &(Side, Side),
+        right: &(Side, Side),
+    ) -> (Side, Side) {
+        let (m_key, m_value) = given(j.materialized.as_ref());
+        let own = self.settle(
+            i,
+            "key",
+            left.0.clone(),
+            "Materialized(key=...) to the left table",
+        );
+        let hashed = self.settle(
+            i,
+            "left value",
+            left.1.clone(),
+            "Materialized(value=...) to the left table",
+        );
+        let foreign = self.settle(
+            i,
+            "right key",
+            right.0.clone(),
+            "Materialized(key=...) to the right table",
+        );
+        let value = self.settle(
+            i,
+            "value",
+            m_value.map_or(Side::Lost(i), Side::Known),
+            "Materialized(value=...)",
+        );
+        if let (Some(key), Some(left), Some(foreign)) = (own.clone(), hashed, foreign) {
+            self.serdes.join[i] = Some(JoinSerdes {
+                key,
+                right: left.clone(),
+                left,
+                foreign,
+            });
+        }
+        let key = m_key.or(own);
+        let side = |s: &Option<SerdeSpec>| s.clone().map_or(Side::Reported, Side::Known);
+        let sides = (side(&key), side(&value));
+        self.serdes.used[i] = key.zip(value);
+        sides
+    }
+
+    /// Records meet by the bytes of their keys.
+    fn same_keys(&mut self, i: usize, j: &Joining, left: &Side, right: &Side) {
+        if let (Some(l), Some(r)) = (left.known(), right.known())
+            && l != r
+        {
+            let at = |i: usize| place(&self.plan.nodes[i], i);
+            let what = format!(
+                "joins keys that are written differently: {} of {}, {} of {}; give both the same serde, or call .select_key(...) on one of them",
+                self.words(l),
+                at(j.from),
+                self.words(r),
+                at(j.other)
+            );
+            self.problems.at(self.plan, i, what);
+        }
+    }
+
+    fn words(&self, serde: &SerdeSpec) -> String {
+        match serde {
+            SerdeSpec::Builtin(name) => name.clone(),
+            SerdeSpec::Custom { custom } => self
+                .plan
+                .serdes
+                .get(*custom as usize)
+                .cloned()
+                .unwrap_or_else(|| "a custom serde".into()),
+            SerdeSpec::TimeWindowed {
+                time_windowed,
+                size_ms,
+            } => format!("{} in windows of {size_ms} ms", self.words(time_windowed)),
+            SerdeSpec::SessionWindowed { session_windowed } => {
+                format!("{} in sessions", self.words(session_windowed))
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What tables keep and send.
+//!
+//! Takes the plan and the kinds of its nodes, gives for each table: does it send what was before
+//! (`old`), does Kafka Streams keep a store for it (`kept`), and are its updates versions. Kafka
+//! Streams settles this while the topology is built: a call below asks its parents for old values, and
+//! what it gets depends on who asked before. The calls are replayed here in their order, because what
+//! a filter gives (a tombstone or nothing) follows from the answer. Never looks at stages.
+
+use crate::check::{Kind, Shape};
+use crate::logical::{Call, LogicalPlan, Materialized};
+
+/// By node; false for what is no table.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    /// Must its updates carry what was before?
+    pub(crate) old: Vec<bool>,
+    /// Does Kafka Streams keep a store for it?
+    pub(crate) kept: Vec<bool>,
+    /// May an update be older than what is known (its store is versioned, or it is a view of such)?
+    pub(crate) versioned: Vec<bool>,
+    /// What enabled old values of the whole node.
+    sending: Vec<bool>,
+}
+
+/// Has the call a store of its own that a user can name?
+pub(crate) fn named_store(call: &Call) -> Option<&str> {
+    call.materialized().and_then(|m| m.store.as_deref())
+}
+
+/// Replays the calls.
+pub(crate) fn tables(plan: &LogicalPlan, shape: &Shape) -> Tables {
+    let n = plan.nodes.len();
+    let mut pass = Pass {
+        plan,
+        shape,
+        tables: Tables {
+            old: vec![false; n],
+            kept: vec![false; n],
+            versioned: vec![false; n],
+            sending: vec![false; n],
+        },
+    };
+    for i in 0..n {
+        if shape.kinds[i] != Kind::Broken {
+            pass.node(i);
+        }
+    }
+    pass.tables
+}
+
+struct Pass<'a> {
+    plan: &'a LogicalPlan,
+    shape: &'a Shape,
+    tables: Tables,
+}
+
+impl Pass<'_> {
+    fn node(&mut self, i: usize) {
+        let call = &self.plan.nodes[i].call;
+        self.tables.versioned[i] = self.is_versioned(call);
+        match call {
+            Call::Table { .. } | Call::ToTable { .. } => {
+                self.tables.kept[i] = named_store(call).is_some();
+            }
+            Call::GlobalTable { .. }
+            | Call::Count { .. }
+            | Call::Reduce { .. }
+            | Call::Aggregate { .. } => {
+                self.tables.kept[i] = true;
+            }
+            Call::Filter { from, .. } | Call::FilterNot { from, .. }
+                if self.shape.kinds[i] == Kind::Table =>
+            {
+                self.tables.kept[i] = named_store(call).is_some();
+                self.tables.old[i] = self.ask(*from, false);
+            }
+            Call::MapValues { .. } | Call::TransformValues { .. }
+                if self.shape.kinds[i] == Kind::Table =>
+            {
+                self.tables.kept[i] = named_store(call).is_some();
+            }
+            Call::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
+                self.ask(*from, true);
+            }
+            Call::Suppress { from, .. } => {
+                self.ask(*from, true);
+            }
+            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+                let left = self.shape.kinds[j.from] == Kind::Table;
+                let right = self.shape.kinds[j.other] == Kind::Table;
+                if left && right && j.foreign_key.is_some() {
+                    self.ask(j.other, true);
+                    self.ask(j.from, true);
+                    self.read(j.other);
+                    self.read(j.from);
+                    self.tables.kept[i] = true;
+                } else if left && right {
+                    if !matches!(call, Call::Join(_)) {
+                        self.ask(j.from, true);
+                    }
+                    if matches!(call, Call::OuterJoin(_)) {
+                        self.ask(j.other, true);
+                    }
+                    self.read(j.from);
+                    self.read(j.other);
+                    self.tables.kept[i] = j.materialized.is_some();
+                } else if right {
+                    self.read(j.other);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_versioned(&self, call: &Call) -> bool {
+        let history = |m: &Materialized| m.history_ms.is_some();
+        match call {
+            Call::Filter {
+                from, materialized, ..
+            }
+            | Call::FilterNot {
+                from, materialized, ..
+            }
+            | Call::MapValues {
+                from, materialized, ..
+            }
+            | Call::TransformValues {
+                from, materialized, ..
+            } => match materialized {
+                Some(m) => history(m),
+                None => self.tables.versioned[*from],
+            },
+            call => call.materialized().is_some_and(history),
+        }
+    }
+
+    /// Kafka Streams' `enableSendingOldValues`: does the table send them from now on?
+    fn ask(&mut self, i: usize, force: bool) -> bool {
+        if self.tables.sending[i] {
+            return true;
+        }
+        match &self.plan.nodes[i].call {
+            Call::Table { .. } | Call::ToTable { .. } => {
+                if !force && !self.tables.kept[i] {
+                    return false;
+                }
+                self.tables.kept[i] = true;
+            }
+            Call::Filter { from, .. }
+            | Call::FilterNot { from, .. }
+            | Call::MapValues { from, .. }
+            | Call::TransformValues { from, .. } => {
+                if !self.tables.kept[i] && !self.ask(*from, force) {
+                    return self.tables.old[i];
+                }
+            }
+            Call::Suppress { from, .. } => {
+                if !self.ask(*from, force) {
+                    return false;
+                }
+            }
+            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) if j.foreign_key.is_none() => {
+                self.ask(j.from, true);
+                self.ask(j.other, true);
+            }
+            _ => {}
+        }
+        self.tables.old[i] = true;
+        self.tables.sending[i] = true;
+        true
+    }
+
+    /// Somebody reads the table by key: the source at its root is kept.
+    fn read(&mut self, i: usize) {
+        if self.tables.kept[i] {
+            return;
+        }
+        match &self.plan.nodes[i].call {
+            Call::Table { .. } | Call::ToTable { .. } => self.tables.kept[i] = true,
+            Call::Filter { from, .. }
+            | Call::FilterNot { from, .. }
+            | Call::MapValues { from, .. }
+            | Call::TransformValues { from, .. }
+            | Call::Suppress { from, .. } => self.read(*from),
+            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+                self.read(j.from);
+                self.read(j.other);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
