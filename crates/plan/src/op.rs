@@ -136,15 +136,13 @@ pub enum Op {
         clock: ClockId,
         old: bool,
     },
-    /// `filter` and `filter_not` of a table. `store`: the result is kept. `versioned`: updates of the
-    /// table above are versions, so a tombstone goes on even where nothing was before.
+    /// `filter` and `filter_not` of a table. `store`: the result is kept.
     TableFilter {
         function: Function,
         not: bool,
         store: Option<StoreId>,
         key: SerdeSpec,
         old: bool,
-        versioned: bool,
     },
     TableMapValues {
         function: Function,

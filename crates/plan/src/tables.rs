@@ -1,13 +1,13 @@
 //! What tables keep and send.
 //!
 //! Takes the plan and the kinds of its nodes, gives for each table: does it send what was before
-//! (`old`), does Kafka Streams keep a store for it (`kept`), and are its updates versions. Kafka
+//! (`old`), and does Kafka Streams keep a store for it (`kept`)? Kafka
 //! Streams settles this while the topology is built: a call below asks its parents for old values, and
 //! what it gets depends on who asked before. The calls are replayed here in their order, because what
 //! a filter gives (a tombstone or nothing) follows from the answer. Never looks at stages.
 
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan, Materialized};
+use crate::logical::{Call, LogicalPlan};
 
 /// By node; false for what is no table.
 #[derive(Debug, Default)]
@@ -16,8 +16,6 @@ pub(crate) struct Tables {
     pub(crate) old: Vec<bool>,
     /// Does Kafka Streams keep a store for it?
     pub(crate) kept: Vec<bool>,
-    /// May an update be older than what is known (its store is versioned, or it is a view of such)?
-    pub(crate) versioned: Vec<bool>,
     /// What enabled old values of the whole node.
     sending: Vec<bool>,
 }
@@ -36,7 +34,6 @@ pub(crate) fn tables(plan: &LogicalPlan, shape: &Shape) -> Tables {
         tables: Tables {
             old: vec![false; n],
             kept: vec![false; n],
-            versioned: vec![false; n],
             sending: vec![false; n],
         },
     };
@@ -57,7 +54,6 @@ struct Pass<'a> {
 impl Pass<'_> {
     fn node(&mut self, i: usize) {
         let call = &self.plan.nodes[i].call;
-        self.tables.versioned[i] = self.is_versioned(call);
         match call {
             Call::Table { .. } | Call::ToTable { .. } => {
                 self.tables.kept[i] = named_store(call).is_some();
@@ -109,28 +105,6 @@ impl Pass<'_> {
                 }
             }
             _ => {}
-        }
-    }
-
-    fn is_versioned(&self, call: &Call) -> bool {
-        let history = |m: &Materialized| m.history_ms.is_some();
-        match call {
-            Call::Filter {
-                from, materialized, ..
-            }
-            | Call::FilterNot {
-                from, materialized, ..
-            }
-            | Call::MapValues {
-                from, materialized, ..
-            }
-            | Call::TransformValues {
-                from, materialized, ..
-            } => match materialized {
-                Some(m) => history(m),
-                None => self.tables.versioned[*from],
-            },
-            call => call.materialized().is_some_and(history),
         }
     }
 

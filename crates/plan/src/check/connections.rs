@@ -69,6 +69,9 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
         Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
             found.extend(join(plan, shape, call, j));
         }
+        Call::Suppress { from, .. } if is_versioned(plan, *from) => {
+            found.push("can't hold back a versioned table, whose late updates must go on: keep the table without a history, or leave suppress out".into());
+        }
         Call::Process { processor, .. }
         | Call::ProcessValues { processor, .. }
         | Call::TransformValues { processor, .. }
@@ -189,6 +192,22 @@ fn join(plan: &LogicalPlan, shape: &Shape, call: &Call, j: &Joining) -> Vec<Stri
         }
     }
     found
+}
+
+/// Are the updates of a table versions: is its store versioned, or is it a view of such a table?
+fn is_versioned(plan: &LogicalPlan, i: usize) -> bool {
+    let call = &plan.nodes[i].call;
+    match (call, call.materialized()) {
+        (_, Some(m)) => m.history_ms.is_some(),
+        (
+            Call::Filter { from, .. }
+            | Call::FilterNot { from, .. }
+            | Call::MapValues { from, .. }
+            | Call::TransformValues { from, .. },
+            None,
+        ) => is_versioned(plan, *from),
+        _ => false,
+    }
 }
 
 /// How far back the table behind a view is known.

@@ -61,7 +61,6 @@ impl Cut<'_> {
                 store: self.wished_store(i),
                 key: self.table_key(i),
                 old,
-                versioned: self.tables.versioned[from],
             },
             Call::MapValues {
                 function, with_key, ..
