@@ -14,3 +14,5 @@ pub const NEGATIVE_TIMESTAMP: &str = "negative_timestamp";
 pub const NO_PARTITION: &str = "no_partition";
 /// It came after the last of its windows was closed.
 pub const LATE: &str = "late";
+/// A record like it went on already (`deduplicate`).
+pub const DUPLICATE: &str = "duplicate";

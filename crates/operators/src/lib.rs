@@ -30,6 +30,7 @@ mod working_set;
 
 mod aggregate;
 mod count;
+mod deduplicate;
 mod exchange;
 mod filter;
 mod filter_not;
@@ -50,6 +51,7 @@ mod source;
 mod split;
 mod stream_join;
 mod stream_table_join;
+mod suppress;
 mod table;
 mod table_aggregate;
 mod table_filter;

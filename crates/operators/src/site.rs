@@ -4,7 +4,7 @@
 //! and offset. Never swallows and never decides.
 
 use std::sync::Arc;
-use stoatflow_core::{Error, NodeId, Origin};
+use stoatflow_core::{Error, NodeId, Origin, SourceId};
 use stoatflow_plan::PhysicalPlan;
 
 /// Topics by source, shared by all operators of a chain.
@@ -41,6 +41,15 @@ impl Site {
             .get(usize::from(origin.source.0))
             .and_then(|topics| topics.get(usize::from(origin.topic)))
             .cloned()
+    }
+
+    /// The source and the number of a topic, by its name.
+    pub fn find_topic(&self, name: &[u8]) -> Option<(SourceId, u16)> {
+        let mut sources = (0..).map(SourceId).zip(self.topics.iter());
+        sources.find_map(|(source, topics)| {
+            let at = topics.iter().position(|topic| topic.as_bytes() == name)?;
+            Some((source, u16::try_from(at).ok()?))
+        })
     }
 
     /// Adds the node, for what no single record caused.

@@ -1,6 +1,6 @@
 //! Sliding windows as recorded from Kafka Streams.
 
-use crate::window::vectors::check;
+use crate::window::vectors::{check, check_lanes, check_restarted};
 
 #[test]
 fn sliding_windows() {
@@ -20,4 +20,18 @@ fn sliding_windows() {
 fn results_on_window_close() {
     check("sliding__sliding_on_window_close__hand");
     check("sliding__sliding_on_window_close__seed1");
+}
+
+#[test]
+fn results_on_window_close_survive_restarts() {
+    for topology in ["sliding__sliding_on_window_close", "sliding__sliding_early"] {
+        check_restarted(&format!("{topology}__hand"));
+        check_restarted(&format!("{topology}__seed1"));
+    }
+}
+
+#[test]
+fn with_several_lanes_windows_close_at_the_barrier() {
+    check_lanes("sliding__sliding_on_window_close__hand");
+    check_lanes("sliding__sliding_on_window_close__seed1");
 }

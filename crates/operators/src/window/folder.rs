@@ -18,9 +18,9 @@ pub(crate) enum Folder {
     Count,
     Reduce(Called),
     Aggregate {
-        initializer: Initializer,
+        initializer: Box<Initializer>,
         aggregator: Called,
-        merger: Option<Called>,
+        merger: Option<Box<Called>>,
     },
 }
 
@@ -40,9 +40,9 @@ impl Folder {
             Ok((function, udf))
         };
         Ok(Self::Aggregate {
-            initializer: Initializer::new(initializer)?,
+            initializer: Box::new(Initializer::new(initializer)?),
             aggregator: called(function)?,
-            merger: merger.map(called).transpose()?,
+            merger: merger.map(called).transpose()?.map(Box::new),
         })
     }
 
@@ -96,14 +96,12 @@ impl Folder {
             Self::Reduce((function, udf)) => udf
                 .call(&[&so_far, &other])
                 .map_err(|e| function.locate(e, record)),
-            Self::Aggregate {
-                merger: Some((function, udf)),
-                ..
-            } => udf
-                .call(&[&record.key, &so_far, &other])
-                .map_err(|e| function.locate(e, record)),
-            Self::Aggregate { merger: None, .. } => {
-                Err(Error::internal("an aggregate of sessions has no merger"))
+            Self::Aggregate { merger, .. } => {
+                let Some((function, udf)) = merger.as_deref() else {
+                    return Err(Error::internal("an aggregate of sessions has no merger"));
+                };
+                udf.call(&[&record.key, &so_far, &other])
+                    .map_err(|e| function.locate(e, record))
             }
         }
     }

@@ -334,15 +334,19 @@ impl Case {
         plan.stores.extend([store, buffer]);
     }
 
-    /// Runs it with batches of `size` records; `eager`: as a single lane.
-    pub fn run(&self, size: usize, eager: bool) -> (Seen, Rig) {
-        let mut rig = Rig::changed(self.nodes.clone(), self.udfs.clone(), |plan| {
-            self.change(plan)
-        })
-        .unwrap_or_else(|e| panic!("{}: {e}", self.json["name"]));
+    fn rig(&self, eager: bool) -> Rig {
+        let nodes = self.nodes.clone();
+        let mut rig = Rig::changed(nodes, self.udfs.clone(), |plan| self.change(plan))
+            .unwrap_or_else(|e| panic!("{}: {e}", self.json["name"]));
         rig.clocks = crate::LaneClocks::new(4, eager);
         rig.clocks.wall = Timestamp(0);
         rig.clocks.emit_interval_ms = number(&self.json["config"], "emit_interval_ms");
+        rig
+    }
+
+    /// Runs it with batches of `size` records.
+    pub fn run(&self, size: usize, how: How) -> Seen {
+        let mut rig = self.rig(how != How::Lanes);
         let mut batch: (u32, Vec<Record>) = (0, vec![]);
         let inputs = self.json["inputs"].as_array().expect("inputs");
         for (at, input) in (0_i64..).zip(inputs) {
@@ -355,20 +359,23 @@ impl Case {
             let (entry, record) = (self.entries[topic], self.record(topic, input, at));
             if entry != batch.0 || batch.1.len() == size {
                 rig.push_at(batch.0, std::mem::take(&mut batch.1)).unwrap();
+                if how == How::Restarted {
+                    rig.barrier();
+                    rig.reopen(self.rig(true));
+                }
             }
             batch.0 = entry;
             batch.1.push(record);
         }
         rig.push_at(batch.0, batch.1).unwrap();
         rig.barrier();
-        if !eager {
+        if how == How::Lanes {
             rig.advance();
         }
-        let seen = Seen {
+        Seen {
             outputs: self.outputs(&mut rig),
             stored: self.stored(&rig),
-        };
-        (seen, rig)
+        }
     }
 
     fn record(&self, topic: &str, input: &Value, at: i64) -> Record {
@@ -510,21 +517,60 @@ impl Case {
     }
 }
 
+/// How a case is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By a single lane.
+    Alone,
+    /// The same, with a barrier and a restart between any two batches.
+    Restarted,
+    /// As one of several lanes: what is due by time comes with the barrier, here once at the end.
+    Lanes,
+}
+
 /// Every batch size gives what was recorded.
 pub(crate) fn check(name: &str) {
+    check_run(name, How::Alone);
+}
+
+/// So it does with restarts.
+pub(crate) fn check_restarted(name: &str) {
+    check_run(name, How::Restarted);
+}
+
+fn check_run(name: &str, how: How) {
     let case = Case::load(name);
     let recorded = case.recorded();
     assert!(!recorded.outputs.is_empty(), "{name} says nothing");
     for size in [1, 2, 3, 7, 1024] {
-        let (seen, _) = case.run(size, true);
-        let first = seen
-            .outputs
-            .iter()
-            .zip(&recorded.outputs)
-            .position(|(a, b)| a != b);
+        let seen = case.run(size, how);
+        let both = seen.outputs.iter().zip(&recorded.outputs);
+        let first = both.into_iter().position(|(a, b)| a != b);
         assert_eq!(
             seen, recorded,
-            "{name} in batches of {size}, first difference at {first:?}"
+            "{name} in batches of {size} ({how:?}), first difference at {first:?}"
         );
+    }
+}
+
+/// With several lanes, what closes comes with the barrier: the same results, in another order.
+pub(crate) fn check_lanes(name: &str) {
+    let case = Case::load(name);
+    // Who caused a result is not the same, and so are the headers.
+    let bare = |lines: Vec<String>| {
+        let mut bare: Vec<String> = lines
+            .iter()
+            .filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned()))
+            .collect();
+        bare.sort();
+        bare
+    };
+    let recorded = case.recorded();
+    assert!(!recorded.outputs.is_empty(), "{name} says nothing");
+    let outputs = bare(recorded.outputs);
+    for size in [1, 3, 1024] {
+        let seen = case.run(size, How::Lanes);
+        assert_eq!(bare(seen.outputs), outputs, "{name} in batches of {size}");
+        assert_eq!(seen.stored, recorded.stored, "{name} in batches of {size}");
     }
 }

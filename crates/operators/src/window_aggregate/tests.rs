@@ -1,6 +1,6 @@
 //! Tumbling and hopping windows as recorded from Kafka Streams.
 
-use crate::window::vectors::check;
+use crate::window::vectors::{check, check_lanes, check_restarted};
 
 #[test]
 fn tumbling_windows() {
@@ -35,5 +35,28 @@ fn results_on_window_close() {
     ] {
         check(&format!("{topology}__hand"));
         check(&format!("{topology}__seed1"));
+    }
+}
+
+#[test]
+fn results_on_window_close_survive_restarts() {
+    for topology in [
+        "window__tumbling_on_window_close",
+        "window__hopping_on_window_close",
+        "cogroup__cogroup_tumbling",
+    ] {
+        check_restarted(&format!("{topology}__hand"));
+        check_restarted(&format!("{topology}__seed1"));
+    }
+}
+
+#[test]
+fn with_several_lanes_windows_close_at_the_barrier() {
+    for topology in [
+        "window__tumbling_on_window_close",
+        "window__hopping_on_window_close",
+    ] {
+        check_lanes(&format!("{topology}__hand"));
+        check_lanes(&format!("{topology}__seed1"));
     }
 }

@@ -2,13 +2,15 @@
 
 use super::{Builder, FoldSpec, Made, below};
 use crate::Args::KeyValue;
+use crate::deduplicate::Deduplicate;
 use crate::keeper::{Keeper, Sending};
 use crate::session_aggregate::SessionAggregate;
 use crate::sliding_aggregate::SlidingAggregate;
+use crate::suppress::{self, Suppress};
 use crate::window::{Assign, Folder, Kept};
 use crate::window_aggregate::{WindowAggregate, Windowing};
-use stoatflow_core::{Error, Result, StoreId};
-use stoatflow_plan::{Emit, Node, Op, SerdeSpec, StoreKind};
+use stoatflow_core::{ClockId, Error, Result, StoreId};
+use stoatflow_plan::{Emit, Node, Op, SerdeSpec, Store, StoreKind};
 
 impl Builder<'_> {
     pub(super) fn windows(&self, node: &Node) -> Made {
@@ -65,6 +67,47 @@ impl Builder<'_> {
                 *clock,
                 *emit == Emit::OnWindowClose,
             )),
+            Op::Suppress {
+                store,
+                key,
+                value,
+                until,
+                max_records,
+                max_bytes,
+                when_full,
+                clock,
+                old,
+            } => Box::new(Suppress::new(
+                self.site.clone(),
+                suppress::Settings {
+                    store: *store,
+                    key: self.foreign.serde(key)?,
+                    value: self.foreign.serde(value)?,
+                    until: *until,
+                    max_records: *max_records,
+                    max_bytes: *max_bytes,
+                    when_full: *when_full,
+                    clock: *clock,
+                    old: *old,
+                },
+            )),
+            Op::Deduplicate {
+                store,
+                key,
+                function,
+                within_ms,
+                clock,
+            } => Box::new(Deduplicate::new(
+                self.site.clone(),
+                (*store, retention_clock(self.kept(*store)?)?),
+                self.foreign.serde(key)?,
+                function
+                    .as_ref()
+                    .map(|function| self.function(function, KeyValue))
+                    .transpose()?,
+                *within_ms,
+                *clock,
+            )),
             _ => return Ok(None),
         }))
     }
@@ -103,9 +146,7 @@ impl Builder<'_> {
             let name = &spec.name;
             return Err(Error::internal(format!("the store {name} has no windows")));
         };
-        let clock = spec
-            .clock
-            .ok_or_else(|| Error::internal(format!("the store {} has no clock", spec.name)))?;
+        let clock = retention_clock(spec)?;
         let sending = Sending {
             old,
             // Final results are not held back any longer.
@@ -124,4 +165,10 @@ impl Builder<'_> {
                 .any(|node| matches!(node.op, Op::Exchange { .. })),
         })
     }
+}
+
+fn retention_clock(store: &Store) -> Result<ClockId> {
+    store
+        .clock
+        .ok_or_else(|| Error::internal(format!("the store {} has no clock", store.name)))
 }
