@@ -6,8 +6,10 @@
 #[cfg(test)]
 mod tests;
 
+use crate::fold::{Steps, fold_versions};
 use crate::keeper::{Keeper, Update};
-use crate::{Context, LaneStore, Operator};
+use crate::{Context, LaneStore, Operator, Udf};
+use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_state::Stored;
 
@@ -30,6 +32,9 @@ impl Operator for Count {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        if self.keeper.is_versioned() {
+            return fold_versions(&mut self.keeper, &mut Counting, input, out, context);
+        }
         let epoch = context.epoch;
         for record in input.drain(..) {
             if !self.keeper.admits(&record, context) {
@@ -48,9 +53,7 @@ impl Operator for Count {
                         Some(other) => return Err(not_a_count(&other.value)),
                         None => (0, record.timestamp),
                     };
-                    let now = before
-                        .checked_add(1)
-                        .ok_or_else(|| Error::user("a count went beyond 64 bits"))?;
+                    let now = more(before, 1)?;
                     let stored = Stored {
                         value: Datum::Int(now),
                         timestamp,
@@ -74,6 +77,37 @@ impl Operator for Count {
         self.keeper.barrier(out);
         Ok(())
     }
+}
+
+/// Counts as steps, where versions are kept.
+struct Counting;
+
+impl Steps for Counting {
+    fn attach(&self) -> Option<Arc<dyn Udf>> {
+        None
+    }
+
+    fn start(&mut self, _record: &Record) -> Result<Option<Datum>> {
+        Ok(Some(Datum::Int(0)))
+    }
+
+    fn step(&mut self, so_far: Option<Datum>, _record: &Record) -> Result<Datum> {
+        counted(&so_far.unwrap_or(Datum::Int(0)), 1)
+    }
+}
+
+/// A count and some more, or less.
+pub(crate) fn counted(count: &Datum, by: i64) -> Result<Datum> {
+    match count {
+        Datum::Int(count) => more(*count, by).map(Datum::Int),
+        other => Err(not_a_count(other)),
+    }
+}
+
+fn more(count: i64, by: i64) -> Result<i64> {
+    count
+        .checked_add(by)
+        .ok_or_else(|| Error::user("a count went beyond 64 bits"))
 }
 
 fn not_a_count(found: &Datum) -> Error {

@@ -12,7 +12,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::keeper::{Keeper, Update};
+use crate::keeper::{Before, Keeper, Update};
 use crate::working_set::WorkingSet;
 use crate::{Context, Operator, Udf};
 use std::sync::Arc;
@@ -57,6 +57,9 @@ impl<S: Steps> Operator for Folding<S> {
         let Fold {
             keeper, working, ..
         } = &mut self.fold;
+        if keeper.is_versioned() {
+            return fold_versions(keeper, &mut self.steps, input, out, context);
+        }
         working.load(keeper, input, context)?;
         if input.is_empty() {
             return Ok(());
@@ -87,6 +90,41 @@ impl<S: Steps> Folding<S> {
             }
         }
     }
+}
+
+/// Folds record by record into a versioned store: each result is a version, so none may be left out.
+pub(crate) fn fold_versions(
+    keeper: &mut Keeper,
+    steps: &mut impl Steps,
+    input: &mut Vec<Record>,
+    out: &mut Vec<Record>,
+    context: &mut Context<'_>,
+) -> Result<()> {
+    for mut record in input.drain(..) {
+        if !keeper.admits(&record, context) {
+            continue;
+        }
+        let kept = keeper.latest(&record, context)?;
+        if let Some(kept) = &kept {
+            record.timestamp = record.timestamp.max(kept.timestamp);
+        }
+        let before = match kept {
+            Some(kept) => Some(kept.value),
+            None => steps.start(&record)?,
+        };
+        // The step may change what it gets; the version before stays what it was.
+        let so_far = match &before {
+            Some(value) => keeper
+                .copy(value)
+                .map_err(|e| keeper.locate(e, &record))?
+                .or_else(|| Some(value.clone())),
+            None => None,
+        };
+        let new = steps.step(so_far, &record)?;
+        let before = Before::Given(before.unwrap_or_default());
+        keeper.keep(record, new, before, out, context)?;
+    }
+    Ok(())
 }
 
 /// A fold at its place in the topology.

@@ -73,6 +73,27 @@ impl Keeper {
         self.held.is_some()
     }
 
+    /// Does its store keep versions?
+    pub fn is_versioned(&self) -> bool {
+        self.versions.is_some()
+    }
+
+    /// The latest version of a record's key.
+    pub fn latest(&self, record: &Record, context: &mut Context<'_>) -> Result<Option<Stored>> {
+        let key = self.key(record)?;
+        let seen = self
+            .versions
+            .map_or(-1, |clock| context.clocks.stream(clock));
+        let epoch = context.epoch;
+        let store = &context.store(self.store).store;
+        let found = VersionedView::new(store, epoch, seen).and_then(|view| view.get(&key));
+        let found = found.map_err(|e| self.locate(e, record))?;
+        Ok(found.map(|version| Stored {
+            value: version.value,
+            timestamp: Timestamp(version.timestamp),
+        }))
+    }
+
     /// Do children need what was before?
     pub fn sends_old(&self) -> bool {
         self.old

@@ -2,16 +2,22 @@
 //!
 //! Takes the stream's records at their key's lane, gives each with what the table holds for its key (of
 //! a versioned table: what it held at the record's time). A null value is dropped; a null key too, unless
-//! rows come out without a partner (both counted). Keeps nothing.
+//! rows come out without a partner (both counted).
+//!
+//! With a grace (and a versioned table) records wait until stream time is that far ahead, so that the
+//! table's late updates are in; one that is older than that is joined at once. With one lane records come
+//! out as soon as they are due, with several when the lanes' views of time were merged.
 
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use crate::joiner::Joiner;
 use crate::site::Site;
 use crate::view_read::{AsOf, ViewRead};
 use crate::{Context, Operator, dropped};
 use stoatflow_core::{Record, Result};
+pub(crate) use waiting::{Room, Waiting};
 
 /// What a join of a stream with a table is made of.
 #[derive(Debug)]
@@ -72,11 +78,17 @@ impl Lookup {
 #[derive(Debug)]
 pub(crate) struct StreamTableJoin {
     lookup: Lookup,
+    waiting: Option<Waiting>,
+    ready: Vec<Record>,
 }
 
 impl StreamTableJoin {
-    pub fn new(lookup: Lookup) -> Self {
-        Self { lookup }
+    pub fn new(lookup: Lookup, waiting: Option<Waiting>) -> Self {
+        Self {
+            lookup,
+            waiting,
+            ready: Vec::new(),
+        }
     }
 }
 
@@ -88,6 +100,31 @@ impl Operator for StreamTableJoin {
         context: &mut Context<'_>,
     ) -> Result<()> {
         input.retain(|record| self.lookup.admits(record, !record.key.is_null(), context));
-        self.lookup.join(input, None, out, context)
+        let Some(waiting) = &mut self.waiting else {
+            return self.lookup.join(input, None, out, context);
+        };
+        for record in input.drain(..) {
+            self.ready.extend(waiting.take(record, context)?);
+            if context.clocks.is_eager() {
+                waiting.release(&mut self.ready, context)?;
+            }
+        }
+        // The table doesn't change while the stream's records pass by.
+        self.lookup.join(&mut self.ready, None, out, context)
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        match &mut self.waiting {
+            Some(waiting) => waiting.open(context),
+            None => Ok(()),
+        }
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let Some(waiting) = &mut self.waiting else {
+            return Ok(());
+        };
+        waiting.release(&mut self.ready, context)?;
+        self.lookup.join(&mut self.ready, None, out, context)
     }
 }

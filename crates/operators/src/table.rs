@@ -6,6 +6,8 @@
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod versions;
 
 use crate::keeper::{Before, Keeper};
 use crate::{Context, Operator, dropped, table_update};

@@ -9,11 +9,12 @@
 mod tests;
 
 use crate::aggregate::Initializer;
+use crate::count::counted;
 use crate::fold::{Fold, Folding, Steps};
 use crate::function::Function;
 use crate::{Udf, table_update};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_core::{Datum, Record, Result};
 
 /// A function, to call and to name in errors.
 #[derive(Debug)]
@@ -126,20 +127,4 @@ impl Steps for Retracting {
             }
         }
     }
-}
-
-fn counted(count: &Datum, by: i64) -> Result<Datum> {
-    let Datum::Int(count) = count else {
-        return Err(Error::incompatible(format!(
-            "the store of a count holds a value of type {}",
-            count.type_name()
-        ))
-        .hint(
-            "keep counts with Serdes.int64(), and delete a store that was written with another serde",
-        ));
-    };
-    count
-        .checked_add(by)
-        .map(Datum::Int)
-        .ok_or_else(|| Error::user("a count went beyond 64 bits"))
 }

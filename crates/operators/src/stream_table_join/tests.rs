@@ -130,3 +130,83 @@ fn what_cannot_be_joined_is_counted() {
         .unwrap();
     assert_eq!(rig.dropped(), [(0, "null_key"), (0, "null_value")]);
 }
+
+/// A left join with a grace of 10 (entry 1) with a versioned table (entry 0).
+fn patient() -> Rig {
+    use stoatflow_plan::StoreKind;
+    let join = Op::StreamTableJoin {
+        kind: JoinKind::Left,
+        table: store(0),
+        function: Function::Udf(0),
+        with_key: false,
+        grace_ms: Some(10),
+        buffer: Some(StoreId(1)),
+        clock: Some(stoatflow_core::ClockId(0)),
+        key: serde("string"),
+        value: serde("string"),
+    };
+    let mut plan = plan(vec![
+        (source(0), vec![], Fork::Batch),
+        (join, vec![2], Fork::Batch),
+        sink(),
+    ]);
+    plan.stores[0].kind = StoreKind::Versioned { history_ms: 100 };
+    plan.stores[0].clock = Some(stoatflow_core::ClockId(1));
+    plan.stores[1].kind = StoreKind::TimeOrdered;
+    plan.stores[1].value = serde("bytes");
+    Rig::of(&plan, vec![registered("pair_text")], false).unwrap()
+}
+
+#[test]
+fn what_waits_survives_a_restart_with_its_headers_and_order() {
+    let mut rig = patient();
+    let mut waits = [
+        record("b", "1", 5),
+        record("a", "2", 5),
+        record("b", "3", 5),
+    ];
+    let header = stoatflow_core::Header {
+        name: "trace".into(),
+        value: None,
+    };
+    waits[0].headers = Some(vec![header].into());
+    rig.push_at(1, waits.to_vec()).unwrap();
+    assert!(rig.outputs().is_empty());
+    rig.reopen(patient());
+    rig.push_at(1, vec![record("b", "4", 5)]).unwrap();
+    rig.push_at(0, vec![record("b", "late", 4)]).unwrap();
+    rig.push_at(1, vec![record("c", "5", 15)]).unwrap();
+    let headers: Vec<_> = rig
+        .effects
+        .outputs
+        .iter()
+        .map(|o| o.headers.clone())
+        .collect();
+    assert_eq!(headers, [None, waits[0].headers.clone(), None, None]);
+    assert_eq!(
+        rig.outputs(),
+        [
+            "0:a=2/null@5",
+            "0:b=1/late@5",
+            "0:b=3/late@5",
+            "0:b=4/late@5"
+        ]
+    );
+    // What came out waits no more.
+    rig.reopen(patient());
+    rig.push_at(1, vec![record("c", "6", 30)]).unwrap();
+    assert_eq!(rig.outputs(), ["0:c=5/null@15"]);
+}
+
+#[test]
+fn with_several_lanes_records_come_out_when_time_was_merged() {
+    let mut rig = patient();
+    rig.clocks = crate::LaneClocks::new(rig.clocks.times().len(), false);
+    rig.push_at(1, vec![record("b", "1", 5), record("b", "2", 20)])
+        .unwrap();
+    assert!(rig.outputs().is_empty());
+    rig.advance();
+    assert_eq!(rig.outputs(), ["0:b=1/null@5"]);
+    rig.push_at(1, vec![record("b", "old", 1)]).unwrap();
+    assert_eq!(rig.outputs(), ["0:b=old/null@1"], "too old to wait");
+}

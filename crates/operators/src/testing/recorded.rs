@@ -9,6 +9,7 @@ use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{ClockId, Datum, Offset, Origin, Record, Serde, SinkId, StoreId, Timestamp};
 use stoatflow_plan::{Fork, Op, PhysicalPlan, StoreKind};
+use stoatflow_state::VersionedView;
 
 /// How a topology's names are numbered in a hand-made plan.
 pub(crate) struct Wiring<'a> {
@@ -238,6 +239,10 @@ fn check_stores(rig: &Rig, case: &Value, wiring: &Wiring<'_>, run: &str) {
         let Some(entries) = case["stores"][name].as_array() else {
             continue;
         };
+        if matches!(kind, StoreKind::Versioned { .. }) {
+            check_versions(rig, case, at, name, run);
+            continue;
+        }
         if *kind != StoreKind::TimestampedKeyValue {
             continue;
         }
@@ -254,6 +259,27 @@ fn check_stores(rig: &Rig, case: &Value, wiring: &Wiring<'_>, run: &str) {
         let all = stoatflow_state::KeyRange::default();
         let held = rig.stores[at].store.scan(rig.epoch, &all, usize::MAX);
         assert_eq!(held.unwrap().len(), entries.len(), "{run}: {name}");
+    }
+}
+
+/// What a versioned store says of the past.
+fn check_versions(rig: &Rig, case: &Value, at: usize, name: &str, run: &str) {
+    let store = &rig.stores[at].store;
+    let seen = rig.clocks.stream(ClockId(8 + u16::try_from(at).unwrap()));
+    let view = VersionedView::new(store, rig.epoch, seen).unwrap();
+    let lookups = case["versioned_lookups"][name].as_array();
+    for lookup in lookups.expect("lookups of a versioned store") {
+        let (key, as_of) = (lookup[0].as_str().unwrap(), lookup[1].as_i64().unwrap());
+        let found = view.get_as_of(key.as_bytes(), as_of).unwrap();
+        let found = found.map(|v| (word(&v.value), v.timestamp));
+        let expected = lookup[2].as_object().map(|v| {
+            let value = match &v["value"] {
+                Value::String(s) => s.clone(),
+                other => other.to_string(),
+            };
+            (value, v["valid_from"].as_i64().unwrap())
+        });
+        assert_eq!(found, expected, "{run}: {name}[{key}] as of {as_of}");
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
 use crate::global_join::GlobalJoin;
 use crate::joiner::{Joiner, Needs};
-use crate::stream_table_join::{Lookup, StreamTableJoin};
+use crate::stream_table_join::{Lookup, Room, StreamTableJoin, Waiting};
 use crate::table_join::TableJoin;
 use crate::table_merge::TableMerge;
 use crate::view_read::{Read, Shape, ViewRead};
@@ -37,11 +37,27 @@ impl Builder<'_> {
                 table,
                 function,
                 with_key,
-                grace_ms: None,
-                ..
+                grace_ms,
+                buffer,
+                clock,
+                key,
+                value,
             } => {
                 let joiner = self.joiner(function, *with_key)?;
-                Box::new(StreamTableJoin::new(self.lookup(*kind, table, joiner)?))
+                let waiting = match (grace_ms, buffer, clock) {
+                    (Some(grace_ms), Some(store), Some(clock)) => Some(Waiting::new(Room {
+                        site: self.site.clone(),
+                        store: *store,
+                        clock: *clock,
+                        grace_ms: *grace_ms,
+                        key: self.foreign.serde(key)?,
+                        value: self.foreign.serde(value)?,
+                    })),
+                    (None, _, _) => None,
+                    _ => return Err(Error::internal("a join with a grace has no buffer")),
+                };
+                let lookup = self.lookup(*kind, table, joiner)?;
+                Box::new(StreamTableJoin::new(lookup, waiting))
             }
             Op::GlobalJoin {
                 kind,

@@ -1,0 +1,197 @@
+//! Stream records that wait for a versioned table to catch up.
+//!
+//! Takes records, gives those whose time plus grace is over: by time, then by key, then as they came. Owns
+//! the waiting records of one lane's keys: in a store (time, key, number; then headers, origin and value)
+//! and, in order, an index in memory. Its stream time is that of the records it took. Never joins.
+
+use crate::site::Site;
+use crate::time_index::TimeIndex;
+use crate::{Context, LaneStore};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use stoatflow_core::{
+    ClockId, Datum, Error, Header, Headers, Offset, Origin, Partition, Record, Result, Serde,
+    SourceId, StoreId, Timestamp,
+};
+use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
+
+/// So many entries are read at a time when a lane starts.
+const CHUNK: usize = 4096;
+
+/// What waiting takes.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub site: Site,
+    pub store: StoreId,
+    pub clock: ClockId,
+    pub grace_ms: i64,
+    pub key: Serde,
+    pub value: Serde,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    room: Room,
+    /// By time, then key and number.
+    index: TimeIndex,
+    /// The number of the next record.
+    next: u64,
+}
+
+impl Waiting {
+    pub fn new(room: Room) -> Self {
+        Self {
+            room,
+            index: TimeIndex::default(),
+            next: 0,
+        }
+    }
+
+    /// Loads what waits.
+    pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let (epoch, share) = (context.epoch, context.share);
+        let store = &context.store(self.room.store).store;
+        let mut range = KeyRange::default();
+        loop {
+            let found = store.scan(epoch, &range, CHUNK)?;
+            let Some((last, _)) = found.last() else {
+                return Ok(());
+            };
+            range.from = Some([last.as_ref(), &[0]].concat().into());
+            for (whole, _) in found {
+                let (time, rest) = split_time_key(&whole).ok_or_else(|| self.broken())?;
+                let (key, number) = rest.split_last_chunk::<8>().ok_or_else(|| self.broken())?;
+                if share.owns(self.room.key.affinity(key)) {
+                    self.next = self.next.max(u64::from_be_bytes(*number) + 1);
+                    let rest = whole.slice(whole.len() - rest.len()..);
+                    self.index.insert(time, rest);
+                }
+            }
+        }
+    }
+
+    /// Up to what time records are due: the stream time less the grace.
+    pub fn due(&self, context: &Context<'_>) -> i64 {
+        let stream = context.clocks.stream(self.room.clock);
+        stream.saturating_sub(self.room.grace_ms)
+    }
+
+    /// Takes a record to wait; gives it back if it is too old for that.
+    pub fn take(&mut self, record: Record, context: &mut Context<'_>) -> Result<Option<Record>> {
+        if record.timestamp.0 < self.due(context) {
+            return Ok(Some(record));
+        }
+        let located = |e| self.room.site.locate(e, &record.origin);
+        let Some(key) = self.room.key.encode(&record.key).map_err(located)? else {
+            return Ok(Some(record));
+        };
+        let value = self.room.value.encode(&record.value).map_err(located)?;
+        let time = record.timestamp.0;
+        context.clocks.observe(self.room.clock, time);
+        let mut rest = BytesMut::with_capacity(key.len() + 8);
+        rest.put_slice(&key);
+        rest.put_u64(self.next);
+        self.next += 1;
+        let rest = rest.freeze();
+        let bytes = Datum::Bytes(written(&record, &value.unwrap_or_default()));
+        self.write(time, &rest, bytes, context).map_err(located)?;
+        self.index.insert(time, rest);
+        Ok(None)
+    }
+
+    /// Adds the records that are due to `ready`.
+    pub fn release(&mut self, ready: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let until = self.due(context);
+        while let Some((time, rest)) = self.index.pop_due(until) {
+            let epoch = context.epoch;
+            let store = &context.store(self.room.store).store;
+            let held = store.get(epoch, &time_key(time, &rest))?;
+            let Some(Datum::Bytes(bytes)) = held.map(|held| held.value) else {
+                return Err(self.broken());
+            };
+            let key = rest.slice(..rest.len() - 8);
+            let (headers, origin, value) = read(bytes).ok_or_else(|| self.broken())?;
+            let located = |e| self.room.site.locate(e, &origin);
+            ready.push(Record {
+                key: self.room.key.decode(Some(key)).map_err(located)?,
+                value: self.room.value.decode(Some(value)).map_err(located)?,
+                timestamp: Timestamp(time),
+                headers,
+                origin,
+            });
+            self.write(time, &rest, Datum::Null, context)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, time: i64, rest: &[u8], value: Datum, context: &mut Context<'_>) -> Result<()> {
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.room.store);
+        let timestamp = Timestamp(time);
+        let stored = Some(Stored { value, timestamp });
+        store.put(epoch, dirty, &time_key(time, rest), stored)
+    }
+
+    fn broken(&self) -> Error {
+        self.room.site.name_node(
+            Error::state_corrupt("a record that waits for a table can't be read")
+                .hint("check that nothing else writes to the changelog of its store"),
+        )
+    }
+}
+
+/// Headers, origin, value.
+fn written(record: &Record, value: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(32 + value.len());
+    let headers = record.headers.as_deref().unwrap_or_default();
+    out.put_u32(u32::try_from(headers.len()).unwrap_or(u32::MAX));
+    for header in headers {
+        put(&mut out, header.name.as_bytes());
+        out.put_u8(u8::from(header.value.is_some()));
+        put(&mut out, header.value.as_deref().unwrap_or_default());
+    }
+    let Origin {
+        source,
+        topic,
+        partition,
+        offset,
+    } = record.origin;
+    out.put_u16(source.0);
+    out.put_u16(topic);
+    out.put_i32(partition.0);
+    out.put_i64(offset.0);
+    out.put_slice(value);
+    out.freeze()
+}
+
+fn put(out: &mut BytesMut, bytes: &[u8]) {
+    out.put_u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    out.put_slice(bytes);
+}
+
+fn read(mut bytes: Bytes) -> Option<(Headers, Origin, Bytes)> {
+    let count = bytes.try_get_u32().ok()?;
+    let mut headers = Vec::new();
+    for _ in 0..count {
+        let name = take(&mut bytes)?;
+        let is_there = bytes.try_get_u8().ok()? == 1;
+        let value = take(&mut bytes)?;
+        headers.push(Header {
+            name: std::str::from_utf8(&name).ok()?.into(),
+            value: is_there.then_some(value),
+        });
+    }
+    let origin = Origin {
+        source: SourceId(bytes.try_get_u16().ok()?),
+        topic: bytes.try_get_u16().ok()?,
+        partition: Partition(bytes.try_get_i32().ok()?),
+        offset: Offset(bytes.try_get_i64().ok()?),
+    };
+    let headers = (!headers.is_empty()).then(|| headers.into());
+    Some((headers, origin, bytes))
+}
+
+fn take(bytes: &mut Bytes) -> Option<Bytes> {
+    let length = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
+    (length <= bytes.len()).then(|| bytes.split_to(length))
+}
