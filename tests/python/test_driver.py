@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 import stoatflow as sf
+from stoatflow.record_context import RecordContext
 from stoatflow.testing import Record, TopologyTestDriver
 
 
@@ -235,3 +236,49 @@ def test_an_epoch_keeps_the_order_between_topics() -> None:
             two.pipe("second", timestamp=1)
             one.pipe("third", timestamp=5)
         assert [r.value for r in driver.output("out", str, str)] == ["first", "second", "third"]
+
+
+def test_a_function_chooses_the_topic() -> None:
+    builder = sf.StreamsBuilder()
+    seen = []
+
+    def choose(key: str, value: str, context: RecordContext) -> str:
+        seen.append(context)
+        return f"{context.topic}-{value}"
+
+    builder.stream("in", key=str, value=str).to(choose, key=str, value=str)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("in", str, str).pipe("k", "a", timestamp=7, headers=[("h", b"1"), ("n", None)])
+        driver.input("in", str, str).pipe("k", "b", timestamp=8)
+        assert driver.produced_topics == ["in-a", "in-b"]
+        assert driver.output("in-a", str, str).read() == Record("k", "a", 7, (("h", b"1"), ("n", None)))
+    assert seen[0] == RecordContext("in", 0, 0, 7, (("h", b"1"), ("n", None)))
+    assert seen[1] == RecordContext("in", 0, 1, 8, ())
+
+
+@pytest.mark.parametrize("topic", [None, "", 5])
+def test_a_topic_must_be_a_name(topic: object) -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).to(lambda k, v, context: topic, key=str, value=str)  # type: ignore[arg-type,return-value]
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.ProcessingError, match="topic") as caught:
+        driver.input("in", str, str).pipe("k", "a")
+    assert caught.value.next_step
+
+
+def test_a_partitioner() -> None:
+    builder = sf.StreamsBuilder()
+    calls = []
+
+    def part(topic: str, key: str, value: str, partitions: int) -> list[int] | None:
+        calls.append((topic, key, value, partitions))
+        return {"default": None, "nowhere": [], "here": [0], "beyond": [1]}[value]
+
+    builder.stream("in", key=str, value=str).to("out", key=str, value=str, partitioner=part)
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.input("in", str, str)
+        for value in ("default", "nowhere", "here"):
+            topic.pipe("k", value)
+        assert [r.value for r in driver.output("out", str, str)] == ["default", "here"]
+        assert calls[0] == ("out", "k", "default", 1)
+        with pytest.raises(sf.ProcessingError, match="partition 1 of the topic out, which has 1"):
+            topic.pipe("k", "beyond")

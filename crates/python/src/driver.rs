@@ -100,6 +100,8 @@ impl World {
             })
             .collect();
         broker.create_topics(&topics, AT_ONCE)?;
+        // A function may choose any topic, as in Kafka Streams' own driver.
+        broker.make_topics_when_written();
         let clock = Arc::new(ManualClock::new(Timestamp(start_ms)));
         let components = Components {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -421,7 +423,17 @@ impl Driver {
     fn produced_topics(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |world| {
             let mut written = Vec::new();
-            for topic in &world.sinks {
+            let plan = &world.blueprint.plan;
+            let known = |name: &str| {
+                plan.sources
+                    .iter()
+                    .any(|s| s.topics.iter().any(|t| t == name))
+                    || name.ends_with("-changelog")
+            };
+            let mut sinks = world.sinks.clone();
+            let others = world.broker.list_topics().into_iter().map(|t| t.name);
+            sinks.extend(others.filter(|t| !known(t)).map(|t| t.to_string()));
+            for topic in &sinks {
                 let range = world
                     .broker
                     .ranges(&[TopicPartition::new(topic.as_str(), 0)], AT_ONCE)?;

@@ -68,6 +68,12 @@ impl EmbeddedBroker {
         self.log.path()
     }
 
+    /// From now on a topic that is written to and doesn't exist is made, with one partition (as brokers
+    /// with `auto.create.topics.enable`).
+    pub fn make_topics_when_written(&self) {
+        self.log.make_topics_when_written();
+    }
+
     /// Every topic, by name.
     #[must_use]
     pub fn list_topics(&self) -> Vec<TopicInfo> {

@@ -16,7 +16,7 @@ use rocksdb::{DB, Direction, IteratorMode, Options, ReadOptions, WriteBatch};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, Result, SystemClock, TopicPartition};
 use tempfile::TempDir;
@@ -81,6 +81,8 @@ pub(super) struct Log {
     db: DB,
     state: Mutex<State>,
     commits: Mutex<u64>,
+    /// Are topics made when they are written to?
+    makes_topics: AtomicBool,
     woken: Condvar,
     path: PathBuf,
     address: String,
@@ -104,6 +106,7 @@ impl Log {
             db,
             state: Mutex::default(),
             commits: Mutex::new(0),
+            makes_topics: AtomicBool::new(false),
             woken: Condvar::new(),
             path: path.to_owned(),
             address,
@@ -225,6 +228,26 @@ impl Log {
             ))
             .hint("choose an existing partition, or create the topic with more of them")),
         }
+    }
+
+    pub(super) fn make_topics_when_written(&self) {
+        self.makes_topics.store(true, Ordering::Release);
+    }
+
+    /// A topic to write to.
+    pub(super) fn target(&self, name: &str) -> Result<Arc<Topic>> {
+        if let Some(topic) = self.topic(name) {
+            return Ok(topic);
+        }
+        if self.makes_topics.load(Ordering::Acquire) {
+            self.create(&[NewTopic {
+                name: name.to_owned(),
+                partitions: 1,
+                replication: 1,
+                config: Vec::new(),
+            }])?;
+        }
+        self.topic(name).ok_or_else(|| self.missing(name))
     }
 
     pub(super) fn missing(&self, topic: &str) -> Error {

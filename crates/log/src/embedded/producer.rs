@@ -94,7 +94,7 @@ impl EmbeddedProducer {
             self.targets[found].name = name.clone();
             found
         } else {
-            let topic = self.log.topic(name).ok_or_else(|| self.log.missing(name))?;
+            let topic = self.log.target(name)?;
             let partitions = usize::try_from(topic.partitions()).unwrap_or(0);
             self.targets.push(Target {
                 name: name.clone(),

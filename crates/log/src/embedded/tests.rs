@@ -460,3 +460,16 @@ fn offset_keys_do_not_collide() {
     assert_eq!(keys::base_of(&keys::chunk(1, 2, 77), 1, 2), Some(77));
     assert_eq!(keys::base_of(&keys::chunk(1, 2, 77), 1, 3), None);
 }
+
+#[test]
+fn topics_are_made_when_written_only_if_asked_for() {
+    let broker = open(None).unwrap();
+    let mut writer = producer(&broker);
+    writer.begin().unwrap();
+    let refused = writer.send(&mut vec![record("new", "1")]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::MissingTopic);
+    writer.abort(WAIT).unwrap();
+    broker.make_topics_when_written();
+    commit(writer.as_mut(), &[record("new", "1")], 1);
+    assert_eq!(count(&broker, "new", 0), 1);
+}
