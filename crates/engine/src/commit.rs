@@ -35,6 +35,8 @@ pub struct CommitParts {
     pub backend: Arc<dyn Backend>,
     /// Stores by number.
     pub stores: Vec<LoggedStore>,
+    /// The store of stream times.
+    pub times: Option<StoreId>,
     /// `application.id`, which is the group too.
     pub group: String,
     /// What a commit promises.
@@ -258,8 +260,30 @@ impl CommitRoom {
         }
     }
 
+    /// Under at-least-once there is no transaction that holds records together, and after a crash the
+    /// input comes again. A stream time that outlives it must not be ahead of anything: it would make
+    /// late what is not in a store yet, or say that a result was given that never arrived. So results
+    /// come first, then stores, then times, each when the one before is acknowledged.
     fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
+        let times = self.parts.times;
+        let in_order = times.is_some() && self.parts.guarantee == Guarantee::AtLeastOnce;
+        let is_times = |id: StoreId| in_order && Some(id) == times;
+        if in_order {
+            self.parts.producer.flush(self.parts.timeout)?;
+        }
+        self.send_writes(sealed.iter().filter(|(id, _)| !is_times(*id)))?;
+        if in_order {
+            self.parts.producer.flush(self.parts.timeout)?;
+            self.send_writes(sealed.iter().filter(|(id, _)| is_times(*id)))?;
+        }
+        Ok(())
+    }
+
+    fn send_writes<'a>(
+        &mut self,
+        sealed: impl Iterator<Item = &'a (StoreId, Vec<Sealed>)>,
+    ) -> Result<()> {
         let mut records = Vec::new();
         for (id, writes) in sealed {
             let logged = &self.parts.stores[usize::from(id.0)];

@@ -159,6 +159,7 @@ impl Blueprint {
                 producer,
                 backend: Arc::clone(&backend),
                 stores: stores.clone(),
+                times: timing.store,
                 group: settings.application_id.clone(),
                 guarantee: settings.guarantee,
                 timeout: settings.commit_timeout,

@@ -189,7 +189,7 @@ impl Waiting {
         if now < self.next_pass {
             return Ok(Vec::new());
         }
-        self.next_pass = now.saturating_add(context.clocks.emit_interval_ms);
+        self.next_pass = now.saturating_add(context.clocks.join_emit_interval_ms);
         let due = self.look(stream_time);
         due.into_iter()
             .map(|(time, rest)| self.take(time, &rest, context))

@@ -152,6 +152,7 @@ fn run(
         let mut rig = fresh();
         rig.clocks.wall = Timestamp(0);
         rig.clocks.emit_interval_ms = case["config"]["emit_interval_ms"].as_i64().unwrap_or(0);
+        rig.clocks.join_emit_interval_ms = rig.clocks.emit_interval_ms;
         let inputs = case["inputs"].as_array().unwrap();
         let mut from = 0;
         for batch in inputs.chunk_by(|a, b| a["topic"] == b["topic"]) {
