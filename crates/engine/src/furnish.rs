@@ -7,7 +7,7 @@
 mod sources;
 mod stores;
 
-pub(crate) use stores::layout;
+pub use stores::layout;
 
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
 use crate::components::Components;

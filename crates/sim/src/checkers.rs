@@ -4,16 +4,17 @@
 //! every key must be there once; under at-least-once nothing may be missing. Never looks into the engine.
 
 mod tables;
+mod timed;
 
 use crate::broker::SimBroker;
 use crate::workload::{APPLICATION, Job};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use stoatflow_core::{Guarantee, Result, StoreId, TopicPartition};
+use stoatflow_core::{Guarantee, Result, StoreId, Timestamp, TopicPartition};
 use stoatflow_log::Broker;
 use stoatflow_state::memory::MemoryBackend;
-use stoatflow_state::{Backend, KeyRange};
+use stoatflow_state::{Backend, KeyRange, Layout};
 
 /// The first broken promise, in words.
 pub(crate) type Verdict = Result<(), String>;
@@ -51,7 +52,9 @@ pub(crate) fn outputs(job: &Job, broker: &SimBroker) -> Verdict {
                 );
             }
         }
-        committed(broker, part.input())?;
+        for topic in part.inputs() {
+            committed(broker, topic)?;
+        }
     }
     Ok(())
 }
@@ -110,14 +113,26 @@ fn committed(broker: &SimBroker, topic: &'static str) -> Verdict {
 
 /// A disk after the final restore holds the fold of its changelogs.
 pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdict {
-    for (at, changelog) in job.changelogs().iter().enumerate() {
-        let kept = newest(&history(broker, changelog)?);
+    for (at, (changelog, layout)) in job.changelogs().iter().enumerate() {
+        // Keys as the disk has them. What retention lets go leaves the disk, the topic has its own.
+        let kept = newest(&history(broker, changelog)?).into_iter();
+        let internal = |(key, value): (Bytes, Bytes)| {
+            let write = layout
+                .from_changelog(key, Some(value), Timestamp(0))
+                .map_err(|e| e.to_string())?;
+            let value = write.value.map(|v| v.slice(8..)).unwrap_or_default();
+            Ok((write.key, value))
+        };
+        let mut kept: BTreeMap<Bytes, Bytes> = kept.map(internal).collect::<Result<_, String>>()?;
         let store = StoreId(u16::try_from(at).unwrap_or(u16::MAX));
         let rows = disk
             .scan(store, &KeyRange::default(), usize::MAX)
             .map_err(|e| e.to_string())?;
         let held: BTreeMap<Bytes, Bytes> =
             rows.into_iter().map(|(k, v)| (k, v.slice(8..))).collect();
+        if let Some(expired) = expired(job, broker, at, *layout)? {
+            kept.retain(|key, _| held.contains_key(key) || !expired.contains(key));
+        }
         hold!(
             held == kept,
             "after the last restore the disk holds {held:?}, but {changelog} says {kept:?}"
@@ -126,9 +141,25 @@ pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdi
     Ok(())
 }
 
+/// What retention may have let go of a store's disk, by the committed clock of the store.
+fn expired(
+    job: &Job,
+    broker: &SimBroker,
+    store: usize,
+    layout: Layout,
+) -> Result<Option<KeyRange>, String> {
+    let clock = job.plan.stores.get(store).and_then(|s| s.clock);
+    let Some(clock) = clock else {
+        return Ok(None);
+    };
+    let name = job.plan.clocks[usize::from(clock.0)].name.as_bytes();
+    let times = newest(&history(broker, &format!("{APPLICATION}-clocks-changelog"))?);
+    let row = times.get(name).and_then(|row| row.first_chunk::<8>());
+    Ok(row.and_then(|stream| layout.expired_at(i64::from_be_bytes(*stream))))
+}
+
 /// Is all input committed as processed?
 pub(crate) fn is_drained(job: &Job, broker: &SimBroker) -> bool {
-    job.parts
-        .iter()
-        .all(|part| committed(broker, part.input()).is_ok())
+    let mut inputs = job.parts.iter().flat_map(|part| part.inputs());
+    inputs.all(|topic| committed(broker, topic).is_ok())
 }

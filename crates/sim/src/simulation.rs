@@ -270,7 +270,7 @@ impl Simulation {
                 self.world
                     .changelogs
                     .iter()
-                    .for_each(|t| self.world.broker.compact(t));
+                    .for_each(|(topic, _)| self.world.broker.compact(topic));
                 Ok(())
             }
             Move::Crash if self.world.strikes(700) => {

@@ -10,7 +10,8 @@ mod udf;
 
 /// The functions as plain Rust, for the model.
 pub(crate) mod functions {
-    pub(crate) use super::udf::{bucket, group, half, words};
+    pub(crate) use super::plan::{GRACE_MS, REACH_MS, SIZE_MS};
+    pub(crate) use super::udf::{bucket, group, half, pair, words};
 }
 
 use crate::rng::SimRng;
@@ -20,6 +21,7 @@ use stoatflow_core::{Guarantee, Result};
 use stoatflow_log::Outgoing;
 use stoatflow_operators::Foreign;
 use stoatflow_plan::PhysicalPlan;
+use stoatflow_state::Layout;
 
 /// The application's id, and so the group and the transactional id.
 pub(crate) const APPLICATION: &str = "sim";
@@ -37,20 +39,50 @@ pub(crate) enum Part {
     Rows,
     /// The last of what was sent to each group: shows the order.
     Latest,
+    /// Counts in windows, given once each when the window closes: by the aggregation itself, or
+    /// (`true`) by a suppression behind it.
+    Windows(bool),
+    /// Left join of two halves of a stream.
+    Pairs,
+    /// Join of two tables by a foreign key.
+    Foreign,
 }
 
 impl Part {
     pub fn input(self) -> &'static str {
+        self.inputs()[0]
+    }
+
+    /// All input topics.
+    pub fn inputs(self) -> &'static [&'static str] {
         match self {
-            Self::Words(_) => "words",
-            Self::Counts => "lines",
-            Self::Sums => "numbers",
-            Self::Rows => "rows",
-            Self::Latest => "moves",
+            Self::Words(_) => &["words"],
+            Self::Counts => &["lines"],
+            Self::Sums => &["numbers"],
+            Self::Rows => &["rows"],
+            Self::Latest => &["moves"],
+            Self::Windows(_) => &["clicks"],
+            Self::Pairs => &["halves"],
+            Self::Foreign => &["orders", "goods"],
         }
     }
 
-    /// Output topic and store of each table.
+    /// All output topics.
+    pub fn outputs(self) -> Vec<&'static str> {
+        match self {
+            Self::Windows(_) => vec!["clicks-out"],
+            Self::Pairs => vec!["pairs-out"],
+            Self::Foreign => vec!["orders-out"],
+            _ => self.tables().iter().map(|t| t.0).collect(),
+        }
+    }
+
+    /// What closes by time is only certain if everybody sees the input in one order.
+    pub fn is_timed(self) -> bool {
+        matches!(self, Self::Windows(_) | Self::Pairs)
+    }
+
+    /// Output topic and store of each table whose output is its updates.
     pub fn tables(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Words(_) => &[("words-out", "words-store")],
@@ -61,6 +93,7 @@ impl Part {
             Self::Sums => &[("sums-out", "sums-store"), ("tops-out", "tops-store")],
             Self::Rows => &[("rows-out", "rows-store")],
             Self::Latest => &[("latest-out", "latest-store")],
+            Self::Windows(_) | Self::Pairs | Self::Foreign => &[],
         }
     }
 }
@@ -92,6 +125,9 @@ impl Job {
             Part::Sums,
             Part::Rows,
             Part::Latest,
+            Part::Windows(rng.chance(5000)),
+            Part::Pairs,
+            Part::Foreign,
         ];
         rng.shuffle(&mut all);
         let count = if rng.chance(6000) {
@@ -102,9 +138,12 @@ impl Job {
         let parts = all[..count].to_vec();
         let mut topics = BTreeMap::new();
         for part in &parts {
-            let outputs = part.tables().iter().map(|t| t.0);
-            for topic in outputs.chain([part.input()]) {
+            for topic in part.outputs() {
                 topics.insert(topic, i32::try_from(rng.between(1, 4)).unwrap_or(1));
+            }
+            for topic in part.inputs() {
+                let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
+                topics.insert(topic, if part.is_timed() { 1 } else { partitions });
             }
         }
         let guarantee = if rng.chance(7500) {
@@ -128,9 +167,13 @@ impl Job {
         })
     }
 
-    /// The changelog topic of every store, by the store's number.
-    pub fn changelogs(&self) -> Vec<String> {
-        let name = |s: &stoatflow_plan::Store| format!("{APPLICATION}-{}-changelog", s.name);
-        self.plan.stores.iter().map(name).collect()
+    /// The changelog topic and the layout of every store, by the store's number; the engine's own comes
+    /// last.
+    pub fn changelogs(&self) -> Vec<(String, Layout)> {
+        let topic = |name: &str| format!("{APPLICATION}-{name}-changelog");
+        let stores = self.plan.stores.iter();
+        let stores = stores.map(|s| (topic(&s.name), stoatflow_engine::furnish::layout(s.kind)));
+        let own = (!self.plan.clocks.is_empty()).then(|| (topic("clocks"), Layout::KeyValue));
+        stores.chain(own).collect()
     }
 }

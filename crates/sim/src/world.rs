@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use stoatflow_core::{Error, ManualClock, Result};
+use stoatflow_state::Layout;
 
 #[derive(Debug)]
 struct Inner {
@@ -29,8 +30,8 @@ struct Inner {
 pub(crate) struct World {
     pub broker: SimBroker,
     pub clock: Arc<ManualClock>,
-    /// Changelog topics by store number.
-    pub changelogs: Vec<String>,
+    /// Changelog topics and layouts by store number.
+    pub changelogs: Vec<(String, Layout)>,
     /// Compare the disk with the broker after each epoch?
     pub watch_disk: bool,
     inner: Mutex<Inner>,
@@ -40,7 +41,7 @@ impl World {
     pub fn new(
         broker: SimBroker,
         clock: Arc<ManualClock>,
-        changelogs: Vec<String>,
+        changelogs: Vec<(String, Layout)>,
         mut rng: SimRng,
         narrate: bool,
     ) -> Self {

@@ -27,7 +27,8 @@ mod tests;
 const VERSIONED_LAG_MS: i64 = 86_400_000;
 
 /// How the keys of a store of this kind are made.
-pub(crate) const fn layout(kind: StoreKind) -> Layout {
+#[must_use]
+pub const fn layout(kind: StoreKind) -> Layout {
     match kind {
         StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Layout::KeyValue,
         StoreKind::Window { retention_ms, .. } => Layout::window(retention_ms),

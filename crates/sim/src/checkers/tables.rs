@@ -1,6 +1,6 @@
 //! What each part had to give, computed directly from the input topics.
 
-use super::{History, Verdict, history, hold};
+use super::{History, Verdict, history, hold, timed};
 use crate::broker::SimBroker;
 use crate::workload::{Job, Part, functions};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use stoatflow_core::Guarantee;
 
 /// How exact the outputs must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+pub(super) enum Rule {
     /// Every update once, in order.
     Every,
     /// Exactly once, but caching may skip updates within an epoch.
@@ -65,7 +65,7 @@ fn numbers(history: &History) -> Result<Numbers, String> {
 pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
     let rule = rule(job);
     let given = inputs(broker, part);
-    let first = history(broker, part.tables()[0].0)?;
+    let first = history(broker, part.outputs()[0])?;
     match part {
         Part::Words(_) => counts(&word_counts(&given), &numbers(&first)?, rule),
         Part::Counts => {
@@ -90,6 +90,9 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         }
         Part::Rows => rows(&given, &first, rule, job.cached),
         Part::Latest => latest(broker, part, &first, rule),
+        Part::Windows(_) => timed::windows(broker, &first, rule),
+        Part::Pairs => timed::pairs(broker, &first, rule),
+        Part::Foreign => timed::foreign(broker, &first),
     }
 }
 
@@ -129,7 +132,7 @@ fn counts(expected: &BTreeMap<String, i64>, seen: &Numbers, rule: Rule) -> Verdi
     Ok(())
 }
 
-fn same_keys<A, B>(expected: &BTreeMap<String, A>, seen: &BTreeMap<String, B>) -> Verdict {
+pub(super) fn same_keys<K: Ord + std::fmt::Debug, A, B>(expected: &BTreeMap<K, A>, seen: &BTreeMap<K, B>) -> Verdict {
     let missing: Vec<_> = expected.keys().filter(|k| !seen.contains_key(*k)).collect();
     let extra: Vec<_> = seen.keys().filter(|k| !expected.contains_key(*k)).collect();
     hold!(

@@ -8,10 +8,10 @@ use super::Point;
 use crate::world::Instance;
 use bytes::Bytes;
 use std::sync::Arc;
-use stoatflow_core::{Offset, Partition, Result, StoreId, TopicPartition};
+use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp, TopicPartition};
 use stoatflow_log::Broker;
 use stoatflow_state::memory::MemoryBackend;
-use stoatflow_state::{Backend, EpochBatch, KeyRange, Write};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, Layout, Sealed, Write};
 
 /// See the module.
 #[derive(Debug)]
@@ -25,17 +25,14 @@ impl FaultyDisk {
         Self { instance, disk }
     }
 
-    fn changelog(&self, store: StoreId) -> Option<&str> {
-        self.instance
-            .world
-            .changelogs
-            .get(usize::from(store.0))
-            .map(String::as_str)
+    fn changelog(&self, store: StoreId) -> Option<(&str, Layout)> {
+        let known = self.instance.world.changelogs.get(usize::from(store.0));
+        known.map(|(topic, layout)| (topic.as_str(), *layout))
     }
 
     fn check_positions(&self, store: StoreId) -> Result<()> {
         let world = &self.instance.world;
-        let Some(topic) = self.changelog(store) else {
+        let Some((topic, _)) = self.changelog(store) else {
             return Ok(());
         };
         for (partition, position) in self.disk.positions(store)? {
@@ -55,12 +52,19 @@ impl FaultyDisk {
 
     fn check_write(&self, store: StoreId, write: &Write) {
         let world = &self.instance.world;
-        let Some(topic) = self.changelog(store) else {
+        let Some((topic, layout)) = self.changelog(store) else {
             return;
         };
-        let committed = world.broker.newest(topic, &write.key);
-        // The disk keeps eight bytes of timestamp before the value.
+        // The disk keeps eight bytes of timestamp before the value, and keys in its own layout.
         let held = write.value.as_ref().map(|v| v.slice(8..));
+        let logged = layout.to_changelog(&Sealed {
+            key: write.key.clone(),
+            value: held.clone(),
+            timestamp: Timestamp(0),
+            changelog: true,
+        });
+        let key = logged.map_or_else(|| write.key.clone(), |logged| logged.key);
+        let committed = world.broker.newest(topic, &key);
         if committed != Some(held.clone()) {
             world.violation(format!(
                 "law 6: the disk holds {held:?} for {:?}, the newest committed record of {topic} is {committed:?}",

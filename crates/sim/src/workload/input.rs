@@ -29,29 +29,52 @@ pub(super) fn records(
         let part = parts[rng.index(parts.len())];
         time += i64::try_from(rng.below(20)).unwrap_or(0);
         let disorder = i64::try_from(rng.below(50)).unwrap_or(0);
-        let partitions = topics.get(part.input()).copied().unwrap_or(1);
+        let topic = part.inputs()[rng.index(part.inputs().len())];
+        let partitions = topics.get(topic).copied().unwrap_or(1);
         let key = (!rng.chance(800)).then(|| Bytes::from(format!("k{}", skewed(rng, 8))));
         // A table's order is that of its partition, so its keys must stay in theirs.
-        let stays = part == Part::Rows || rng.chance(5000);
+        let stays = matches!(part, Part::Rows | Part::Foreign) || rng.chance(5000);
         let anywhere = i32::try_from(rng.below(u64::from(partitions.unsigned_abs()))).unwrap_or(0);
         records.push(Outgoing {
-            topic: part.input().into(),
+            topic: topic.into(),
             partition: (!stays).then_some(Partition(anywhere)),
-            value: value(rng, part, number),
-            key,
+            value: value(rng, part, topic, number),
+            key: if topic == "goods" {
+                Some(Bytes::from(format!("g{}", skewed(rng, 5))))
+            } else {
+                key
+            },
             timestamp: Timestamp(time - disorder),
             headers: None,
         });
     }
+    records.extend(closers(parts, time));
     records
+}
+
+/// Long after everything else: what waits for a time is due. They are each other's pairs.
+fn closers(parts: &[Part], time: i64) -> Vec<Outgoing> {
+    let timed = parts.iter().filter(|p| p.is_timed());
+    let closer = |(part, half): (&Part, i64)| Outgoing {
+        topic: part.input().into(),
+        partition: None,
+        key: Some(Bytes::from("zz")),
+        value: Some(Bytes::from(if half % 2 == 0 { "l:end" } else { "r:end" })),
+        timestamp: Timestamp(time + 1_000_000 + half),
+        headers: None,
+    };
+    timed
+        .flat_map(|part| (0..4).map(move |half| (part, half)))
+        .map(closer)
+        .collect()
 }
 
 fn skewed(rng: &mut SimRng, len: usize) -> usize {
     rng.index(len).min(rng.index(len)).min(rng.index(len))
 }
 
-fn value(rng: &mut SimRng, part: Part, number: u64) -> Option<Bytes> {
-    if rng.chance(600) {
+fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes> {
+    if rng.chance(600) && !part.is_timed() {
         return None;
     }
     Some(match part {
@@ -63,6 +86,10 @@ fn value(rng: &mut SimRng, part: Part, number: u64) -> Option<Bytes> {
         }
         Part::Sums => Bytes::copy_from_slice(&rng.between(1, 30).cast_signed().to_be_bytes()),
         Part::Rows => Bytes::from(format!("v{number}")),
-        Part::Latest => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+        Part::Foreign if topic == "goods" => Bytes::from(format!("r{number}")),
+        Part::Latest | Part::Foreign => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+        Part::Windows(_) => Bytes::from(format!("c{number}")),
+        Part::Pairs if rng.chance(5000) => Bytes::from(format!("l{number}")),
+        Part::Pairs => Bytes::from(format!("r{number}")),
     })
 }

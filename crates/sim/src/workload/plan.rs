@@ -16,6 +16,13 @@ pub(super) fn compile(parts: &[Part]) -> Result<PhysicalPlan> {
     stoatflow_plan::compile(plan.to_string().as_bytes())
 }
 
+/// Of the windows that are counted.
+pub(crate) const SIZE_MS: i64 = 200;
+/// How far apart the halves of a pair may be.
+pub(crate) const REACH_MS: i64 = 60;
+/// More than the disorder of the input: nothing is late.
+pub(crate) const GRACE_MS: i64 = 100;
+
 fn part_nodes(part: Part, base: usize) -> Vec<Value> {
     match part {
         Part::Words(native) => words(base, native, part),
@@ -23,6 +30,9 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Sums => sums(base, part),
         Part::Rows => rows(base, part),
         Part::Latest => latest(base, part),
+        Part::Windows(suppressed) => windows(base, suppressed),
+        Part::Pairs => pairs(base),
+        Part::Foreign => foreign(base),
     }
 }
 
@@ -104,5 +114,55 @@ fn latest(base: usize, part: Part) -> Vec<Value> {
         json!({"op": "reduce", "from": base + 1, "function": udf("newer"), "materialized": store(part, 0)}),
         json!({"op": "to_stream", "from": base + 2}),
         to(part, 0, base + 3, "string"),
+    ]
+}
+
+fn windows(base: usize, suppressed: bool) -> Vec<Value> {
+    let window = json!({"type": "tumbling", "size_ms": SIZE_MS, "grace_ms": GRACE_MS});
+    let mut nodes = vec![
+        json!({"op": "stream", "topics": ["clicks"], "key": "string", "value": "string"}),
+        json!({"op": "group_by_key", "from": base, "key": "string", "value": "string"}),
+        json!({"op": "windowed_by", "from": base + 1, "window": window}),
+    ];
+    if suppressed {
+        let until = json!({"type": "window_closes", "grace_ms": GRACE_MS});
+        nodes.extend([
+            json!({"op": "count", "from": base + 2, "materialized": {"store": "clicks-store"}}),
+            json!({"op": "suppress", "from": base + 3, "name": "clicks-final", "until": until}),
+        ]);
+    } else {
+        nodes.extend([
+            json!({"op": "emit_strategy", "from": base + 2, "strategy": "on_window_close"}),
+            json!({"op": "count", "from": base + 3, "materialized": {"store": "clicks-store"}}),
+        ]);
+    }
+    let key = json!({"time_windowed": "string", "size_ms": SIZE_MS});
+    nodes.extend([
+        json!({"op": "to_stream", "from": base + 4}),
+        json!({"op": "to", "from": base + 5, "topic": "clicks-out", "key": key, "value": "int64"}),
+    ]);
+    nodes
+}
+
+fn pairs(base: usize) -> Vec<Value> {
+    let window = json!({"before_ms": REACH_MS, "after_ms": REACH_MS, "grace_ms": GRACE_MS});
+    vec![
+        json!({"op": "stream", "topics": ["halves"], "key": "string", "value": "string"}),
+        json!({"op": "filter", "from": base, "function": udf("is_left")}),
+        json!({"op": "filter_not", "from": base, "function": udf("is_left")}),
+        json!({"op": "left_join", "from": base + 1, "other": base + 2, "function": udf("pair"), "window": window,
+            "key": "string", "value": "string", "other_value": "string", "store": "pairs", "name": "pairs"}),
+        json!({"op": "to", "from": base + 3, "topic": "pairs-out", "key": "string", "value": "string"}),
+    ]
+}
+
+fn foreign(base: usize) -> Vec<Value> {
+    vec![
+        json!({"op": "table", "topic": "orders", "key": "string", "value": "string", "materialized": {"store": "orders-store"}}),
+        json!({"op": "table", "topic": "goods", "key": "string", "value": "string", "materialized": {"store": "goods-store"}}),
+        json!({"op": "join", "from": base, "other": base + 1, "function": udf("pair"), "foreign_key": udf("group"),
+            "name": "ordered", "materialized": {"store": "ordered-store", "key": "string", "value": "string"}}),
+        json!({"op": "to_stream", "from": base + 2}),
+        json!({"op": "to", "from": base + 3, "topic": "orders-out", "key": "string", "value": "string"}),
     ]
 }

@@ -7,7 +7,7 @@ use stoatflow_operators::{Args, Failed, Udf};
 
 /// Their names, in the order of [`all`].
 pub(super) const NAMES: &[&str] = &[
-    "split", "value", "text", "bucket", "add", "half", "greater", "group", "newer",
+    "split", "value", "text", "bucket", "add", "half", "greater", "group", "newer", "is_left", "pair",
 ];
 
 /// All of them.
@@ -35,6 +35,11 @@ pub(crate) fn half(bucket: &str) -> &'static str {
 /// The group that a move goes to: what stands before the colon.
 pub(crate) fn group(value: &str) -> &str {
     value.split(':').next().unwrap_or_default()
+}
+
+/// What a join gives.
+pub(crate) fn pair(left: &str, right: Option<&str>) -> String {
+    format!("{left}+{}", right.unwrap_or("nobody"))
 }
 
 /// The words of a line.
@@ -89,8 +94,12 @@ impl Udf for Native {
         self.0
     }
 
-    fn test(&self, _: Args, _: &[Record], _: &mut Vec<bool>) -> Result<(), Failed> {
-        self.wrong("predicate")
+    fn test(&self, _: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed> {
+        if self.0 != "is_left" {
+            return self.wrong("predicate");
+        }
+        out.extend(batch.iter().map(|r| text(&r.value).starts_with('l')));
+        Ok(())
     }
 
     fn one(&self, _: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
@@ -137,6 +146,10 @@ impl Udf for Native {
             ("add", [sum, value]) => Ok(Datum::Int(int(sum)? + int(value)?)),
             ("greater", [a, b]) => Ok(Datum::Int(int(a)?.max(int(b)?))),
             ("newer", [_, value]) => Ok((*value).clone()),
+            ("pair", [left, right]) => {
+                let right = (!right.is_null()).then(|| text(right));
+                Ok(Datum::text(pair(text(left), right)))
+            }
             (name, _) => Err(Error::user(format!(
                 "'{name}' can't be called with these arguments"
             ))),

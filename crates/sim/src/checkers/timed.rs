@@ -1,0 +1,122 @@
+//! What joins and windows had to give, computed directly from the input topics.
+
+use super::tables::Rule;
+use super::{History, Verdict, hold, newest};
+use crate::broker::SimBroker;
+use crate::workload::functions::{GRACE_MS, REACH_MS, SIZE_MS, group, pair};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// A record with a key and a value.
+struct Given {
+    key: Bytes,
+    value: Option<Bytes>,
+    time: i64,
+}
+
+fn given(broker: &SimBroker, topic: &str) -> Vec<Given> {
+    let records = broker.visible(topic).into_iter().flatten();
+    let with_key = |(_, kept): (_, crate::topic::Kept)| {
+        Some(Given {
+            key: kept.key?,
+            value: kept.value,
+            time: kept.timestamp.0,
+        })
+    };
+    records.filter_map(with_key).collect()
+}
+
+fn text(bytes: &Bytes) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Every window that time has closed is given once, with the count of all its records; no other is.
+pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
+    let given = given(broker, "clicks");
+    let now = given.iter().map(|g| g.time).max().unwrap_or(-1);
+    let mut expected: BTreeMap<Bytes, i64> = BTreeMap::new();
+    for record in &given {
+        let start = record.time - record.time.rem_euclid(SIZE_MS);
+        if start + SIZE_MS + GRACE_MS <= now {
+            let key = [&record.key[..], &start.to_be_bytes()].concat();
+            *expected.entry(Bytes::from(key)).or_insert(0) += 1;
+        }
+    }
+    super::tables::same_keys(&expected, seen)?;
+    for (key, count) in &expected {
+        let exact = Some(Bytes::copy_from_slice(&count.to_be_bytes()));
+        let values = &seen[key];
+        if rule == Rule::AtLeast {
+            // Numbers that are not negative are ordered like their bytes.
+            hold!(
+                values.last() >= Some(&exact),
+                "the window {key:?} was given with {values:?}, less than {count}"
+            );
+        } else {
+            hold!(
+                *values == [exact],
+                "the window {key:?} was given with {values:?} instead of once with {count}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Every two halves of a key that are near enough once, and every left one that has no right one.
+pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
+    let given = given(broker, "halves");
+    let halves = |first: &'static str| {
+        given.iter().filter_map(move |g| {
+            let value = g.value.as_ref().map(text)?;
+            value.starts_with(first).then_some((&g.key, value, g.time))
+        })
+    };
+    let mut expected: BTreeMap<(Bytes, String), usize> = BTreeMap::new();
+    for (key, left, time) in halves("l") {
+        let near = halves("r").filter(|(k, _, t)| *k == key && (t - time).abs() <= REACH_MS);
+        let mut found: Vec<String> = near.map(|(_, r, _)| pair(&left, Some(&r))).collect();
+        if found.is_empty() {
+            found.push(pair(&left, None));
+        }
+        for joined in found {
+            *expected.entry((key.clone(), joined)).or_insert(0) += 1;
+        }
+    }
+    let mut shown: BTreeMap<(Bytes, String), usize> = BTreeMap::new();
+    for (key, values) in seen {
+        for value in values {
+            let value = value.as_ref().map(text).unwrap_or_default();
+            *shown.entry((key.clone(), value)).or_insert(0) += 1;
+        }
+    }
+    super::tables::same_keys(&expected, &shown)?;
+    hold!(
+        rule == Rule::AtLeast || expected == shown,
+        "{shown:?} were given instead of {expected:?}"
+    );
+    Ok(())
+}
+
+/// In the end each order stands with what its goods are in the end, if there are any.
+pub(super) fn foreign(broker: &SimBroker, seen: &History) -> Verdict {
+    let last = |topic: &str| {
+        let mut rows = BTreeMap::new();
+        for record in given(broker, topic) {
+            rows.insert(record.key, record.value);
+        }
+        rows
+    };
+    let goods = last("goods");
+    let join = |(key, order): (Bytes, Option<Bytes>)| {
+        let order = text(&order?);
+        let good = goods.get(group(&order).as_bytes())?.as_ref().map(text)?;
+        Some((key, Bytes::from(pair(&order, Some(&good)))))
+    };
+    let expected: BTreeMap<Bytes, Bytes> = last("orders").into_iter().filter_map(join).collect();
+    let shown = newest(seen);
+    hold!(
+        expected == shown,
+        "orders end with {shown:?} instead of {expected:?}"
+    );
+    Ok(())
+}
