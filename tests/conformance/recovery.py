@@ -1,0 +1,105 @@
+"""Ways to run a vector that must not change what comes out: lanes, batches, back ends, crashes.
+
+Takes a case and a way, gives what came out. A way says how many inputs share an epoch, which back end
+keeps the stores, at which epochs the engine crashes, and with how many lanes it comes back. A crash comes
+after the commit, or (where the epoch's inputs are of one topic, and so are read again in their order) when
+everything is processed and nothing committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from conformance import runner
+from conformance.runner import Case, Found
+from stoatflow import Topology
+from stoatflow.testing import TopologyTestDriver
+from stoatflow.testing.topics import header_text
+
+BATCHES = (1, 3, 1024)
+BACK_ENDS = ("in_memory", "rocksDB")
+LANES = ((1, 4), (4, 1))
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a vector is run."""
+
+    lanes: tuple[int, ...]
+    """The number of lanes at first, and after each crash (and from the first again)."""
+    batch: int
+    """So many inputs share an epoch."""
+    back_end: str
+    every: int = 1
+    """The engine crashes at every so manieth epoch."""
+
+    def __str__(self) -> str:
+        """For the names of tests."""
+        return f"lanes-{'-'.join(map(str, self.lanes))}-batch-{self.batch}-{self.back_end}"
+
+
+def ways() -> list[Way]:
+    """Give the whole matrix: a crash at every epoch."""
+    return [Way(*way) for way in itertools.product(LANES, BATCHES, BACK_ENDS)]
+
+
+def number(text: str) -> int:
+    """Give a number that depends on the text only: the same sample in every run."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def epochs(case: Case, size: int) -> Iterator[list[dict[str, Any]]]:
+    """Cut the inputs into epochs; time passes between two of them."""
+    for passes, events in itertools.groupby(case.data["inputs"], lambda event: "topic" not in event):
+        found = list(events)
+        length = 1 if passes else size
+        yield from (found[at : at + length] for at in range(0, len(found), length))
+
+
+def run(case: Case, topology: Topology, way: Way) -> Found:
+    """Run a vector in this way; `i` of an output is the number of the first input of its epoch."""
+    topics: dict[str, dict[str, Any]] = case.data["topics"]
+    outputs: dict[str, list[dict[str, Any]]] = {topic: [] for topic in case.data["outputs"]}
+    lanes = itertools.cycle(way.lanes)
+    config = runner.config(case) | {"default.dsl.store": way.back_end}
+    first = number(case.name) % way.every
+    with TopologyTestDriver(topology, config, lanes=next(lanes)) as driver:
+        inputs = {t: driver.input(t, runner.serde(s["key"]), runner.serde(s["value"])) for t, s in topics.items()}
+        readers = {
+            t: driver.output(t, runner.serde(topics[t]["key"]), runner.serde(topics[t]["value"])) for t in outputs
+        }
+
+        def crash() -> None:
+            driver.crash()
+            driver.restart(lanes=next(lanes))
+
+        i = 0
+        for at, events in enumerate(epochs(case, way.batch)):
+            crashes = at % way.every == first
+            if "topic" in events[0]:
+                # In turn before and after the commit.
+                before = crashes and len({event["topic"] for event in events}) == 1 and (at // way.every) % 2 == 0
+                crashes = crashes and not before
+                with driver.epoch():
+                    for event in events:
+                        headers = [(name, value) for name, value in event.get("headers", [])]
+                        topic = inputs[event["topic"]]
+                        topic.pipe(event["key"], event["value"], timestamp=event["timestamp"], headers=headers)
+                    if before:
+                        crash()
+            else:
+                driver.advance(events[0]["advance_wall_clock_ms"])
+            if crashes:
+                crash()
+            for topic, reader in readers.items():
+                for record in reader:
+                    made = runner.windowed(record.key) | {"value": record.value, "timestamp": record.timestamp}
+                    if record.headers:
+                        made["headers"] = [list(header) for header in header_text(record.headers)]
+                    outputs[topic].append(made | {"i": i})
+            i += len(events)
+        return Found(outputs, *runner.state(case, driver))

@@ -1,0 +1,101 @@
+"""Lanes, batches, back ends and crashes change nothing for a key.
+
+Every vector runs in a sample of the ways, the same in every run; `STOATFLOW_RECOVERY=all` runs each in all
+of them, with a crash at every epoch.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from conformance import recovery, runner
+from conformance.recovery import Way
+from conformance.runner import Case
+
+ALL = os.environ.get("STOATFLOW_RECOVERY") == "all"
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """Why, when and in what a vector's result depends on the order of records of different keys."""
+
+    when: str
+    what: str
+    why: str
+
+    def concerns(self, way: Way) -> bool:
+        """Does it show when run in this way?"""
+        return max(way.lanes) > 1 and (self.when == "lanes" or way.batch > 1)
+
+
+def _lines(name: str) -> list[str]:
+    path = runner.HERE / name
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _dependent() -> dict[str, Dependent]:
+    found = {}
+    for line in _lines("order_dependent.txt"):
+        place, _, rest = line.partition(": ")
+        what, _, why = rest.partition(": ")
+        found[place] = Dependent(*what.split(", "), why)
+    return found
+
+
+DEPENDENT = _dependent()
+NOT_YET = {line.partition(":")[0] for line in _lines("not_yet.txt")}
+CASES = [case for case in runner.cases() if case.place not in NOT_YET]
+
+
+def ways(case: Case) -> list[Way]:
+    """Give the ways in which a vector is run."""
+    dependent = DEPENDENT.get(case.place)
+    every = [
+        replace(way, lanes=(1,)) if dependent and dependent.what == "value" and dependent.concerns(way) else way
+        for way in recovery.ways()
+    ]
+    if ALL:
+        return sorted(set(every), key=str)
+    number = recovery.number(case.name)
+    # A restart on a disk takes its time: a few crashes there, for some of the vectors.
+    seldom = -(-len(case.data["inputs"]) // 3)
+    memory = [way for way in every if way.back_end == "in_memory"]
+    disk = [replace(way, every=seldom) for way in every if way.back_end == "rocksDB"]
+    sample = {memory[number % len(memory)], memory[(number + len(memory) // 2) % len(memory)]}
+    if number % 4 == 0:
+        sample.add(disk[number // 4 % len(disk)])
+    return sorted(sample, key=str)
+
+
+@pytest.mark.parametrize(("case", "way"), [pytest.param(c, w, id=f"{c.name}-{w}") for c in CASES for w in ways(c)])
+def test_nothing_changes_for_a_key(case: Case, way: Way) -> None:
+    found = recovery.run(case, runner.build(case), way)
+    dependent = DEPENDENT.get(case.place)
+    for topic, records in case.data["outputs"].items():
+        wanted, got = without_input(records), without_input(found.outputs[topic])
+        if (dependent and dependent.concerns(way)) or "unordered_per_input" in case.data.get("flags", []):
+            assert sorted(runner.lines(got)) == sorted(runner.lines(wanted)), topic
+        elif way.lanes == (1,):
+            assert runner.lines(got) == runner.lines(wanted), topic
+        else:
+            assert runner.same_per_key(got) == runner.same_per_key(wanted), topic
+    for name, entries in case.data["stores"].items():
+        assert runner.lines(found.stores[name]) == runner.lines(entries), name
+    assert found.store_timestamps == case.data["store_timestamps"]
+    assert found.versioned_lookups == case.data.get("versioned_lookups", {})
+
+
+def without_input(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out which input caused a record: an epoch has several."""
+    return [{name: part for name, part in record.items() if name != "i"} for record in records]
+
+
+def test_what_is_listed_exists() -> None:
+    places = {case.place for case in runner.cases()}
+    assert set(DEPENDENT) <= places
+    assert all(d.when in ("batches", "lanes") and d.what in ("order", "value") and d.why for d in DEPENDENT.values())
