@@ -9,7 +9,7 @@ mod build;
 #[cfg(test)]
 mod tests;
 
-use crate::{Context, Operator, PartitionCounts, Udf};
+use crate::{Context, Operator, PartitionCounts, ProcessorSupplier, Udf};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -28,13 +28,34 @@ pub struct ChainOptions {
 // A line of a million words must not keep its buffer for ever.
 const KEEP_RECORDS: usize = 16 * 1024;
 
+/// What attaches an interpreter for a while.
+#[derive(Clone)]
+enum Scope {
+    Udf(Arc<dyn Udf>),
+    Processor(Arc<dyn ProcessorSupplier>),
+}
+
+impl Scope {
+    fn run(&self, mut body: impl FnMut() -> Result<()>) -> Result<()> {
+        let mut done = Err(Error::internal("a function's scope did not run"));
+        match self {
+            Self::Udf(udf) => udf.scope(&mut || done = body()),
+            Self::Processor(supplier) => supplier.scope(&mut || done = body()),
+        }
+        done
+    }
+}
+
 struct Step {
     operator: Box<dyn Operator>,
     children: SmallVec<[usize; 2]>,
     fork: Fork,
     /// Set where records go down one by one to a function: its interpreter is attached once for all of
     /// them, not once for each (with several lanes each would have to queue for it).
-    scope: Option<Arc<dyn Udf>>,
+    scope: Option<Scope>,
+    /// It writes a store that a node below reads: each record goes all the way down before the next one,
+    /// so that the node below sees what the store held then.
+    single: bool,
     /// What the operator gives.
     out: Vec<Record>,
     /// What a child gets when there are several.
@@ -155,6 +176,35 @@ impl Chain {
     }
 
     fn run(&mut self, at: usize, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if self.steps[at].single && input.len() > 1 {
+            return match self.steps[at].scope.clone() {
+                None => self.run_singly(at, input, context),
+                Some(scope) => scope.run(|| self.run_singly(at, input, context)),
+            };
+        }
+        self.run_batch(at, input, context)
+    }
+
+    fn run_singly(
+        &mut self,
+        at: usize,
+        input: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut one = Vec::with_capacity(1);
+        for record in input.drain(..) {
+            one.push(record);
+            self.run_batch(at, &mut one, context)?;
+        }
+        Ok(())
+    }
+
+    fn run_batch(
+        &mut self,
+        at: usize,
+        input: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         self.counts[at].1 += input.len() as u64;
         let step = &mut self.steps[at];
         // A stage has no cycles, so no node is entered again while its buffer is out.
@@ -167,8 +217,10 @@ impl Chain {
     fn give(&mut self, at: usize, mut out: Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let children = self.steps[at].children.len();
         if self.steps[at].operator.routes() {
-            let routes = std::mem::take(&mut context.effects.routes);
+            let mut routes = std::mem::take(&mut context.effects.routes);
             self.route(at, &mut out, &routes, context)?;
+            routes.clear();
+            context.effects.routes = routes;
             self.steps[at].out = recycled(out);
             return Ok(());
         }
@@ -179,11 +231,7 @@ impl Chain {
                 (_, Fork::Batch) => self.share_batch(at, &mut out, context)?,
                 (_, Fork::Record) => match self.steps[at].scope.clone() {
                     None => self.share_records(at, &mut out, context)?,
-                    Some(udf) => {
-                        let mut done = Err(Error::internal("a function's scope did not run"));
-                        udf.scope(&mut || done = self.share_records(at, &mut out, context));
-                        done?;
-                    }
+                    Some(scope) => scope.run(|| self.share_records(at, &mut out, context))?,
                 },
             }
         }

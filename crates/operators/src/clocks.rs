@@ -11,6 +11,8 @@
 //! own view would close them at another time than its neighbours: there they are closed together, in
 //! [`crate::Operator::advance`], after the views were merged.
 
+use crate::Run;
+use std::sync::Arc;
 use stoatflow_core::{ClockId, Timestamp};
 
 /// One clock.
@@ -51,6 +53,8 @@ pub struct LaneClocks {
     pub emit_interval_ms: i64,
     /// Least wall time between two passes that give unmatched rows of joins, likewise.
     pub join_emit_interval_ms: i64,
+    /// What all lanes of the run share: when punctuations are due. The engine gives all lanes the same.
+    pub run: Arc<Run>,
 }
 
 impl LaneClocks {
@@ -63,6 +67,7 @@ impl LaneClocks {
             wall: Timestamp::UNKNOWN,
             emit_interval_ms: 0,
             join_emit_interval_ms: 0,
+            run: Arc::default(),
         }
     }
 

@@ -10,6 +10,7 @@ pub mod expr;
 pub mod foreign;
 pub mod lane_hash;
 mod operator;
+mod process;
 mod processor;
 mod udf;
 
@@ -71,5 +72,6 @@ pub use foreign::Foreign;
 pub use lane_hash::{jump_hash, key_hash};
 pub use operator::*;
 pub use partition_counts::PartitionCounts;
+pub use process::Run;
 pub use processor::*;
 pub use udf::*;

@@ -2,12 +2,33 @@
 //!
 //! Takes a host, through which a processor forwards records and reaches its stores; gives what the
 //! Processor API promises. One instance per lane. Forwarded records are handed to the children when
-//! the batch is done, in order; with children that share a store with the processor, after each record.
+//! the batch is done, in order; where a store is shared with nodes below, a batch is one record.
 
 use crate::Failed;
 use std::fmt::Debug;
-use stoatflow_core::{Datum, Origin, Record, Result};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Offset, Origin, Partition, Record, Result, SourceId};
+use stoatflow_plan::StoreKind;
 use stoatflow_state::Stored;
+
+/// The origin of a record that no input record caused: a punctuation made it.
+pub const NO_ORIGIN: Origin = Origin {
+    source: SourceId(0),
+    topic: 0,
+    partition: Partition(-1),
+    offset: Offset(-1),
+};
+
+/// What a processor is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `process`, and the processors of a topology built by hand: results may have other keys.
+    Process,
+    /// `process_values`: results keep their keys.
+    ProcessValues,
+    /// `transform_values`: gives a value for each update of a table, forwards nothing.
+    TransformValues,
+}
 
 /// Makes processors.
 pub trait ProcessorSupplier: Send + Sync + Debug {
@@ -17,7 +38,9 @@ pub trait ProcessorSupplier: Send + Sync + Debug {
     ///
     /// # Errors
     /// `User` if the supplier raises, or gives the same object twice.
-    fn create(&self) -> Result<Box<dyn Processor>>;
+    fn create(&self, role: Role) -> Result<Box<dyn Processor>>;
+    /// Runs `body` with the interpreter attached, so that the calls inside cost no attach each.
+    fn scope(&self, body: &mut dyn FnMut());
 }
 
 /// When punctuations of a schedule are due.
@@ -33,6 +56,16 @@ pub enum Punctuation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ScheduleId(pub u32);
 
+/// What a schedule calls. It belongs to the processor that registered it, in whatever lane that is; it
+/// is called while all lanes stand still.
+pub trait Punctuator: Send + Sync + Debug {
+    /// The schedule is due, at this time.
+    ///
+    /// # Errors
+    /// `User` if it raises.
+    fn punctuate(&self, time: i64, host: &mut dyn ProcessorHost) -> Result<()>;
+}
+
 /// A user's processor.
 pub trait Processor: Send {
     /// Before the first record.
@@ -45,32 +78,31 @@ pub trait Processor: Send {
     /// # Errors
     /// [`Failed`] if it raises.
     fn process(&mut self, batch: &[Record], host: &mut dyn ProcessorHost) -> Result<(), Failed>;
-    /// A transformer's result for one update of a table.
+    /// A transformer's result for one update of a table: the record's key, and its value (new, if the
+    /// table's updates carry the old one too).
     ///
     /// # Errors
     /// `User` if it raises.
-    fn transform(
-        &mut self,
-        key: &Datum,
-        value: &Datum,
-        host: &mut dyn ProcessorHost,
-    ) -> Result<Datum>;
-    /// A schedule is due at this time.
-    ///
-    /// # Errors
-    /// `User` if it raises.
-    fn punctuate(
-        &mut self,
-        schedule: ScheduleId,
-        time: i64,
-        host: &mut dyn ProcessorHost,
-    ) -> Result<()>;
+    fn transform(&mut self, record: &Record, host: &mut dyn ProcessorHost) -> Result<Datum>;
     /// The end.
     fn close(&mut self);
 }
 
+/// Which keys a read of windows or sessions is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys<'k> {
+    /// One.
+    One(&'k Datum),
+    /// From one to another, both inclusive, in the order of their bytes; `None`: no bound.
+    Between(Option<&'k Datum>, Option<&'k Datum>),
+}
+
+/// A version of a key: value, since when, until when.
+pub type Version = (Datum, i64, Option<i64>);
+
 /// What a processor may do while it is called. Stores are named by their place in the processor's list.
-/// Keys are datums; the host encodes them with the store's serdes.
+/// Keys are datums; the host encodes them with the store's serdes. Every read gives values of its own: what
+/// is done to a foreign value that was read never shows in the store, unless it is put.
 pub trait ProcessorHost {
     /// Passes a record on, to all children or to the one of this name.
     ///
@@ -80,7 +112,9 @@ pub trait ProcessorHost {
     /// The place of a store in the processor's list.
     fn store(&self, name: &str) -> Option<usize>;
     /// What kind of store it is.
-    fn store_kind(&self, store: usize) -> stoatflow_plan::StoreKind;
+    fn store_kind(&self, store: usize) -> StoreKind;
+    /// May it only be read? (The store of a table or a global store.)
+    fn store_is_read_only(&self, store: usize) -> bool;
     /// The names of the stores.
     fn store_names(&self) -> Vec<String>;
 
@@ -88,13 +122,12 @@ pub trait ProcessorHost {
     ///
     /// # Errors
     /// Those of the store and its serdes; so for all below.
-    #[allow(missing_docs)]
     fn get(&mut self, store: usize, key: &Datum) -> Result<Option<Stored>>;
-    /// Writes a key; `None` deletes. Gives what was there before.
+    /// Writes a key; a null value deletes.
     ///
     /// # Errors
-    /// As `get`.
-    fn put(&mut self, store: usize, key: &Datum, value: Option<Stored>) -> Result<Option<Stored>>;
+    /// As `get`; `User` if the store may only be read; so for all that write.
+    fn put(&mut self, store: usize, key: &Datum, value: Stored) -> Result<()>;
     /// Entries from `from` to `to`, both inclusive, in the order of their bytes.
     ///
     /// # Errors
@@ -106,49 +139,59 @@ pub trait ProcessorHost {
         to: Option<&Datum>,
         reverse: bool,
     ) -> Result<Vec<(Datum, Stored)>>;
-    /// Entries whose key's bytes begin with these.
+    /// Entries whose key's bytes begin with those of this key (bytes are taken as they are).
     ///
     /// # Errors
     /// As `get`.
-    fn prefix(&mut self, store: usize, prefix: &[u8]) -> Result<Vec<(Datum, Stored)>>;
+    fn prefix(&mut self, store: usize, prefix: &Datum) -> Result<Vec<(Datum, Stored)>>;
     /// About how many keys it has.
     fn approximate_len(&mut self, store: usize) -> u64;
 
-    /// Writes a window.
+    /// Writes a window; a null value deletes.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn window_put(&mut self, store: usize, key: &Datum, start: i64, value: Stored) -> Result<()>;
+    /// The value of one window.
     ///
     /// # Errors
     /// As `get`.
-    fn window_put(
-        &mut self,
-        store: usize,
-        key: &Datum,
-        start: i64,
-        value: Option<Stored>,
-    ) -> Result<()>;
-    /// Windows that start within both (inclusive), of a key range (`None`: of all keys): key, start, value.
+    fn window_get(&mut self, store: usize, key: &Datum, start: i64) -> Result<Option<Stored>>;
+    /// Windows that start within both (inclusive): key, start, value.
     ///
     /// # Errors
     /// As `get`.
     fn window_fetch(
         &mut self,
         store: usize,
-        keys: Option<(&Datum, &Datum)>,
+        keys: Keys<'_>,
         from: i64,
         to: i64,
         reverse: bool,
     ) -> Result<Vec<(Datum, i64, Stored)>>;
-    /// Writes a session; `None` removes it.
+    /// Writes a session; a null value removes it.
     ///
     /// # Errors
-    /// As `get`.
+    /// As `put`.
     fn session_put(
         &mut self,
         store: usize,
         key: &Datum,
         start: i64,
         end: i64,
-        value: Option<Datum>,
+        value: Stored,
     ) -> Result<()>;
+    /// The value of one session.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn session_get(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        start: i64,
+        end: i64,
+    ) -> Result<Option<Datum>>;
     /// Sessions that end at or after `earliest_end` and start at or before `latest_start`: key, start,
     /// end, value.
     ///
@@ -157,23 +200,34 @@ pub trait ProcessorHost {
     fn session_find(
         &mut self,
         store: usize,
-        keys: Option<(&Datum, &Datum)>,
+        keys: Keys<'_>,
         earliest_end: i64,
         latest_start: i64,
         reverse: bool,
     ) -> Result<Vec<(Datum, i64, i64, Datum)>>;
-    /// Writes a version; gives until when it holds (-1: still; `i64::MIN`: too old, not written).
+    /// Writes a version (null: from then on there is none); gives until when it holds (-1: still;
+    /// `i64::MIN`: too old, not written).
     ///
     /// # Errors
-    /// As `get`.
+    /// As `put`.
     fn versioned_put(
         &mut self,
         store: usize,
         key: &Datum,
-        value: Option<Datum>,
+        value: Datum,
         timestamp: i64,
     ) -> Result<i64>;
-    /// The version at a time (`None`: the latest): value, since when, until when.
+    /// Ends what holds at a time; gives what held then.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn versioned_delete(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        timestamp: i64,
+    ) -> Result<Option<Version>>;
+    /// The version at a time (`None`: the latest).
     ///
     /// # Errors
     /// As `get`.
@@ -182,9 +236,9 @@ pub trait ProcessorHost {
         store: usize,
         key: &Datum,
         as_of: Option<i64>,
-    ) -> Result<Option<(Datum, i64, Option<i64>)>>;
+    ) -> Result<Option<Version>>;
 
-    /// Registers a schedule; a call in `init` of another lane's instance gives the same one.
+    /// Registers a schedule. The n-th call in `init` is the same schedule in every lane.
     ///
     /// # Errors
     /// `User` if the interval is not positive.
@@ -193,6 +247,7 @@ pub trait ProcessorHost {
         interval_ms: i64,
         kind: Punctuation,
         start_ms: Option<i64>,
+        punctuator: Arc<dyn Punctuator>,
     ) -> Result<ScheduleId>;
     /// Ends a schedule, for all lanes.
     fn cancel(&mut self, schedule: ScheduleId);
@@ -202,7 +257,7 @@ pub trait ProcessorHost {
     fn stream_time(&self) -> i64;
     /// Wall time, milliseconds.
     fn wall_time(&self) -> i64;
-    /// The topic of an input record.
+    /// The topic of an input record; `None` for what a punctuation made.
     fn topic(&self, origin: &Origin) -> Option<String>;
     /// `application.id`.
     fn application_id(&self) -> String;

@@ -11,7 +11,7 @@ mod stateless;
 mod tables;
 mod windows;
 
-use super::{Chain, ChainOptions, Step};
+use super::{Chain, ChainOptions, Scope, Step};
 use crate::fold::Fold;
 use crate::function::Function;
 use crate::keeper::{Keeper, Sending};
@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use stoatflow_core::{Error, Result, StageId, StoreId};
 use stoatflow_plan::{
     Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Store, StoreKind,
+    View,
 };
 
 impl Chain {
@@ -79,15 +80,20 @@ impl Chain {
                 })
             })?;
             let forks = node.fork == Fork::Record && children.len() > 1;
-            let scope = callable(&below(plan, node))
-                .filter(|_| forks)
-                .map(|index| foreign.udf(index))
-                .transpose()?;
+            let below = below(plan, node);
+            let single = below.iter().any(|other| touches(other, &node.op.stores()));
+            let with_own: Vec<&Node> = below.iter().copied().chain([node]).collect();
+            let scope = match (single, forks) {
+                (true, _) => scope(&with_own, foreign)?,
+                (_, true) => scope(&below, foreign)?,
+                _ => None,
+            };
             steps.push(Step {
                 operator,
                 children,
                 fork: node.fork,
                 scope,
+                single,
                 out: Vec::new(),
                 share: Vec::new(),
             });
@@ -119,12 +125,40 @@ fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
     found
 }
 
-/// A callable that some node below uses.
-fn callable(nodes: &[&Node]) -> Option<u32> {
-    nodes.iter().find_map(|node| match function(&node.op)? {
+/// Does it read or write one of these stores?
+fn touches(node: &Node, stores: &[StoreId]) -> bool {
+    let views: &[&View] = match &node.op {
+        Op::TableJoin { other: view, .. }
+        | Op::ForeignAnswer { right: view, .. }
+        | Op::ForeignJoin { left: view, .. }
+        | Op::StreamTableJoin { table: view, .. }
+        | Op::GlobalJoin { table: view, .. } => &[view],
+        _ => &[],
+    };
+    let read = views.iter().flat_map(|view| view.stores());
+    node.op
+        .stores()
+        .into_iter()
+        .chain(read)
+        .any(|store| stores.contains(&store))
+}
+
+/// How to attach the interpreter that some of these nodes use.
+fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
+    let udf = nodes.iter().find_map(|node| match function(&node.op)? {
         Spec::Udf(index) => Some(*index),
         Spec::Expr(_) => None,
-    })
+    });
+    if let Some(index) = udf {
+        return Ok(Some(Scope::Udf(foreign.udf(index)?)));
+    }
+    let processor = nodes.iter().find_map(|node| match &node.op {
+        Op::Process { processor, .. } | Op::TransformValues { processor, .. } => Some(*processor),
+        _ => None,
+    });
+    processor
+        .map(|id| Ok(Scope::Processor(foreign.processor(id)?)))
+        .transpose()
 }
 
 /// A function that is called for each record.

@@ -1,0 +1,122 @@
+//! `process`, `process_values`, `add_processor`: runs a user's processor, one instance per lane.
+//!
+//! Takes batches, gives what the processor forwards, with a route where it has several children. Owns the
+//! instance; state lives in stores. Punctuations run in the first lane, while all lanes stand still, and see
+//! all keys. Never calls a processor outside of `open`, `process`, `punctuate` and `close`.
+
+mod host;
+mod schedules;
+mod seat;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use host::Host;
+pub use schedules::Run;
+pub(crate) use seat::Seat;
+
+use crate::{Context, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role};
+use std::sync::Arc;
+use stoatflow_core::{Record, Result};
+
+/// See the module.
+pub(crate) struct Process {
+    seat: Seat,
+    supplier: Arc<dyn ProcessorSupplier>,
+    role: Role,
+    processor: Option<Box<dyn Processor>>,
+    run: Arc<Run>,
+}
+
+impl Process {
+    pub fn new(seat: Seat, supplier: Arc<dyn ProcessorSupplier>, role: Role) -> Self {
+        Self {
+            seat,
+            supplier,
+            role,
+            processor: None,
+            run: Arc::default(),
+        }
+    }
+
+    /// The instance; the first one to ask has it made.
+    fn opened(&mut self, context: &mut Context<'_>) -> Result<&mut dyn Processor> {
+        if self.processor.is_none() {
+            self.run = Arc::clone(&context.clocks.run);
+            let made = self.supplier.create(self.role).and_then(|mut made| {
+                made.init(&mut Host::for_init(&self.seat, context))?;
+                Ok(made)
+            });
+            let name = self.supplier.name();
+            let made = made.map_err(|e| self.seat.locate(e, &NO_ORIGIN, name))?;
+            self.processor = Some(made);
+        }
+        Ok(self
+            .processor
+            .as_mut()
+            .expect("it was made above if it was not there")
+            .as_mut())
+    }
+}
+
+impl Operator for Process {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.opened(context)?;
+        let Some(processor) = self.processor.as_mut() else {
+            return Ok(());
+        };
+        let mut host = Host::new(&self.seat, context, Some(out));
+        processor.process(input, &mut host).map_err(|failed| {
+            let origin = input.get(failed.at).map_or(NO_ORIGIN, |r| r.origin);
+            self.seat
+                .locate(failed.error, &origin, self.supplier.name())
+        })?;
+        input.clear();
+        Ok(())
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.opened(context).map(|_| ())
+    }
+
+    fn routes(&self) -> bool {
+        self.seat.children.len() > 1
+    }
+
+    fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.opened(context)?;
+        let node = self.seat.site.node;
+        for kind in [Punctuation::StreamTime, Punctuation::WallClock] {
+            let now = match kind {
+                Punctuation::StreamTime => context.clocks.stream(self.seat.clock),
+                Punctuation::WallClock => context.clocks.wall.0,
+            };
+            if kind == Punctuation::StreamTime && now < 0 {
+                continue;
+            }
+            while let Some(punctuator) = self.run.due(node, kind, now) {
+                let mut host = Host::new(&self.seat, context, Some(out));
+                punctuator
+                    .punctuate(now, &mut host)
+                    .map_err(|e| self.seat.locate(e, &NO_ORIGIN, self.supplier.name()))?;
+            }
+        }
+        let stream = context.clocks.stream(self.seat.clock);
+        context.clocks.set_mark(self.seat.clock, stream);
+        Ok(())
+    }
+
+    fn next_punctuation(&self) -> Option<i64> {
+        self.run.next_wall(self.seat.site.node)
+    }
+
+    fn close(&mut self) {
+        if let Some(mut processor) = self.processor.take() {
+            processor.close();
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What all lanes of one run share: its name, and when punctuations are due.
+//!
+//! Takes schedules from processors of any lane, gives those that are due to the lane that punctuates.
+//! Owns Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many
+//! points of the grid time has passed, and its next one is the first point after that time. By stream time
+//! the grid begins at 0, so the first firing comes with the first record; by the wall clock it begins one
+//! interval after now. Never calls a punctuator.
+
+use crate::{Punctuation, Punctuator, ScheduleId};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stoatflow_core::{Error, NodeId, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// One run of an application.
+#[derive(Debug, Default)]
+pub struct Run {
+    application_id: String,
+    schedules: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    all: BTreeMap<u32, Schedule>,
+    last: u32,
+}
+
+#[derive(Debug)]
+struct Schedule {
+    node: NodeId,
+    /// It was the n-th call in `init`.
+    place: Option<u32>,
+    kind: Punctuation,
+    interval_ms: i64,
+    next: i64,
+    punctuator: Arc<dyn Punctuator>,
+}
+
+/// A call of `schedule`.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub node: NodeId,
+    /// The n-th call in `init`, if it is one.
+    pub place: Option<u32>,
+    pub kind: Punctuation,
+    pub interval_ms: i64,
+    pub start_ms: Option<i64>,
+    /// Does the lane that asks run the punctuations? Then its punctuator is the one to call.
+    pub runs: bool,
+    pub punctuator: Arc<dyn Punctuator>,
+}
+
+/// What the clocks say when a schedule is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub wall: i64,
+    /// Up to which stream time punctuations were run before, in an earlier run too; -1: never.
+    pub punctuated: i64,
+}
+
+impl Run {
+    /// Without any schedule.
+    #[must_use]
+    pub fn new(application_id: &str) -> Self {
+        Self {
+            application_id: application_id.to_owned(),
+            schedules: Mutex::default(),
+        }
+    }
+
+    /// `application.id`.
+    #[must_use]
+    pub fn application_id(&self) -> &str {
+        &self.application_id
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.schedules.lock()
+    }
+
+    pub(crate) fn add(&self, asked: Asked, now: Now) -> Result<ScheduleId> {
+        if asked.interval_ms <= 0 {
+            return Err(Error::user(format!(
+                "the interval of a schedule must be at least 1 ms, not {} ms",
+                asked.interval_ms
+            ))
+            .hint("write for example context.schedule(\"10s\", ...)"));
+        }
+        let next = first(&asked, now);
+        let mut table = self.table();
+        let known = asked.place.and_then(|place| {
+            table
+                .all
+                .iter_mut()
+                .find(|(_, s)| s.node == asked.node && s.place == Some(place))
+        });
+        if let Some((id, schedule)) = known {
+            let id = ScheduleId(*id);
+            let replaced = asked
+                .runs
+                .then(|| std::mem::replace(&mut schedule.punctuator, asked.punctuator));
+            drop(table);
+            drop(replaced);
+            return Ok(id);
+        }
+        table.last += 1;
+        let id = table.last;
+        table.all.insert(
+            id,
+            Schedule {
+                node: asked.node,
+                place: asked.place,
+                kind: asked.kind,
+                interval_ms: asked.interval_ms,
+                next,
+                punctuator: asked.punctuator,
+            },
+        );
+        Ok(ScheduleId(id))
+    }
+
+    pub(crate) fn cancel(&self, id: ScheduleId) {
+        let gone = self.table().all.remove(&id.0);
+        drop(gone);
+    }
+
+    /// The earliest of a node's schedules that is due, moved on to its next time.
+    pub(crate) fn due(
+        &self,
+        node: NodeId,
+        kind: Punctuation,
+        now: i64,
+    ) -> Option<Arc<dyn Punctuator>> {
+        let mut table = self.table();
+        let due = table
+            .all
+            .values_mut()
+            .filter(|s| s.node == node && s.kind == kind && s.next <= now)
+            .min_by_key(|s| s.next)?;
+        due.next = after(due.next, due.interval_ms, now);
+        Some(Arc::clone(&due.punctuator))
+    }
+
+    /// The wall time at which a node's next schedule is due.
+    pub(crate) fn next_wall(&self, node: NodeId) -> Option<i64> {
+        self.table()
+            .all
+            .values()
+            .filter(|s| s.node == node && s.kind == Punctuation::WallClock)
+            .map(|s| s.next)
+            .min()
+    }
+}
+
+/// The first point of the grid after `now`.
+fn after(point: i64, interval_ms: i64, now: i64) -> i64 {
+    let passed = now.saturating_sub(point).max(0) / interval_ms;
+    point.saturating_add((passed + 1).saturating_mul(interval_ms))
+}
+
+fn first(asked: &Asked, now: Now) -> i64 {
+    match (asked.kind, asked.start_ms) {
+        (Punctuation::WallClock, None) => now.wall.saturating_add(asked.interval_ms),
+        (Punctuation::WallClock, Some(start)) if start > now.wall => start,
+        (Punctuation::WallClock, Some(start)) => after(start, asked.interval_ms, now.wall),
+        (Punctuation::StreamTime, start) => {
+            let start = start.unwrap_or(0);
+            // After a restart the grid goes on where it was: what fired doesn't fire again. A schedule made
+            // while records flow is new, and fires with the next record, as in Kafka Streams.
+            if asked.place.is_some() && now.punctuated >= start {
+                after(start, asked.interval_ms, now.punctuated)
+            } else {
+                start
+            }
+        }
+    }
+}
