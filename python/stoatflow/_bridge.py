@@ -28,6 +28,14 @@ Plan = _native.Plan
 Engine = _native.Engine
 Driver = _native.Driver
 EmbeddedBroker = _native.EmbeddedBroker
+ProcessorContext = _native.ProcessorContext
+Cancellable = _native.Cancellable
+KeyValueStore = _native.KeyValueStore
+TimestampedKeyValueStore = _native.TimestampedKeyValueStore
+WindowStore = _native.WindowStore
+SessionStore = _native.SessionStore
+VersionedKeyValueStore = _native.VersionedKeyValueStore
+StoreIterator = _native.StoreIterator
 check_settings = _native.check_settings
 settings_schema = _native.settings_schema
 node_kinds = _native.node_kinds
@@ -39,5 +47,11 @@ Listener = Callable[[str, str], None]
 
 def compile_plan(encoded: EncodedPlan) -> Plan:
     """Have a plan checked and cut; raise `TopologyError`."""
-    functions = list(encoded.functions)
-    return _native.compile(encoded.json.encode(), functions, encoded.function_names, list(encoded.serdes))
+    return _native.compile(
+        encoded.json.encode(),
+        list(encoded.functions),
+        encoded.function_names,
+        list(encoded.serdes),
+        list(encoded.processors),
+        encoded.processor_names,
+    )

@@ -135,6 +135,7 @@ impl LaneRoom {
         let mut view = LaneClocks::new(plan.clocks.len(), lanes == 1);
         view.emit_interval_ms = timing.window_emit_ms;
         view.join_emit_interval_ms = timing.join_emit_ms;
+        view.run = Arc::clone(&shared.run);
         view.merge(&timing.initial);
         let views = if lanes == 1 || timing.store.is_none() {
             1

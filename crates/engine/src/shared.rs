@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use stoatflow_core::{Clock, Epoch, Error};
+use stoatflow_operators::Run;
 use stoatflow_protocol::Alignment;
 
 /// Shared by all rooms of one run.
@@ -26,6 +27,8 @@ pub struct Shared {
     pub outbox: Outbox,
     /// Weight of all records that wait in a lane's queue (law 7).
     pub in_flight: AtomicI64,
+    /// When punctuations are due, for processors of all lanes.
+    pub run: Arc<Run>,
     /// How long the last commit took, microseconds.
     pub last_commit_us: AtomicU64,
     /// How long the last barrier took to reach the end of the lanes, microseconds.
@@ -56,6 +59,7 @@ impl Shared {
             Alignment::broken_unaligned(lanes, stages + 1)
         };
         Self {
+            run: Arc::new(Run::new(&status.application_id)),
             status,
             clock,
             queues: (0..lanes).map(|_| LaneQueue::default()).collect(),

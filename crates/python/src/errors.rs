@@ -18,8 +18,14 @@ impl std::fmt::Display for PyCause {
 impl std::error::Error for PyCause {}
 
 /// The exception for an engine error.
+#[allow(clippy::needless_pass_by_value)] // fits `map_err`
 pub fn to_py_err(error: Error) -> PyErr {
-    Python::attach(|py| build(py, &error).unwrap_or_else(|e| e))
+    as_py_err(&error)
+}
+
+/// The exception for an engine error that stays with the engine.
+pub fn as_py_err(error: &Error) -> PyErr {
+    Python::attach(|py| build(py, error).unwrap_or_else(|e| e))
 }
 
 fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {

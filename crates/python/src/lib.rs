@@ -11,6 +11,7 @@ mod errors;
 mod json;
 mod logging;
 mod plan;
+mod processor;
 mod serde;
 mod settings;
 mod udf;
@@ -26,6 +27,11 @@ mod _native {
     use crate::engine::Engine;
     #[pymodule_export]
     use crate::plan::{Plan, compile, node_kinds};
+    #[pymodule_export]
+    use crate::processor::{
+        Cancellable, KeyValueStore, ProcessorContext, SessionStore, StoreIterator,
+        TimestampedKeyValueStore, VersionedKeyValueStore, WindowStore,
+    };
     #[pymodule_export]
     use crate::settings::{check_settings, error_kinds, settings_schema};
 

@@ -1,0 +1,209 @@
+//! Processors of the user behind the engine's processor port.
+//!
+//! Takes a supplier (a class, or a callable without arguments), gives one Python object per lane. Attaches
+//! the interpreter once per batch. What an object may do while it is called goes through its [`Door`],
+//! which is open during the call only.
+
+mod context;
+mod door;
+mod records;
+mod stores;
+
+pub use context::{Cancellable, ProcessorContext};
+pub use door::Door;
+pub use stores::*;
+
+use crate::datum::{from_py, to_py};
+use crate::errors::PyCause;
+use door::Moment;
+use parking_lot::Mutex;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_operators::{Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role};
+
+/// What makes processors.
+pub struct PyProcessorSupplier {
+    name: Arc<str>,
+    make: Py<PyAny>,
+    /// What it made last: a supplier must not give the same object twice.
+    last: Mutex<Option<Py<PyAny>>>,
+}
+
+impl std::fmt::Debug for PyProcessorSupplier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PyProcessorSupplier")
+            .field(&self.name)
+            .finish()
+    }
+}
+
+impl PyProcessorSupplier {
+    /// With its display name (`app.py:12 Enrich`).
+    pub fn new(name: String, make: Py<PyAny>) -> Self {
+        Self {
+            name: name.into(),
+            make,
+            last: Mutex::new(None),
+        }
+    }
+}
+
+/// An exception of the user's code.
+fn raised(py: Python<'_>, name: &str, what: &str, exception: PyErr) -> Error {
+    let kind = exception
+        .get_type(py)
+        .qualname()
+        .map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
+    Error::user(format!("{what} raised {kind}: {}", exception.value(py)))
+        .at(|at| at.function = Some(name.to_owned()))
+        .caused_by(PyCause(exception))
+}
+
+impl ProcessorSupplier for PyProcessorSupplier {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn create(&self, role: Role) -> Result<Box<dyn Processor>> {
+        Python::attach(|py| {
+            let object = self
+                .make
+                .call0(py)
+                .map_err(|e| raised(py, &self.name, "the supplier", e))?;
+            let before = self.last.lock().replace(object.clone_ref(py));
+            if before.is_some_and(|before| before.is(&object)) {
+                return Err(Error::user("the supplier gave the same processor twice")
+                    .hint(
+                        "make a new one at each call: pass the class, or a function that calls it",
+                    )
+                    .at(|at| at.function = Some(self.name.to_string())));
+            }
+            let door = Arc::new(Door::new(role));
+            let context = ProcessorContext::new(Arc::clone(&door), Arc::clone(&self.name));
+            let context = Py::new(py, context)
+                .map_err(|e| raised(py, &self.name, "the processor's context", e))?;
+            let made: Box<dyn Processor> = Box::new(PyProcessor {
+                name: Arc::clone(&self.name),
+                object,
+                context,
+                door,
+            });
+            Ok(made)
+        })
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        Python::attach(|_| body());
+    }
+}
+
+/// One processor, of one lane.
+struct PyProcessor {
+    name: Arc<str>,
+    object: Py<PyAny>,
+    context: Py<ProcessorContext>,
+    door: Arc<Door>,
+}
+
+impl PyProcessor {
+    fn method<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyString>,
+    ) -> Result<Bound<'py, PyAny>> {
+        self.object
+            .bind(py)
+            .getattr(name)
+            .map_err(|e| raised(py, &self.name, "the processor", e))
+    }
+}
+
+impl Processor for PyProcessor {
+    fn init(&mut self, host: &mut dyn ProcessorHost) -> Result<()> {
+        Python::attach(|py| {
+            let init = self.method(py, intern!(py, "init"))?;
+            let now = host.wall_time();
+            let open = self.door.open(host, Moment::none(now));
+            let done = init.call1((&self.context,));
+            open.close()?;
+            done.map(drop)
+                .map_err(|e| raised(py, &self.name, "init()", e))
+        })
+    }
+
+    fn process(&mut self, batch: &[Record], host: &mut dyn ProcessorHost) -> Result<(), Failed> {
+        Python::attach(|py| {
+            let at_first = |error| Failed { at: 0, error };
+            let process = self.method(py, intern!(py, "process")).map_err(at_first)?;
+            let makes = records::Makes::of(py, self.door.role())
+                .map_err(|e| at_first(raised(py, &self.name, "the record", e)))?;
+            let open = self.door.open(host, Moment::none(0));
+            for (at, record) in batch.iter().enumerate() {
+                let called = makes.record(py, record).and_then(|given| {
+                    let object = given.object.clone();
+                    self.door.set(Moment::of(record, given));
+                    process.call1((object,))
+                });
+                open.check().map_err(|error| Failed { at, error })?;
+                called.map_err(|e| Failed {
+                    at,
+                    error: raised(py, &self.name, "process()", e),
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn transform(&mut self, record: &Record, host: &mut dyn ProcessorHost) -> Result<Datum> {
+        Python::attach(|py| {
+            let transform = self.method(py, intern!(py, "transform"))?;
+            let open = self.door.open(host, Moment::at(record));
+            let value = match &record.value {
+                Datum::Change(change) => &change.new,
+                plain => plain,
+            };
+            let called =
+                to_py(py, &record.key).and_then(|key| transform.call1((key, to_py(py, value)?)));
+            open.close()?;
+            from_py(&called.map_err(|e| raised(py, &self.name, "transform()", e))?)
+        })
+    }
+
+    fn close(&mut self) {
+        Python::attach(|py| {
+            let object = self.object.bind(py);
+            if let Err(error) = object.call_method0(intern!(py, "close")) {
+                // The engine is at its end, whatever this says; Python's own hook shows it.
+                error.write_unraisable(py, Some(object));
+            }
+        });
+    }
+}
+
+/// The callback of a schedule.
+pub struct PyPunctuator {
+    pub name: Arc<str>,
+    pub callback: Py<PyAny>,
+    pub door: Arc<Door>,
+}
+
+impl std::fmt::Debug for PyPunctuator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("PyPunctuator").field(&self.name).finish()
+    }
+}
+
+impl Punctuator for PyPunctuator {
+    fn punctuate(&self, time: i64, host: &mut dyn ProcessorHost) -> Result<()> {
+        Python::attach(|py| {
+            let open = self.door.open(host, Moment::none(time));
+            let done = self.callback.call1(py, (time,));
+            open.close()?;
+            done.map(drop)
+                .map_err(|e| raised(py, &self.name, "a punctuation", e))
+        })
+    }
+}

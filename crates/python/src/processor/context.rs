@@ -1,0 +1,211 @@
+//! What a processor gets in `init`: the way to forward, to its stores, and to the clocks.
+
+use super::PyPunctuator;
+use super::door::Door;
+use super::records;
+use super::stores::handle;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyType};
+use std::sync::Arc;
+use stoatflow_core::Error;
+use stoatflow_operators::{Punctuation, ScheduleId};
+
+/// See the module. Works during `init`, `process` and punctuations of its processor.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct ProcessorContext {
+    door: Arc<Door>,
+    name: Arc<str>,
+}
+
+impl ProcessorContext {
+    pub const fn new(door: Arc<Door>, name: Arc<str>) -> Self {
+        Self { door, name }
+    }
+}
+
+static DURATION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static PUNCTUATION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Milliseconds of a timestamp (an integer or a `datetime`).
+pub fn timestamp_ms(object: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if let Ok(ms) = object.extract::<i64>() {
+        return Ok(ms);
+    }
+    TIMESTAMP
+        .import(object.py(), "stoatflow.durations", "timestamp_ms")?
+        .call1((object,))?
+        .extract()
+}
+
+#[pymethods]
+impl ProcessorContext {
+    /// Passes a record on, to all children or to the one of this name.
+    #[pyo3(signature = (record, child=None))]
+    fn forward(
+        &self,
+        record: &Bound<'_, PyAny>,
+        child: Option<&Bound<'_, PyString>>,
+    ) -> PyResult<()> {
+        let child = records::text(child)?;
+        let role = self.door.role();
+        let mut wrong = None;
+        let done = self.door.with("the context", |host, moment| {
+            match records::forwarded(record, role, moment) {
+                Ok(forwarded) => host.forward(forwarded, child.as_deref()),
+                Err(e) => {
+                    wrong = Some(e);
+                    Ok(())
+                }
+            }
+        });
+        wrong.map_or(done, Err)
+    }
+
+    /// A store that the processor is connected to.
+    fn state_store(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        let found = self.door.with("the context", |host, _| {
+            host.store(name)
+                .map(|at| (at, host.store_kind(at)))
+                .ok_or_else(|| {
+                    let names = host.store_names();
+                    let error = Error::user(format!("the processor is not connected to a store '{name}'"));
+                    if names.is_empty() {
+                        error.hint(format!("name it where the processor is added: process(..., stores=[\"{name}\"])"))
+                    } else {
+                        error.hint(format!(
+                            "it is connected to: {}; name others in stores=[...]",
+                            names.join(", ")
+                        ))
+                    }
+                })
+        })?;
+        handle(py, Arc::clone(&self.door), name, found.0, found.1)
+    }
+
+    /// Calls `callback(time)` whenever `interval` has passed on a clock.
+    #[pyo3(signature = (interval, r#type, callback, *, start=None))]
+    fn schedule(
+        &self,
+        interval: &Bound<'_, PyAny>,
+        r#type: &Bound<'_, PyAny>,
+        callback: &Bound<'_, PyAny>,
+        start: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Cancellable> {
+        let py = interval.py();
+        let class = PUNCTUATION.import(py, "stoatflow.punctuation", "PunctuationType")?;
+        if !r#type.is_instance(class)? {
+            return Err(PyTypeError::new_err(format!(
+                "schedule() needs a PunctuationType, not {}",
+                r#type.repr()?
+            )));
+        }
+        let kind = match r#type.getattr("name")?.extract::<String>()?.as_str() {
+            "STREAM_TIME" => Punctuation::StreamTime,
+            _ => Punctuation::WallClock,
+        };
+        if !callback.is_callable() {
+            return Err(PyTypeError::new_err(format!(
+                "schedule() needs a function of (timestamp), not {}",
+                callback.repr()?
+            )));
+        }
+        let interval_ms: i64 = DURATION
+            .import(py, "stoatflow.durations", "duration_ms")?
+            .call1((interval,))?
+            .extract()?;
+        let start_ms = start.map(timestamp_ms).transpose()?;
+        let punctuator = Arc::new(PyPunctuator {
+            name: Arc::clone(&self.name),
+            callback: callback.clone().unbind(),
+            door: Arc::clone(&self.door),
+        });
+        let id = self.door.with("the context", |host, _| {
+            host.schedule(interval_ms, kind, start_ms, punctuator)
+        })?;
+        Ok(Cancellable {
+            door: Arc::clone(&self.door),
+            id,
+        })
+    }
+
+    /// Asks for a commit soon. It doesn't wait for it.
+    fn commit(&self) -> PyResult<()> {
+        self.door.ask("the context", |host, _| host.commit())
+    }
+
+    /// Where the record that is being processed was read from; `None` in `init` and punctuations.
+    #[getter]
+    fn record_metadata(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let found = self.door.ask("the context", |host, moment| {
+            host.topic(&moment.origin).map(|t| (t, moment.origin))
+        })?;
+        let Some((topic, origin)) = found else {
+            return Ok(None);
+        };
+        let class = METADATA.import(py, "stoatflow.record", "RecordMetadata")?;
+        let made = class.call1((topic, origin.partition.0, origin.offset.0))?;
+        Ok(Some(made.unbind()))
+    }
+
+    /// The highest timestamp that the application has read; -1: none yet.
+    #[getter]
+    fn stream_time_ms(&self) -> PyResult<i64> {
+        self.door.ask("the context", |host, _| host.stream_time())
+    }
+
+    /// The machine's clock.
+    #[getter]
+    fn system_time_ms(&self) -> PyResult<i64> {
+        self.door.ask("the context", |host, _| host.wall_time())
+    }
+
+    /// The setting `application.id`.
+    #[getter]
+    fn application_id(&self) -> PyResult<String> {
+        self.door
+            .ask("the context", |host, _| host.application_id())
+    }
+
+    /// The lane that the processor belongs to, for logs.
+    #[getter]
+    fn lane(&self) -> PyResult<u32> {
+        self.door.ask("the context", |host, _| host.lane())
+    }
+
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        generic(class, item)
+    }
+}
+
+/// `types.GenericAlias`: classes of the border are generic for type checkers.
+pub fn generic<'py>(
+    class: &Bound<'py, PyType>,
+    item: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let alias = class.py().import("types")?.getattr("GenericAlias")?;
+    alias.call1((class, item))
+}
+
+/// A schedule that can be ended.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct Cancellable {
+    door: Arc<Door>,
+    id: ScheduleId,
+}
+
+#[pymethods]
+impl Cancellable {
+    /// Ends the schedule, for all lanes; more than once is allowed.
+    fn cancel(&self) -> PyResult<()> {
+        self.door
+            .ask("the schedule", |host, _| host.cancel(self.id))
+    }
+}

@@ -1,0 +1,212 @@
+//! The way from a Python object to the engine, open while the object is called.
+//!
+//! Takes the host of a call, gives it to the context and the stores that the object keeps. Owns the rule
+//! that nothing of them works outside of the call or in another thread: it raises, it never crashes. An error of
+//! the engine that passes through user code (a full disk) is kept, so that no `except` makes it vanish.
+
+use crate::errors::{as_py_err, to_py_err};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use std::thread::ThreadId;
+use stoatflow_core::error::ErrorKind;
+use stoatflow_core::{Error, Origin, Record, Result};
+use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role};
+
+use super::records::Given;
+
+/// What is being processed.
+pub struct Moment {
+    pub origin: Origin,
+    /// The record's time, or the punctuation's.
+    pub time: i64,
+    /// The record and its Python form, so that what didn't change needn't be converted back.
+    pub current: Option<Current>,
+}
+
+/// See [`Moment::current`].
+pub struct Current {
+    pub record: Record,
+    pub key: Py<PyAny>,
+    pub value: Py<PyAny>,
+    pub headers: Py<PyAny>,
+}
+
+impl Moment {
+    /// No record: `init` and punctuations.
+    pub const fn none(time: i64) -> Self {
+        Self {
+            origin: NO_ORIGIN,
+            time,
+            current: None,
+        }
+    }
+
+    pub const fn at(record: &Record) -> Self {
+        Self {
+            origin: record.origin,
+            time: record.timestamp.0,
+            current: None,
+        }
+    }
+
+    pub fn of(record: &Record, given: Given<'_>) -> Self {
+        Self {
+            current: Some(Current {
+                record: record.clone(),
+                key: given.key.unbind(),
+                value: given.value.unbind(),
+                headers: given.headers.unbind(),
+            }),
+            ..Self::at(record)
+        }
+    }
+}
+
+/// A host in use. The pointer is only followed by the thread of the call, and only while the call lasts.
+struct Open {
+    host: *mut (dyn ProcessorHost + 'static),
+    thread: ThreadId,
+    moment: Moment,
+}
+
+// SAFETY: the pointer is taken out of the door by the thread that put it there only (`take` compares).
+unsafe impl Send for Open {}
+
+enum State {
+    Shut,
+    /// A method of the context or of a store is at work.
+    Busy,
+    Open(Open),
+}
+
+/// See the module.
+pub struct Door {
+    role: Role,
+    state: Mutex<State>,
+    failed: Mutex<Option<Error>>,
+}
+
+/// An open door; shut when this is dropped.
+pub struct OpenDoor<'d> {
+    door: &'d Door,
+}
+
+impl Door {
+    pub const fn new(role: Role) -> Self {
+        Self {
+            role,
+            state: Mutex::new(State::Shut),
+            failed: Mutex::new(None),
+        }
+    }
+
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Opens it for one call. The guard must live as long as the borrow of the host: it holds the door only,
+    /// so its user drops it before `host` goes.
+    pub fn open<'d>(&'d self, host: &mut dyn ProcessorHost, moment: Moment) -> OpenDoor<'d> {
+        let host: *mut dyn ProcessorHost = host;
+        // SAFETY: only the lifetime changes. The guard shuts the door at the end of the function that
+        // borrowed the host, also when it unwinds, so the pointer isn't followed later.
+        let host: *mut (dyn ProcessorHost + 'static) = unsafe { std::mem::transmute(host) };
+        *self.state.lock() = State::Open(Open {
+            host,
+            thread: std::thread::current().id(),
+            moment,
+        });
+        OpenDoor { door: self }
+    }
+
+    /// What is processed now.
+    pub fn set(&self, moment: Moment) {
+        let before = match &mut *self.state.lock() {
+            State::Open(open) => std::mem::replace(&mut open.moment, moment),
+            _ => moment,
+        };
+        drop(before);
+    }
+
+    /// Uses the host.
+    pub fn with<T>(
+        &self,
+        what: &str,
+        act: impl FnOnce(&mut dyn ProcessorHost, &Moment) -> Result<T>,
+    ) -> PyResult<T> {
+        let open = self.take(what).map_err(to_py_err)?;
+        // SAFETY: the call that opened the door still runs (its guard shuts the door), on this thread, and the
+        // host was taken out of the door: nobody else follows the pointer until it is put back.
+        let result = act(unsafe { &mut *open.host }, &open.moment);
+        *self.state.lock() = State::Open(open);
+        result.map_err(|e| self.raise(e))
+    }
+
+    /// As `with`, for what is known without an error.
+    pub fn ask<T>(
+        &self,
+        what: &str,
+        act: impl FnOnce(&mut dyn ProcessorHost, &Moment) -> T,
+    ) -> PyResult<T> {
+        self.with(what, |host, moment| Ok(act(host, moment)))
+    }
+
+    fn take(&self, what: &str) -> Result<Open> {
+        let mut state = self.state.lock();
+        let elsewhere = match &*state {
+            State::Open(open) => open.thread != std::thread::current().id(),
+            State::Shut => {
+                return Err(Error::user(format!("{what} was used outside of a call of its processor"))
+                    .hint("use it in init(), process() or a punctuation only; don't keep iterating or writing after they return"));
+            }
+            State::Busy => {
+                return Err(Error::user(format!("{what} was used while it was at work"))
+                    .hint("a serde must not use the processor's context or stores, and no other thread may"));
+            }
+        };
+        if elsewhere {
+            return Err(Error::user(format!(
+                "{what} was used in another thread than its processor's"
+            ))
+            .hint(
+                "do the work of other threads first, then forward and write in process() itself",
+            ));
+        }
+        match std::mem::replace(&mut *state, State::Busy) {
+            State::Open(open) => Ok(open),
+            _ => Err(Error::internal("a door changed under its lock")),
+        }
+    }
+
+    /// The exception for an error of the host.
+    fn raise(&self, error: Error) -> PyErr {
+        if matches!(
+            error.kind(),
+            ErrorKind::User | ErrorKind::Serde | ErrorKind::Topology | ErrorKind::Config
+        ) {
+            return to_py_err(error);
+        }
+        let shown = as_py_err(&error);
+        self.failed.lock().get_or_insert(error);
+        shown
+    }
+}
+
+impl OpenDoor<'_> {
+    /// The error of the engine that happened in the call, if one did.
+    pub fn check(&self) -> Result<()> {
+        self.door.failed.lock().take().map_or(Ok(()), Err)
+    }
+
+    /// Shuts it.
+    pub fn close(self) -> Result<()> {
+        self.check()
+    }
+}
+
+impl Drop for OpenDoor<'_> {
+    fn drop(&mut self) {
+        let open = std::mem::replace(&mut *self.door.state.lock(), State::Shut);
+        drop(open);
+    }
+}

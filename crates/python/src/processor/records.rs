@@ -1,0 +1,170 @@
+//! Between the engine's records and the Python ones that processors see.
+//!
+//! Makes `Record` and `FixedKeyRecord` without calling `__init__` (a frozen dataclass sets its fields one by
+//! one, slowly); takes what is forwarded apart. What is the very object that came in is not converted back.
+
+use super::door::Moment;
+use crate::datum::{from_py, to_py};
+use crate::errors::to_py_err;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
+use stoatflow_core::{Bytes, Datum, Header, Headers, Record, Timestamp};
+use stoatflow_operators::Role;
+
+static RECORD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+static FIXED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+fn class(py: Python<'_>, role: Role) -> PyResult<&Bound<'_, PyType>> {
+    match role {
+        Role::ProcessValues => FIXED.import(py, "stoatflow.record", "FixedKeyRecord"),
+        _ => RECORD.import(py, "stoatflow.record", "Record"),
+    }
+}
+
+/// A record's Python form.
+pub struct Given<'py> {
+    pub object: Bound<'py, PyAny>,
+    pub key: Bound<'py, PyAny>,
+    pub value: Bound<'py, PyAny>,
+    pub headers: Bound<'py, PyAny>,
+}
+
+/// Makes records of one class.
+pub struct Makes<'py> {
+    class: Bound<'py, PyType>,
+    new: Bound<'py, PyAny>,
+    set: Bound<'py, PyAny>,
+    no_headers: Bound<'py, PyAny>,
+}
+
+impl<'py> Makes<'py> {
+    pub fn of(py: Python<'py>, role: Role) -> PyResult<Self> {
+        let object = py
+            .import(intern!(py, "builtins"))?
+            .getattr(intern!(py, "object"))?;
+        Ok(Self {
+            class: class(py, role)?.clone(),
+            new: object.getattr(intern!(py, "__new__"))?,
+            set: object.getattr(intern!(py, "__setattr__"))?,
+            no_headers: PyTuple::empty(py).into_any(),
+        })
+    }
+
+    pub fn record(&self, py: Python<'py>, record: &Record) -> PyResult<Given<'py>> {
+        let object = self.new.call1((&self.class,))?;
+        let key = to_py(py, &record.key)?;
+        let value = to_py(py, &record.value)?;
+        let headers = match &record.headers {
+            None => self.no_headers.clone(),
+            Some(all) => headers_to_py(py, all)?,
+        };
+        self.set.call1((&object, intern!(py, "key"), &key))?;
+        self.set.call1((&object, intern!(py, "value"), &value))?;
+        self.set
+            .call1((&object, intern!(py, "timestamp"), record.timestamp.0))?;
+        self.set
+            .call1((&object, intern!(py, "headers"), &headers))?;
+        Ok(Given {
+            object,
+            key,
+            value,
+            headers,
+        })
+    }
+}
+
+fn headers_to_py<'py>(py: Python<'py>, headers: &[Header]) -> PyResult<Bound<'py, PyAny>> {
+    let pairs = headers
+        .iter()
+        .map(|h| {
+            let value = h.value.as_ref().map(|b| PyBytes::new(py, b));
+            (&*h.name, value).into_pyobject(py)
+        })
+        .collect::<PyResult<Vec<_>>>()?;
+    Ok(PyTuple::new(py, pairs)?.into_any())
+}
+
+fn headers_from_py(headers: &Bound<'_, PyAny>) -> PyResult<Headers> {
+    if headers.len()? == 0 {
+        return Ok(None);
+    }
+    let mut all = Vec::new();
+    for pair in headers.try_iter()? {
+        let (name, value): (String, Option<Vec<u8>>) = pair?.extract().map_err(|_| {
+            PyTypeError::new_err("a header is a pair of a name and bytes (or None)")
+        })?;
+        all.push(Header {
+            name: name.into(),
+            value: value.map(Bytes::from),
+        });
+    }
+    Ok(Some(all.into()))
+}
+
+/// What a processor forwards.
+pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyResult<Record> {
+    let py = object.py();
+    let expected = class(py, role)?;
+    if !object.is_instance(expected)? {
+        return Err(PyTypeError::new_err(format!(
+            "forward() takes a {}, not {}. Next: give it record.replace(...){}",
+            expected.name()?,
+            object.get_type().qualname()?,
+            match role {
+                Role::ProcessValues => "; process_values keeps keys, use process to change them",
+                _ => " or Record(key, value, timestamp)",
+            }
+        )));
+    }
+    let key = object.getattr(intern!(py, "key"))?;
+    let value = object.getattr(intern!(py, "value"))?;
+    let headers = object.getattr(intern!(py, "headers"))?;
+    let timestamp: i64 = object.getattr(intern!(py, "timestamp"))?.extract()?;
+    if timestamp < 0 {
+        return Err(PyValueError::new_err(format!(
+            "a record can't have the negative timestamp {timestamp}"
+        )));
+    }
+    let current = moment.current.as_ref();
+    let same_key = current.filter(|c| c.key.is(&key));
+    if role == Role::ProcessValues
+        && same_key.is_none()
+        && let Some(current) = current
+        && !current.key.bind(py).eq(&key)?
+    {
+        return Err(PyValueError::new_err(
+            "process_values keeps keys: this record has another key than the one that came in. \
+             Next: use process() to change keys",
+        ));
+    }
+    let datum = |object: &Bound<'_, PyAny>| from_py(object).map_err(to_py_err);
+    let value = match current {
+        Some(c) if c.value.is(&value) => c.record.value.clone(),
+        _ => datum(&value)?,
+    };
+    Ok(Record {
+        key: same_key.map_or_else(|| datum(&key), |c| Ok(c.record.key.clone()))?,
+        value,
+        timestamp: Timestamp(timestamp),
+        headers: match current {
+            Some(c) if c.headers.is(&headers) => c.record.headers.clone(),
+            _ => headers_from_py(&headers)?,
+        },
+        origin: moment.origin,
+    })
+}
+
+/// A key or a value for the engine.
+pub fn datum(object: &Bound<'_, PyAny>) -> PyResult<Datum> {
+    from_py(object).map_err(to_py_err)
+}
+
+/// A text argument that may be left out.
+pub fn text<'a>(
+    object: Option<&'a Bound<'_, PyString>>,
+) -> PyResult<Option<std::borrow::Cow<'a, str>>> {
+    object.map(|text| text.to_cow()).transpose()
+}

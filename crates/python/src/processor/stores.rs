@@ -1,0 +1,131 @@
+//! The stores of a processor, as Python objects.
+//!
+//! Takes and gives Python values; the engine's host does the rest. Each works while its processor is called, and
+//! raises otherwise. What they iterate over is read when the iteration begins.
+
+mod iterator;
+mod key_value;
+mod session;
+mod versioned;
+mod window;
+
+pub use iterator::StoreIterator;
+pub use key_value::{KeyValueStore, TimestampedKeyValueStore};
+pub use session::SessionStore;
+pub use versioned::VersionedKeyValueStore;
+pub use window::WindowStore;
+
+use super::door::Door;
+use super::records::datum;
+use crate::datum::to_py;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use std::sync::Arc;
+use stoatflow_core::{Datum, Timestamp};
+use stoatflow_operators::ProcessorHost;
+use stoatflow_plan::StoreKind;
+use stoatflow_state::Stored;
+
+use super::door::Moment;
+
+/// A store of a processor.
+pub struct Handle {
+    pub door: Arc<Door>,
+    pub at: usize,
+    pub name: String,
+    /// Does it show a time beside each value?
+    pub timestamped: bool,
+    /// Of a window store: how long its windows are.
+    pub size_ms: i64,
+}
+
+static VALUE_AND_TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+impl Handle {
+    /// Uses the host.
+    pub fn with<T>(
+        &self,
+        act: impl FnOnce(&mut dyn ProcessorHost, &Moment, usize) -> stoatflow_core::Result<T>,
+    ) -> PyResult<T> {
+        self.door
+            .with("a store", |host, moment| act(host, moment, self.at))
+    }
+
+    /// What the user sees of a stored value.
+    pub fn shown<'py>(&self, py: Python<'py>, stored: &Stored) -> PyResult<Bound<'py, PyAny>> {
+        let value = to_py(py, &stored.value)?;
+        if !self.timestamped {
+            return Ok(value);
+        }
+        VALUE_AND_TIMESTAMP
+            .import(py, "stoatflow.stores", "ValueAndTimestamp")?
+            .call1((value, stored.timestamp.0))
+    }
+
+    /// What the user writes: the value, and its time if the store shows times (`None`: that of the record
+    /// that is being processed).
+    pub fn written(&self, value: &Bound<'_, PyAny>) -> PyResult<(Datum, Option<i64>)> {
+        if !self.timestamped || value.is_none() {
+            return Ok((datum(value)?, None));
+        }
+        let py = value.py();
+        let class = VALUE_AND_TIMESTAMP.import(py, "stoatflow.stores", "ValueAndTimestamp")?;
+        if !value.is_instance(class)? {
+            return Err(PyTypeError::new_err(format!(
+                "the store '{}' keeps a time beside each value, it can't take {}. \
+                 Next: put ValueAndTimestamp(value, record.timestamp)",
+                self.name,
+                value.get_type().qualname()?
+            )));
+        }
+        let time = value.get_item(1)?.extract()?;
+        Ok((datum(&value.get_item(0)?)?, Some(time)))
+    }
+}
+
+/// A value with its time.
+pub const fn stored(value: Datum, time: i64) -> Stored {
+    Stored {
+        value,
+        timestamp: Timestamp(time),
+    }
+}
+
+/// The handle of a store.
+pub fn handle(
+    py: Python<'_>,
+    door: Arc<Door>,
+    name: &str,
+    at: usize,
+    kind: StoreKind,
+) -> PyResult<Py<PyAny>> {
+    let mut handle = Handle {
+        door,
+        at,
+        name: name.to_owned(),
+        timestamped: false,
+        size_ms: 0,
+    };
+    Ok(match kind {
+        StoreKind::KeyValue | StoreKind::TimeOrdered => {
+            Py::new(py, KeyValueStore { handle })?.into_any()
+        }
+        StoreKind::TimestampedKeyValue => {
+            handle.timestamped = true;
+            let base = PyClassInitializer::from(KeyValueStore { handle });
+            Py::new(py, base.add_subclass(TimestampedKeyValueStore))?.into_any()
+        }
+        StoreKind::Window {
+            size_ms,
+            timestamped,
+            ..
+        } => {
+            handle.timestamped = timestamped;
+            handle.size_ms = size_ms;
+            Py::new(py, WindowStore { handle })?.into_any()
+        }
+        StoreKind::Session { .. } => Py::new(py, SessionStore { handle })?.into_any(),
+        StoreKind::Versioned { .. } => Py::new(py, VersionedKeyValueStore { handle })?.into_any(),
+    })
+}

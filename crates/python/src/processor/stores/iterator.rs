@@ -1,0 +1,56 @@
+//! What reads over many entries give.
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use std::collections::VecDeque;
+
+/// Entries, in their order. Also a context manager, as iterators of Kafka Streams must be closed; here nothing
+/// is held open.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct StoreIterator {
+    rest: Mutex<VecDeque<Py<PyAny>>>,
+}
+
+impl StoreIterator {
+    pub fn new(entries: Vec<Bound<'_, PyAny>>) -> Self {
+        let rest = entries.into_iter().map(Bound::unbind).collect();
+        Self {
+            rest: Mutex::new(rest),
+        }
+    }
+}
+
+#[pymethods]
+impl StoreIterator {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self) -> Option<Py<PyAny>> {
+        self.rest.lock().pop_front()
+    }
+
+    /// The next entry, without taking it; `None` at the end.
+    fn peek(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.rest.lock().front().map(|entry| entry.clone_ref(py))
+    }
+
+    fn __length_hint__(&self) -> usize {
+        self.rest.lock().len()
+    }
+
+    /// Forgets the rest.
+    fn close(&self) {
+        let rest = std::mem::take(&mut *self.rest.lock());
+        drop(rest);
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_error))]
+    fn __exit__(&self, _error: &Bound<'_, PyAny>) {
+        self.close();
+    }
+}

@@ -1,0 +1,226 @@
+//! `KeyValueStore` and `TimestampedKeyValueStore`.
+
+use super::iterator::StoreIterator;
+use super::{Handle, stored};
+use crate::datum::to_py;
+use crate::processor::context::generic;
+use crate::processor::records::datum;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyMapping, PyType};
+use stoatflow_core::Datum;
+use stoatflow_state::Stored;
+
+/// A value per key.
+#[pyclass(frozen, subclass, module = "stoatflow._native")]
+pub struct KeyValueStore {
+    pub handle: Handle,
+}
+
+/// A value and its time per key.
+#[pyclass(frozen, extends = KeyValueStore, module = "stoatflow._native")]
+pub struct TimestampedKeyValueStore;
+
+impl KeyValueStore {
+    fn read(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Stored>> {
+        let key = datum(key)?;
+        self.handle.with(|host, _, at| host.get(at, &key))
+    }
+
+    fn write(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let key = datum(key)?;
+        let (value, time) = self.handle.written(value)?;
+        self.handle
+            .with(|host, moment, at| host.put(at, &key, stored(value, time.unwrap_or(moment.time))))
+    }
+
+    fn pairs(&self, py: Python<'_>, found: Vec<(Datum, Stored)>) -> PyResult<StoreIterator> {
+        let pairs = found.into_iter().map(|(key, stored)| {
+            let pair = (to_py(py, &key)?, self.handle.shown(py, &stored)?);
+            Ok(pair.into_pyobject(py)?.into_any())
+        });
+        Ok(StoreIterator::new(pairs.collect::<PyResult<_>>()?))
+    }
+
+    fn scan(
+        &self,
+        py: Python<'_>,
+        lo: Option<&Bound<'_, PyAny>>,
+        hi: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<StoreIterator> {
+        let lo = lo.map(datum).transpose()?;
+        let hi = hi.map(datum).transpose()?;
+        let found = self
+            .handle
+            .with(|host, _, at| host.range(at, lo.as_ref(), hi.as_ref(), reverse))?;
+        self.pairs(py, found)
+    }
+
+    fn missing(key: &Bound<'_, PyAny>) -> PyErr {
+        PyKeyError::new_err(key.clone().unbind())
+    }
+}
+
+#[pymethods]
+impl KeyValueStore {
+    /// The store's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    /// The value of a key.
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.read(key)? {
+            Some(found) => self.handle.shown(py, &found).map(Some),
+            None => Ok(default),
+        }
+    }
+
+    /// Writes a value; `None` deletes.
+    fn put(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(key, value)
+    }
+
+    /// Writes a value unless the key has one; gives the one it has.
+    fn put_if_absent<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if let Some(found) = self.read(key)? {
+            return self.handle.shown(py, &found).map(Some);
+        }
+        self.write(key, value)?;
+        Ok(None)
+    }
+
+    /// Writes many: a mapping, or pairs.
+    fn put_all(&self, items: &Bound<'_, PyAny>) -> PyResult<()> {
+        let pairs = match items.cast::<PyMapping>() {
+            Ok(mapping) => mapping.items()?.into_any(),
+            Err(_) => items.clone(),
+        };
+        for pair in pairs.try_iter()? {
+            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
+            self.write(&key, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a key; gives the value it had.
+    fn delete<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = datum(key)?;
+        let found = self.handle.with(|host, moment, at| {
+            let found = host.get(at, &key)?;
+            host.put(at, &key, stored(Datum::Null, moment.time))?;
+            Ok(found)
+        })?;
+        found.map(|found| self.handle.shown(py, &found)).transpose()
+    }
+
+    /// Entries between two keys, both included, in the order of the keys' bytes.
+    #[pyo3(signature = (lo=None, hi=None, *, reverse=false))]
+    fn range(
+        &self,
+        py: Python<'_>,
+        lo: Option<&Bound<'_, PyAny>>,
+        hi: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<StoreIterator> {
+        self.scan(py, lo, hi, reverse)
+    }
+
+    /// As `range`, the last key first.
+    #[pyo3(signature = (lo=None, hi=None))]
+    fn reverse_range(
+        &self,
+        py: Python<'_>,
+        lo: Option<&Bound<'_, PyAny>>,
+        hi: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<StoreIterator> {
+        self.scan(py, lo, hi, true)
+    }
+
+    /// All entries, in the order of the keys' bytes.
+    #[pyo3(signature = (*, reverse=false))]
+    fn all(&self, py: Python<'_>, reverse: bool) -> PyResult<StoreIterator> {
+        self.scan(py, None, None, reverse)
+    }
+
+    /// All entries, the last key first.
+    fn reverse_all(&self, py: Python<'_>) -> PyResult<StoreIterator> {
+        self.scan(py, None, None, true)
+    }
+
+    /// Entries whose key's bytes begin with those of `prefix` (a key, or bytes as they are).
+    fn prefix_scan(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<StoreIterator> {
+        let prefix = datum(prefix)?;
+        let found = self.handle.with(|host, _, at| host.prefix(at, &prefix))?;
+        self.pairs(py, found)
+    }
+
+    /// About how many keys there are; those of the current transaction may be missing.
+    fn approximate_len(&self) -> PyResult<u64> {
+        self.handle.with(|host, _, at| Ok(host.approximate_len(at)))
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.read(key)?.ok_or_else(|| Self::missing(key))?;
+        self.handle.shown(py, &found)
+    }
+
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(key, value)
+    }
+
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.delete(key.py(), key)?
+            .map(drop)
+            .ok_or_else(|| Self::missing(key))
+    }
+
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.read(key)?.is_some())
+    }
+
+    fn __iter__(&self, py: Python<'_>) -> PyResult<StoreIterator> {
+        let found = self
+            .handle
+            .with(|host, _, at| host.range(at, None, None, false))?;
+        let keys = found.iter().map(|(key, _)| to_py(py, key));
+        Ok(StoreIterator::new(keys.collect::<PyResult<_>>()?))
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(format!(
+            "<{} '{}'>",
+            slf.get_type().qualname()?,
+            slf.get().handle.name
+        ))
+    }
+
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        generic(class, item)
+    }
+}

@@ -1,0 +1,138 @@
+//! `SessionStore`.
+
+use super::iterator::StoreIterator;
+use super::{Handle, stored};
+use crate::datum::to_py;
+use crate::processor::context::{generic, timestamp_ms};
+use crate::processor::records::datum;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use stoatflow_core::Datum;
+use stoatflow_operators::Keys;
+
+/// A value per key and session. A session ends with its last record.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct SessionStore {
+    pub handle: Handle,
+}
+
+/// Key, start and end of a `Windowed`.
+fn session(windowed: &Bound<'_, PyAny>) -> PyResult<(Datum, i64, i64)> {
+    match datum(windowed)? {
+        Datum::Windowed(w) => Ok((w.key.clone(), w.start, w.end)),
+        _ => Err(PyTypeError::new_err(format!(
+            "a session is named by Windowed(key, Window(start, end)), not by {}",
+            windowed.get_type().qualname()?
+        ))),
+    }
+}
+
+impl SessionStore {
+    fn write(&self, windowed: &Bound<'_, PyAny>, value: Datum) -> PyResult<()> {
+        let (key, start, end) = session(windowed)?;
+        self.handle.with(|host, moment, at| {
+            host.session_put(at, &key, start, end, stored(value, moment.time))
+        })
+    }
+
+    fn find(
+        &self,
+        py: Python<'_>,
+        keys: Keys<'_>,
+        (earliest_end, latest_start): (i64, i64),
+        reverse: bool,
+    ) -> PyResult<StoreIterator> {
+        let found = self
+            .handle
+            .with(|host, _, at| host.session_find(at, keys, earliest_end, latest_start, reverse))?;
+        let pairs = found.into_iter().map(|(key, start, end, value)| {
+            let key = to_py(py, &Datum::windowed(key, start, end))?;
+            let pair = (key, to_py(py, &value)?);
+            Ok(pair.into_pyobject(py)?.into_any())
+        });
+        Ok(StoreIterator::new(pairs.collect::<PyResult<_>>()?))
+    }
+}
+
+#[pymethods]
+impl SessionStore {
+    /// The store's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    /// Writes a session, named by `Windowed(key, Window(start, end))`; `None` removes it.
+    fn put(&self, session: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(session, datum(value)?)
+    }
+
+    /// Removes a session.
+    fn remove(&self, session: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.write(session, Datum::Null)
+    }
+
+    /// The value of one session.
+    fn fetch_session<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        start: &Bound<'py, PyAny>,
+        end: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = datum(key)?;
+        let (start, end) = (timestamp_ms(start)?, timestamp_ms(end)?);
+        let found = self
+            .handle
+            .with(|host, _, at| host.session_get(at, &key, start, end))?;
+        found.map(|value| to_py(py, &value)).transpose()
+    }
+
+    /// `(Windowed, value)` of the sessions (of a key, or of all) that end at `earliest_end` or later and start at
+    /// `latest_start` or earlier.
+    #[pyo3(signature = (key=None, *, earliest_end, latest_start, reverse=false))]
+    fn find_sessions(
+        &self,
+        py: Python<'_>,
+        key: Option<&Bound<'_, PyAny>>,
+        earliest_end: &Bound<'_, PyAny>,
+        latest_start: &Bound<'_, PyAny>,
+        reverse: bool,
+    ) -> PyResult<StoreIterator> {
+        let times = (timestamp_ms(earliest_end)?, timestamp_ms(latest_start)?);
+        let key = key.map(datum).transpose()?;
+        let keys = key.as_ref().map_or(Keys::Between(None, None), Keys::One);
+        self.find(py, keys, times, reverse)
+    }
+
+    /// `(Windowed, value)` of all sessions of a key, or of the keys between two, both included.
+    #[pyo3(signature = (lo, hi=None, *, reverse=false))]
+    fn fetch(
+        &self,
+        py: Python<'_>,
+        lo: &Bound<'_, PyAny>,
+        hi: Option<&Bound<'_, PyAny>>,
+        reverse: bool,
+    ) -> PyResult<StoreIterator> {
+        let lo = datum(lo)?;
+        let hi = hi.map(datum).transpose()?;
+        let keys = match &hi {
+            Some(hi) => Keys::Between(Some(&lo), Some(hi)),
+            None => Keys::One(&lo),
+        };
+        self.find(py, keys, (0, i64::MAX), reverse)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<SessionStore '{}'>", self.handle.name)
+    }
+
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        generic(class, item)
+    }
+}

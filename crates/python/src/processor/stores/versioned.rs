@@ -1,0 +1,96 @@
+//! `VersionedKeyValueStore`.
+
+use super::Handle;
+use crate::datum::to_py;
+use crate::processor::context::{generic, timestamp_ms};
+use crate::processor::records::datum;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use stoatflow_operators::Version;
+
+/// Values of a key by the time since when they hold.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct VersionedKeyValueStore {
+    pub handle: Handle,
+}
+
+static VERSION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// `VersionedRecord(value, timestamp)`. When a version ended isn't told, as in Kafka Streams.
+pub fn version_to_py<'py>(
+    py: Python<'py>,
+    version: Option<Version>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let Some((value, since, _)) = version else {
+        return Ok(None);
+    };
+    let class = VERSION.import(py, "stoatflow.stores", "VersionedRecord")?;
+    class.call1((to_py(py, &value)?, since)).map(Some)
+}
+
+#[pymethods]
+impl VersionedKeyValueStore {
+    /// The store's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    /// Writes a version (`None`: from then on there is none). Gives when it ends: `VALID_TO_UNDEFINED` if it still
+    /// holds, `NOT_PUT` if it is too old to be kept.
+    fn put(
+        &self,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        timestamp: &Bound<'_, PyAny>,
+    ) -> PyResult<i64> {
+        let (key, value) = (datum(key)?, datum(value)?);
+        let timestamp = timestamp_ms(timestamp)?;
+        self.handle
+            .with(|host, _, at| host.versioned_put(at, &key, value, timestamp))
+    }
+
+    /// The version that holds now, or held at a time.
+    #[pyo3(signature = (key, as_of=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        as_of: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = datum(key)?;
+        let as_of = as_of.map(timestamp_ms).transpose()?;
+        let found = self
+            .handle
+            .with(|host, _, at| host.versioned_get(at, &key, as_of))?;
+        version_to_py(py, found)
+    }
+
+    /// Ends what holds at a time; gives the version that held then.
+    fn delete<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        timestamp: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let key = datum(key)?;
+        let timestamp = timestamp_ms(timestamp)?;
+        let ended = self
+            .handle
+            .with(|host, _, at| host.versioned_delete(at, &key, timestamp))?;
+        version_to_py(py, ended)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<VersionedKeyValueStore '{}'>", self.handle.name)
+    }
+
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        generic(class, item)
+    }
+}

@@ -1,0 +1,18 @@
+"""When a processor's schedule is due.
+
+`STREAM_TIME` follows the highest timestamp that the application has read: it fires with the first record,
+then when time passes a multiple of the interval, once however many it passes, and never without records.
+`WALL_CLOCK_TIME` follows the machine's clock: it fires after one whole interval, then on a fixed grid, once
+however late it is.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class PunctuationType(Enum):
+    """Which clock a schedule follows."""
+
+    STREAM_TIME = "stream_time"
+    WALL_CLOCK_TIME = "wall_clock_time"

@@ -1,0 +1,102 @@
+"""Records as processors and tests see them.
+
+Takes keys, values, timestamps in milliseconds and headers; gives frozen values. Headers stand in their
+order, names may repeat. The engine makes records without calling `__init__`: what it gives is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+Header: TypeAlias = tuple[str, bytes | None]
+Headers: TypeAlias = tuple[Header, ...]
+HeadersLike: TypeAlias = "Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]"
+_SAME: Any = object()
+
+
+def headers_of(headers: HeadersLike) -> Headers:
+    """Give headers as records hold them; text becomes UTF-8 bytes."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return tuple((name, text.encode() if isinstance(text, str) else text) for name, text in pairs)
+
+
+def _check(record: Record[Any, Any] | FixedKeyRecord[Any, Any]) -> None:
+    timestamp = record.timestamp
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise TypeError(f"a record's timestamp is a number of milliseconds, not {timestamp!r}")
+    if timestamp < 0:
+        raise ValueError(f"a record can't have the negative timestamp {timestamp}")
+    if type(record.headers) is not tuple or any(
+        type(header) is not tuple or isinstance(header[1], str) for header in record.headers
+    ):
+        object.__setattr__(record, "headers", headers_of(record.headers))
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[K, V]):
+    """Key, value, timestamp in milliseconds, headers in their order (names may repeat)."""
+
+    key: K | None
+    value: V | None
+    timestamp: int
+    headers: Headers = ()
+
+    def __post_init__(self) -> None:
+        """Check it."""
+        _check(self)
+
+    def replace(
+        self,
+        *,
+        key: K2 = _SAME,
+        value: V2 = _SAME,
+        timestamp: int = _SAME,
+        headers: HeadersLike = _SAME,
+    ) -> Record[Any, Any]:
+        """Give a record with other contents; what is left out stays."""
+        return Record(
+            self.key if key is _SAME else key,
+            self.value if value is _SAME else value,
+            self.timestamp if timestamp is _SAME else timestamp,
+            self.headers if headers is _SAME else headers_of(headers),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FixedKeyRecord(Generic[K, V]):
+    """A record whose key can't change. Only the engine makes them; `replace` gives others with the same key."""
+
+    key: K | None
+    value: V | None
+    timestamp: int
+    headers: Headers = ()
+
+    def __post_init__(self) -> None:
+        """Check it."""
+        _check(self)
+
+    def replace(
+        self, *, value: V2 = _SAME, timestamp: int = _SAME, headers: HeadersLike = _SAME
+    ) -> FixedKeyRecord[K, Any]:
+        """Give a record with other contents; what is left out stays."""
+        return FixedKeyRecord(
+            self.key,
+            self.value if value is _SAME else value,
+            self.timestamp if timestamp is _SAME else timestamp,
+            self.headers if headers is _SAME else headers_of(headers),
+        )
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record that is being processed was read from."""
+
+    topic: str
+    partition: int
+    offset: int
