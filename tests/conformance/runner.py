@@ -1,47 +1,72 @@
 """Builds the topology of a vector with the public DSL, runs it in the test driver, and compares.
 
-Takes the JSON files beside it (their format: README.md), gives cases and differences. Says which
-features a case needs that don't exist yet, so that nothing is left out silently.
+Takes the JSON files beside it (their format: README.md), gives cases and differences.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from conformance.functions import NATIVE, PYTHON
-from stoatflow import Expression, Grouped, Materialized, Serde, Serdes, StreamsBuilder, Topology
+from stoatflow import (
+    Branched,
+    Buffer,
+    EmitStrategy,
+    Expression,
+    GlobalKTable,
+    Grouped,
+    Joined,
+    JoinWindows,
+    KTable,
+    Materialized,
+    Serde,
+    Serdes,
+    SessionWindows,
+    SlidingWindows,
+    Stores,
+    StreamJoined,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+    Topology,
+    Windowed,
+)
 from stoatflow.testing import TopologyTestDriver
 from stoatflow.testing.topics import header_text
 
 HERE = Path(__file__).parent
 _SERDES: dict[str, Callable[[], Serde[Any]]] = {"string": Serdes.string, "long": Serdes.int64, "json": Serdes.json}
 
-# What each operator gives, for every kind of parent it exists for. The rest is "not yet".
-_RESULTS: dict[str, dict[str | None, str]] = {
-    "stream": {None: "stream"},
-    "table": {None: "table"},
-    **{
-        op: {"stream": "stream"}
-        for op in (
-            "filter", "filter_not", "map", "map_values", "flat_map", "flat_map_values", "select_key", "peek", "merge",
-        )
-    },
-    "group_by": {"stream": "grouped"},
-    "group_by_key": {"stream": "grouped"},
-    **{op: {"grouped": "table"} for op in ("count", "reduce", "aggregate")},
-    "to_stream": {"table": "stream"},
-    "to": {"stream": "end"},
-}  # fmt: skip
-_NO_FIELDS = {
-    "timestamp_extractor": "timestamp extractor",
-    "topic_fn": "topic chosen by a function",
-    "versioned_history_ms": "versioned store",
-    "retention_ms": "retention",
+_WINDOWS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "tumbling": lambda w: TimeWindows(ms(w["size_ms"]), grace=ms(w["grace_ms"])),
+    "hopping": lambda w: TimeWindows(ms(w["size_ms"]), advance=ms(w["advance_ms"]), grace=ms(w["grace_ms"])),
+    "sliding": lambda w: SlidingWindows(ms(w["difference_ms"]), grace=ms(w["grace_ms"])),
+    "session": lambda w: SessionWindows(ms(w["gap_ms"]), grace=ms(w["grace_ms"])),
 }
+_STORES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
+    "kv": lambda s, serdes: Stores.persistent_key_value(s["store"], **serdes),
+    "timestamped_kv": lambda s, serdes: Stores.persistent_timestamped_key_value(s["store"], **serdes),
+    "window": lambda s, serdes: Stores.persistent_window(
+        s["store"], retention=ms(s["retention_ms"]), size=ms(s["window_size_ms"]), **serdes
+    ),
+    "session": lambda s, serdes: Stores.persistent_session(s["store"], retention=ms(s["retention_ms"]), **serdes),
+    "versioned": lambda s, serdes: Stores.persistent_versioned(
+        s["store"], history_retention=ms(s["versioned_history_ms"]), **serdes
+    ),
+}
+_EMIT_INTERVALS = (
+    "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
+    "__emit.interval.ms.kstreams.windowed.aggregation__",
+)
+
+
+def ms(count: int) -> str:
+    """Give a duration as a user writes it."""
+    return f"{count}ms"
 
 
 @dataclass(frozen=True)
@@ -62,9 +87,9 @@ class Case:
         return self.name.partition("/")[0]
 
     @property
-    def missing(self) -> list[str]:
-        """Features that it needs and that don't exist yet."""
-        return sorted(set(_missing(self.data["topology"])))
+    def place(self) -> str:
+        """`aggregate/word_count`: area and topology."""
+        return f"{self.data['area']}/{self.topology_name}"
 
     def steps(self, op: str | None = None) -> list[dict[str, Any]]:
         """Its topology's steps."""
@@ -77,27 +102,13 @@ def cases() -> list[Case]:
     return [Case(path, json.loads(path.read_text("utf-8"))) for path in paths]
 
 
-def _missing(steps: list[dict[str, Any]]) -> Iterator[str]:
-    kinds: dict[str, str] = {}
-    for step in steps:
-        op, parent = step["op"], kinds.get(step.get("from", ""))
-        if parent == "unknown":
-            parent = None if op not in _RESULTS else next(iter(_RESULTS[op]))
-        results = _RESULTS.get(op, {})
-        if parent in results:
-            kinds[step["id"]] = results[parent]
-        else:
-            kinds[step["id"]] = "unknown"
-            known = f"{op} of a {parent}" if op in _RESULTS else op
-            yield known
-        yield from (_NO_FIELDS[name] for name in {**step, **step.get("materialized", {})} if name in _NO_FIELDS)
-        for branch in [*step.get("branches", []), step.get("default", {})]:
-            kinds[branch.get("id", "")] = "unknown"
-
-
-def serde(name: str) -> Serde[Any]:
+def serde(spec: str | dict[str, Any]) -> Serde[Any]:
     """Give the serde that a vector names."""
-    return _SERDES[name]()
+    if isinstance(spec, str):
+        return _SERDES[spec]()
+    if "time_windowed" in spec:
+        return Serdes.time_windowed(serde(spec["time_windowed"]), ms(spec["size_ms"]))
+    return Serdes.session_windowed(serde(spec["session_windowed"]))
 
 
 def build(case: Case, *, native: bool = False) -> Topology:
@@ -126,37 +137,123 @@ class _Step:
 
     def store(self) -> Materialized | None:
         kept = self.step.get("materialized")
-        return kept and Materialized(kept.get("store"), serde(kept["key_serde"]), serde(kept["value_serde"]))
+        return kept and Materialized(
+            kept.get("store"),
+            serde(kept["key_serde"]),
+            serde(kept["value_serde"]),
+            retention=ms(kept["retention_ms"]) if "retention_ms" in kept else None,
+            history=ms(kept["versioned_history_ms"]) if "versioned_history_ms" in kept else None,
+        )
 
     def grouped(self) -> Grouped[Any, Any]:
         return Grouped(**self.serdes(), name=self.step.get("name"))
+
+    def supplier(self) -> Callable[[], Any]:
+        # Imported here: most vectors need nothing of the Processor API.
+        from conformance.processors import PROCESSORS
+
+        make, stores = PROCESSORS[self.step["processor"]], self.step.get("stores", ())
+        return lambda: make(*stores)
+
+    def timestamp(self) -> Callable[..., int] | None:
+        name = self.step.get("timestamp_extractor")
+        return None if name is None else PYTHON[name]
+
+    def suppressed(self) -> Suppressed:
+        step = self.step
+        given = step.get("buffer", {})
+        bounds = None if given.get("type") == "unbounded" else Buffer(given["max_records"], when_full="emit_early")
+        if step["until"] == "window_closes":
+            return Suppressed.until_window_closes(bounds)
+        return Suppressed.until_time_limit(ms(step["time_limit_ms"]), bounds)
+
+    def join(self, parent: Any) -> Any:
+        step, name = self.step, self.step.get("name")
+        other, method, joiner = self.made[step["other"]], getattr(parent, step["op"]), PYTHON[step["joiner"]]
+        if isinstance(other, GlobalKTable):
+            return method(other, self.fn("key_fn"), joiner, with_key=True, name=name)
+        if isinstance(parent, KTable):
+            foreign = {"foreign_key": self.fn("fk_fn"), "with_key": True} if "fk_fn" in step else {}
+            # Joiners of tables get no key; the functions of the registry that tables use ignore it.
+            return method(
+                other, lambda left, right: joiner(None, left, right), store=self.store(), name=name, **foreign
+            )
+        serdes = [serde(step[side]) for side in ("key_serde", "value_serde", "other_value_serde")]
+        if isinstance(other, KTable):
+            grace = ms(step["grace_ms"]) if "grace_ms" in step else None
+            return method(other, joiner, joined=Joined(*serdes, name=name, grace=grace), with_key=True)
+        w = step["window"]
+        window = JoinWindows(before=ms(w["before_ms"]), after=ms(w["after_ms"]), grace=ms(w["grace_ms"]))
+        joined = StreamJoined(*serdes, name=name, store_name=step.get("store_name"))
+        return method(other, joiner, window, joined=joined, with_key=True)
+
+    def split(self, parent: Any) -> None:
+        """Its branches are made under their own ids."""
+        step = self.step
+        split = parent.split(name=step.get("name"))
+        for branch in step["branches"]:
+            predicate = _Step(branch, self.made, self.native).fn("predicate")
+            split = split.branch(predicate, Branched(branch.get("name"), consumer=self.keep(branch["id"])))
+        if "default" in step:
+            split.default_branch(Branched(step["default"].get("name"), consumer=self.keep(step["default"]["id"])))
+        else:
+            split.no_default_branch()
+
+    def keep(self, branch: str) -> Callable[[Any], None]:
+        return lambda stream: self.made.update({branch: stream})
 
     def apply(self, builder: StreamsBuilder) -> Any:
         step, op, name = self.step, self.step["op"], self.step.get("name")
         parent = self.made.get(step.get("from", ""))
         sources: dict[str, Callable[[], Any]] = {
-            "stream": lambda: builder.stream(step["topics"], name=name, **self.serdes()),
+            "stream": lambda: builder.stream(step["topics"], name=name, timestamp=self.timestamp(), **self.serdes()),
             "table": lambda: builder.table(step["topic"], store=self.store(), name=name, **self.serdes()),
+            "global_table": lambda: builder.global_table(step["topic"], store=self.store(), name=name, **self.serdes()),
+            "state_store": lambda: builder.add_state_store(_STORES[step["kind"]](step, self.serdes())),
+            "split": lambda: self.split(parent),
+            "join": lambda: self.join(parent),
+            "left_join": lambda: self.join(parent),
+            "outer_join": lambda: self.join(parent),
         }
         if op in sources:
             return sources[op]()
         method = getattr(parent, op)
+        kept = {"store": self.store()} if "materialized" in step else {}
         calls: dict[str, Callable[[], Any]] = {
-            "filter": lambda: method(self.fn("predicate"), name=name),
-            "filter_not": lambda: method(self.fn("predicate"), name=name),
+            "filter": lambda: method(self.fn("predicate"), name=name, **kept),
+            "filter_not": lambda: method(self.fn("predicate"), name=name, **kept),
             # The vectors come from the "WithKey" forms; an expression sees the key anyway.
-            "map_values": lambda: method(self.fn("fn"), with_key=True, name=name),
+            "map_values": lambda: method(self.fn("fn"), with_key=True, name=name, **kept),
             "flat_map_values": lambda: method(self.fn("fn"), with_key=True, name=name),
             "merge": lambda: method(self.made[step["other"]], name=name),
+            "repartition": lambda: method(name=name, **self.serdes()),
+            "to_table": lambda: method(store=self.store(), name=name),
             "group_by": lambda: method(self.fn("fn"), grouped=self.grouped()),
             "group_by_key": lambda: method(grouped=self.grouped()),
+            "windowed_by": lambda: method(_WINDOWS[step["window"]["type"]](step["window"])),
+            "emit_strategy": lambda: method(EmitStrategy(step["strategy"])),
+            "cogroup": lambda: method(*self.others(), self.fn("aggregator")),
             "count": lambda: method(store=self.store(), name=name),
-            "reduce": lambda: method(self.fn("reducer"), store=self.store(), name=name),
-            "aggregate": lambda: method(self.fn("initializer"), self.fn("aggregator"), store=self.store(), name=name),
-            "to_stream": lambda: method(*([self.fn("fn")] if "fn" in step else []), name=name),
-            "to": lambda: method(step["topic"], name=name, **self.serdes()),
+            "reduce": lambda: method(*self.fns("reducer", "adder", "subtractor"), store=self.store(), name=name),
+            "aggregate": lambda: method(
+                *self.fns("initializer", "aggregator", "adder", "subtractor", "merger"), store=self.store(), name=name
+            ),
+            "suppress": lambda: method(self.suppressed(), name=name),
+            "process": lambda: method(self.supplier(), stores=step.get("stores", ()), name=name),
+            "process_values": lambda: method(self.supplier(), stores=step.get("stores", ()), name=name),
+            "to_stream": lambda: method(*self.fns("fn"), name=name),
+            "to": lambda: method(self.topic(), name=name, **self.serdes()),
         }
         return calls.get(op, lambda: method(self.fn("fn"), name=name))()
+
+    def fns(self, *names: str) -> list[Any]:
+        return [self.fn(name) for name in names if name in self.step]
+
+    def others(self) -> list[Any]:
+        return [self.made[self.step["other"]]] if "other" in self.step else []
+
+    def topic(self) -> Any:
+        return PYTHON[self.step["topic_fn"]] if "topic_fn" in self.step else self.step["topic"]
 
 
 @dataclass(frozen=True)
@@ -166,13 +263,27 @@ class Found:
     outputs: dict[str, list[dict[str, Any]]]
     stores: dict[str, list[list[Any]]]
     store_timestamps: dict[str, list[int]]
+    versioned_lookups: dict[str, list[list[Any]]]
+
+
+def config(case: Case) -> dict[str, object]:
+    """Give the settings that a vector was recorded with."""
+    interval = case.data["config"]["emit_interval_ms"]
+    return {"application.id": "golden", **dict.fromkeys(_EMIT_INTERVALS, interval)}
+
+
+def windowed(key: Any) -> dict[str, Any]:
+    """Give a record's key, and its window if it has one."""
+    if isinstance(key, Windowed):
+        return {"key": key.key, "window": {"start": key.window.start, "end": key.window.end}}
+    return {"key": key}
 
 
 def run(case: Case, topology: Topology, *, lanes: int = 1, crash_after: int | None = None) -> Found:
     """Run its inputs; with `crash_after`, crash and recover after that many of them."""
-    topics: dict[str, dict[str, str]] = case.data["topics"]
+    topics: dict[str, dict[str, Any]] = case.data["topics"]
     outputs: dict[str, list[dict[str, Any]]] = {topic: [] for topic in case.data["outputs"]}
-    with TopologyTestDriver(topology, {"application.id": "golden"}, lanes=lanes) as driver:
+    with TopologyTestDriver(topology, config(case), lanes=lanes) as driver:
         inputs = {t: driver.input(t, serde(s["key"]), serde(s["value"])) for t, s in topics.items()}
         readers = {t: driver.output(t, serde(topics[t]["key"]), serde(topics[t]["value"])) for t in outputs}
         for i, event in enumerate(case.data["inputs"]):
@@ -186,16 +297,31 @@ def run(case: Case, topology: Topology, *, lanes: int = 1, crash_after: int | No
                 inputs[event["topic"]].pipe(event["key"], event["value"], timestamp=event["timestamp"], headers=headers)
             for topic, reader in readers.items():
                 for record in reader:
-                    made = {"key": record.key, "value": record.value, "timestamp": record.timestamp}
+                    made = windowed(record.key) | {"value": record.value, "timestamp": record.timestamp}
                     if record.headers:
                         made["headers"] = [list(header) for header in header_text(record.headers)]
                     outputs[topic].append(made | {"i": i})
-        stores = {name: driver.store(name).entries() for name in case.data["stores"]}
-    return Found(
-        outputs,
-        {name: [[entry.key, entry.value] for entry in entries] for name, entries in stores.items()},
-        {name: [entry.timestamp for entry in entries] for name, entries in stores.items()},
+        return Found(outputs, *state(case, driver))
+
+
+def state(case: Case, driver: TopologyTestDriver) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Give the final stores in the form of a vector: contents, timestamps, looked up versions."""
+    entries = {name: driver.store(name).entries() for name in case.data["stores"]}
+    lookups = {
+        name: [[key, as_of, version(driver.store(name), key, as_of)] for key, as_of, _ in wanted]
+        for name, wanted in case.data.get("versioned_lookups", {}).items()
+    }
+    return (
+        {name: [[*windowed(e.key).values(), e.value] for e in found] for name, found in entries.items()},
+        {name: [e.timestamp for e in entries[name]] for name in case.data["store_timestamps"]},
+        lookups,
     )
+
+
+def version(store: Any, key: Any, as_of: int) -> dict[str, Any] | None:
+    """Give what a versioned store held at a time."""
+    found = store.get(key, as_of=as_of)
+    return found and {"value": found.value, "valid_from": found.timestamp, "valid_to": found.valid_to}
 
 
 def lines(records: list[Any]) -> list[str]:
@@ -207,5 +333,5 @@ def same_per_key(records: list[dict[str, Any]]) -> dict[str, list[str]]:
     """Give the records by key: what must not depend on the number of lanes."""
     by_key: dict[str, list[str]] = {}
     for record in records:
-        by_key.setdefault(json.dumps(record["key"], sort_keys=True), []).extend(lines([record]))
+        by_key.setdefault(json.dumps([record["key"], record.get("window")], sort_keys=True), []).extend(lines([record]))
     return by_key
