@@ -105,7 +105,9 @@ _HOMES = {
     "global_table": ("GlobalKTable",),
     "grouped": ("KGroupedStream", "KGroupedTable"),
     "joined": ("Joined", "StreamJoined", "TableJoined"),
-    "materialized": ("Consumed", "Grouped", "Materialized", "OffsetReset", "Produced", "Repartitioned", "TimestampExtractors"),
+    "materialized": (
+        "Consumed", "Grouped", "Materialized", "OffsetReset", "Produced", "Repartitioned", "TimestampExtractors",
+    ),
     "printed": ("Printed",),
     "suppressed": ("Buffer", "Suppressed"),
     "windowed": ("Window", "Windowed"),

@@ -68,6 +68,26 @@ class CogroupedKStream(_Cogrouped[K, A]):
         )
         return CogroupedKStream(self._plan, self._plan.add(node))
 
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[K, A]: ...
     def aggregate(
         self,
         initializer: Callable[[], A] | Expression,
@@ -102,6 +122,26 @@ class TimeWindowedCogroupedKStream(_Cogrouped[K, A]):
 
     __slots__ = ()
 
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
         initializer: Callable[[], A] | Expression,
@@ -120,6 +160,28 @@ class SessionWindowedCogroupedKStream(_Cogrouped[K, A]):
 
     __slots__ = ()
 
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        merger: Callable[[K, A, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
+        merger: Callable[[K, A, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
         initializer: Callable[[], A] | Expression,

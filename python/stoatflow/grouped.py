@@ -70,6 +70,28 @@ class KGroupedStream(Handle, Generic[K, V]):
             self._plan.add(nodes.Reduce(line=line, name=name, parent=self._at, function=udf, materialized=kept)),
         )
 
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
+        aggregator: Callable[[K, V, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[K, A]: ...
     def aggregate(
         self,
         initializer: Callable[[], A] | Expression,
@@ -160,6 +182,30 @@ class KGroupedTable(Handle, Generic[K, V]):
         )
         return KTable(self._plan, self._plan.add(node))
 
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        adder: Callable[[K, V, A], A | None],
+        subtractor: Callable[[K, V, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[K, A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
+        adder: Callable[[K, V, A], A | None],
+        subtractor: Callable[[K, V, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[K, A]: ...
     def aggregate(
         self,
         initializer: Callable[[], A] | Expression,

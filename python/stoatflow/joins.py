@@ -171,7 +171,7 @@ def _with_stream(
     kind: type[nodes.Joining], left: Handle, right: Handle, arguments: Any, options: Any, line: str
 ) -> nodes.Joining:
     def call(
-        joiner: Any, window: Any = None, *, joined: Any = None, with_key: bool = False, name: str | None = None
+        joiner: Any, window: Any, *, joined: Any = None, with_key: bool = False, name: str | None = None
     ) -> nodes.Joining:
         return with_stream(kind, left, right, joiner, window, joined, with_key, name, line)
 

@@ -7,7 +7,7 @@ end plus grace has passed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
@@ -84,6 +84,28 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         """Say when windows give results: after each record, or once when they close."""
         return TimeWindowedKStream(self._plan, self._emit(strategy))
 
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
+        aggregator: Callable[[K, V, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
         initializer: Callable[[], A] | Expression,
@@ -116,6 +138,30 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         """Say when sessions give results: after each record, or once when they close."""
         return SessionWindowedKStream(self._plan, self._emit(strategy))
 
+    @overload
+    def aggregate(
+        self,
+        initializer: Callable[[], A],
+        aggregator: Callable[[K, V, A], A | None],
+        merger: Callable[[K, A, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
+        initializer: Expression,
+        aggregator: Callable[[K, V, A], A | None],
+        merger: Callable[[K, A, A], A | None],
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[A] | None = ...,
+        name: str | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
         initializer: Callable[[], A] | Expression,

@@ -30,7 +30,11 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 def user_line() -> str:
     """Give `file.py:line` of the nearest caller outside the package."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    # The `__init__` of a dataclass has no file of its own.
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE)
+        or (frame.f_code.co_filename, frame.f_code.co_name) == ("<string>", "__init__")
+    ):
         frame = frame.f_back
     return f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
 
