@@ -35,7 +35,6 @@ assert_type(tumbling.reduce(max), sf.KTable[Windowed[str], int])
 assert_type(tumbling.aggregate(lambda: 0.5, lambda k, v, agg: agg + v), sf.KTable[Windowed[str], float])
 sessions = grouped.windowed_by(sf.SessionWindows("1m", grace="0s"))
 assert_type(sessions, sf.SessionWindowedKStream[str, int])
-assert_type(
     sessions.aggregate(lambda: 0, lambda k, v, agg: agg + v, lambda k, a, b: a + b), sf.KTable[Windowed[str], int]
 )
 assert_type(tumbling.count().suppress(sf.Suppressed.until_window_closes()), sf.KTable[Windowed[str], int])
@@ -56,6 +55,11 @@ def add(key: str, value: int, agg: float) -> float:
     return agg + value
 
 
+def merge(key: str, one: float, two: float) -> float:
+    return one + two
+
+
+assert_type(sessions.aggregate(lambda: 0.0, add, merge), sf.KTable[Windowed[str], float])
 assert_type(grouped.cogroup(add), sf.CogroupedKStream[str, float])
 assert_type(orders.repartition(), sf.KStream[str, int])
 assert_type(orders.deduplicate(within="1m"), sf.KStream[str, int])
