@@ -35,8 +35,6 @@ assert_type(tumbling.reduce(max), sf.KTable[Windowed[str], int])
 assert_type(tumbling.aggregate(lambda: 0.5, lambda k, v, agg: agg + v), sf.KTable[Windowed[str], float])
 sessions = grouped.windowed_by(sf.SessionWindows("1m", grace="0s"))
 assert_type(sessions, sf.SessionWindowedKStream[str, int])
-    sessions.aggregate(lambda: 0, lambda k, v, agg: agg + v, lambda k, a, b: a + b), sf.KTable[Windowed[str], int]
-)
 assert_type(tumbling.count().suppress(sf.Suppressed.until_window_closes()), sf.KTable[Windowed[str], int])
 assert_type(tumbling.count().to_stream(lambda k, v: k.key), sf.KStream[str, int])
 
