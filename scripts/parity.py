@@ -1,0 +1,125 @@
+"""Write docs/reference/parity.md: which method of Kafka Streams is which here, `parity.py`, or `parity.py --check`.
+
+Takes: tests/conformance/parity.json (every public method of the DSL, the Processor API and the test utilities of
+Kafka Streams 4.1.1, with its Python spelling or the reason why there is none), the package itself, and the recorded
+vectors. Gives: the page; exit code 1 if it is stale, or if a spelling names what the package does not have. Never:
+believes the table; each spelling is looked up in the package, each vector counted in the files that the tests run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reference" / "parity.md"
+CONFORMANCE = ROOT / "tests" / "conformance"
+NOTE = "<!-- Written by `make docs` (scripts/parity.py). Edits here are lost. -->"
+
+_SPELLING = re.compile(r"(?P<path>[\w.]+)(\((?P<argument>\w*)=?\))?")
+
+
+def exists(spelling: str) -> bool:
+    """Is there such a class, method, property, field or argument in the package?"""
+    match = _SPELLING.fullmatch(spelling)
+    if match is None:
+        return False
+    found: Any = importlib.import_module("stoatflow")
+    for name in match["path"].split("."):
+        try:
+            found = importlib.import_module("stoatflow.testing") if name == "testing" else getattr(found, name)
+        except AttributeError:
+            # A field of a class without a default is known to its annotations only.
+            if name in {field for base in getattr(found, "__mro__", ()) for field in getattr(base, "__annotations__", {})}:
+                return match["argument"] is None
+            return False
+    return not match["argument"] or match["argument"] in inspect.signature(found).parameters
+
+
+def vectors() -> Counter[str]:
+    """Count the recorded runs in which each operator occurs, by the kind of what it is called on."""
+    listed = (CONFORMANCE / "not_yet.txt").read_text("utf-8").splitlines()
+    left = {line.partition(":")[0] for line in listed if not line.startswith("#")}
+    count: Counter[str] = Counter()
+    for path in sorted((CONFORMANCE / "vectors").glob("*.json")):
+        case = json.loads(path.read_text("utf-8"))
+        if f"{case['area']}/{case['name'].partition('/')[0]}" in left:
+            continue
+        count.update(set(_methods(case["topology"])))
+    return count
+
+
+_GIVES = {
+    "stream": "KStream", "table": "KTable", "global_table": "GlobalKTable", "to_table": "KTable", "to_stream": "KStream",
+    "count": "KTable", "reduce": "KTable", "aggregate": "KTable", "cogroup": "CogroupedKStream",
+}  # fmt: skip
+
+
+def _methods(steps: list[dict[str, Any]]) -> list[str]:
+    kinds: dict[str, str] = {}
+    found = []
+    for step in steps:
+        op = step["op"]
+        parent = kinds.get(step.get("from", ""), "StreamsBuilder")
+        if op in ("group_by", "group_by_key"):
+            made = "KGroupedTable" if parent == "KTable" else "KGroupedStream"
+        elif op == "windowed_by":
+            windowed = "SessionWindowed" if step["window"]["type"] == "session" else "TimeWindowed"
+            made = windowed + ("CogroupedKStream" if parent == "CogroupedKStream" else "KStream")
+        else:
+            made = _GIVES.get(op, parent)
+        kinds[step.get("id", "")] = made
+        for branch in [*step.get("branches", []), step.get("default", {})]:
+            kinds[branch.get("id", "")] = "KStream"
+        found.append(f"{parent}.{'add_state_store' if op == 'state_store' else op}")
+    return found
+
+
+def page() -> tuple[str, list[str]]:
+    """Return the page, and what is wrong with the table."""
+    rows: list[dict[str, str]] = json.loads((CONFORMANCE / "parity.json").read_text("utf-8"))
+    runs = vectors()
+    wrong = [f"{row['java']}: the package has no {row['python']}" for row in rows if row.get("python") and not exists(row["python"])]
+    wrong += [f"{row['java']}: neither a spelling nor a reason" for row in rows if not row.get("python") and not row.get("why")]
+    have = sum(1 for row in rows if row.get("python"))
+    lines = [
+        "# Kafka Streams, method by method",
+        "",
+        NOTE,
+        "",
+        f"Of {len(rows)} public methods of Kafka Streams 4.1.1 (DSL, Processor API, stores, test utilities), {have} have a",
+        "spelling here. `X(y=)` is an argument of `X`. *Runs* counts the runs recorded from Kafka Streams in which the method",
+        "occurs and which give the same outputs, timestamps, headers, order and stores here (`make test-conformance`).",
+    ]
+    for section in dict.fromkeys(row["section"] for row in rows):
+        lines += ["", f"## {section}", "", "| Kafka Streams | here | runs |", "|---|---|---|"]
+        for row in rows:
+            if row["section"] == section:
+                spelling = row.get("python", "")
+                here = f"`{spelling}`" if spelling else row["why"]
+                lines.append(f"| `{row['java']}` | {here} | {runs.get(spelling) or ''} |")
+    return "\n".join([*lines, ""]), wrong
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    text, wrong = page()
+    for line in wrong:
+        print(line, file=sys.stderr)
+    if "--check" in sys.argv:
+        stale = not PAGE.exists() or PAGE.read_text("utf-8") != text
+        if stale:
+            print("docs/reference/parity.md is stale. Next: make docs", file=sys.stderr)
+        return int(stale or bool(wrong))
+    PAGE.write_text(text, "utf-8")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
