@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stoatflow.branched import BranchedKStream as BranchedKStream
     from stoatflow.builder import StreamsBuilder as StreamsBuilder
     from stoatflow.cogrouped import CogroupedKStream as CogroupedKStream
+    from stoatflow.consumed_record import ConsumedRecord as ConsumedRecord
     from stoatflow.embedded import EmbeddedBroker as EmbeddedBroker
     from stoatflow.embedded import EmbeddedRecord as EmbeddedRecord
     from stoatflow.errors import AuthorizationError as AuthorizationError
@@ -65,9 +66,23 @@ if TYPE_CHECKING:
     from stoatflow.materialized import Repartitioned as Repartitioned
     from stoatflow.materialized import TimestampExtractors as TimestampExtractors
     from stoatflow.printed import Printed as Printed
+    from stoatflow.processor import ContextualFixedKeyProcessor as ContextualFixedKeyProcessor
+    from stoatflow.processor import ContextualProcessor as ContextualProcessor
+    from stoatflow.processor import FixedKeyProcessor as FixedKeyProcessor
+    from stoatflow.processor import Processor as Processor
+    from stoatflow.processor import ValueTransformer as ValueTransformer
+    from stoatflow.punctuation import PunctuationType as PunctuationType
+    from stoatflow.record import FixedKeyRecord as FixedKeyRecord
+    from stoatflow.record import Record as Record
+    from stoatflow.record import RecordMetadata as RecordMetadata
+    from stoatflow.record_context import RecordContext as RecordContext
     from stoatflow.serdes import Serde as Serde
     from stoatflow.serdes import Serdes as Serdes
     from stoatflow.settings import Settings as Settings
+    from stoatflow.stores import StoreBuilder as StoreBuilder
+    from stoatflow.stores import Stores as Stores
+    from stoatflow.stores import ValueAndTimestamp as ValueAndTimestamp
+    from stoatflow.stores import VersionedRecord as VersionedRecord
     from stoatflow.stream import KStream as KStream
     from stoatflow.suppressed import Buffer as Buffer
     from stoatflow.suppressed import Suppressed as Suppressed
@@ -116,6 +131,14 @@ _HOMES = {
         "CountWindows", "EmitStrategy", "JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows",
         "UnlimitedWindows",
     ),
+    "processor": (
+        "ContextualFixedKeyProcessor", "ContextualProcessor", "FixedKeyProcessor", "Processor", "ValueTransformer",
+    ),
+    "stores": ("StoreBuilder", "Stores", "ValueAndTimestamp", "VersionedRecord"),
+    "record": ("FixedKeyRecord", "Record", "RecordMetadata"),
+    "punctuation": ("PunctuationType",),
+    "record_context": ("RecordContext",),
+    "consumed_record": ("ConsumedRecord",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
