@@ -55,7 +55,7 @@ def on_embedded_topics() -> dict[str, int]:
         for line in ("Kafka Streams is a library", "not a cluster: a library"):
             broker.produce("text-input", None, line.encode())
         app = sf.StoatFlow(topology, CONFIG | {"statestore.cache.max.bytes": 10_485_760}, broker=broker)
-        app.on_state_change(lambda new, old: states.append(f"{old} -> {new}"))
+        app.add_state_listener(lambda new, old: states.append(f"{old} -> {new}"))
         with app:
             while app.state != sf.State.RUNNING or app.lag() > 0:
                 app.wait("20ms")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stoatflow.branched import BranchedKStream as BranchedKStream
     from stoatflow.builder import StreamsBuilder as StreamsBuilder
     from stoatflow.cogrouped import CogroupedKStream as CogroupedKStream
+    from stoatflow.cogrouped import SessionWindowedCogroupedKStream as SessionWindowedCogroupedKStream
+    from stoatflow.cogrouped import TimeWindowedCogroupedKStream as TimeWindowedCogroupedKStream
     from stoatflow.consumed_record import ConsumedRecord as ConsumedRecord
     from stoatflow.embedded import EmbeddedBroker as EmbeddedBroker
     from stoatflow.embedded import EmbeddedRecord as EmbeddedRecord
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from stoatflow.processor import ContextualProcessor as ContextualProcessor
     from stoatflow.processor import FixedKeyProcessor as FixedKeyProcessor
     from stoatflow.processor import Processor as Processor
+    from stoatflow.processor import ProcessorContext as ProcessorContext
     from stoatflow.processor import ValueTransformer as ValueTransformer
     from stoatflow.punctuation import PunctuationType as PunctuationType
     from stoatflow.record import FixedKeyRecord as FixedKeyRecord
@@ -116,7 +119,7 @@ _HOMES = {
     "table": ("KTable",),
     "topology": ("Topology",),
     "branched": ("Branched", "BranchedKStream"),
-    "cogrouped": ("CogroupedKStream",),
+    "cogrouped": ("CogroupedKStream", "SessionWindowedCogroupedKStream", "TimeWindowedCogroupedKStream"),
     "global_table": ("GlobalKTable",),
     "grouped": ("KGroupedStream", "KGroupedTable"),
     "joined": ("Joined", "StreamJoined", "TableJoined"),
@@ -132,7 +135,8 @@ _HOMES = {
         "UnlimitedWindows",
     ),
     "processor": (
-        "ContextualFixedKeyProcessor", "ContextualProcessor", "FixedKeyProcessor", "Processor", "ValueTransformer",
+        "ContextualFixedKeyProcessor", "ContextualProcessor", "FixedKeyProcessor", "Processor", "ProcessorContext",
+        "ValueTransformer",
     ),
     "stores": ("StoreBuilder", "Stores", "ValueAndTimestamp", "VersionedRecord"),
     "record": ("FixedKeyRecord", "Record", "RecordMetadata"),
