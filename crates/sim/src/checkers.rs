@@ -153,7 +153,10 @@ fn expired(
         return Ok(None);
     };
     let name = job.plan.clocks[usize::from(clock.0)].name.as_bytes();
-    let times = newest(&history(broker, &format!("{APPLICATION}-clocks-changelog"))?);
+    let times = newest(&history(
+        broker,
+        &format!("{APPLICATION}-clocks-changelog"),
+    )?);
     let row = times.get(name).and_then(|row| row.first_chunk::<8>());
     Ok(row.and_then(|stream| layout.expired_at(i64::from_be_bytes(*stream))))
 }

@@ -132,7 +132,10 @@ fn counts(expected: &BTreeMap<String, i64>, seen: &Numbers, rule: Rule) -> Verdi
     Ok(())
 }
 
-pub(super) fn same_keys<K: Ord + std::fmt::Debug, A, B>(expected: &BTreeMap<K, A>, seen: &BTreeMap<K, B>) -> Verdict {
+pub(super) fn same_keys<K: Ord + std::fmt::Debug, A, B>(
+    expected: &BTreeMap<K, A>,
+    seen: &BTreeMap<K, B>,
+) -> Verdict {
     let missing: Vec<_> = expected.keys().filter(|k| !seen.contains_key(*k)).collect();
     let extra: Vec<_> = seen.keys().filter(|k| !expected.contains_key(*k)).collect();
     hold!(

@@ -7,7 +7,8 @@ use stoatflow_operators::{Args, Failed, Udf};
 
 /// Their names, in the order of [`all`].
 pub(super) const NAMES: &[&str] = &[
-    "split", "value", "text", "bucket", "add", "half", "greater", "group", "newer", "is_left", "pair",
+    "split", "value", "text", "bucket", "add", "half", "greater", "group", "newer", "is_left",
+    "pair",
 ];
 
 /// All of them.
