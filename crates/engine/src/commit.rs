@@ -248,7 +248,7 @@ impl CommitRoom {
             Step::Commit => {
                 self.begun = false;
                 match self.parts.producer.commit(timeout)? {
-                    CommitOutcome::Committed => Ok(()),
+                    CommitOutcome::Committed => self.send_times(&sealed.stores),
                     CommitOutcome::Aborted => Err(Error::unavailable(format!(
                         "the broker aborted the transaction of epoch {}",
                         self.open
@@ -260,24 +260,31 @@ impl CommitRoom {
         }
     }
 
-    /// Under at-least-once there is no transaction that holds records together, and after a crash the
-    /// input comes again. A stream time that outlives it must not be ahead of anything: it would make
-    /// late what is not in a store yet, or say that a result was given that never arrived. So results
-    /// come first, then stores, then times, each when the one before is acknowledged.
+    /// Under at-least-once no transaction holds records together, and after a crash the input comes
+    /// again. So results come before stores (a row that is gone because its result was given must not
+    /// outlive the result), and times after the offsets: see [`Self::send_times`].
     fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
+        if self.times_apart() {
+            self.parts.producer.flush(self.parts.timeout)?;
+        }
+        let apart = self.parts.times.filter(|_| self.times_apart());
+        self.send_writes(sealed.iter().filter(|(id, _)| Some(*id) != apart))
+    }
+
+    /// A stream time that outlives a crash must not be ahead of the offsets: it would make late what is
+    /// read again, or say that a result was given that never arrived. Behind them it only repeats.
+    fn send_times(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
+        if !self.times_apart() {
+            return Ok(());
+        }
         let times = self.parts.times;
-        let in_order = times.is_some() && self.parts.guarantee == Guarantee::AtLeastOnce;
-        let is_times = |id: StoreId| in_order && Some(id) == times;
-        if in_order {
-            self.parts.producer.flush(self.parts.timeout)?;
-        }
-        self.send_writes(sealed.iter().filter(|(id, _)| !is_times(*id)))?;
-        if in_order {
-            self.parts.producer.flush(self.parts.timeout)?;
-            self.send_writes(sealed.iter().filter(|(id, _)| is_times(*id)))?;
-        }
-        Ok(())
+        self.send_writes(sealed.iter().filter(|(id, _)| Some(*id) == times))?;
+        self.parts.producer.flush(self.parts.timeout)
+    }
+
+    fn times_apart(&self) -> bool {
+        self.parts.times.is_some() && self.parts.guarantee == Guarantee::AtLeastOnce
     }
 
     fn send_writes<'a>(

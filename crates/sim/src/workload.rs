@@ -10,6 +10,7 @@ mod udf;
 
 /// The functions as plain Rust, for the model.
 pub(crate) mod functions {
+    pub(crate) use super::input::CLOSER;
     pub(crate) use super::plan::{GRACE_MS, REACH_MS, SIZE_MS};
     pub(crate) use super::udf::{bucket, group, half, pair, words};
 }

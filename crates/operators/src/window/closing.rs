@@ -121,6 +121,13 @@ impl Closing {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let epoch = context.epoch;
+        // With several lanes time moves by a whole epoch at a time, which may be longer than a window is
+        // kept: what closes within the epoch must still be shown.
+        let observed = if context.clocks.is_eager() {
+            observed
+        } else {
+            -1
+        };
         let LaneStore { store, .. } = context.store(kept.store());
         let view = WindowView::new(store, epoch, observed).map_err(|e| kept.name(e))?;
         while let Some((start, key)) = self.index.pop_due(due.until) {

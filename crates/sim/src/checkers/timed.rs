@@ -3,7 +3,7 @@
 use super::tables::Rule;
 use super::{History, Verdict, hold, newest};
 use crate::broker::SimBroker;
-use crate::workload::functions::{GRACE_MS, REACH_MS, SIZE_MS, group, pair};
+use crate::workload::functions::{CLOSER, GRACE_MS, REACH_MS, SIZE_MS, group, pair};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -35,14 +35,16 @@ pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict
     let given = given(broker, "clicks");
     let now = given.iter().map(|g| g.time).max().unwrap_or(-1);
     let mut expected: BTreeMap<Bytes, i64> = BTreeMap::new();
-    for record in &given {
+    for record in given.iter().filter(|g| g.key != CLOSER) {
         let start = record.time - record.time.rem_euclid(SIZE_MS);
         if start + SIZE_MS + GRACE_MS <= now {
             let key = [&record.key[..], &start.to_be_bytes()].concat();
             *expected.entry(Bytes::from(key)).or_insert(0) += 1;
         }
     }
-    super::tables::same_keys(&expected, seen)?;
+    let mut seen = seen.clone();
+    seen.retain(|key, _| !key.starts_with(CLOSER.as_bytes()));
+    super::tables::same_keys(&expected, &seen)?;
     for (key, count) in &expected {
         let exact = Some(Bytes::copy_from_slice(&count.to_be_bytes()));
         let values = &seen[key];

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use stoatflow_core::{Partition, Timestamp};
 use stoatflow_log::Outgoing;
 
+/// The key of the last records, which make time go on.
+pub(crate) const CLOSER: &str = "zz";
+
 const VOCABULARY: &[&str] = &[
     "the", "stoat", "Flow", "river", "ermine", "winter", "white", "a",
 ];
@@ -54,19 +57,20 @@ pub(super) fn records(
     records
 }
 
-/// Long after everything else: what waits for a time is due. They are each other's pairs.
+/// Long after everything else: what waits for a time is due; and longer still: it is gone from stores.
+/// They are each other's pairs.
 fn closers(parts: &[Part], time: i64) -> Vec<Outgoing> {
     let timed = parts.iter().filter(|p| p.is_timed());
     let closer = |(part, half): (&Part, i64)| Outgoing {
         topic: part.input().into(),
         partition: None,
-        key: Some(Bytes::from("zz")),
+        key: Some(Bytes::from(CLOSER)),
         value: Some(Bytes::from(if half % 2 == 0 { "l:end" } else { "r:end" })),
-        timestamp: Timestamp(time + 1_000_000 + half),
+        timestamp: Timestamp(time + 300_000 * (1 + 3 * (half / 4)) + half % 4),
         headers: None,
     };
     timed
-        .flat_map(|part| (0..4).map(move |half| (part, half)))
+        .flat_map(|part| (0..8).map(move |half| (part, half)))
         .map(closer)
         .collect()
 }

@@ -18,6 +18,9 @@ pub(super) fn compile(parts: &[Part]) -> Result<PhysicalPlan> {
 
 /// Of the windows that are counted.
 pub(crate) const SIZE_MS: i64 = 200;
+/// With one lane a window that is gone when it closes is not given (as in Kafka Streams), so windows are
+/// kept longer than any gap in the input.
+const RETENTION_MS: i64 = 400_000;
 /// How far apart the halves of a pair may be.
 pub(crate) const REACH_MS: i64 = 60;
 /// More than the disorder of the input: nothing is late.
@@ -119,6 +122,7 @@ fn latest(base: usize, part: Part) -> Vec<Value> {
 
 fn windows(base: usize, suppressed: bool) -> Vec<Value> {
     let window = json!({"type": "tumbling", "size_ms": SIZE_MS, "grace_ms": GRACE_MS});
+    let kept = json!({"store": "clicks-store", "retention_ms": RETENTION_MS});
     let mut nodes = vec![
         json!({"op": "stream", "topics": ["clicks"], "key": "string", "value": "string"}),
         json!({"op": "group_by_key", "from": base, "key": "string", "value": "string"}),
@@ -127,13 +131,13 @@ fn windows(base: usize, suppressed: bool) -> Vec<Value> {
     if suppressed {
         let until = json!({"type": "window_closes", "grace_ms": GRACE_MS});
         nodes.extend([
-            json!({"op": "count", "from": base + 2, "materialized": {"store": "clicks-store"}}),
+            json!({"op": "count", "from": base + 2, "materialized": kept}),
             json!({"op": "suppress", "from": base + 3, "name": "clicks-final", "until": until}),
         ]);
     } else {
         nodes.extend([
             json!({"op": "emit_strategy", "from": base + 2, "strategy": "on_window_close"}),
-            json!({"op": "count", "from": base + 3, "materialized": {"store": "clicks-store"}}),
+            json!({"op": "count", "from": base + 3, "materialized": kept}),
         ]);
     }
     let key = json!({"time_windowed": "string", "size_ms": SIZE_MS});
