@@ -13,8 +13,8 @@ use stoatflow_core::{
 use stoatflow_operators::{
     Chain, ChainOptions, Context, Effects, Foreign, LaneClocks, LaneStore, Share,
 };
-use stoatflow_plan::PhysicalPlan;
-use stoatflow_state::{Dirty, KeyValueStore};
+use stoatflow_plan::{PhysicalPlan, StoreKind};
+use stoatflow_state::{Dirty, KeyValueStore, Layout};
 
 const LINES: usize = 256;
 const WORDS: usize = 10;
@@ -26,6 +26,15 @@ const PLAN: &str = r#"{"version":1,"functions":[],"nodes":[
     {"op":"count","from":2,"materialized":{"store":"counts"}},
     {"op":"to_stream","from":3},
     {"op":"to","from":4,"topic":"counts"}]}"#;
+
+const WINDOWED: &str = r#"{"version":1,"functions":[],"nodes":[
+    {"op":"stream","topics":["lines"],"key":"string","value":"string"},
+    {"op":"flat_map_values","from":0,"function":{"expr":{"op":"str_split","args":[{"op":"str_lower","args":[{"op":"value"}]}],"by":null}}},
+    {"op":"group_by","from":1,"function":{"expr":{"op":"value"}}},
+    {"op":"windowed_by","from":2,"window":{"type":"tumbling","size_ms":1000,"grace_ms":0}},
+    {"op":"count","from":3,"materialized":{"store":"counts"}},
+    {"op":"to_stream","from":4},
+    {"op":"to","from":5,"topic":"counts"}]}"#;
 
 struct Rig {
     chains: Vec<Chain>,
@@ -52,7 +61,18 @@ impl Rig {
         };
         let entries = [0, 1].map(|stage| stoatflow_plan::entries(plan, StageId(stage))[0]);
         let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));
-        let store = KeyValueStore::new(StoreId(0), "counts".into(), Serde::Int64, backend, 1 << 24);
+        let layout = match plan.stores[0].kind {
+            StoreKind::Window { retention_ms, .. } => Layout::window(retention_ms),
+            _ => Layout::KeyValue,
+        };
+        let store = KeyValueStore::with_layout(
+            StoreId(0),
+            "counts".into(),
+            Serde::Int64,
+            backend,
+            1 << 24,
+            layout,
+        );
         let stores = vec![LaneStore {
             store: Arc::new(store),
             dirty: Dirty::default(),
@@ -62,7 +82,7 @@ impl Rig {
             entries: entries.to_vec(),
             stores,
             effects: Effects::default(),
-            clocks: LaneClocks::new(0, true),
+            clocks: LaneClocks::new(plan.clocks.len(), true),
         }
     }
 
@@ -140,26 +160,25 @@ fn word_count(c: &mut Criterion) {
         .map(|routed| routed.record)
         .collect();
     assert_eq!(words.len(), LINES * WORDS);
-    for cached in [false, true] {
-        let mut rig = Rig::new(&plan, cached);
-        group.bench_function(
-            if cached {
-                "count_cached"
-            } else {
-                "count_to_sink"
-            },
-            |b| {
-                b.iter_batched_ref(
-                    || words.clone(),
-                    |batch| {
-                        rig.push(1, batch);
-                        black_box(&rig.effects.outputs);
-                        rig.clear();
-                    },
-                    BatchSize::LargeInput,
-                );
-            },
-        );
+    let windowed = stoatflow_plan::compile(WINDOWED.as_bytes()).expect("a plan");
+    for (name, plan, cached) in [
+        ("count_to_sink", &plan, false),
+        ("count_cached", &plan, true),
+        ("windowed_count_to_sink", &windowed, false),
+        ("windowed_count_cached", &windowed, true),
+    ] {
+        let mut rig = Rig::new(plan, cached);
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(
+                || words.clone(),
+                |batch| {
+                    rig.push(1, batch);
+                    black_box(&rig.effects.outputs);
+                    rig.clear();
+                },
+                BatchSize::LargeInput,
+            );
+        });
     }
     group.finish();
 }
