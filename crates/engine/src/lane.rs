@@ -483,7 +483,7 @@ impl LaneRoom {
             )));
         };
         match (to.as_slice(), exchange.fork) {
-            ([entry], _) => self.push(stage, *entry, batch)?,
+            ([entry], Fork::Batch) => self.push(stage, *entry, batch)?,
             (entries, Fork::Batch) => {
                 for entry in entries {
                     self.push(stage, *entry, &mut batch.clone())?;

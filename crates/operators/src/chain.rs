@@ -227,7 +227,7 @@ impl Chain {
         if !out.is_empty() {
             match (children, self.steps[at].fork) {
                 (0, _) => out.clear(),
-                (1, _) => self.run(self.steps[at].children[0], &mut out, context)?,
+                (1, Fork::Batch) => self.run(self.steps[at].children[0], &mut out, context)?,
                 (_, Fork::Batch) => self.share_batch(at, &mut out, context)?,
                 (_, Fork::Record) => match self.steps[at].scope.clone() {
                     None => self.share_records(at, &mut out, context)?,

@@ -3,6 +3,8 @@
 //! Takes the plan's bytes (or the decoded plan), gives a [`PhysicalPlan`]: decode, check, serdes,
 //! names, cut, fuse, describe. All findings come in one error. Never touches a broker or a disk.
 
+mod explicit;
+
 use crate::check::check;
 use crate::cut::cut;
 use crate::describe::describe;
@@ -13,7 +15,7 @@ use crate::physical::{Op, PhysicalPlan};
 use crate::problems::Problems;
 use crate::serdes::serdes;
 use crate::tables::tables;
-use std::collections::BTreeSet;
+pub use explicit::require_explicit_names;
 use stoatflow_core::{Error, Result};
 
 /// Compiles the plan's JSON.
@@ -48,47 +50,6 @@ pub fn compile_plan(plan: &LogicalPlan) -> Result<PhysicalPlan> {
     fuse(&mut physical);
     physical.description = describe(plan, &shape, &names, &tables);
     Ok(physical)
-}
-
-/// Refuses stores whose names were generated: such a name counts the nodes before it, so the next
-/// edit of the topology would lose the state.
-///
-/// # Errors
-/// `Topology`, with the line of each and the argument to add.
-pub fn require_explicit_names(plan: &PhysicalPlan) -> Result<()> {
-    let mut problems = Problems::default();
-    let mut taken: BTreeSet<String> = plan.stores.iter().map(|s| s.name.clone()).collect();
-    for store in plan.stores.iter().filter(|s| !s.named) {
-        let node = plan.nodes.iter().find(|n| n.op.store() == Some(store.id));
-        let call = node.map_or("table", |n| n.op.name());
-        let place = match node.and_then(|n| n.line.as_deref()) {
-            Some(line) => format!("{line}: {call}()"),
-            None => format!("{call}()"),
-        };
-        let base = format!(
-            "{}-{call}",
-            store.upstream_topics.first().map_or("my", String::as_str)
-        );
-        let proposal = (1..)
-            .map(|n| {
-                if n == 1 {
-                    base.clone()
-                } else {
-                    format!("{base}-{n}")
-                }
-            })
-            .find(|p| !taken.contains(p))
-            .expect("one of infinitely many names is free");
-        problems.add(format!(
-            "{place} keeps its state in a store with the generated name '{}', which changes when the topology does; add store=\"{proposal}\"",
-            store.name
-        ));
-        taken.insert(proposal);
-    }
-    let listed = problems.finish();
-    listed.map_err(|e| {
-        e.hint("name the stores, or set ensure.explicit.naming=false if this state may be lost with the next edit")
-    })
 }
 
 /// The entries of a stage: its sources, or the nodes that exchanges lead to.

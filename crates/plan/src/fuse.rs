@@ -10,8 +10,8 @@ mod foreign;
 
 use crate::compile::entries;
 use crate::physical::{Fork, Op, PhysicalPlan};
-use std::collections::BTreeSet;
-use stoatflow_core::{NodeId, SinkId, StoreId};
+use std::collections::{BTreeMap, BTreeSet};
+use stoatflow_core::{NodeId, SinkId, StageId, StoreId};
 
 /// What a branch touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +97,13 @@ fn next(op: &Op, children: &[NodeId]) -> Vec<NodeId> {
 /// Children have higher numbers than their parents.
 fn marks(plan: &PhysicalPlan) -> (Vec<Marks>, Vec<bool>) {
     let global = global_stores(plan);
+    // A store is written in one stage. What reads it in another one comes earlier or later anyway.
+    let mut written: BTreeMap<StoreId, StageId> = BTreeMap::new();
+    for node in &plan.nodes {
+        for store in node.op.stores() {
+            written.entry(store).or_insert(node.stage);
+        }
+    }
     let mut marks: Vec<Marks> = vec![Marks::default(); plan.nodes.len()];
     let mut conflicts = vec![false; plan.nodes.len()];
     for node in plan.nodes.iter().rev() {
@@ -104,7 +111,10 @@ fn marks(plan: &PhysicalPlan) -> (Vec<Marks>, Vec<bool>) {
         for child in next(&node.op, &node.children) {
             all.add(&marks[child.0 as usize]);
         }
-        let (writes, reads) = stores(&node.op, &global);
+        let (writes, mut reads) = stores(&node.op, &global);
+        reads.retain(|s| written.get(s) == Some(&node.stage));
+        // What an exchange leads to gets its records in turn, or not; above it batches are as good.
+        all.conflict &= !matches!(node.op, Op::Exchange { .. });
         let conflict = writes.iter().any(|s| all.touches(*s));
         conflicts[node.id.0 as usize] = conflict;
         all.conflict |= conflict;

@@ -3,7 +3,7 @@
 use crate::{LogicalPlan, PhysicalPlan, compile};
 use serde_json::{Value, json};
 
-/// A plan of these nodes, with five callables and one custom serde; node `i` stands in line `i + 1`.
+/// A plan of these nodes, with five callables, two processors and one custom serde; node `i` stands in line `i + 1`.
 pub(crate) fn plan(nodes: &Value) -> Value {
     let mut nodes = nodes.clone();
     for (i, node) in nodes.as_array_mut().expect("a list").iter_mut().enumerate() {
@@ -13,7 +13,7 @@ pub(crate) fn plan(nodes: &Value) -> Value {
             .entry("line")
             .or_insert(json!(line));
     }
-    json!({"version": 1, "nodes": nodes, "functions": ["f0", "f1", "f2", "f3", "f4"], "serdes": ["mine"]})
+    json!({"version": 1, "nodes": nodes, "functions": ["f0", "f1", "f2", "f3", "f4"], "serdes": ["mine"], "processors": ["p0", "p1"]})
 }
 
 pub(crate) fn logical(nodes: &Value) -> LogicalPlan {

@@ -56,6 +56,37 @@ fn every_recorded_text_of_the_vectors_matches() {
     assert!(compared >= 27, "{compared}");
 }
 
+/// Repartition and changelog topics have the names that Kafka Streams gave them.
+#[test]
+fn internal_topics_have_their_names() {
+    let mut checked = 0;
+    for entry in
+        fs::read_dir(folder("tests/conformance/vectors")).expect("the vectors are in the tree")
+    {
+        let path = entry.expect("readable").path();
+        let case: Value =
+            serde_json::from_slice(&fs::read(&path).expect("readable")).expect("valid JSON");
+        let Some(topics) = case.get("internal_topics").and_then(Value::as_array) else {
+            continue;
+        };
+        let physical = compile(&plan(case["topology"].as_array().expect("has steps")));
+        for topic in topics {
+            let topic = topic
+                .as_str()
+                .expect("a text")
+                .trim_start_matches("golden-");
+            let known = match topic.strip_suffix("-changelog") {
+                Some(store) => physical.stores.iter().any(|s| s.name == store && s.logged),
+                // Repartition topics are exchanges here; their names show in the text.
+                None => physical.description.contains(&format!("(topic: {topic})")),
+            };
+            assert!(known, "{}: {topic}", path.display());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 40, "{checked}");
+}
+
 #[test]
 fn every_vector_compiles() {
     let topologies = topologies();

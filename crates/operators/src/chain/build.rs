@@ -79,7 +79,7 @@ impl Chain {
                     place.function.clone_from(&node.line);
                 })
             })?;
-            let forks = node.fork == Fork::Record && children.len() > 1;
+            let forks = node.fork == Fork::Record && !children.is_empty();
             let below = below(plan, node);
             let single = below.iter().any(|other| touches(other, &node.op.stores()));
             let with_own: Vec<&Node> = below.iter().copied().chain([node]).collect();

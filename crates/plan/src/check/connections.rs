@@ -322,3 +322,6 @@ pub(super) fn stores(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

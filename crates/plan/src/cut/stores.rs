@@ -133,8 +133,10 @@ impl Cut<'_> {
             return StoreKind::Versioned { history_ms };
         }
         if let Call::Deduplicate { within_ms, .. } = call {
+            // Twice: a record may come as late as another one may follow it.
+            let retention = m.and_then(|m| m.retention_ms).unwrap_or(0);
             return StoreKind::Window {
-                retention_ms: *within_ms,
+                retention_ms: retention.max(within_ms.saturating_mul(2)),
                 size_ms: *within_ms,
                 duplicates: false,
                 timestamped: false,
