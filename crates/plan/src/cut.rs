@@ -150,7 +150,7 @@ impl<'a> Cut<'a> {
             Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
                 self.aggregation(i, *from)
             }
-            Call::ToTable { from, .. } => self.to_table(i, *from),
+            Call::ToTable { from, .. } => self.table_of_stream(i, *from),
             Call::Repartition { from, .. } => self.repartition(i, *from),
             Call::Split { from } => self.split(i, *from),
             Call::Branch { from, function } => self.branch(i, *from, function.as_ref()),

@@ -65,10 +65,10 @@ impl Marks {
 /// Fills in what a cut plan leaves open.
 pub(crate) fn fuse(plan: &mut PhysicalPlan) {
     let (marks, own_conflict) = marks(plan);
-    for i in 0..plan.nodes.len() {
+    for (i, conflict) in own_conflict.into_iter().enumerate() {
         let next = next(&plan.nodes[i].op, &plan.nodes[i].children);
         let below = next.iter().any(|n| marks[n.0 as usize].conflict);
-        let routes = matches!(plan.nodes[i].op, Op::Process { .. }) && own_conflict[i];
+        let routes = matches!(plan.nodes[i].op, Op::Process { .. }) && conflict;
         plan.nodes[i].fork = if below || routes || !apart(&next, &marks) {
             Fork::Record
         } else {

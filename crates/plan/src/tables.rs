@@ -123,14 +123,12 @@ impl Pass<'_> {
             Call::Filter { from, .. }
             | Call::FilterNot { from, .. }
             | Call::MapValues { from, .. }
-            | Call::TransformValues { from, .. } => {
-                if !self.tables.kept[i] && !self.ask(*from, force) {
+            | Call::TransformValues { from, .. }
+            | Call::Suppress { from, .. } => {
+                // What keeps a store knows by itself what was before.
+                let sent = self.tables.kept[i] || self.ask(*from, force);
+                if !sent {
                     return self.tables.old[i];
-                }
-            }
-            Call::Suppress { from, .. } => {
-                if !self.ask(*from, force) {
-                    return false;
                 }
             }
             Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) if j.foreign_key.is_none() => {

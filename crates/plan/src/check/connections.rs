@@ -87,10 +87,8 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
             topic,
             topic_function,
             ..
-        } => {
-            if topic.is_some() == topic_function.is_some() {
-                found.push("needs a topic or a function that chooses one, and not both".into());
-            }
+        } if topic.is_some() == topic_function.is_some() => {
+            found.push("needs a topic or a function that chooses one, and not both".into());
         }
         _ => {}
     }
@@ -158,11 +156,8 @@ fn join(plan: &LogicalPlan, shape: &Shape, call: &Call, j: &Joining) -> Vec<Stri
     if !tables && j.materialized.is_some() {
         found.push(format!("a join {what} gives a stream, which is not kept: leave store= out, or call .to_table(store=...) on the result"));
     }
-    let kind_of_join = match call {
-        Call::OuterJoin(_) if !streams && !(tables && j.foreign_key.is_none()) => Some("outer"),
-        _ => None,
-    };
-    if kind_of_join.is_some() {
+    let by_key = tables && j.foreign_key.is_none();
+    if matches!(call, Call::OuterJoin(_)) && !streams && !by_key {
         found.push(if tables {
             "a join by foreign key can be inner or left: the rows of the right side without a partner have no key to go by".into()
         } else {

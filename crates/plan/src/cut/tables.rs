@@ -23,7 +23,7 @@ impl Cut<'_> {
         self.each(i, &[parents], &self.names.node[i], &op)
     }
 
-    pub(super) fn to_table(&mut self, i: usize, from: usize) -> Made {
+    pub(super) fn table_of_stream(&mut self, i: usize, from: usize) -> Made {
         let parents = self.made[from].clone();
         let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);
         let (store, key) = self.store(i);
