@@ -68,12 +68,15 @@ if TYPE_CHECKING:
     from stoatflow.materialized import Repartitioned as Repartitioned
     from stoatflow.materialized import TimestampExtractors as TimestampExtractors
     from stoatflow.printed import Printed as Printed
+    from stoatflow.processor import Cancellable as Cancellable
     from stoatflow.processor import ContextualFixedKeyProcessor as ContextualFixedKeyProcessor
     from stoatflow.processor import ContextualProcessor as ContextualProcessor
     from stoatflow.processor import FixedKeyProcessor as FixedKeyProcessor
+    from stoatflow.processor import FixedKeyProcessorContext as FixedKeyProcessorContext
     from stoatflow.processor import Processor as Processor
     from stoatflow.processor import ProcessorContext as ProcessorContext
     from stoatflow.processor import ValueTransformer as ValueTransformer
+    from stoatflow.processor import with_stores as with_stores
     from stoatflow.punctuation import PunctuationType as PunctuationType
     from stoatflow.record import FixedKeyRecord as FixedKeyRecord
     from stoatflow.record import Record as Record
@@ -82,10 +85,15 @@ if TYPE_CHECKING:
     from stoatflow.serdes import Serde as Serde
     from stoatflow.serdes import Serdes as Serdes
     from stoatflow.settings import Settings as Settings
+    from stoatflow.stores import KeyValueStore as KeyValueStore
+    from stoatflow.stores import SessionStore as SessionStore
     from stoatflow.stores import StoreBuilder as StoreBuilder
     from stoatflow.stores import Stores as Stores
+    from stoatflow.stores import TimestampedKeyValueStore as TimestampedKeyValueStore
     from stoatflow.stores import ValueAndTimestamp as ValueAndTimestamp
+    from stoatflow.stores import VersionedKeyValueStore as VersionedKeyValueStore
     from stoatflow.stores import VersionedRecord as VersionedRecord
+    from stoatflow.stores import WindowStore as WindowStore
     from stoatflow.stream import KStream as KStream
     from stoatflow.suppressed import Buffer as Buffer
     from stoatflow.suppressed import Suppressed as Suppressed
@@ -135,10 +143,13 @@ _HOMES = {
         "UnlimitedWindows",
     ),
     "processor": (
-        "ContextualFixedKeyProcessor", "ContextualProcessor", "FixedKeyProcessor", "Processor", "ProcessorContext",
-        "ValueTransformer",
+        "Cancellable", "ContextualFixedKeyProcessor", "ContextualProcessor", "FixedKeyProcessor",
+        "FixedKeyProcessorContext", "Processor", "ProcessorContext", "ValueTransformer", "with_stores",
     ),
-    "stores": ("StoreBuilder", "Stores", "ValueAndTimestamp", "VersionedRecord"),
+    "stores": (
+        "KeyValueStore", "SessionStore", "StoreBuilder", "Stores", "TimestampedKeyValueStore", "ValueAndTimestamp",
+        "VersionedKeyValueStore", "VersionedRecord", "WindowStore",
+    ),
     "record": ("FixedKeyRecord", "Record", "RecordMetadata"),
     "punctuation": ("PunctuationType",),
     "record_context": ("RecordContext",),

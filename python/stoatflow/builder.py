@@ -223,7 +223,7 @@ class StreamsBuilder:
         )
         return GlobalKTable(self._plan, self._plan.add(node))
 
-    def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
+    def add_state_store(self, store: StoreBuilder[Any, Any]) -> StreamsBuilder:
         """Add a store for processors; those that use it name it in `stores=`."""
         from stoatflow.stores import add_store
 
@@ -232,7 +232,7 @@ class StreamsBuilder:
 
     def add_global_store(
         self,
-        store: StoreBuilder,
+        store: StoreBuilder[Any, Any],
         topic: str,
         supplier: ProcessorSupplier[Any, Any, Any, Any],
         *,

@@ -10,14 +10,30 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from stoatflow._bridge import Cancellable as Cancellable
-from stoatflow._bridge import ProcessorContext as ProcessorContext
+from stoatflow._bridge import Cancellable, ProcessorContext
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder
 from stoatflow.record import FixedKeyRecord, Record
 
 if TYPE_CHECKING:
     from stoatflow.stores import StoreBuilder
+
+__all__ = [
+    "Cancellable",
+    "ContextualFixedKeyProcessor",
+    "ContextualProcessor",
+    "FixedKeyProcessor",
+    "FixedKeyProcessorContext",
+    "FixedKeySupplier",
+    "Processor",
+    "ProcessorContext",
+    "ProcessorSupplier",
+    "TransformerSupplier",
+    "ValueTransformer",
+    "check_supplier",
+    "connected_stores",
+    "with_stores",
+]
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
@@ -99,8 +115,8 @@ TransformerSupplier: TypeAlias = Callable[[], ValueTransformer[KIn, VIn, VOut]]
 """A `ValueTransformer` class, or a function that makes a new one at each call."""
 
 
-def stores(*connected: str | StoreBuilder[Any, Any]) -> Callable[[C], C]:
-    """Connect a processor class to stores: `@stores("totals")`, or to `StoreBuilder`s that it brings along."""
+def with_stores(*connected: str | StoreBuilder[Any, Any]) -> Callable[[C], C]:
+    """Connect a processor class to stores: `@with_stores("totals")`, or to `StoreBuilder`s that it brings along."""
 
     def connect(cls: C) -> C:
         cls.__stores__ = connected  # type: ignore[attr-defined]
@@ -122,7 +138,7 @@ def connected_stores(plan: PlanBuilder, supplier: object, names: Sequence[str], 
         if not isinstance(name, str):
             raise TopologyError(
                 f"{line} stores= must hold names of stores, not {name!r}",
-                next_step="add the store with add_state_store and name it here, or let stores() of the processor give it",
+                next_step="add the store with add_state_store and name it here, or give it in the processor's stores()",
             )
         found[name] = None
     for store in _brought(supplier, line):
@@ -141,7 +157,7 @@ def connected_stores(plan: PlanBuilder, supplier: object, names: Sequence[str], 
 
 
 def _brought(supplier: object, line: str) -> Iterable[Any]:
-    """Give what `@stores(...)` or a `stores()` of a class (or of a supplier object) says."""
+    """Give what `@with_stores(...)` or a `stores()` of a class (or of a supplier object) says."""
     listed = getattr(supplier, "__stores__", None)
     if listed is not None:
         return tuple(listed)

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from stoatflow._bridge import KeyValueStore as KeyValueStore
-from stoatflow._bridge import SessionStore as SessionStore
-from stoatflow._bridge import StoreIterator as StoreIterator
-from stoatflow._bridge import TimestampedKeyValueStore as TimestampedKeyValueStore
-from stoatflow._bridge import VersionedKeyValueStore as VersionedKeyValueStore
-from stoatflow._bridge import WindowStore as WindowStore
+from stoatflow._bridge import (
+    KeyValueStore,
+    SessionStore,
+    StoreIterator,
+    TimestampedKeyValueStore,
+    VersionedKeyValueStore,
+    WindowStore,
+)
 from stoatflow.durations import Duration, duration_ms
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder, nodes
@@ -26,6 +28,24 @@ from stoatflow.serdes import SerdeLike, Serdes, resolve
 
 if TYPE_CHECKING:
     from stoatflow.materialized import Consumed
+
+__all__ = [
+    "NOT_PUT",
+    "VALID_TO_UNDEFINED",
+    "KeyValueStore",
+    "SessionStore",
+    "StoreBuilder",
+    "StoreIterator",
+    "Stores",
+    "TimestampedKeyValueStore",
+    "ValueAndTimestamp",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "WindowStore",
+    "add_global_store",
+    "add_store",
+    "add_store_once",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -1,46 +1,252 @@
-"""A finished topology: checked once, then only read.
+"""A finished topology: checked once, then only read. Also built by hand, processor by processor.
 
-Takes nodes, crosses the border once to have them checked, gives texts and what the engine needs.
+Takes nodes (of the DSL, or of its own methods), crosses the border once to have them checked, gives texts and what the
+engine needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from stoatflow import _bridge
-from stoatflow.plan import Node, encode
+from stoatflow.errors import TopologyError
+from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
+from stoatflow.plan.functions import processor, user_line
 
 if TYPE_CHECKING:
     from stoatflow._bridge import Plan
-    from stoatflow.serdes import Serde
+    from stoatflow.materialized import Reset, TimestampLike
+    from stoatflow.serdes import Serde, SerdeLike
+    from stoatflow.stores import StoreBuilder
+
+Parents = str | Sequence[str]
 
 
 class Topology:
-    """What `StreamsBuilder.build()` gives and `StoatFlow` runs. It can run any number of times."""
+    """What `StreamsBuilder.build()` gives and `StoatFlow` runs. It can run any number of times.
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        """Check the nodes; raise `TopologyError` for what is wrong."""
-        self._encoded = encode(nodes)
-        self._plan = _bridge.compile_plan(self._encoded)
+    `Topology()` is empty: sources, processors and sinks are added by name, parents first. No record changes its lane
+    between them, as in Kafka Streams: a store is reached from wherever its processor runs.
+    """
+
+    def __init__(self, plan: Sequence[Node] | None = None) -> None:
+        """Check the nodes of the DSL; raise `TopologyError` for what is wrong. Without any, start empty."""
+        self._by_hand = None if plan is not None else _ByHand()
+        self._compiled: tuple[EncodedPlan, Plan] | None = None
+        if plan is not None:
+            self._compiled = _compile(plan)
+
+    def add_source(
+        self,
+        name: str,
+        topics: str | Sequence[str] | re.Pattern[str],
+        *,
+        key: SerdeLike[Any] | None = None,
+        value: SerdeLike[Any] | None = None,
+        timestamp: TimestampLike | None = None,
+        reset: Reset | None = None,
+    ) -> Topology:
+        """Read topics. Serdes that are left out mean bytes as they are."""
+        from stoatflow.builder import StreamsBuilder
+        from stoatflow.serdes import Serdes
+
+        hand = self._hand("add_source")
+        builder = StreamsBuilder()
+        builder.stream(
+            topics,
+            key=Serdes.bytes() if key is None else key,
+            value=Serdes.bytes() if value is None else value,
+            name=name,
+            reset=reset,
+            timestamp=timestamp,
+        )
+        (node,) = builder._plan.snapshot()
+        hand.add(name, node, "add_source")
+        return self
+
+    def add_processor(
+        self, name: str, supplier: Callable[[], Any], parents: Parents, *, stores: Sequence[str] = ()
+    ) -> Topology:
+        """Run a processor behind its parents (names of sources or processors)."""
+        from stoatflow.processor import connected_stores
+
+        hand, line = self._hand("add_processor"), user_line()
+        node = nodes.Process(
+            line=line,
+            name=name,
+            parent=hand.parents(parents, line),
+            processor=processor(supplier, "add_processor", line),
+            stores=connected_stores(hand.stores, supplier, stores, line),
+            low_level=True,
+        )
+        hand.add(name, node, "add_processor")
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: str | Callable[..., str],
+        parents: Parents,
+        *,
+        key: SerdeLike[Any] | None = None,
+        value: SerdeLike[Any] | None = None,
+        partitioner: Callable[..., Any] | None = None,
+    ) -> Topology:
+        """Write to a topic (or to the one that `topic(key, value, context)` gives) behind its parents."""
+        from stoatflow.serdes import Serdes
+        from stoatflow.stream import KStream
+
+        hand, line = self._hand("add_sink"), user_line()
+        plan = PlanBuilder()
+        KStream[Any, Any](plan, 0).to(
+            topic,
+            key=Serdes.bytes() if key is None else key,
+            value=Serdes.bytes() if value is None else value,
+            partitioner=partitioner,
+            name=name,
+        )
+        (node,) = plan.snapshot()
+        sink = replace(cast("nodes.To", node), line=line, parent=hand.parents(parents, line))
+        hand.add(name, sink, "add_sink")
+        return self
+
+    def add_state_store(self, store: StoreBuilder[Any, Any], *processors: str) -> Topology:
+        """Add a store, and connect it to processors."""
+        from stoatflow.stores import add_store
+
+        hand, line = self._hand("add_state_store"), user_line()
+        add_store(hand.stores, store, line)
+        for name in processors:
+            hand.connect(name, (store.name,), line)
+        return self
+
+    def connect(self, processor: str, *stores: str) -> Topology:
+        """Connect a processor to stores that were added."""
+        self._hand("connect").connect(processor, stores, user_line())
+        return self
+
+    connect_processor_and_state_stores = connect
+
+    def add_global_store(
+        self,
+        store: StoreBuilder[Any, Any],
+        topic: str,
+        supplier: Callable[[], Any],
+        *,
+        key: SerdeLike[Any] | None = None,
+        value: SerdeLike[Any] | None = None,
+        name: str | None = None,
+        timestamp: TimestampLike | None = None,
+    ) -> Topology:
+        """Keep a store with a processor from a topic, complete before anything else is read."""
+        from stoatflow.builder import StreamsBuilder
+
+        hand = self._hand("add_global_store")
+        builder = StreamsBuilder()
+        builder.add_global_store(store, topic, supplier, key=key, value=value, name=name, timestamp=timestamp)
+        (node,) = builder._plan.snapshot()
+        hand.stores.add(node)
+        return self
+
+    # A store that is kept from its topic is complete before anything else here: the stronger promise of the two.
+    add_read_only_store = add_global_store
 
     @property
     def plan(self) -> Plan:
         """What the engine runs."""
-        return self._plan
+        return self._checked()[1]
 
     def custom_serde(self, index: int) -> Serde[Any]:
         """Give a serde of the user by its index in the plan."""
-        return self._encoded.serdes[index]
+        return self._checked()[0].serdes[index]
 
     def describe(self) -> str:
         """Give the text of Kafka Streams' `topology.describe()`."""
-        return self._plan.description
+        return self.plan.description
 
     def to_json(self) -> str:
         """Give the plan as it crossed the border."""
-        return self._encoded.json
+        return self._checked()[0].json
 
     def __repr__(self) -> str:
         """Show its size."""
-        return f"<Topology of {len(self._encoded.data['nodes'])} nodes>"
+        return f"<Topology of {len(self._checked()[0].data['nodes'])} nodes>"
+
+    def _checked(self) -> tuple[EncodedPlan, Plan]:
+        if self._compiled is None:
+            self._compiled = _compile(self._hand("plan").nodes())
+        return self._compiled
+
+    def _hand(self, method: str) -> _ByHand:
+        if self._by_hand is None:
+            raise TopologyError(
+                f"{user_line()} {method}: this topology was built with a StreamsBuilder, and is finished",
+                next_step="add everything to the StreamsBuilder, or start with an empty Topology()",
+            )
+        if method != "plan":
+            self._compiled = None
+        return self._by_hand
+
+
+class _ByHand:
+    """Nodes by name, while they are added."""
+
+    def __init__(self) -> None:
+        self.stores = PlanBuilder()
+        self._nodes: dict[str, Node] = {}
+
+    def add(self, name: str, node: Node, method: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise TopologyError(
+                f"{node.line} {method} needs a name, not {name!r}", next_step=f'write {method}("name", ...)'
+            )
+        if name in self._nodes:
+            raise TopologyError(
+                f"{node.line} {method}: there is a node named '{name}' already ({self._nodes[name].line})",
+                next_step="give each node its own name",
+            )
+        self._nodes[name] = node
+
+    def parents(self, parents: Parents, line: str) -> tuple[int, ...]:
+        names = (parents,) if isinstance(parents, str) else tuple(parents)
+        if not names:
+            raise TopologyError(f"{line} a node needs a parent", next_step="name a source or a processor")
+        order = list(self._nodes)
+        for name in names:
+            if name not in self._nodes:
+                raise TopologyError(
+                    f"{line} there is no node named '{name}' yet",
+                    next_step=f"add it first; there are: {', '.join(order) or 'none'}",
+                )
+            if isinstance(self._nodes[name], nodes.To):
+                raise TopologyError(
+                    f"{line} the sink '{name}' can't be a parent", next_step="name a source or a processor"
+                )
+        return tuple(order.index(name) for name in names)
+
+    def connect(self, name: str, stores: Sequence[str], line: str) -> None:
+        node = self._nodes.get(name)
+        if not isinstance(node, nodes.Process):
+            raise TopologyError(
+                f"{line} there is no processor named '{name}'", next_step="add the processor first, then connect it"
+            )
+        self._nodes[name] = replace(node, stores=tuple(dict.fromkeys((*node.stores, *stores))))
+
+    def nodes(self) -> list[Node]:
+        """Give stores, then the rest, with parents by their places in the whole."""
+        stores = self.stores.snapshot()
+        moved: list[Node] = list(stores)
+        for node in self._nodes.values():
+            if isinstance(node, nodes.Process | nodes.To) and isinstance(node.parent, tuple):
+                moved.append(replace(node, parent=tuple(at + len(stores) for at in node.parent)))
+            else:
+                moved.append(node)
+        return moved
+
+
+def _compile(plan: Sequence[Node]) -> tuple[EncodedPlan, Plan]:
+    encoded = encode(plan)
+    return encoded, _bridge.compile_plan(encoded)

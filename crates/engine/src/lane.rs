@@ -235,6 +235,12 @@ impl LaneRoom {
         }
     }
 
+    /// Of lane 0: what all lanes knew of time at the end of the last epoch.
+    #[must_use]
+    pub fn times(&self) -> &[Time] {
+        &self.known
+    }
+
     /// Is there anything to do?
     #[must_use]
     pub fn has_work(&self) -> bool {

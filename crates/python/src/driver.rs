@@ -1,5 +1,7 @@
 //! The test driver: the real engine, inline, on an embedded broker with a virtual clock.
 
+mod stores;
+
 use crate::embedded::read;
 use crate::errors::to_py_err;
 use crate::plan::Plan;
@@ -18,10 +20,17 @@ use stoatflow_engine::components::Components;
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Inline;
 use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
-use stoatflow_state::KeyRange;
 
 /// Nothing here waits for a network.
 const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// Key, window (start, end), value, timestamp.
+type Row<'py> = (
+    Bound<'py, PyBytes>,
+    Option<(i64, i64)>,
+    Bound<'py, PyBytes>,
+    i64,
+);
 
 /// Key, value, timestamp.
 type Entry<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64);
@@ -217,47 +226,6 @@ impl World {
         all.retain(|r| !self.piped.contains(&(topic.to_owned(), r.offset.0)));
         Ok(all)
     }
-
-    fn scan(
-        &mut self,
-        name: &str,
-        from: Option<Bytes>,
-        to: Option<Bytes>,
-        limit: usize,
-    ) -> Result<Vec<(Bytes, Bytes, i64)>> {
-        let store = self
-            .blueprint
-            .plan
-            .stores
-            .iter()
-            .find(|s| s.name == name)
-            .map(|s| s.id);
-        let store = store.ok_or_else(|| {
-            let names: Vec<_> = self
-                .blueprint
-                .plan
-                .stores
-                .iter()
-                .map(|s| s.name.as_str())
-                .collect();
-            Error::config(format!("there is no store '{name}'"))
-                .hint(format!("the topology has: {}", names.join(", ")))
-        })?;
-        // Both ends are included; the smallest key after `to` is `to` with a zero byte.
-        let to = to.map(|t| Bytes::from([t.as_ref(), &[0]].concat()));
-        let range = KeyRange {
-            from,
-            to,
-            reverse: false,
-        };
-        let entries = self.engine()?.house().backend.scan(store, &range, limit)?;
-        let split = |(key, stored): (Bytes, Bytes)| {
-            let (time, value) = stored.split_first_chunk::<8>()?;
-            let value = stored.slice_ref(value);
-            Some((key, value, i64::from_be_bytes(*time)))
-        };
-        Ok(entries.into_iter().filter_map(split).collect())
-    }
 }
 
 impl Driver {
@@ -417,6 +385,30 @@ impl Driver {
             .iter()
             .map(|(k, v, t)| (PyBytes::new(py, k), PyBytes::new(py, v), *t))
             .collect())
+    }
+
+    /// Everything that a store shows, by key bytes, then window: of a versioned store the latest versions.
+    fn store_rows<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<Row<'py>>> {
+        let rows = self.with(py, |world| world.rows(name))?;
+        Ok(rows
+            .iter()
+            .map(|r| {
+                let key = PyBytes::new(py, &r.key);
+                (key, r.window, PyBytes::new(py, &r.value), r.timestamp)
+            })
+            .collect())
+    }
+
+    /// What a versioned store holds for a key, or held at a time: value, since when.
+    fn version<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        key: Vec<u8>,
+        as_of: Option<i64>,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, i64)>> {
+        let found = self.with(py, |world| world.version(name, &key, as_of))?;
+        Ok(found.map(|(value, since)| (PyBytes::new(py, &value), since)))
     }
 
     /// Topics that the topology wrote to, by name.

@@ -5,7 +5,17 @@ Takes a topology, gives topics to write and read, stores to look into, and crash
 
 from stoatflow.testing.driver import TopologyTestDriver
 from stoatflow.testing.record import Header, Headers, Record
-from stoatflow.testing.store import TestStore
+from stoatflow.testing.store import TestStore, TestVersionedStore, TestWindowStore
 from stoatflow.testing.topics import TestInputTopic, TestOutputTopic
 
-__all__ = ["Header", "Headers", "Record", "TestInputTopic", "TestOutputTopic", "TestStore", "TopologyTestDriver"]
+__all__ = [
+    "Header",
+    "Headers",
+    "Record",
+    "TestInputTopic",
+    "TestOutputTopic",
+    "TestStore",
+    "TestVersionedStore",
+    "TestWindowStore",
+    "TopologyTestDriver",
+]

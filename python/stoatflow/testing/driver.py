@@ -16,10 +16,18 @@ from typing import Any, TypeVar, overload
 from stoatflow import _bridge
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import ConfigError, TopologyError
-from stoatflow.serdes import Serde, SerdeLike, Serdes, builtin_by_name, resolve
+from stoatflow.serdes import (
+    Serde,
+    SerdeLike,
+    Serdes,
+    SessionWindowedSerde,
+    TimeWindowedSerde,
+    builtin_by_name,
+    resolve,
+)
 from stoatflow.settings import Settings
 from stoatflow.testing.record import Header
-from stoatflow.testing.store import TestStore
+from stoatflow.testing.store import TestStore, TestVersionedStore, TestWindowStore
 from stoatflow.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
 from stoatflow.topology import Topology
 
@@ -107,8 +115,11 @@ class TopologyTestDriver:
 
         return TestOutputTopic(topic, fill, _serde(key), _serde(value))
 
-    def store(self, name: str) -> TestStore[Any, Any]:
-        """Give a look into the committed state of a store."""
+    def store(self, name: str) -> Any:
+        """Give a look into the committed state of a store.
+
+        A `TestStore`; of windows and sessions a `TestWindowStore`, of versions a `TestVersionedStore`.
+        """
         stores = {store["name"]: store for store in json.loads(self._topology.plan.physical_json)["stores"]}
         if name not in stores:
             known = ", ".join(sorted(stores)) or "none"
@@ -117,7 +128,20 @@ class TopologyTestDriver:
         def scan(from_key: bytes | None, to_key: bytes | None, limit: int | None) -> list[tuple[bytes, bytes, int]]:
             return self._native.store_scan(name, from_key, to_key, limit)
 
-        return TestStore(name, scan, self._from_spec(stores[name]["key"]), self._from_spec(stores[name]["value"]))
+        def rows() -> list[tuple[bytes, tuple[int, int] | None, bytes, int]]:
+            return self._native.store_rows(name)
+
+        def version(key: bytes, as_of: int | None) -> tuple[bytes, int] | None:
+            return self._native.version(name, key, as_of)
+
+        store = stores[name]
+        key, value = self._from_spec(store["key"]), self._from_spec(store["value"])
+        kind = store["kind"]["type"]
+        if kind == "versioned":
+            return TestVersionedStore(name, scan, rows, version, key, value)
+        if kind in ("window", "session"):
+            return TestWindowStore(name, scan, rows, key, value)
+        return TestStore(name, scan, rows, key, value)
 
     @property
     def produced_topics(self) -> list[str]:
@@ -187,6 +211,10 @@ class TopologyTestDriver:
     def _from_spec(self, spec: Any) -> Serde[Any]:
         if isinstance(spec, str):
             return builtin_by_name(spec)
+        if "time_windowed" in spec:
+            return TimeWindowedSerde(self._from_spec(spec["time_windowed"]), spec["size_ms"])
+        if "session_windowed" in spec:
+            return SessionWindowedSerde(self._from_spec(spec["session_windowed"]))
         return self._topology.custom_serde(spec["custom"])
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stoatflow.record import Header as Header
-from stoatflow.record import Headers as Headers
-from stoatflow.record import Record as Record
+from stoatflow.record import Header, Headers, Record
+
+__all__ = ["Header", "Headers", "Record"]

@@ -128,9 +128,8 @@ fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
 /// Does it read or write one of these stores?
 fn touches(node: &Node, stores: &[StoreId]) -> bool {
     let views: &[&View] = match &node.op {
+        // Those of foreign keys are not among them: they look at what holds when an answer comes.
         Op::TableJoin { other: view, .. }
-        | Op::ForeignAnswer { right: view, .. }
-        | Op::ForeignJoin { left: view, .. }
         | Op::StreamTableJoin { table: view, .. }
         | Op::GlobalJoin { table: view, .. } => &[view],
         _ => &[],

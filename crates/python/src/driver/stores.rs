@@ -1,0 +1,162 @@
+//! What a test sees of the stores: committed rows, taken apart by the store's layout.
+//!
+//! Takes a store's name, gives bytes. Expired windows and sessions are hidden, as reads hide them. Never sees what
+//! isn't committed.
+
+use super::World;
+use stoatflow_core::{Bytes, Error, Result};
+use stoatflow_plan::{Store, StoreKind};
+use stoatflow_state::{KeyRange, split_session, split_versioned, split_window};
+
+/// The place of the timestamp of a version that is a deletion.
+const DELETED: i64 = i64::MIN;
+
+/// A row of a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row {
+    pub key: Bytes,
+    /// Start and end.
+    pub window: Option<(i64, i64)>,
+    pub value: Bytes,
+    pub timestamp: i64,
+}
+
+impl World {
+    fn store(&self, name: &str) -> Result<Store> {
+        let stores = &self.blueprint.plan.stores;
+        stores
+            .iter()
+            .find(|s| s.name == name)
+            .cloned()
+            .ok_or_else(|| {
+                let names: Vec<_> = stores.iter().map(|s| s.name.as_str()).collect();
+                Error::config(format!("there is no store '{name}'"))
+                    .hint(format!("the topology has: {}", names.join(", ")))
+            })
+    }
+
+    /// Entries as the store keeps them, both ends included.
+    pub fn scan(
+        &mut self,
+        name: &str,
+        from: Option<Bytes>,
+        to: Option<Bytes>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes, i64)>> {
+        let id = self.store(name)?.id;
+        // Both ends are included; the smallest key after `to` is `to` with a zero byte.
+        let to = to.map(|t| Bytes::from([t.as_ref(), &[0]].concat()));
+        let range = KeyRange {
+            from,
+            to,
+            reverse: false,
+        };
+        let entries = self.engine()?.house().backend.scan(id, &range, limit)?;
+        let split = |(key, stored): (Bytes, Bytes)| {
+            let (time, value) = stored.split_first_chunk::<8>()?;
+            let value = stored.slice_ref(value);
+            Some((key, value, i64::from_be_bytes(*time)))
+        };
+        Ok(entries.into_iter().filter_map(split).collect())
+    }
+
+    /// The highest time that a store has seen; -1: none.
+    fn observed(&mut self, store: &Store) -> Result<i64> {
+        let Some(clock) = store.clock else {
+            return Ok(-1);
+        };
+        let lanes = &self.engine()?.house().lanes;
+        let times = lanes.first().map_or(&[][..], |lane| lane.times());
+        Ok(times.get(usize::from(clock.0)).map_or(-1, |t| t.stream))
+    }
+
+    /// What reads show.
+    pub fn rows(&mut self, name: &str) -> Result<Vec<Row>> {
+        let store = self.store(name)?;
+        let observed = self.observed(&store)?;
+        let entries = self.scan(name, None, None, usize::MAX)?;
+        let mut rows: Vec<Row> = Vec::with_capacity(entries.len());
+        for (key, value, timestamp) in entries {
+            let row = |of: &[u8], window| Row {
+                key: key.slice_ref(of),
+                window,
+                value: value.clone(),
+                timestamp,
+            };
+            match store.kind {
+                StoreKind::Window {
+                    retention_ms,
+                    size_ms,
+                    ..
+                } => {
+                    if let Some(parts) = split_window(&key)
+                        && parts.start > observed.saturating_sub(retention_ms)
+                    {
+                        let end = parts.start.saturating_add(size_ms);
+                        rows.push(row(parts.key, Some((parts.start, end))));
+                    }
+                }
+                StoreKind::Session { retention_ms } => {
+                    if let Some(parts) = split_session(&key)
+                        && parts.end > observed.saturating_sub(retention_ms)
+                    {
+                        rows.push(row(parts.key, Some((parts.start, parts.end))));
+                    }
+                }
+                StoreKind::Versioned { .. } => {
+                    if let Some((of, since)) = split_versioned(&key) {
+                        let version = Row {
+                            timestamp: if timestamp == DELETED { DELETED } else { since },
+                            ..row(of, None)
+                        };
+                        // Versions of a key follow each other; the last one is the latest.
+                        match rows.last_mut().filter(|last| last.key == version.key) {
+                            Some(last) => *last = version,
+                            None => rows.push(version),
+                        }
+                    }
+                }
+                _ => rows.push(row(&key, None)),
+            }
+        }
+        if matches!(store.kind, StoreKind::Versioned { .. }) {
+            rows.retain(|row| row.timestamp != DELETED);
+        }
+        // Segments come first in the bytes of windows and sessions. A stable sort keeps duplicates in order.
+        rows.sort_by(|a, b| (&a.key, a.window).cmp(&(&b.key, b.window)));
+        Ok(rows)
+    }
+
+    /// What holds, or held at a time.
+    pub fn version(
+        &mut self,
+        name: &str,
+        key: &[u8],
+        as_of: Option<i64>,
+    ) -> Result<Option<(Bytes, i64)>> {
+        let store = self.store(name)?;
+        let StoreKind::Versioned { history_ms } = store.kind else {
+            return Err(
+                Error::config(format!("the store '{name}' keeps no versions"))
+                    .hint("ask it for get(key)"),
+            );
+        };
+        let oldest = self.observed(&store)?.saturating_sub(history_ms);
+        let entries = self.scan(name, None, None, usize::MAX)?;
+        let versions = entries.into_iter().filter_map(|(row, value, timestamp)| {
+            let (of, since) = split_versioned(&row)?;
+            (of == key).then(|| ((timestamp != DELETED).then_some(value), since))
+        });
+        let versions: Vec<_> = versions.collect();
+        let until = as_of.unwrap_or(i64::MAX);
+        let held = versions.iter().rposition(|(_, since)| *since <= until);
+        Ok(held.and_then(|at| {
+            // Too far back: only what still holds is known.
+            if until < oldest && at + 1 < versions.len() {
+                return None;
+            }
+            let (value, since) = &versions[at];
+            value.clone().map(|value| (value, *since))
+        }))
+    }
+}
