@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -74,14 +75,14 @@ def test_nothing_works_after_the_call_or_in_another_thread() -> None:
     run(through(Leaks, stores=(Stores.persistent_key_value("s", key=str, value=str),)), ("a", "x"))
     assert "another thread" in str(seen[0])
     context, store = kept
-    for use in ("get", "stream_time_ms", "forward"):
+    uses: list[Callable[[], object]] = [
+        lambda: store.get("a"),
+        lambda: context.stream_time_ms,
+        lambda: context.forward(Record("a", "b", 1)),
+    ]
+    for use in uses:
         with pytest.raises(sf.ProcessingError, match="outside of a call"):
-            if use == "get":
-                store.get("a")
-            elif use == "forward":
-                context.forward(Record("a", "b", 1))
-            else:
-                print(context.stream_time_ms)
+            use()
 
 
 def test_an_error_says_where() -> None:

@@ -417,6 +417,11 @@ impl Rig {
         self.sweep(|chain, context| chain.advance(context));
     }
 
+    /// At the aligned cut.
+    pub fn punctuate(&mut self) {
+        self.sweep(|chain, context| chain.punctuate(context));
+    }
+
     /// A new chain over the same stores, as after a restart.
     pub fn reopen(&mut self, fresh: Self) {
         self.chain = fresh.chain;
