@@ -61,6 +61,7 @@ mod table_join;
 mod table_map_values;
 mod table_merge;
 mod to_stream;
+mod transform_values;
 mod window_aggregate;
 
 #[cfg(test)]

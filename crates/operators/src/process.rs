@@ -15,8 +15,9 @@ pub use schedules::Run;
 pub(crate) use seat::Seat;
 
 use crate::{Context, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role};
+use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Record, Result};
+use stoatflow_core::{Datum, Error, Record, Result};
 
 /// See the module.
 pub(crate) struct Process {
@@ -25,6 +26,14 @@ pub(crate) struct Process {
     role: Role,
     processor: Option<Box<dyn Processor>>,
     run: Arc<Run>,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process")
+            .field("supplier", &self.supplier)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Process {
@@ -36,6 +45,31 @@ impl Process {
             processor: None,
             run: Arc::default(),
         }
+    }
+
+    /// A transformer's results, one per record, with one attach for all. Nothing may be forwarded.
+    pub fn transform(
+        &mut self,
+        asked: &[Record],
+        results: &mut Vec<Datum>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.opened(context)?;
+        let Some(processor) = self.processor.as_mut() else {
+            return Ok(());
+        };
+        let (seat, supplier) = (&self.seat, &self.supplier);
+        // Should a port ever forget to run the body, updates must not vanish.
+        let mut done = Err(Error::internal("a transformer's scope did not run"));
+        supplier.scope(&mut || {
+            done = asked.iter().try_for_each(|record| {
+                let made = processor.transform(record, &mut Host::new(seat, context, None));
+                let made = made.map_err(|e| seat.locate(e, &record.origin, supplier.name()));
+                results.push(made?);
+                Ok(())
+            });
+        });
+        done
     }
 
     /// The instance; the first one to ask has it made.
@@ -99,7 +133,8 @@ impl Operator for Process {
                 continue;
             }
             while let Some(punctuator) = self.run.due(node, kind, now) {
-                let mut host = Host::new(&self.seat, context, Some(out));
+                let forwards = self.role != Role::TransformValues;
+                let mut host = Host::new(&self.seat, context, forwards.then_some(&mut *out));
                 punctuator
                     .punctuate(now, &mut host)
                     .map_err(|e| self.seat.locate(e, &NO_ORIGIN, self.supplier.name()))?;

@@ -364,11 +364,16 @@ impl Rig {
             serdes: vec![],
             processors: vec![],
         };
+        Self::of_foreign(plan, &foreign, cached)
+    }
+
+    /// Of a plan with processors.
+    pub fn of_foreign(plan: &PhysicalPlan, foreign: &Foreign, cached: bool) -> Result<Self> {
         let options = ChainOptions {
             cached,
             partitions: Some(Arc::new(Three)),
         };
-        let chain = Chain::build(plan, StageId(0), &foreign, options)?;
+        let chain = Chain::build(plan, StageId(0), foreign, options)?;
         let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));
         let stores = plan.stores.iter().map(|store| {
             let value = foreign.serde(&store.value).expect("a serde");

@@ -9,6 +9,7 @@ mod tests;
 
 use crate::function::Function;
 use crate::joiner::{Joiner, Needs};
+use crate::process::Process;
 use crate::{Context, LaneStore};
 use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
 use stoatflow_state::{SessionView, Stored, VersionedView, WindowView};
@@ -51,6 +52,10 @@ pub(crate) enum ViewRead {
     MapValues {
         of: Box<ViewRead>,
         function: Function,
+    },
+    TransformValues {
+        of: Box<ViewRead>,
+        transformer: Box<Process>,
     },
     Join {
         left: Box<ViewRead>,
@@ -98,6 +103,29 @@ impl ViewRead {
                         Some(value) if !value.is_null() => stored.value = value,
                         _ => *held = None,
                     }
+                }
+                Ok(found)
+            }
+            Self::TransformValues { of, transformer } => {
+                let mut found = of.read(asked, AsOf::Latest, context)?;
+                // As in Kafka Streams it is called for keys that the table doesn't have, too.
+                let keyed = || asked.iter().zip(&found).filter(|(r, _)| !r.key.is_null());
+                let updates: Vec<Record> = keyed()
+                    .map(|(record, held)| {
+                        let value = held.as_ref().map(|held| held.value.clone());
+                        record.with_value(value.unwrap_or_default())
+                    })
+                    .collect();
+                let mut results = Vec::with_capacity(updates.len());
+                transformer.transform(&updates, &mut results, context)?;
+                let mut results = results.into_iter();
+                for (record, held) in asked.iter().zip(&mut found) {
+                    if record.key.is_null() {
+                        continue;
+                    }
+                    let timestamp = held.as_ref().map_or(Timestamp::UNKNOWN, |h| h.timestamp);
+                    let value = results.next().filter(|value| !value.is_null());
+                    *held = value.map(|value| Stored { value, timestamp });
                 }
                 Ok(found)
             }

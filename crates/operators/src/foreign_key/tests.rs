@@ -231,11 +231,13 @@ fn extractor_and_joiner_have_one_attach_per_batch() {
     let udfs: Vec<std::sync::Arc<dyn crate::Udf>> = vec![extract.clone(), join.clone()];
     let mut rig = Rig::of(&plan, udfs, false).unwrap();
     let rows: Vec<_> = (0..20).map(|n| record(&format!("{n}"), "a:x", n)).collect();
-    rig.push(rows).unwrap();
+    rig.push(rows.clone()).unwrap();
+    let count = |n: &std::sync::atomic::AtomicUsize| n.load(std::sync::atomic::Ordering::Relaxed);
+    let before = [count(&extract.batches), count(&join.scopes)];
+    rig.push_at(2, rows).unwrap();
+    assert_eq!(count(&extract.batches), before[0] + 1);
     rig.push_at(1, vec![record("a", "R", 2)]).unwrap();
     assert_eq!(rig.outputs().len(), 20);
-    let count = |n: &std::sync::atomic::AtomicUsize| n.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(count(&extract.batches), 1);
     // Fingerprints and rows.
-    assert_eq!(count(&join.scopes), 2);
+    assert_eq!(count(&join.scopes), before[1] + 2);
 }

@@ -35,7 +35,7 @@ impl Builder<'_> {
             } => Box::new(ForeignAnswer::new(
                 self.site.clone(),
                 *store,
-                self.view(right)?,
+                self.view(node, right)?,
                 self.foreign.serde(foreign)?,
             )),
             Op::ForeignNotify {
@@ -57,7 +57,7 @@ impl Builder<'_> {
                 ..
             } => Box::new(ForeignJoin::new(
                 self.site.clone(),
-                self.view(left)?,
+                self.view(node, left)?,
                 self.joiner(function, *with_key)?,
                 self.foreign.serde(value)?,
                 *kind != JoinKind::Inner,

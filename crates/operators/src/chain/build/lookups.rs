@@ -25,7 +25,7 @@ impl Builder<'_> {
                 self.site.clone(),
                 *left,
                 Needs::of(*kind),
-                self.view(other)?,
+                self.view(node, other)?,
                 self.joiner(function, *with_key)?,
                 *old,
             )),
@@ -56,7 +56,7 @@ impl Builder<'_> {
                     (None, _, _) => None,
                     _ => return Err(Error::internal("a join with a grace has no buffer")),
                 };
-                let lookup = self.lookup(*kind, table, joiner)?;
+                let lookup = self.lookup(node, *kind, table, joiner)?;
                 Box::new(StreamTableJoin::new(lookup, waiting))
             }
             Op::GlobalJoin {
@@ -68,7 +68,7 @@ impl Builder<'_> {
             } => {
                 let joiner = self.joiner(function, *with_key)?;
                 Box::new(GlobalJoin::new(
-                    self.lookup(*kind, table, joiner)?,
+                    self.lookup(node, *kind, table, joiner)?,
                     self.function(key_function, KeyValue)?,
                 ))
             }
@@ -80,21 +80,21 @@ impl Builder<'_> {
         Joiner::new(self.function(function, Value)?, with_key)
     }
 
-    fn lookup(&self, kind: JoinKind, table: &View, joiner: Joiner) -> Result<Lookup> {
+    fn lookup(&self, node: &Node, kind: JoinKind, table: &View, joiner: Joiner) -> Result<Lookup> {
         Ok(Lookup {
             site: self.site.clone(),
             outer: kind != JoinKind::Inner,
-            table: self.view(table)?,
+            table: self.view(node, table)?,
             joiner,
         })
     }
 
     /// How a table is read by key.
-    pub(super) fn view(&self, view: &View) -> Result<ViewRead> {
+    pub(super) fn view(&self, node: &Node, view: &View) -> Result<ViewRead> {
         Ok(match view {
             View::Store { store, key } => ViewRead::Store(self.read(*store, key)?),
             View::Filter { of, function, not } => ViewRead::Filter {
-                of: Box::new(self.view(of)?),
+                of: Box::new(self.view(node, of)?),
                 function: self.function(function, KeyValue)?,
                 not: *not,
             },
@@ -103,7 +103,7 @@ impl Builder<'_> {
                 function,
                 with_key,
             } => ViewRead::MapValues {
-                of: Box::new(self.view(of)?),
+                of: Box::new(self.view(node, of)?),
                 function: self.function(function, if *with_key { KeyValue } else { Value })?,
             },
             View::Join {
@@ -113,14 +113,19 @@ impl Builder<'_> {
                 function,
                 with_key,
             } => ViewRead::Join {
-                left: Box::new(self.view(left)?),
-                right: Box::new(self.view(right)?),
+                left: Box::new(self.view(node, left)?),
+                right: Box::new(self.view(node, right)?),
                 needs: Needs::of(*kind),
                 joiner: self.joiner(function, *with_key)?,
             },
-            View::TransformValues { .. } => {
-                return Err(Error::internal("no view runs 'transform_values'"));
-            }
+            View::TransformValues {
+                of,
+                processor,
+                stores,
+            } => ViewRead::TransformValues {
+                of: Box::new(self.view(node, of)?),
+                transformer: Box::new(self.transformer(node, *processor, stores)?),
+            },
         })
     }
 
