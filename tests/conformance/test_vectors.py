@@ -20,6 +20,12 @@ WITH_NATIVE = [
 ]
 DESCRIBED = [case for case in HAND if (runner.HERE / "describe" / f"{case.topology_name}.txt").exists()]
 
+# What a crash takes with it: the processor counts firings in an attribute, and the wall clock's grid begins anew.
+KEPT_IN_MEMORY = {"processor/proc_punct_trace"}
+# With several lanes, what is closed or let go is so at the barrier, whatever came between: there is no order of all
+# keys that a limit of records, or a pass that waits for the wall clock, could go by.
+ORDER_OF_ALL_KEYS = {"join_ss/ss_left_throttled", "suppress/suppress_max_records", "window/on_window_close_throttled"}
+
 each = pytest.mark.parametrize("case", COVERED, ids=lambda case: case.name)
 
 
@@ -33,12 +39,12 @@ def test_like_kafka_streams_with_native_expressions(case: Case) -> None:
     expect(case, runner.run(case, runner.build(case, native=True)))
 
 
-@pytest.mark.parametrize("case", HAND, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [c for c in HAND if c.place not in KEPT_IN_MEMORY], ids=lambda case: case.name)
 def test_a_crash_in_the_middle_changes_nothing(case: Case) -> None:
     expect(case, runner.run(case, runner.build(case), crash_after=len(case.data["inputs"]) // 2))
 
 
-@pytest.mark.parametrize("case", HAND, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [c for c in HAND if c.place not in ORDER_OF_ALL_KEYS], ids=lambda case: case.name)
 def test_lanes_change_nothing_for_a_key(case: Case) -> None:
     found = runner.run(case, runner.build(case), lanes=5)
     for topic, records in case.data["outputs"].items():
