@@ -32,8 +32,6 @@ struct Marks {
     topics: bool,
     /// A function chooses the topic: it may be any.
     any_topic: bool,
-    /// A node's store is touched below it.
-    conflict: bool,
 }
 
 impl Marks {
@@ -42,7 +40,6 @@ impl Marks {
         self.reads.extend(other.reads.iter().copied());
         self.topics |= other.topics;
         self.any_topic |= other.any_topic;
-        self.conflict |= other.conflict;
     }
 
     fn writes(&self, store: StoreId) -> bool {
@@ -67,9 +64,7 @@ pub(crate) fn fuse(plan: &mut PhysicalPlan) {
     let (marks, own_conflict) = marks(plan);
     for (i, conflict) in own_conflict.into_iter().enumerate() {
         let next = next(&plan.nodes[i].op, &plan.nodes[i].children);
-        let below = next.iter().any(|n| marks[n.0 as usize].conflict);
-        let routes = matches!(plan.nodes[i].op, Op::Process { .. }) && conflict;
-        plan.nodes[i].fork = if below || routes || !apart(&next, &marks) {
+        plan.nodes[i].fork = if conflict || !apart(&next, &marks) {
             Fork::Record
         } else {
             Fork::Batch
@@ -113,11 +108,8 @@ fn marks(plan: &PhysicalPlan) -> (Vec<Marks>, Vec<bool>) {
         }
         let (writes, mut reads) = stores(&node.op, &global);
         reads.retain(|s| written.get(s) == Some(&node.stage));
-        // What an exchange leads to gets its records in turn, or not; above it batches are as good.
-        all.conflict &= !matches!(node.op, Op::Exchange { .. });
         let conflict = writes.iter().any(|s| all.touches(*s));
         conflicts[node.id.0 as usize] = conflict;
-        all.conflict |= conflict;
         all.own.insert(Mark::Node(node.id));
         all.own.extend(writes.into_iter().map(Mark::Store));
         all.reads.extend(reads);

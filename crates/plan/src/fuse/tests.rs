@@ -71,15 +71,14 @@ fn a_store_that_is_read_below_its_writer_is_written_record_by_record() {
         {"op": "map_values", "from": 0, "function": udf()},
         {"op": "join", "from": 0, "other": 1, "function": udf()},
     ]));
-    // The source feeds the table, and the table its two sides.
-    assert_eq!(plan.nodes[0].fork, Fork::Record);
+    assert_eq!(plan.nodes[0].fork, Fork::Batch);
     assert_eq!(plan.nodes[1].fork, Fork::Record);
     // What is read in a later stage is read later anyway.
     let plan = compiled(&json!([
         table("l"), table("r"),
         {"op": "join", "from": 0, "other": 1, "function": udf(), "foreign_key": udf(), "name": "fk", "materialized": {"value": "string"}},
     ]));
-    assert_eq!(plan.nodes[0].fork, Fork::Batch);
+    assert!(plan.nodes.iter().all(|n| n.fork == Fork::Batch));
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn a_processor_whose_store_is_touched_below_takes_records_in_turn() {
         process(2, json!(["s"]))
     ]));
     assert_eq!(shared.nodes[1].fork, Fork::Record);
-    assert_eq!(shared.nodes[0].fork, Fork::Record);
+    assert_eq!(shared.nodes[0].fork, Fork::Batch);
     let alone = compiled(&json!([
         stream(),
         store,
