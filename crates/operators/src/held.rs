@@ -1,7 +1,8 @@
 //! Updates that record caching holds back until the barrier.
 //!
 //! Takes every update of a cached table, gives at the barrier one per key with the newest value, in
-//! the order in which the keys were first touched. Where children need what was before, that is what
+//! the order of these newest updates (as Kafka Streams' cache: what closes a window below must not come
+//! before what went into it). Where children need what was before, that is what
 //! was before the first of them. Owns references to those values for one epoch.
 //! Never reads a store: what it gives is what the operator wrote last.
 
@@ -13,6 +14,8 @@ use stoatflow_core::{Datum, Record};
 #[derive(Debug)]
 struct Entry {
     hash: u64,
+    /// Counts updates: when it was last touched.
+    touched: u64,
     key: Bytes,
     existed: bool,
     record: Record,
@@ -23,6 +26,7 @@ struct Entry {
 pub(crate) struct Held {
     index: HashTable<usize>,
     entries: Vec<Entry>,
+    updates: u64,
 }
 
 impl Held {
@@ -30,7 +34,9 @@ impl Held {
     /// before this update?
     pub fn hold(&mut self, key: &Bytes, existed: bool, mut record: Record) {
         let hash = key_hash(key);
+        self.updates += 1;
         if let Some(&at) = self.index.find(hash, |&at| self.entries[at].key == *key) {
+            self.entries[at].touched = self.updates;
             let held = &mut self.entries[at].record;
             if let (Datum::Change(first), Datum::Change(last)) =
                 (&mut held.value, &mut record.value)
@@ -40,10 +46,15 @@ impl Held {
             *held = record;
             return;
         }
-        let Self { index, entries } = self;
+        let Self {
+            index,
+            entries,
+            updates,
+        } = self;
         index.insert_unique(hash, entries.len(), |&at| entries[at].hash);
         entries.push(Entry {
             hash,
+            touched: *updates,
             key: key.clone(),
             existed,
             record,
@@ -53,6 +64,8 @@ impl Held {
     /// Gives everything held.
     pub fn release(&mut self, out: &mut Vec<Record>) {
         self.index.clear();
+        self.updates = 0;
+        self.entries.sort_unstable_by_key(|entry| entry.touched);
         for entry in self.entries.drain(..) {
             // Born and deleted within the epoch: nobody below ever heard of it (as Kafka Streams).
             if entry.existed || !table_update::new(&entry.record.value).is_null() {

@@ -158,7 +158,7 @@ fn a_barrier_releases_parents_before_children() {
     rig.barrier();
     assert_eq!(
         rig.outputs(),
-        ["1:a=1@3", "1:b=1@2"],
+        ["1:b=1@2", "1:a=1@3"],
         "the table's one update per key is counted and comes out at the same barrier"
     );
     assert_eq!(rig.stored(1, "a"), "1@3");

@@ -53,7 +53,7 @@ fn counts_every_update_with_the_highest_time_and_skips_nulls() {
 }
 
 #[test]
-fn cached_counts_come_once_per_key_and_epoch_in_first_touch_order() {
+fn cached_counts_come_once_per_key_and_epoch_in_the_order_of_the_newest() {
     let mut rig = rig(true);
     let mut records = measured();
     records[7].headers = Some(Arc::from([Header {
@@ -73,10 +73,10 @@ fn cached_counts_come_once_per_key_and_epoch_in_first_touch_order() {
         .collect();
     assert_eq!(
         headers,
-        [(true, 20), (false, 5)],
+        [(false, 5), (true, 20)],
         "headers and origin of the latest record"
     );
-    assert_eq!(rig.outputs(), ["1:a=5@20", "1:b=1@5"]);
+    assert_eq!(rig.outputs(), ["1:b=1@5", "1:a=5@20"]);
     rig.push(vec![record("b", "x", 6)]).unwrap();
     rig.barrier();
     assert_eq!(
