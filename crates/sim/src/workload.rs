@@ -45,8 +45,6 @@ pub(crate) enum Part {
     Windows(bool),
     /// Left join of two halves of a stream.
     Pairs,
-    /// Join of two tables by a foreign key.
-    Foreign,
 }
 
 impl Part {
@@ -64,7 +62,6 @@ impl Part {
             Self::Latest => &["moves"],
             Self::Windows(_) => &["clicks"],
             Self::Pairs => &["halves"],
-            Self::Foreign => &["orders", "goods"],
         }
     }
 
@@ -73,7 +70,6 @@ impl Part {
         match self {
             Self::Windows(_) => vec!["clicks-out"],
             Self::Pairs => vec!["pairs-out"],
-            Self::Foreign => vec!["orders-out"],
             _ => self.tables().iter().map(|t| t.0).collect(),
         }
     }
@@ -94,7 +90,7 @@ impl Part {
             Self::Sums => &[("sums-out", "sums-store"), ("tops-out", "tops-store")],
             Self::Rows => &[("rows-out", "rows-store")],
             Self::Latest => &[("latest-out", "latest-store")],
-            Self::Windows(_) | Self::Pairs | Self::Foreign => &[],
+            Self::Windows(_) | Self::Pairs => &[],
         }
     }
 }
@@ -128,7 +124,6 @@ impl Job {
             Part::Latest,
             Part::Windows(rng.chance(5000)),
             Part::Pairs,
-            Part::Foreign,
         ];
         rng.shuffle(&mut all);
         let count = if rng.chance(6000) {
