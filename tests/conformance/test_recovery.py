@@ -29,7 +29,19 @@ class Dependent:
 
     def concerns(self, way: Way) -> bool:
         """Does it show when run in this way?"""
-        return max(way.lanes) > 1 and (self.when == "lanes" or way.batch > 1)
+        lanes, epochs = max(way.lanes) > 1, way.batch > 1
+        shows = {"restarts": way.every > 0, "epochs": epochs, "lanes": lanes, "batches": lanes and epochs}
+        return any(shows[when] for when in self.when.split("+"))
+
+    def instead(self, way: Way) -> Way:
+        """Give the way in which nothing may change all the same."""
+        if self.what == "order" or not self.concerns(way):
+            return way
+        if "restarts" in self.when:
+            way = replace(way, lanes=(1,), every=0)
+        if "epochs" in self.when:
+            way = replace(way, batch=1)
+        return replace(way, lanes=(1,)) if self.concerns(way) else way
 
 
 def _lines(name: str) -> list[str]:
@@ -55,17 +67,14 @@ CASES = [case for case in runner.cases() if case.place not in NOT_YET]
 def ways(case: Case) -> list[Way]:
     """Give the ways in which a vector is run."""
     dependent = DEPENDENT.get(case.place)
-    every = [
-        replace(way, lanes=(1,)) if dependent and dependent.what == "value" and dependent.concerns(way) else way
-        for way in recovery.ways()
-    ]
+    every = [dependent.instead(way) if dependent else way for way in recovery.ways()]
     if ALL:
         return sorted(set(every), key=str)
     number = recovery.number(case.name)
     # A restart on a disk takes its time: a few crashes there, for some of the vectors.
     seldom = -(-len(case.data["inputs"]) // 3)
     memory = [way for way in every if way.back_end == "in_memory"]
-    disk = [replace(way, every=seldom) for way in every if way.back_end == "rocksDB"]
+    disk = [replace(way, every=way.every and seldom) for way in every if way.back_end == "rocksDB"]
     sample = {memory[number % len(memory)], memory[(number + len(memory) // 2) % len(memory)]}
     if number % 4 == 0:
         sample.add(disk[number // 4 % len(disk)])
@@ -78,7 +87,9 @@ def test_nothing_changes_for_a_key(case: Case, way: Way) -> None:
     dependent = DEPENDENT.get(case.place)
     for topic, records in case.data["outputs"].items():
         wanted, got = without_input(records), without_input(found.outputs[topic])
-        if (dependent and dependent.concerns(way)) or "unordered_per_input" in case.data.get("flags", []):
+        if (
+            dependent and dependent.what == "order" and dependent.concerns(way)
+        ) or "unordered_per_input" in case.data.get("flags", []):
             assert sorted(runner.lines(got)) == sorted(runner.lines(wanted)), topic
         elif way.lanes == (1,):
             assert runner.lines(got) == runner.lines(wanted), topic
@@ -98,4 +109,7 @@ def without_input(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_what_is_listed_exists() -> None:
     places = {case.place for case in runner.cases()}
     assert set(DEPENDENT) <= places
-    assert all(d.when in ("batches", "lanes") and d.what in ("order", "value") and d.why for d in DEPENDENT.values())
+    for found in DEPENDENT.values():
+        assert set(found.when.split("+")) <= {"epochs", "batches", "lanes", "restarts"}
+        assert found.what in ("order", "value")
+        assert found.why
