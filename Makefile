@@ -84,12 +84,14 @@ bench: rocksdb ## the micro benchmarks of the Rust crates
 
 docs: wheel ## write the generated pages of docs/reference again
 	@$(VENV)/bin/python scripts/reference.py
+	@$(VENV)/bin/python scripts/parity.py
 
 docs-check: ## run every code block of the pages, check links and generated pages
 	@scripts/setup.sh build dev
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python scripts/reference.py --check
+	@$(VENV)/bin/python scripts/parity.py --check
 	@$(VENV)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_examples.py
 
 clean: ## remove what was built inside the clone; never the cache outside

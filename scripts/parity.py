@@ -32,18 +32,22 @@ def exists(spelling: str) -> bool:
         return False
     found: Any = importlib.import_module("stoatflow")
     for name in match["path"].split("."):
-        try:
-            found = importlib.import_module("stoatflow.testing") if name == "testing" else getattr(found, name)
-        except AttributeError:
-            # A field of a class without a default is known to its annotations only.
-            if name in {field for base in getattr(found, "__mro__", ()) for field in getattr(base, "__annotations__", {})}:
-                return match["argument"] is None
-            return False
+        if name == "testing":
+            found = importlib.import_module("stoatflow.testing")
+        elif hasattr(found, name):
+            found = getattr(found, name)
+        else:
+            return match["argument"] is None and name in _annotated(found)
     return not match["argument"] or match["argument"] in inspect.signature(found).parameters
 
 
+def _annotated(cls: Any) -> set[str]:
+    """Fields without a default: only the annotations know them."""
+    return {field for base in getattr(cls, "__mro__", ()) for field in getattr(base, "__annotations__", {})}
+
+
 def vectors() -> Counter[str]:
-    """Count the recorded runs in which each operator occurs, by the kind of what it is called on."""
+    """Count the recorded runs that pass and in which each operator occurs, by the kind of what it is called on."""
     listed = (CONFORMANCE / "not_yet.txt").read_text("utf-8").splitlines()
     left = {line.partition(":")[0] for line in listed if not line.startswith("#")}
     count: Counter[str] = Counter()
@@ -56,8 +60,8 @@ def vectors() -> Counter[str]:
 
 
 _GIVES = {
-    "stream": "KStream", "table": "KTable", "global_table": "GlobalKTable", "to_table": "KTable", "to_stream": "KStream",
-    "count": "KTable", "reduce": "KTable", "aggregate": "KTable", "cogroup": "CogroupedKStream",
+    "stream": "KStream", "table": "KTable", "global_table": "GlobalKTable", "to_table": "KTable",
+    "to_stream": "KStream", "count": "KTable", "reduce": "KTable", "aggregate": "KTable", "cogroup": "CogroupedKStream",
 }  # fmt: skip
 
 
@@ -75,8 +79,8 @@ def _methods(steps: list[dict[str, Any]]) -> list[str]:
         else:
             made = _GIVES.get(op, parent)
         kinds[step.get("id", "")] = made
-        for branch in [*step.get("branches", []), step.get("default", {})]:
-            kinds[branch.get("id", "")] = "KStream"
+        for branch in [*step.get("branches", []), *([step["default"]] if "default" in step else [])]:
+            kinds[branch["id"]] = "KStream"
         found.append(f"{parent}.{'add_state_store' if op == 'state_store' else op}")
     return found
 
@@ -85,17 +89,19 @@ def page() -> tuple[str, list[str]]:
     """Return the page, and what is wrong with the table."""
     rows: list[dict[str, str]] = json.loads((CONFORMANCE / "parity.json").read_text("utf-8"))
     runs = vectors()
-    wrong = [f"{row['java']}: the package has no {row['python']}" for row in rows if row.get("python") and not exists(row["python"])]
-    wrong += [f"{row['java']}: neither a spelling nor a reason" for row in rows if not row.get("python") and not row.get("why")]
-    have = sum(1 for row in rows if row.get("python"))
+    spelled = [row for row in rows if row.get("python")]
+    wrong = [f"{row['java']}: the package has no {row['python']}" for row in spelled if not exists(row["python"])]
+    bare = [row for row in rows if not row.get("python") and not row.get("why")]
+    wrong += [f"{row['java']}: neither a spelling nor a reason" for row in bare]
     lines = [
         "# Kafka Streams, method by method",
         "",
         NOTE,
         "",
-        f"Of {len(rows)} public methods of Kafka Streams 4.1.1 (DSL, Processor API, stores, test utilities), {have} have a",
-        "spelling here. `X(y=)` is an argument of `X`. *Runs* counts the runs recorded from Kafka Streams in which the method",
-        "occurs and which give the same outputs, timestamps, headers, order and stores here (`make test-conformance`).",
+        f"Of {len(rows)} public methods of Kafka Streams 4.1.1 (DSL, Processor API, stores, test utilities),",
+        f"{len(spelled)} have a spelling here. `X(y=)` is an argument of `X`. *Runs* counts the runs recorded from",
+        "Kafka Streams in which the method occurs and which give the same outputs, timestamps, headers, order and",
+        "stores here (`make test-conformance`).",
     ]
     for section in dict.fromkeys(row["section"] for row in rows):
         lines += ["", f"## {section}", "", "| Kafka Streams | here | runs |", "|---|---|---|"]

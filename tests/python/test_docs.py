@@ -145,3 +145,10 @@ def test_the_page_of_errors_names_every_public_class() -> None:
 def _admin_source() -> str:
     source = (ROOT / "crates" / "engine" / "src" / "admin" / "mod.rs").read_text("utf-8")
     return source.partition("const ENDPOINTS")[2].partition("];")[0].replace('(\n        "', '("')
+
+
+def test_the_parity_page_is_what_the_package_and_the_vectors_say() -> None:
+    ended = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "parity.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr

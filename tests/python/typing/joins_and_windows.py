@@ -24,7 +24,7 @@ assert_type(orders.join(places, lambda k, v: v, lambda n, b: b), sf.KStream[str,
 assert_type(users.join(users, lambda a, b: a + b), sf.KTable[str, float])
 assert_type(users.outer_join(users, lambda a, b: b or a), sf.KTable[str, float | None])
 by_id = builder.table("ids", key=int, value=str, store="ids")
-assert_type(users.join(by_id, lambda a, b: b, foreign_key=lambda v: int(v)), sf.KTable[str, str])
+assert_type(users.join(by_id, lambda a, b: b, foreign_key=int), sf.KTable[str, str])
 
 grouped = orders.group_by_key()
 tumbling = grouped.windowed_by(sf.TimeWindows("1m", grace="0s"))
