@@ -122,10 +122,16 @@ def test_generated_pages_are_fresh() -> None:
     assert runpy.run_path(str(ROOT / "scripts" / "reference.py"))["stale"]() == [], "run: make docs"
 
 
+OPERATOR_PAGES = ("reference/operators", "reference/tables", "reference/joins", "reference/windows", "guide/processors")
+
+
 def test_every_operator_has_its_section() -> None:
-    page = ROOT / "docs" / "reference" / "operators.md"
-    headings = re.findall(r"^### `(\w+)`", page.read_text("utf-8"), flags=re.MULTILINE)
-    assert sorted(headings) == sorted(node_kinds())
+    pages = [ROOT / "docs" / f"{page}.md" for page in OPERATOR_PAGES]
+    headings = [line for page in pages for line in page.read_text("utf-8").splitlines() if line.startswith("##")]
+    described = {name for heading in headings for name in re.findall(r"`(\w+)`", heading)}
+    # Stores are added by methods of the builder.
+    wanted = {{"state_store": "add_state_store", "global_store": "add_global_store"}.get(op, op) for op in node_kinds()}
+    assert wanted <= described, wanted - described
 
 
 def test_the_admin_page_names_every_endpoint() -> None:
