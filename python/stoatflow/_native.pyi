@@ -9,6 +9,7 @@ function becomes the `__cause__`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import GenericAlias
 from typing import Any, Generic, TypeVar, final, overload
 
 from stoatflow.durations import Duration, Timestamp
@@ -206,6 +207,7 @@ class Cancellable:
 class ProcessorContext(Generic[_KOut, _VOut]):
     """What a processor gets in `init`. Works while its processor is called, in the thread that calls it."""
 
+    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     def forward(self, record: Record[_KOut, _VOut] | FixedKeyRecord[_KOut, _VOut], child: str | None = None) -> None:
         """Pass a record on, to all children or to the one of this name."""
     def state_store(self, name: str) -> Any:
@@ -254,6 +256,7 @@ class StoreIterator(Generic[_T]):
 class KeyValueStore(Generic[_K, _V]):
     """A value per key. Keys are ordered by their bytes."""
 
+    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property
     def name(self) -> str:
         """The store's name."""
@@ -283,10 +286,10 @@ class KeyValueStore(Generic[_K, _V]):
         """Give the entries whose key's bytes begin with those of `prefix`."""
     def approximate_len(self) -> int:
         """Give about how many keys there are."""
-    def __getitem__(self, key: _K) -> _V: ...
-    def __setitem__(self, key: _K, value: _V | None) -> None: ...
-    def __delitem__(self, key: _K) -> None: ...
-    def __contains__(self, key: _K) -> bool: ...
+    def __getitem__(self, key: _K, /) -> _V: ...
+    def __setitem__(self, key: _K, value: _V | None, /) -> None: ...
+    def __delitem__(self, key: _K, /) -> None: ...
+    def __contains__(self, key: _K, /) -> bool: ...
     def __iter__(self) -> StoreIterator[_K]: ...
 
 @final
@@ -297,6 +300,7 @@ class TimestampedKeyValueStore(KeyValueStore[_K, ValueAndTimestamp[_V]], Generic
 class WindowStore(Generic[_K, _V]):
     """A value (or several) per key and window start. Bounds of time are inclusive."""
 
+    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property
     def name(self) -> str:
         """The store's name."""
@@ -306,7 +310,13 @@ class WindowStore(Generic[_K, _V]):
     def fetch(self, key: _K, start: Timestamp) -> _V | None: ...
     @overload
     def fetch(
-        self, key: _K, *, frm: Timestamp | None = None, to: Timestamp | None = None, reverse: bool = False
+        self,
+        key: _K,
+        start: None = None,
+        *,
+        frm: Timestamp | None = None,
+        to: Timestamp | None = None,
+        reverse: bool = False,
     ) -> StoreIterator[tuple[int, _V]]: ...
     def backward_fetch(
         self, key: _K, frm: Timestamp | None = None, to: Timestamp | None = None
@@ -333,6 +343,7 @@ class WindowStore(Generic[_K, _V]):
 class SessionStore(Generic[_K, _V]):
     """A value per key and session."""
 
+    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property
     def name(self) -> str:
         """The store's name."""
@@ -353,6 +364,7 @@ class SessionStore(Generic[_K, _V]):
 class VersionedKeyValueStore(Generic[_K, _V]):
     """Values of a key by the time since when they hold."""
 
+    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property
     def name(self) -> str:
         """The store's name."""

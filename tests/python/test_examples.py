@@ -11,6 +11,52 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
+WORD_COUNT_APP = [
+    "Topologies:",
+    "   Sub-topology: 0",
+    "    Source: KSTREAM-SOURCE-0000000000 (topics: [text-input])",
+    "      --> KSTREAM-FLATMAPVALUES-0000000001",
+    "    Processor: KSTREAM-FLATMAPVALUES-0000000001 (stores: [])",
+    "      --> KSTREAM-FILTER-0000000002",
+    "      <-- KSTREAM-SOURCE-0000000000",
+    "    Processor: KSTREAM-FILTER-0000000002 (stores: [])",
+    "      --> KSTREAM-KEY-SELECT-0000000003",
+    "      <-- KSTREAM-FLATMAPVALUES-0000000001",
+    "    Processor: KSTREAM-KEY-SELECT-0000000003 (stores: [])",
+    "      --> word-count-store-repartition-filter",
+    "      <-- KSTREAM-FILTER-0000000002",
+    "    Processor: word-count-store-repartition-filter (stores: [])",
+    "      --> word-count-store-repartition-sink",
+    "      <-- KSTREAM-KEY-SELECT-0000000003",
+    "    Sink: word-count-store-repartition-sink (topic: word-count-store-repartition)",
+    "      <-- word-count-store-repartition-filter",
+    "",
+    "  Sub-topology: 1",
+    "    Source: word-count-store-repartition-source (topics: [word-count-store-repartition])",
+    "      --> KSTREAM-AGGREGATE-0000000004",
+    "    Processor: KSTREAM-AGGREGATE-0000000004 (stores: [word-count-store])",
+    "      --> KTABLE-TOSTREAM-0000000008",
+    "      <-- word-count-store-repartition-source",
+    "    Processor: KTABLE-TOSTREAM-0000000008 (stores: [])",
+    "      --> KSTREAM-SINK-0000000009",
+    "      <-- KSTREAM-AGGREGATE-0000000004",
+    "    Sink: KSTREAM-SINK-0000000009 (topic: wordcount-output)",
+    "      <-- KTABLE-TOSTREAM-0000000008",
+    "",
+    "",
+    (
+        "states: CREATED -> STARTING, STARTING -> RESTORING, RESTORING -> RUNNING, "
+        "RUNNING -> STOPPING, STOPPING -> STOPPED"
+    ),
+    "3 a",
+    "1 cluster",
+    "1 is",
+    "1 kafka",
+    "2 library",
+    "1 not",
+    "1 streams",
+]
+
 EXPECTED = {
     "word_count.py": [
         "  6 to",
@@ -29,6 +75,54 @@ EXPECTED = {
     "json_filter.py": [
         'ann {"id": 1, "amount": 250, "size": "large"}',
         'ann {"id": 5, "amount": 1200, "size": "huge"}',
+    ],
+    "kafka_streams/line_split.py": [
+        "all | streams | lead | to | kafka | hello | kafka",
+    ],
+    "kafka_streams/low_count_alerts.py": [
+        "bob did only 1 in an hour",
+    ],
+    "kafka_streams/page_view_region.py": [
+        "UNKNOWN, seven days from day 2: 1",
+        "UNKNOWN, seven days from day 3: 1",
+        "UNKNOWN, seven days from day 4: 1",
+        "UNKNOWN, seven days from day 5: 1",
+        "UNKNOWN, seven days from day 6: 1",
+        "UNKNOWN, seven days from day 7: 1",
+        "UNKNOWN, seven days from day 8: 1",
+        "europe, seven days from day 1: 1",
+        "europe, seven days from day 2: 2",
+        "europe, seven days from day 3: 2",
+        "europe, seven days from day 4: 2",
+        "europe, seven days from day 5: 2",
+        "europe, seven days from day 6: 2",
+        "europe, seven days from day 7: 2",
+        "europe, seven days from day 8: 1",
+    ],
+    "kafka_streams/pipe.py": [
+        "all streams lead to kafka",
+        "hello kafka streams",
+    ],
+    "kafka_streams/shopping.py": [
+        "customer: {'cart': ['tea', 'cup'], 'wishes': ['pot'], 'bought': ['tea']}",
+        "sessions: [1, 2]",
+        "paid: [{'product': 'p1', 'amount': 2, 'paid': 9}]",
+        "named: ['2 x tea', '2 x green tea']",
+    ],
+    "kafka_streams/temperature.py": [
+        "[0, 5000) 25",
+        "[0, 5000) 25",
+        "[10000, 15000) 31",
+    ],
+    "kafka_streams/word_count_app.py": WORD_COUNT_APP,
+    "kafka_streams/word_count_processor.py": [
+        "1000 all 2",
+        "1000 kafka 1",
+        "1000 lead 1",
+        "1000 of 1",
+        "1000 streams 1",
+        "1000 them 1",
+        "1000 to 1",
     ],
 }
 
@@ -49,7 +143,7 @@ def run(arguments: list[str], folder: Path) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(EXPECTED)
+    assert sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")) == sorted(EXPECTED)
 
 
 @pytest.mark.parametrize("example", sorted(EXPECTED))
