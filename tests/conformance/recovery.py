@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from conformance import runner
@@ -40,6 +40,47 @@ class Way:
     def __str__(self) -> str:
         """For the names of tests."""
         return f"lanes-{'-'.join(map(str, self.lanes))}-batch-{self.batch}-{self.back_end}"
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """Why, when and in what a vector's result depends on the order of records of different keys."""
+
+    when: str
+    what: str
+    why: str
+
+    def concerns(self, way: Way) -> bool:
+        """Does it show when run in this way?"""
+        lanes, epochs = max(way.lanes) > 1, way.batch > 1
+        shows = {"restarts": way.every > 0, "epochs": epochs, "lanes": lanes, "batches": lanes and epochs}
+        return any(shows[when] for when in self.when.split("+"))
+
+    def instead(self, way: Way) -> Way:
+        """Give the way in which nothing may change all the same."""
+        if self.what == "order" or not self.concerns(way):
+            return way
+        if "restarts" in self.when:
+            way = replace(way, lanes=(1,), every=0)
+        if "epochs" in self.when:
+            way = replace(way, batch=1)
+        return replace(way, lanes=(1,)) if self.concerns(way) else way
+
+
+def listed(name: str) -> list[str]:
+    """Give the lines of a list beside the vectors."""
+    lines = (runner.HERE / name).read_text("utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def dependent() -> dict[str, Dependent]:
+    """Give what is listed, by area and topology."""
+    found = {}
+    for line in listed("order_dependent.txt"):
+        place, _, rest = line.partition(": ")
+        what, _, why = rest.partition(": ")
+        found[place] = Dependent(*what.split(", "), why)
+    return found
 
 
 def ways() -> list[Way]:

@@ -1,13 +1,13 @@
 """Lanes, batches, back ends and crashes change nothing for a key.
 
-Every vector runs in a sample of the ways, the same in every run; `STOATFLOW_RECOVERY=all` runs each in all
-of them, with a crash at every epoch.
+Every vector runs in all ways in memory, with a crash at every epoch; some of them on a disk, with a few
+crashes, the same in every run. `STOATFLOW_RECOVERY=all` runs all in all ways.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,48 +19,8 @@ from conformance.runner import Case
 ALL = os.environ.get("STOATFLOW_RECOVERY") == "all"
 
 
-@dataclass(frozen=True)
-class Dependent:
-    """Why, when and in what a vector's result depends on the order of records of different keys."""
-
-    when: str
-    what: str
-    why: str
-
-    def concerns(self, way: Way) -> bool:
-        """Does it show when run in this way?"""
-        lanes, epochs = max(way.lanes) > 1, way.batch > 1
-        shows = {"restarts": way.every > 0, "epochs": epochs, "lanes": lanes, "batches": lanes and epochs}
-        return any(shows[when] for when in self.when.split("+"))
-
-    def instead(self, way: Way) -> Way:
-        """Give the way in which nothing may change all the same."""
-        if self.what == "order" or not self.concerns(way):
-            return way
-        if "restarts" in self.when:
-            way = replace(way, lanes=(1,), every=0)
-        if "epochs" in self.when:
-            way = replace(way, batch=1)
-        return replace(way, lanes=(1,)) if self.concerns(way) else way
-
-
-def _lines(name: str) -> list[str]:
-    path = runner.HERE / name
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def _dependent() -> dict[str, Dependent]:
-    found = {}
-    for line in _lines("order_dependent.txt"):
-        place, _, rest = line.partition(": ")
-        what, _, why = rest.partition(": ")
-        found[place] = Dependent(*what.split(", "), why)
-    return found
-
-
-DEPENDENT = _dependent()
-NOT_YET = {line.partition(":")[0] for line in _lines("not_yet.txt")}
+DEPENDENT = recovery.dependent()
+NOT_YET = {line.partition(":")[0] for line in recovery.listed("not_yet.txt")}
 CASES = [case for case in runner.cases() if case.place not in NOT_YET]
 
 
@@ -70,15 +30,13 @@ def ways(case: Case) -> list[Way]:
     every = [dependent.instead(way) if dependent else way for way in recovery.ways()]
     if ALL:
         return sorted(set(every), key=str)
-    number = recovery.number(case.name)
+    memory = [way for way in every if way.back_end == "in_memory"]
     # A restart on a disk takes its time: a few crashes there, for some of the vectors.
     seldom = -(-len(case.data["inputs"]) // 3)
-    memory = [way for way in every if way.back_end == "in_memory"]
     disk = [replace(way, every=way.every and seldom) for way in every if way.back_end == "rocksDB"]
-    sample = {memory[number % len(memory)], memory[(number + len(memory) // 2) % len(memory)]}
-    if number % 4 == 0:
-        sample.add(disk[number // 4 % len(disk)])
-    return sorted(sample, key=str)
+    number = recovery.number(case.name)
+    sample = disk[number // 3 % len(disk) :][:1] if number % 3 == 0 else []
+    return sorted({*memory, *sample}, key=str)
 
 
 @pytest.mark.parametrize(("case", "way"), [pytest.param(c, w, id=f"{c.name}-{w}") for c in CASES for w in ways(c)])
