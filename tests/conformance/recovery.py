@@ -128,8 +128,8 @@ def run(case: Case, topology: Topology, way: Way) -> Found:
                 with driver.epoch():
                     for event in events:
                         headers = [(name, value) for name, value in event.get("headers", [])]
-                        topic = inputs[event["topic"]]
-                        topic.pipe(event["key"], event["value"], timestamp=event["timestamp"], headers=headers)
+                        into = inputs[event["topic"]]
+                        into.pipe(event["key"], event["value"], timestamp=event["timestamp"], headers=headers)
                     if before:
                         crash()
             else:
