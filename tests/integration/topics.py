@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from stoatflow.embedded import EmbeddedBroker
@@ -83,6 +83,12 @@ class KafkaTopics:
             assert time.monotonic() < deadline, f"{topic} has no leaders"
             time.sleep(0.02)
 
+    def config(self, topic: str) -> dict[str, str]:
+        """Its settings."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        found = self._admin.describe_configs([resource])[resource].result(PATIENCE_S)
+        return {name: str(entry.value) for name, entry in found.items()}
+
     def topics(self) -> set[str]:
         """Names of all topics."""
         return set(self._admin.list_topics(timeout=PATIENCE_S).topics)
@@ -118,6 +124,7 @@ class KafkaTopics:
                 "isolation.level": isolation,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,  # else each end of a partition costs half a second
                 "log_level": 0,
             }
         )

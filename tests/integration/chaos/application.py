@@ -1,0 +1,197 @@
+"""The application: word count, windows, sessions, joins of every kind, grouped tables, a processor, dynamic topics.
+
+Runs as a process of its own: `application.py ADDRESS NAME STATE LANES GUARANTEE [--follow]`. It tells its state and
+lag as JSON lines and ends when nothing lags; with `--follow` only by a signal. All that reaches disk has a name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import signal
+import sys
+import threading
+from typing import Any
+
+import stoatflow as sf
+from stoatflow import PunctuationType, Record, Stores
+
+WINDOW_MS, GRACE_MS = 10_000, 5_000
+CLOSED_MS, ADVANCE_MS = 20_000, 10_000
+GAP_MS = 8_000
+PAIR_MS, PAIR_GRACE_MS = 2_000, 1_000
+LATE_GRACE_MS = 20_000
+MEET_MS, MEET_GRACE_MS = 3_000, 12 * 3_600_000
+REPORT_MS = 30_000
+INPUTS = {"lines": 3, "ticks": 1, "readings": 3, "users": 3, "clicks": 3, "views": 3, "orders": 3, "products": 3}
+OUTPUTS = ("words", "sums", "closed", "sessions", "pairs", "totals", "reports", "updates", "finals",
+           "visits", "meetings", "cities", "people", "named", "odd", "even")  # fmt: skip
+
+
+class Totals(sf.ContextualProcessor[str, int, str, Any]):
+    """Counts the records of a key; what came in since the last report is told, and begun anew, by event time."""
+
+    def init(self, context: Any) -> None:
+        """Take the stores, make the schedule."""
+        super().init(context)
+        self.totals = context.state_store("totals")
+        self.since = context.state_store("since")
+        context.schedule(f"{REPORT_MS}ms", PunctuationType.STREAM_TIME, self.report)
+
+    def process(self, record: Record[str, int]) -> None:
+        """Count, and add up."""
+        seen = self.totals.get(record.key, 0) + 1
+        self.totals.put(record.key, seen)
+        self.since.put(record.key, self.since.get(record.key, 0) + record.value)
+        self.context.forward(record.replace(value=seen), child="totals")
+
+    def report(self, timestamp: int) -> None:
+        """Tell each key's sum once."""
+        for key, total in list(self.since.all()):
+            self.since.delete(key)
+            self.context.forward(Record(key, total, timestamp), child="reports")
+
+
+def ms(duration: int) -> str:
+    """A duration as the DSL takes it."""
+    return f"{duration}ms"
+
+
+def topology(name: str) -> sf.Topology:
+    """All parts, with topics `<name>-<topic>`."""
+    builder = sf.StreamsBuilder()
+    _words(builder, name)
+    _ticks(builder, name)
+    _readings(builder, name)
+    _tables(builder, name)
+    return builder.build()
+
+
+def _words(builder: sf.StreamsBuilder, name: str) -> None:
+    words = builder.stream(f"{name}-lines", key=bytes, value=str).flat_map_values(sf.value.str.split())
+    words.group_by(sf.value, key=str, value=str).count(store="words").to_stream().to(
+        f"{name}-words", key=str, value=int
+    )
+
+
+def _ticks(builder: sf.StreamsBuilder, name: str) -> None:
+    """One partition in the order of time: nothing is late, whatever the lanes do."""
+    ticks = builder.stream(f"{name}-ticks", key=str, value=dict)
+    numbers = ticks.map_values(lambda tick: int(tick["v"])).group_by_key(key=str, value=int)
+    (
+        numbers.windowed_by(sf.TimeWindows(ms(WINDOW_MS), grace=ms(GRACE_MS)))
+        .reduce(lambda one, two: one + two, store="sums")
+        .suppress(sf.Suppressed.until_window_closes(), name="sums-final")
+        .to_stream()
+        .to(f"{name}-sums")
+    )
+    (
+        numbers.windowed_by(sf.TimeWindows(ms(CLOSED_MS), advance=ms(ADVANCE_MS), grace="0ms"))
+        .emit_strategy(sf.EmitStrategy.on_window_close())
+        .count(store=sf.Materialized("closed", retention="1d"))
+        .to_stream()
+        .to(f"{name}-closed")
+    )
+    (
+        numbers.windowed_by(sf.SessionWindows(ms(GAP_MS), grace="1m"))
+        .count(store="sessions")
+        .to_stream()
+        .to(f"{name}-sessions")
+    )
+    left = ticks.filter(sf.value["side"] == "l").map_values(sf.value["id"].cast("str"))
+    right = ticks.filter(sf.value["side"] == "r").map_values(sf.value["id"].cast("str"))
+    windows = sf.JoinWindows(ms(PAIR_MS), grace=ms(PAIR_GRACE_MS))
+    left.outer_join(
+        right, lambda one, two: f"{one}|{two}", windows, joined=sf.StreamJoined(str, str, str, name="pairs")
+    ).to(f"{name}-pairs", key=str, value=str)
+    for store in ("totals", "since"):
+        builder.add_state_store(Stores.persistent_key_value(store, key=str, value=int))
+    counted = ticks.map_values(lambda tick: int(tick["v"])).process(Totals, stores=["totals", "since"])
+    counted.to(f"{name}-totals", key=str, value=int, name="totals")
+    counted.to(f"{name}-reports", key=str, value=int, name="reports")
+
+
+def _readings(builder: sf.StreamsBuilder, name: str) -> None:
+    """Three partitions, some records late, some null: what is taken depends on the order, so both sides are written."""
+    counts = (
+        builder.stream(f"{name}-readings", key=str, value=int)
+        .group_by_key()
+        .windowed_by(sf.TimeWindows(ms(WINDOW_MS), grace=ms(LATE_GRACE_MS)))
+        .count(store="readings")
+    )
+    counts.to_stream().to(f"{name}-updates")
+    counts.suppress(sf.Suppressed.until_window_closes(), name="readings-final").to_stream().to(f"{name}-finals")
+
+
+def _tables(builder: sf.StreamsBuilder, name: str) -> None:
+    users = builder.table(f"{name}-users", key=str, value=dict, store="users")
+    clicks = builder.stream(f"{name}-clicks", key=str, value=str)
+    views = builder.stream(f"{name}-views", key=str, value=str)
+    clicks.left_join(users, lambda click, user: f"{click}|{user['version'] if user else None}").to(
+        f"{name}-visits", key=str, value=str
+    )
+    clicks.outer_join(
+        views,
+        lambda one, two: f"{one}|{two}",
+        sf.JoinWindows(ms(MEET_MS), grace=ms(MEET_GRACE_MS)),
+        joined=sf.StreamJoined(str, str, str, name="meetings"),
+    ).to(f"{name}-meetings", key=str, value=str)
+    clicks.to(lambda _key, value, _context: f"{name}-{'odd' if int(value) % 2 else 'even'}", key=str, value=str)
+    by_city = users.group_by(lambda _key, user: (user["city"], user["amount"]), key=str, value=int)
+    by_city.count(store="people").to_stream().to(f"{name}-people", key=str, value=int)
+    by_city.aggregate(
+        lambda: 0, lambda _key, v, agg: agg + v, lambda _key, v, agg: agg - v, store="cities", value=int
+    ).to_stream().to(f"{name}-cities", key=str, value=int)
+    orders = builder.table(f"{name}-orders", key=str, value=dict, store="orders")
+    products = builder.table(f"{name}-products", key=str, value=str, store="products")
+    named = orders.left_join(
+        products,
+        lambda order, product: f"{order['amount']}|{product}",
+        foreign_key=lambda order: order["product"],
+        store=sf.Materialized("named", value=str),
+        name="named",
+    )
+    named.to_stream().to(f"{name}-named", key=str, value=str)
+
+
+def main() -> int:
+    """Run it, tell how far it is."""
+    parser = argparse.ArgumentParser()
+    for argument in ("address", "name", "state", "lanes", "guarantee"):
+        parser.add_argument(argument)
+    parser.add_argument("--follow", action="store_true")
+    given = parser.parse_args()
+    config = {
+        "application.id": given.name,
+        "bootstrap.servers": given.address,
+        "state.dir": given.state,
+        "lanes.count": int(given.lanes),
+        "processing.guarantee": given.guarantee,
+        "statestore.cache.max.bytes": 0,
+        "emit.interval.ms.kstreams.windowed.aggregation": 0,
+        "emit.interval.ms.kstreams.outer.join.spurious.results.fix": 0,
+    }
+    app = sf.StoatFlow(topology(given.name), config)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    app.start()
+    try:
+        while not app.wait(0.02) and not stop.is_set():
+            lag: int | None = None
+            if str(app.state) == "RUNNING":
+                with contextlib.suppress(sf.errors.BrokerUnavailableError):
+                    lag = app.lag()
+            sys.stdout.write(json.dumps({"state": str(app.state), "lag": lag, "metrics": app.metrics()}) + "\n")
+            sys.stdout.flush()
+            if lag == 0 and not given.follow:
+                break
+    finally:
+        app.close()
+    if app.error is not None:
+        raise app.error
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

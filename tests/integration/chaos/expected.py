@@ -1,0 +1,176 @@
+"""What must come out, computed from what went in, without the engine.
+
+Takes `Inputs`; gives dictionaries and multisets per output. Only what does not depend on the order between partitions
+is computed here; the rest is checked by what must hold in itself (see checks.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from chaos import application as app
+from chaos.inputs import Given, Inputs
+
+Window = tuple[str, int]
+"""Key and start."""
+Entry = tuple[str, int, str]
+"""Key, time, text."""
+
+
+def parsed(row: Given) -> Any:
+    """Its JSON value."""
+    return None if row.value is None else json.loads(row.value)
+
+
+def words(inputs: Inputs) -> Counter[str]:
+    """How often each word was written."""
+    return Counter(word for row in inputs.of("lines") for word in (row.value or b"").decode().split())
+
+
+def ticks(inputs: Inputs) -> list[tuple[str, int, dict[str, Any]]]:
+    """Key, time, value."""
+    return [(row.key or "", row.timestamp, parsed(row)) for row in inputs.of("ticks")]
+
+
+def sums(inputs: Inputs) -> dict[Window, int]:
+    """The sum of every window, open ones too."""
+    found: dict[Window, int] = defaultdict(int)
+    for key, at, tick in ticks(inputs):
+        found[key, at // app.WINDOW_MS * app.WINDOW_MS] += tick["v"]
+    return dict(found)
+
+
+def closed(inputs: Inputs) -> dict[Window, int]:
+    """The count of every hopping window, open ones too."""
+    found: dict[Window, int] = defaultdict(int)
+    for key, at, _ in ticks(inputs):
+        newest = at // app.ADVANCE_MS * app.ADVANCE_MS
+        for start in range(newest, at - app.CLOSED_MS, -app.ADVANCE_MS):
+            found[key, start] += 1
+    return dict(found)
+
+
+def ended(windows: dict[Window, int], size: int, now: int) -> dict[Window, int]:
+    """Those whose end (with grace) has passed."""
+    return {window: value for window, value in windows.items() if window[1] + size <= now}
+
+
+def sessions(inputs: Inputs) -> dict[tuple[str, int, int], int]:
+    """Key, start and end of every session: how many records."""
+    found: dict[tuple[str, int, int], int] = {}
+    times: dict[str, list[int]] = defaultdict(list)
+    for key, at, _ in ticks(inputs):
+        times[key].append(at)
+    for key, all_times in times.items():
+        start, last, count = all_times[0], all_times[0], 0
+        for at in all_times:  # they are in order
+            if at - last > app.GAP_MS:
+                found[key, start, last] = count
+                start, count = at, 0
+            last, count = at, count + 1
+        found[key, start, last] = count
+    return found
+
+
+def outer(left: Iterable[Entry], right: Iterable[Entry], reach: int, now: int) -> Counter[tuple[str, str]]:
+    """An outer join of two streams without late records: pairs, and what has no partner and can't get one any more."""
+    found: Counter[tuple[str, str]] = Counter()
+    others: dict[str, list[Entry]] = defaultdict(list)
+    for entry in right:
+        others[entry[0]].append(entry)
+    met: set[str] = set()
+    for key, at, one in left:
+        partners = [two for _, other_at, two in others[key] if abs(at - other_at) <= reach]
+        found.update((key, f"{one}|{two}") for two in partners)
+        met.update(partners)
+        if not partners and at < now:
+            found[key, f"{one}|None"] += 1
+    for key, entries in others.items():
+        found.update((key, f"None|{two}") for _, at, two in entries if two not in met and at < now)
+    return found
+
+
+def pairs(inputs: Inputs) -> Counter[tuple[str, str]]:
+    """Left and right ticks that meet, or don't."""
+    sides: dict[str | None, list[Entry]] = {"l": [], "r": [], None: []}
+    for key, at, tick in ticks(inputs):
+        sides[tick["side"]].append((key, at, str(tick["id"])))
+    return outer(sides["l"], sides["r"], app.PAIR_MS, inputs.end)
+
+
+def texts(inputs: Inputs, topic: str) -> list[Entry]:
+    """Key, time and text of a topic."""
+    return [(row.key or "", row.timestamp, (row.value or b"").decode()) for row in inputs.of(topic)]
+
+
+def meetings(inputs: Inputs) -> Counter[tuple[str, str]]:
+    """Clicks and views that meet, or don't."""
+    return outer(texts(inputs, "clicks"), texts(inputs, "views"), app.MEET_MS, inputs.end)
+
+
+def alone_once_more(inputs: Inputs) -> Counter[tuple[str, str]]:
+    """Rows without a partner of clicks and views that have one: each may be there once."""
+    may: set[tuple[str, str]] = set()
+    for key, text in meetings(inputs):
+        one, two = text.split("|")
+        if "None" not in (one, two):
+            may |= {(key, f"{one}|None"), (key, f"None|{two}")}
+    return Counter(may)
+
+
+def table(inputs: Inputs, topic: str) -> dict[str, Any]:
+    """The last value of each key."""
+    last = {row.key or "": row for row in inputs.of(topic)}
+    return {
+        key: row.value.decode() if topic == "products" else parsed(row)
+        for key, row in last.items()
+        if row.value is not None
+    }
+
+
+def cities(inputs: Inputs) -> tuple[Counter[str], Counter[str]]:
+    """How many people, and which sum; a city that everybody left stays at 0."""
+    people: Counter[str] = Counter({user["city"]: 0 for row in inputs.of("users") if (user := parsed(row))})
+    amounts: Counter[str] = Counter(people)
+    for user in table(inputs, "users").values():
+        people[user["city"]] += 1
+        amounts[user["city"]] += user["amount"]
+    return people, amounts
+
+
+def moves(inputs: Inputs) -> Counter[tuple[str, int]]:
+    """Cities with who comes (1), goes (-1) or stays (0): each user's updates are in order."""
+    found, home = Counter[tuple[str, int]](), dict[str, str]()
+    for row in inputs.of("users"):
+        user, before = parsed(row), home.pop(row.key or "", None)
+        if user:
+            home[row.key or ""] = user["city"]
+        if user and user["city"] == before:
+            found[user["city"], 0] += 1
+            continue
+        if before:
+            found[before, -1] += 1
+        if user:
+            found[user["city"], 1] += 1
+    return found
+
+
+def named(inputs: Inputs) -> dict[str, str]:
+    """Orders with the names of their products."""
+    products = table(inputs, "products")
+    return {
+        key: f"{order['amount']}|{products.get(order['product'])}" for key, order in table(inputs, "orders").items()
+    }
+
+
+def visits(inputs: Inputs) -> dict[str, str]:
+    """What the clicks after everything else (those after the end) must have seen: text to `text|version`."""
+    users = table(inputs, "users")
+    return {
+        text: f"{text}|{users[key]['version'] if key in users else None}"
+        for key, at, text in texts(inputs, "clicks")
+        if at > inputs.end
+    }

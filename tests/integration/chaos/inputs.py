@@ -1,0 +1,149 @@
+"""What goes in: rounds of records from a seed, the same for the same seed.
+
+Takes a seed and numbers of rounds; gives `Given` rows in the order in which they are written. Event times move forward
+from 16 hours ago, so that a broker deletes none of it and takes the closing records of "now".
+Never looks at what comes out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import time
+import zlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from confluent_kafka import Producer
+
+from chaos.application import INPUTS
+
+PATIENCE_S = 30.0
+HOURS = 3_600_000
+ROUND_MS = 10 * 60_000
+AGO_MS = 16 * HOURS
+END = "~end"
+"""Key of the records that close windows; their time is that of the end."""
+TICKS, READINGS, CLICKS, LINES = 500, 450, 300, 300
+CITIES = ("rome", "oslo", "bonn", "lima", "kiew")
+
+
+class Given(NamedTuple):
+    """A record as it is written."""
+
+    topic: str
+    partition: int
+    key: str | None
+    value: bytes | None
+    timestamp: int
+
+
+def home(topic: str, key: str) -> int:
+    """A key's partition: always the same one."""
+    return zlib.crc32(key.encode()) % INPUTS[topic]
+
+
+def long(number: int) -> bytes:
+    """As Java writes a Long."""
+    return struct.pack(">q", number)
+
+
+class Inputs:
+    """All that was given so far, and more of it round by round."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        # Whole hours: windows lie the same whenever a seed is run again.
+        self.start = int(time.time() * 1000 - AGO_MS) // HOURS * HOURS
+        self.end = self.start + AGO_MS
+        self.rows: list[Given] = []
+        self._round = self._id = 0
+
+    def of(self, topic: str) -> list[Given]:
+        """Everything given to a topic, in order."""
+        return [row for row in self.rows if row.topic == topic]
+
+    def round(self, size: float = 1.0) -> list[Given]:
+        """Ten more minutes of everything."""
+        began = self.start + self._round * ROUND_MS
+        self._round += 1
+        rng, rows = self._rng, []
+
+        def times(count: int) -> list[int]:
+            return sorted(rng.randrange(began, began + ROUND_MS) for _ in range(int(count * size)))
+
+        for at in times(TICKS):
+            side = rng.choice(["l", "r", "r", None])
+            value = {"id": self._next(), "v": rng.randrange(1, 100), "side": side}
+            rows.append(self._row("ticks", f"k{rng.randrange(15)}", value, at))
+        for at in times(READINGS):
+            late = rng.choice([0, 0, 0, 5_000, 25_000, 120_000])
+            null = rng.random() < 0.05
+            rows.append(self._row("readings", f"r{rng.randrange(20)}", None if null else self._next(), at - late))
+        for at in times(CLICKS):
+            who = f"u{rng.randrange(25)}"
+            rows.append(self._row(rng.choice(["clicks", "clicks", "views"]), who, str(self._next()), at))
+            if rng.random() < 0.5:
+                user = {"city": rng.choice(CITIES), "amount": rng.randrange(100), "version": self._next()}
+                rows.append(self._row("users", f"u{rng.randrange(25)}", None if rng.random() < 0.15 else user, at))
+            if rng.random() < 0.5:
+                order = {"product": f"p{rng.randrange(8)}", "amount": self._next()}
+                rows.append(self._row("orders", f"o{rng.randrange(40)}", None if rng.random() < 0.15 else order, at))
+            if rng.random() < 0.15:
+                tea = f"tea{self._next()}"
+                rows.append(self._row("products", f"p{rng.randrange(8)}", None if rng.random() < 0.2 else tea, at))
+        for at in times(LINES):
+            line = " ".join(f"w{int(rng.paretovariate(0.7)) % 200}" for _ in range(5))
+            rows.append(Given("lines", rng.randrange(INPUTS["lines"]), None, line.encode(), at))
+        return self._give(rows)
+
+    def closing(self) -> list[Given]:
+        """What moves stream time beyond every window."""
+        return self._give([
+            self._row("ticks", END, {"id": self._next(), "v": 1, "side": "l"}, self.end),
+            self._row("readings", END, 1, self.end),
+            self._row("clicks", END, str(self._next()), self.end),
+        ])  # fmt: skip
+
+    def afterwards(self) -> list[Given]:
+        """Clicks of every user, when the table of users is known to be whole."""
+        return self._give([self._row("clicks", f"u{n}", str(self._next()), self.end + 1) for n in range(25)])
+
+    def _next(self) -> int:
+        self._id += 1
+        return self._id
+
+    @staticmethod
+    def _row(topic: str, key: str, value: object, at: int) -> Given:
+        data = None
+        if isinstance(value, str):
+            data = value.encode()
+        elif isinstance(value, int):
+            data = long(value)
+        elif value is not None:
+            data = json.dumps(value).encode()
+        return Given(topic, home(topic, key), key, data, at)
+
+    def _give(self, rows: list[Given]) -> list[Given]:
+        rows.sort(key=lambda row: (row.topic, row.partition))  # stable: the order within a partition stays
+        self.rows += rows
+        return rows
+
+
+def write(address: str, name: str, rows: Iterable[Given]) -> None:
+    """Write them to the topics `<name>-<topic>`."""
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "acks": "all", "log_level": 0})
+    failed: list[object] = []
+    for row in rows:
+        producer.produce(
+            f"{name}-{row.topic}",
+            row.value,
+            row.key.encode() if row.key is not None else None,
+            row.partition,
+            timestamp=row.timestamp,
+            on_delivery=lambda error, _message: failed.append(error) if error else None,
+        )
+        producer.poll(0)
+    assert producer.flush(PATIENCE_S) == 0
+    assert not failed, failed[:3]
