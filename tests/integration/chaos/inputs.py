@@ -1,7 +1,7 @@
 """What goes in: rounds of records from a seed, the same for the same seed.
 
 Takes a seed and numbers of rounds; gives `Given` rows in the order in which they are written. Event times move forward
-from 16 hours ago, so that a broker deletes none of it and takes the closing records of "now".
+from 20 hours ago, so that a broker deletes none of it and takes the closing records of "now".
 Never looks at what comes out.
 """
 
@@ -22,7 +22,7 @@ from chaos.application import INPUTS
 PATIENCE_S = 30.0
 HOURS = 3_600_000
 ROUND_MS = 10 * 60_000
-AGO_MS = 16 * HOURS
+AGO_MS = 20 * HOURS
 END = "~end"
 """Key of the records that close windows; their time is that of the end."""
 TICKS, READINGS, CLICKS, LINES = 500, 450, 300, 300

@@ -30,6 +30,7 @@ from chaos.inputs import Inputs, write
 
 PATIENCE_S = 60.0
 CLOSING_KILLS = 2
+MOST_ROUNDS = 40
 # Small enough that a run has many commits, so that most kills hit one.
 SLOW = {"STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB", "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1"}
 
@@ -51,8 +52,11 @@ class Chaos:
     def run(self, kills: int) -> None:
         """Rounds with a kill each; then everything to its end, closing records with kills, and the end again."""
         closing = min(CLOSING_KILLS, kills // 2)
-        for _ in range(kills - closing):
-            self._write_round()
+        # Beyond so many rounds the closing records could not close everything.
+        every = 1 + kills // MOST_ROUNDS
+        for number in range(kills - closing):
+            if number % every == 0:
+                self._write_round()
             self._kill()
         self._write_round()
         self.finish()

@@ -18,7 +18,7 @@ from chaos.checks import Found, at_least, describe, exact, same, same_counts, st
 from chaos.inputs import Inputs
 from chaos.run import Chaos
 
-KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "8"))
+KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "6"))
 SEED = int(os.environ.get("STOATFLOW_CHAOS_SEED", "1"))
 INTERNAL = ("words", "sums", "sums-final-store", "closed", "sessions", "totals", "since", "readings",
             "readings-final-store", "users", "people", "cities", "orders", "products", "named")  # fmt: skip

@@ -1,0 +1,165 @@
+"""Processors on a real broker: stores of every kind come back, schedules run while nothing comes, topics by name."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import likeness
+import pytest
+from counting import until
+from likeness import START, Entry, long, write
+from topics import KafkaTopics
+
+import stoatflow as sf
+from stoatflow import PunctuationType, Record, Stores, Window, Windowed
+
+
+class Keeper(sf.ContextualProcessor[str, str, str, str]):
+    """Writes a store of every kind, tells what each of them says."""
+
+    @classmethod
+    def stores(cls) -> list[Any]:
+        """One of each kind."""
+        return [
+            Stores.persistent_key_value("plain", key=str, value=str),
+            Stores.persistent_timestamped_key_value("timed", key=str, value=str),
+            Stores.persistent_window("windows", "1d", "10s", key=str, value=str),
+            Stores.persistent_session("sessions", "1d", key=str, value=str),
+            Stores.persistent_versioned("versions", "1d", key=str, value=str),
+        ]
+
+    def init(self, context: Any) -> None:
+        """Take them."""
+        super().init(context)
+        self.plain, self.timed, self.windows, self.sessions, self.versions = (
+            context.state_store(name) for name in ("plain", "timed", "windows", "sessions", "versions")
+        )
+
+    def process(self, record: Record[str, str]) -> None:
+        """Read what is there, then write."""
+        key, value, at = record.key, record.value, record.timestamp
+        start = at // 10_000 * 10_000
+        timed, version = self.timed.get(key), self.versions.get(key, as_of=at - 5_000)
+        said = [
+            self.plain.get(key),
+            timed and (timed.value, timed.timestamp - START),
+            [(moment - START, seen) for moment, seen in self.windows.fetch(key, frm=start - 20_000, to=start)],
+            [
+                (found.window.start - START, seen)
+                for found, seen in self.sessions.find_sessions(key, earliest_end=at - 10_000, latest_start=at + 10_000)
+            ],
+            version and (version.value, version.timestamp - START),
+        ]
+        self.plain.put(key, value)
+        self.timed.put(key, sf.ValueAndTimestamp(value, at))
+        self.windows.put(key, value, start)
+        self.sessions.put(Windowed(key, Window(at, at + 1)), value)
+        self.versions.put(key, value, at)
+        if value and value.endswith("7"):
+            self.plain.delete(key)
+        self.context.forward(record.replace(value=repr(said)))
+
+
+def records(frm: int, to: int) -> list[Entry]:
+    return [(f"k{n * n % 7}", f"v{n}", n * 1_000) for n in range(frm, to)]
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_stores_of_every_kind_come_back(kafka: KafkaTopics, name: str, tmp_path: Path, lanes: int) -> None:
+    def build() -> sf.Topology:
+        builder = sf.StreamsBuilder()
+        told = builder.stream(f"{name}-in", key=str, value=str).process(Keeper)
+        told.to(f"{name}-out", key=str, value=str)
+        return builder.build()
+
+    parts = [("in", records(0, 40)), ("in", records(40, 70)), ("in", records(70, 110))]
+    likeness.check(kafka, name, tmp_path / "state", build, parts, lanes=lanes)
+    policy = {
+        store: kafka.config(f"{name}-{store}-changelog")["cleanup.policy"]
+        for store in ("plain", "timed", "windows", "sessions", "versions")
+    }
+    assert {store for store, found in policy.items() if "delete" in found} == {"windows", "sessions"}
+    assert all("compact" in found for found in policy.values())
+
+
+class Beat(sf.ContextualProcessor[str, str, str, int]):
+    """Counts what came; tells it by the machine's clock."""
+
+    def init(self, context: Any) -> None:
+        """Ten times a second."""
+        super().init(context)
+        self.seen = context.state_store("seen")
+        context.schedule("100ms", PunctuationType.WALL_CLOCK_TIME, self.tell)
+
+    def process(self, record: Record[str, str]) -> None:
+        """Count."""
+        self.seen.put(record.key, self.seen.get(record.key, 0) + 1)
+
+    def tell(self, timestamp: int) -> None:
+        """All that is new."""
+        for key, count in list(self.seen.all()):
+            self.seen.delete(key)
+            self.context.forward(Record(key, count, timestamp))
+
+
+def test_schedules_run_while_nothing_comes(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """What was told is told once, whatever was restarted; what nobody told yet waits for the next beat."""
+    for topic in ("in", "out"):
+        kafka.create(f"{name}-{topic}", 3 if topic == "out" else 1)
+    builder = sf.StreamsBuilder()
+    builder.add_state_store(Stores.persistent_key_value("seen", key=str, value=int))
+    told = builder.stream(f"{name}-in", key=str, value=str).process(Beat, stores=["seen"])
+    told.to(f"{name}-out", key=str, value=int)
+    topology = builder.build()
+    config = likeness.SETTINGS | {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path}
+    given: Counter[str] = Counter()
+    for number in range(3):
+        entries = records(number * 100, number * 100 + 100)
+        given.update(key for key, _, _ in entries)
+        write(kafka, f"{name}-in", entries)
+        app = sf.StoatFlow(topology, config | {"lanes.count": 1 + number})
+        with app:
+            until(lambda: app.lag() == 0 or app.wait(0.01), "it is consumed")  # noqa: B023
+            if number == 2:
+                until(lambda: total(kafka, f"{name}-out") == given, "the schedule tells the rest")
+                beats = len(kafka.read(f"{name}-out"))
+                time.sleep(0.3)
+                assert len(kafka.read(f"{name}-out")) == beats
+    assert total(kafka, f"{name}-out") == given
+
+
+def total(kafka: KafkaTopics, topic: str) -> Counter[str]:
+    """What was told, added up."""
+    found: Counter[str] = Counter()
+    for row in kafka.read(topic):
+        assert row.key is not None
+        found[row.key.decode()] += long(row.value)
+    return found
+
+
+def test_a_topic_that_is_missing_stops_the_application(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """Topics chosen by a function must exist; nothing of the epoch that wanted another one is committed."""
+    for topic in ("in", "good"):
+        kafka.create(f"{name}-{topic}")
+    builder = sf.StreamsBuilder()
+    source = builder.stream(f"{name}-in", key=str, value=str)
+    source.to(lambda key, _value, _context: f"{name}-{key}", key=str, value=str)
+    config = likeness.SETTINGS | {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path}
+    write(kafka, f"{name}-in", [("good", "1", 0), ("missing", "2", 0)])
+    app = sf.StoatFlow(builder.build(), config)
+    app.start()
+    with pytest.raises(sf.errors.StoatFlowError, match="missing"):
+        assert app.wait(30.0)
+    app.close()
+    assert f"{name}-missing" not in kafka.topics()
+    before = len(kafka.read(f"{name}-good"))
+    kafka.create(f"{name}-missing")
+    again = sf.StoatFlow(builder.build(), config)
+    with again:
+        until(lambda: again.lag() == 0 or again.wait(0.01), "it is consumed")
+    assert [row.value for row in kafka.read(f"{name}-missing")] == [b"2"]
+    assert [row.value for row in kafka.read(f"{name}-good")] == [b"1"]
+    assert before <= 1
