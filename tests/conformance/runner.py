@@ -15,6 +15,7 @@ from conformance.functions import NATIVE, PYTHON
 from stoatflow import (
     Branched,
     Buffer,
+    CountWindows,
     EmitStrategy,
     Expression,
     GlobalKTable,
@@ -43,6 +44,7 @@ _SERDES: dict[str, Callable[[], Serde[Any]]] = {"string": Serdes.string, "long":
 
 _WINDOWS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "tumbling": lambda w: TimeWindows(ms(w["size_ms"]), grace=ms(w["grace_ms"])),
+    "count": lambda w: CountWindows(w["records"]),
     "hopping": lambda w: TimeWindows(ms(w["size_ms"]), advance=ms(w["advance_ms"]), grace=ms(w["grace_ms"])),
     "sliding": lambda w: SlidingWindows(ms(w["difference_ms"]), grace=ms(w["grace_ms"])),
     "session": lambda w: SessionWindows(ms(w["gap_ms"]), grace=ms(w["grace_ms"])),

@@ -25,7 +25,7 @@ from semantics.table_joins import JoinedTable, StreamTableJoin
 from semantics.tables import FilteredTable, MappedTable, SourceTable, StoredTable, Table, TableStore, to_stream
 from semantics.values import Record
 from semantics.versioned import VersionedStreamTableJoin
-from semantics.windows import OnClose, TimeWindowedAggregate
+from semantics.windows import CountWindowedAggregate, OnClose, TimeWindowedAggregate
 
 Json = dict[str, Any]
 
@@ -288,7 +288,7 @@ class Builder:
             kept = self._store(step) or KeyValueStore()
             return lambda aggregation: StreamAggregate(aggregation, kept)
         window, named = windowing.window, step.get("materialized") or {}
-        kind, grace = window["type"], window["grace_ms"]
+        kind, grace = window["type"], window.get("grace_ms", 0)
 
         def on_close() -> OnClose:
             return OnClose(self.world, windowing.on_close)
@@ -299,6 +299,12 @@ class Builder:
             sessions = SessionStore(named.get("retention_ms", gap + grace))
             self.stores.update({named["store"]: sessions} if "store" in named else {})
             return lambda aggregation: SessionAggregate(aggregation, merging, sessions, gap, grace, on_close())
+        if kind == "count":
+            # Starts count records: they don't make each other old.
+            full = WindowStore(window["records"], 2**62)
+            self.stores.update({named["store"]: full} if "store" in named else {})
+            positions: dict[bytes, int] = {}
+            return lambda aggregation: CountWindowedAggregate(aggregation, full, positions, on_close())
         size: int = window["difference_ms"] if kind == "sliding" else window["size_ms"]
         retention = named.get("retention_ms", (2 * size if kind == "sliding" else size) + grace)
         windows = WindowStore(size, retention)

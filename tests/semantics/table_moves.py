@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from semantics.sketch import Draw, Handle, Json, Serde, Sketch, move, pick, serdes
+from semantics.sketch import COUNTS, Draw, Handle, Json, Serde, Sketch, move, pick, serdes
 from semantics.stream_moves import VALUE_MAPPERS
 
 DAY = 86_400_000
@@ -75,14 +75,20 @@ def aggregated(sketch: Sketch, draw: Draw, window: Json | None, *, on_close: boo
             key = {"session_windowed": "string"}
             fields = fields | ({"merger": MERGERS[fields["initializer"]]} if op == "aggregate" else {})
         else:
-            key = {"time_windowed": "string", "size_ms": window.get("size_ms", window.get("difference_ms"))}
+            key = {"time_windowed": "string", "size_ms": size_of(window)}
     if on_close:
         at = sketch.step("emit_strategy", **{"from": at}, strategy="on_window_close")
         # Kafka Streams loses results that leave the store's default retention before they are emitted.
-        store["retention_ms"] = DAY
+        if window is not None and window["type"] != "count":
+            store["retention_ms"] = DAY
     made = sketch.step(op, **{"from": at}, **fields, materialized=store)
     sketch.give(Handle(made, "table", value, key, stored=True))
     return True
+
+
+def size_of(window: Json) -> int:
+    size: int = next(window[name] for name in ("size_ms", "difference_ms", "records") if name in window)
+    return size
 
 
 def drawn_window(draw: Draw, kinds: tuple[str, ...]) -> Json:
@@ -120,6 +126,12 @@ def sliding(sketch: Sketch, draw: Draw) -> bool:
 @move("plain stream")
 def session(sketch: Sketch, draw: Draw) -> bool:
     return aggregated(sketch, draw, drawn_window(draw, ("session",)))
+
+
+@move("plain stream")
+def count_window(sketch: Sketch, draw: Draw) -> bool:
+    window = {"type": "count", "records": draw(st.sampled_from(COUNTS))}
+    return aggregated(sketch, draw, window, on_close=draw(st.booleans()))
 
 
 @move("plain stream")
@@ -236,7 +248,7 @@ def aggregate_table(sketch: Sketch, draw: Draw) -> bool:
 
 @move("windowed table")
 def suppress_until_close(sketch: Sketch, draw: Draw) -> bool:
-    options = sketch.of("table", windowed=True)
+    options = [h for h in sketch.of("table", windowed=True) if h.closes]
     if not options:
         return False
     of = pick(draw, options)

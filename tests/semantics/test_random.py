@@ -29,6 +29,7 @@ AVAILABLE = frozenset(
         "peek",
         "merge",
         "aggregate",
+        "count_window",
         "to_stream",
     }
 )

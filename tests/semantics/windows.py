@@ -1,4 +1,4 @@
-"""Aggregations in tumbling and hopping windows, and what all windowed aggregations share.
+"""Aggregations in tumbling and hopping windows and in windows of so many records, and what all windowed aggregations share.
 
 The operator's time is the highest time of its own records. A window takes records as long as its end
 plus grace is above that time.
@@ -12,7 +12,7 @@ from semantics.aggregations import Aggregation
 from semantics.nodes import World
 from semantics.stores import WindowStore
 from semantics.tables import Table
-from semantics.values import Change, Record, Stamped, Window, Windowed
+from semantics.values import Change, Record, Stamped, Window, Windowed, key_bytes
 
 
 class OnClose:
@@ -115,3 +115,35 @@ class TimeWindowedAggregate(WindowedTable):
                 base = kept or Stamped(self.aggregation.initializer(), record.timestamp)
                 self.update(record, window, base, close_time)
         self.emit_closed(record, close_time)
+
+
+class CountWindowedAggregate(WindowedTable):
+    """Windows of so many records of a key; start and end count them. Not in Kafka Streams.
+
+    No record is late. Null keys are skipped, null values are records. The open window and the last full
+    one are kept. `positions` (how many records each key had) is shared by the parts of a cogroup.
+    """
+
+    def __init__(
+        self, aggregation: Aggregation, store: WindowStore, positions: dict[bytes, int], on_close: OnClose
+    ) -> None:
+        super().__init__(aggregation, store, 0, on_close)
+        self.positions = positions
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            return
+        size, at = self.store.size_ms, key_bytes(record.key)
+        position = self.positions.get(at, 0)
+        self.positions[at] = position + 1
+        start = position // size * size
+        window = Window(start, start + size)
+        kept = self.store.fetch(record.key, start)
+        base = kept or Stamped(self.aggregation.initializer(), record.timestamp)
+        timestamp = max(record.timestamp, base.timestamp)
+        new = self.aggregation.add(record.key, record.value, base.value)
+        self.put(record, window, base.value, Stamped(new, timestamp))
+        if position + 1 == window.end:
+            self.store.put(record.key, None, timestamp, start - size)
+            if self.on_close.enabled and new is not None:
+                self.forward(record.but(key=Windowed(record.key, window), value=Change(new), timestamp=timestamp))

@@ -73,6 +73,8 @@ pub struct Settings {
     pub in_flight_max_bytes: usize,
     /// `statestore.cache.max.bytes`: 0 forwards every update; more forwards one per key and commit.
     pub cache_max_bytes: usize,
+    /// `emit.mode`: do all tables give one result per key and commit, at the barrier?
+    pub emit_at_barrier: bool,
     /// `emit.interval.ms.kstreams.windowed.aggregation`.
     pub window_emit_interval: Duration,
     /// `emit.interval.ms.kstreams.outer.join.spurious.results.fix`.

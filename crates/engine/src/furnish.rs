@@ -224,7 +224,8 @@ impl Blueprint {
         timing: &Arc<Timing>,
     ) -> Result<LaneRoom> {
         let options = ChainOptions {
-            cached: self.settings.cache_max_bytes > 0,
+            cached: self.settings.cache_max_bytes > 0 || self.settings.emit_at_barrier,
+            at_barrier: self.settings.emit_at_barrier,
             partitions: Some(BrokerPartitions::new(
                 &self.components,
                 self.settings.broker_wait,

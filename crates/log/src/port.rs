@@ -150,6 +150,18 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
+    /// The first offset of each partition whose record is not older than `since` (milliseconds since
+    /// 1970), in the order asked; `None` where there is no such record below the stable end. Records
+    /// behind it may be older.
+    ///
+    /// # Errors
+    /// `Unavailable`, `MissingTopic`.
+    fn first_since(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>>;
     /// Opens a reader that sees committed records only. `group` names it for lag tools; it never joins.
     ///
     /// # Errors

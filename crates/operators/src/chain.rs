@@ -21,6 +21,8 @@ use stoatflow_plan::Fork;
 pub struct ChainOptions {
     /// Record caching (`statestore.cache.max.bytes` above 0): tables give one update per key and epoch.
     pub cached: bool,
+    /// `emit.mode = barrier`: joins of tables that keep no store do so too.
+    pub at_barrier: bool,
     /// How many partitions topics have, for sinks with a partitioner.
     pub partitions: Option<Arc<dyn PartitionCounts>>,
 }

@@ -31,6 +31,7 @@ mod working_set;
 
 mod aggregate;
 mod count;
+mod count_window_aggregate;
 mod deduplicate;
 mod exchange;
 mod filter;

@@ -1,21 +1,38 @@
 //! Where the two sides of a join of tables meet.
 //!
 //! Takes the updates of both sides, keeps the result if it has a store, gives them on. Never joins.
+//!
+//! With `emit.mode = barrier` a result without a store waits for the barrier too. Both sides release
+//! their updates there, one after the other: what the first makes with an old value of the second must
+//! not be seen.
 
+#[cfg(test)]
+mod tests;
+
+use crate::held::Held;
 use crate::keeper::{Before, Keeper};
 use crate::operator::pour;
+use crate::site::Site;
 use crate::{Context, Operator};
-use stoatflow_core::{Datum, Record, Result};
+use stoatflow_core::{Datum, Error, Record, Result, Serde};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct TableMerge {
     keeper: Option<Keeper>,
+    /// What waits for the barrier, by the key's bytes.
+    waits: Option<(Serde, Held)>,
+    site: Site,
 }
 
 impl TableMerge {
-    pub fn new(keeper: Option<Keeper>) -> Self {
-        Self { keeper }
+    /// `waits`: without a store results wait for the barrier, one for each key of this serde.
+    pub fn new(keeper: Option<Keeper>, waits: Option<Serde>, site: Site) -> Self {
+        Self {
+            keeper,
+            waits: waits.map(|key| (key, Held::default())),
+            site,
+        }
     }
 }
 
@@ -26,6 +43,17 @@ impl Operator for TableMerge {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        if let Some((serde, held)) = &mut self.waits {
+            for record in input.drain(..) {
+                let key = serde.encode(&record.key).and_then(|key| {
+                    key.ok_or_else(|| Error::internal("a null key reached a join of tables"))
+                });
+                let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
+                // Nobody knows what was below before: a deletion goes on, as it does without a store.
+                held.hold(&key, true, record);
+            }
+            return Ok(());
+        }
         let Some(keeper) = &mut self.keeper else {
             pour(input, out);
             return Ok(());
@@ -44,6 +72,9 @@ impl Operator for TableMerge {
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
         if let Some(keeper) = &mut self.keeper {
             keeper.barrier(out);
+        }
+        if let Some((_, held)) = &mut self.waits {
+            held.release(out);
         }
         Ok(())
     }

@@ -371,6 +371,7 @@ impl Rig {
     pub fn of_foreign(plan: &PhysicalPlan, foreign: &Foreign, cached: bool) -> Result<Self> {
         let options = ChainOptions {
             cached,
+            at_barrier: false,
             partitions: Some(Arc::new(Three)),
         };
         let chain = Chain::build(plan, StageId(0), foreign, options)?;

@@ -93,6 +93,11 @@ pub enum Reset {
     Earliest,
     /// With what comes from now on.
     Latest,
+    /// Nowhere: without a committed position the application doesn't start.
+    None,
+    /// At the first record that is not older than so many milliseconds; with what comes from now on if
+    /// there is none.
+    ByDuration(i64),
 }
 
 /// One DSL call. `from` names earlier nodes by their position in the list.

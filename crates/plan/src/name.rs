@@ -27,6 +27,8 @@ pub(crate) struct Names {
     pub(crate) source: Vec<Option<String>>,
     /// The store, and whether the user named it.
     pub(crate) store: Vec<Option<(String, bool)>>,
+    /// Of count windows: the store of how many records each key had.
+    pub(crate) positions: Vec<Option<String>>,
     /// The repartition topics in front of a node: of an aggregation one for each grouped stream, of a
     /// join those of its left and its right side.
     pub(crate) repartition: Vec<BTreeMap<usize, Repartition>>,
@@ -111,7 +113,14 @@ pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -
         } else {
             pass.node(i)
         };
+        let counted = matches!(&plan.nodes[i].call,
+            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. }
+                if matches!(window_of(plan, *from), Some(Window::Count { .. })));
         let names = &mut pass.names;
+        let store = own.store.as_ref().filter(|_| counted);
+        names
+            .positions
+            .push(store.map(|(name, _)| format!("{name}-positions")));
         names.node.push(own.node);
         names.source.push(own.source);
         names.store.push(own.store);

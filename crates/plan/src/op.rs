@@ -109,6 +109,8 @@ pub enum Op {
     /// Tumbling, hopping, unlimited and count windows.
     WindowAggregate {
         store: StoreId,
+        /// Count windows: how many records each key had.
+        positions: Option<StoreId>,
         key: SerdeSpec,
         window: Window,
         fold: Fold,
@@ -352,7 +354,6 @@ impl Op {
             | Self::Count { store, .. }
             | Self::Reduce { store, .. }
             | Self::Aggregate { store, .. }
-            | Self::WindowAggregate { store, .. }
             | Self::SlidingAggregate { store, .. }
             | Self::SessionAggregate { store, .. }
             | Self::TableAggregate { store, .. }
@@ -363,6 +364,9 @@ impl Op {
             | Self::TableMapValues { store, .. }
             | Self::TableMerge { store, .. }
             | Self::StreamTableJoin { buffer: store, .. } => store.iter().copied().collect(),
+            Self::WindowAggregate {
+                store, positions, ..
+            } => [Some(*store), *positions].into_iter().flatten().collect(),
             Self::TransformValues { store, stores, .. } => {
                 store.iter().chain(stores).copied().collect()
             }

@@ -20,6 +20,7 @@ use stoatflow_engine::components::Components;
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Inline;
 use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
+use stoatflow_plan::{PhysicalPlan, Reset};
 
 /// Nothing here waits for a network.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -117,7 +118,7 @@ impl World {
             ..Components::new(Arc::clone(&broker) as Arc<dyn Broker>)
         };
         let blueprint = Blueprint {
-            plan: Arc::clone(&plan.plan),
+            plan: Arc::new(from_the_beginning(&plan.plan)),
             foreign: Arc::clone(&plan.foreign),
             settings: Arc::new(settings),
             components,
@@ -446,4 +447,14 @@ impl Driver {
             }
         });
     }
+}
+
+/// The driver's topics are made with it and hold what the test has written: wherever a source starts,
+/// that is read.
+fn from_the_beginning(plan: &PhysicalPlan) -> PhysicalPlan {
+    let mut plan = plan.clone();
+    for source in &mut plan.sources {
+        source.reset = source.reset.map(|_| Reset::Earliest);
+    }
+    plan
 }

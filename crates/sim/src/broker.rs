@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, Offset, Result, TopicPartition};
+use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::murmur2::partition_of;
 use stoatflow_log::{
     Broker, Committed, Consumer, CutEntry, NewTopic, Outgoing, Producer, ProducerMode, Range,
@@ -236,6 +236,22 @@ impl Broker for SimBroker {
             })
         };
         partitions.iter().map(range).collect()
+    }
+
+    fn first_since(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        _timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        let state = self.lock();
+        let first = |p| {
+            let mut visible = state.log(p)?.visible(Offset(0));
+            Ok(visible
+                .find(|(_, kept)| kept.timestamp >= since)
+                .map(|(offset, _)| offset))
+        };
+        partitions.iter().map(first).collect()
     }
 
     fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {

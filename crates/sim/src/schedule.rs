@@ -120,6 +120,7 @@ impl Schedule {
             store_backend: StoreBackend::Memory,
             in_flight_max_bytes: self.in_flight,
             cache_max_bytes: if job.cached { 1 << 20 } else { 0 },
+            emit_at_barrier: false,
             window_emit_interval: Duration::ZERO,
             join_emit_interval: Duration::ZERO,
             window_changelog_retention: Duration::ZERO,

@@ -181,6 +181,7 @@ impl Reading {
             },
             in_flight_max_bytes: self.size("in.flight.max.bytes"),
             cache_max_bytes: self.size("statestore.cache.max.bytes"),
+            emit_at_barrier: self.text("emit.mode") == "barrier",
             window_emit_interval: self.duration("emit.interval.ms.kstreams.windowed.aggregation"),
             join_emit_interval: self
                 .duration("emit.interval.ms.kstreams.outer.join.spurious.results.fix"),

@@ -148,7 +148,12 @@ impl Blueprint {
                     } else {
                         source.reset.unwrap_or(default)
                     };
-                    resets.insert(partition.clone(), reset);
+                    if resets
+                        .insert(partition.clone(), reset)
+                        .is_some_and(|other| other != reset)
+                    {
+                        return Err(two_resets(topic));
+                    }
                     if unlogged {
                         from_begin.insert(partition.clone());
                     }
@@ -176,21 +181,50 @@ impl Blueprint {
         let partitions: Vec<TopicPartition> = slots.keys().cloned().collect();
         let committed = broker.committed(&self.settings.application_id, &partitions, timeout)?;
         let ranges = broker.ranges(&partitions, timeout)?;
+        let mut nowhere = Vec::new();
         for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
             if let Some(end) = &mut slot.global_end {
                 *end = range.stable_end;
             }
             slot.start = match (&committed, resets[&slot.partition]) {
                 _ if from_begin.contains(&slot.partition) => range.begin,
-                (Some(c), _) => c.offset.max(range.begin),
+                (Some(c), reset) => {
+                    if c.offset < range.begin && reset == Reset::None {
+                        nowhere.push(slot.partition.clone());
+                    }
+                    c.offset.max(range.begin)
+                }
                 (None, Reset::Earliest) => range.begin,
                 (None, Reset::Latest) => range.stable_end,
+                (None, Reset::None) => {
+                    nowhere.push(slot.partition.clone());
+                    range.begin
+                }
+                (None, Reset::ByDuration(back)) => self
+                    .first_since(broker, &slot.partition, back)?
+                    .unwrap_or(range.stable_end),
             };
             if let Some(c) = committed {
                 slot.stream_time = decode_stream_time(&c.metadata);
             }
         }
+        if !nowhere.is_empty() {
+            return Err(no_position(&nowhere, &self.settings.application_id));
+        }
         Ok(slots.into_values().collect())
+    }
+
+    /// The first record that is not older than `back` milliseconds by the wall clock.
+    fn first_since(
+        &self,
+        broker: &dyn Broker,
+        partition: &TopicPartition,
+        back: i64,
+    ) -> Result<Option<Offset>> {
+        let since = Timestamp(self.components.clock.now().0.saturating_sub(back));
+        let asked = std::slice::from_ref(partition);
+        let found = broker.first_since(asked, since, self.settings.broker_wait)?;
+        Ok(found.into_iter().next().flatten())
     }
 
     fn time_of(&self, extractor: &TimestampExtractor) -> Result<TimeOf> {
@@ -222,6 +256,28 @@ impl Blueprint {
         }
         Ok(unlogged)
     }
+}
+
+/// A source with `reset="none"` has partitions that it can't go on with.
+fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
+    let topic = Arc::clone(&partitions[0].topic);
+    let numbers = partitions.iter().filter(|p| p.topic == topic);
+    let numbers: Vec<String> = numbers.map(|p| p.partition.to_string()).collect();
+    Error::config(format!(
+        "the group '{group}' has no committed position, or none that the topic still has, for partition(s) {} of the topic '{topic}', and its source starts nowhere (reset=\"none\")",
+        numbers.join(", ")
+    ))
+    .hint(format!(
+        "commit positions for the group '{group}' before you start (kafka-consumer-groups.sh --reset-offsets), correct application.id, or give the source reset=\"earliest\" or \"latest\""
+    ))
+    .at(|at| at.topic = Some(topic.to_string()))
+}
+
+fn two_resets(topic: &str) -> Error {
+    Error::topology(format!(
+        "two sources start reading the topic '{topic}' at different places"
+    ))
+    .hint("give both the same offset reset")
 }
 
 fn two_extractors(topic: &str) -> Error {

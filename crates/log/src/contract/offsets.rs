@@ -1,8 +1,8 @@
 //! Committed positions: with their transaction, or not at all.
 
-use super::stage::{Stage, WAIT, numbered, promise};
+use super::stage::{Stage, WAIT, commit, numbered, promise};
 use crate::{Broker, CutEntry, Producer};
-use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_core::{ErrorKind, Offset, Result, Timestamp, TopicPartition};
 
 fn cut(parts: &[TopicPartition], offset: i64, metadata: &str) -> Vec<CutEntry> {
     parts
@@ -107,6 +107,67 @@ pub fn offsets_of_a_fenced_producer_never_appear(broker: &dyn Broker, tag: &str)
     promise!(
         stage.all(&parts, 0)?.is_empty(),
         "records of a fenced producer became visible"
+    );
+    Ok(())
+}
+
+/// The first record that is not older than a time, whatever follows it; none if all are older or not
+/// visible yet.
+pub fn offsets_are_found_by_time(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "bytime");
+    let topic = stage.topic("t", 2)?;
+    let parts = [1, 0].map(|p| TopicPartition::new(topic.clone(), p));
+    let since = |at: i64| broker.first_since(&parts, Timestamp(at), WAIT);
+    let none = since(0)?;
+    promise!(
+        none == [None, None],
+        "an empty topic has records of any time: {none:?}"
+    );
+    let base = 1_700_000_000_000;
+    let timed = |times: &[i64]| {
+        let mut records = numbered(&topic, 0, "v", times.len());
+        for (record, at) in records.iter_mut().zip(times) {
+            record.timestamp = Timestamp(base + at);
+        }
+        records
+    };
+    let mut producer = stage.transactional("p")?;
+    commit(producer.as_mut(), timed(&[10, 30, 20, 40]))?;
+    let (mut producer, ends) = stage.settled(producer, "p", &parts)?;
+    for (at, expected) in [
+        (i64::MIN, Some(0)),
+        (-1, Some(0)),
+        (0, Some(0)),
+        (base, Some(0)),
+        (base + 10, Some(0)),
+        (base + 11, Some(1)),
+        (base + 25, Some(1)),
+        (base + 31, Some(3)),
+        (base + 40, Some(3)),
+        (base + 41, None),
+    ] {
+        let found = since(at)?;
+        promise!(
+            found == [None, expected.map(Offset)],
+            "the first records since {at} are at {found:?}, not at {expected:?} of the second"
+        );
+    }
+    producer.begin()?;
+    producer.send(&mut timed(&[100]))?;
+    producer.flush(WAIT)?;
+    let found = since(base + 100)?;
+    promise!(
+        found[1].is_none_or(|at| at >= ends[1]),
+        "a record of an open transaction stands for a time at {found:?}"
+    );
+    producer.abort(WAIT)?;
+    let missing = TopicPartition::new(stage.name("missing").as_str(), 0);
+    let found = broker.first_since(&[missing], Timestamp(0), WAIT);
+    promise!(
+        found
+            .as_ref()
+            .is_err_and(|e| e.kind() == ErrorKind::MissingTopic),
+        "a topic that does not exist gave {found:?} instead of MissingTopic"
     );
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Takes a path, gives handles that share one open log per directory. Owns nothing but a share of
 //! that log. Never waits: everything it is asked is known in memory or one read away.
 
+use super::chunk::ChunkReader;
 use super::consumer::EmbeddedConsumer;
 use super::log::Log;
 use super::producer::EmbeddedProducer;
@@ -170,6 +171,36 @@ impl Broker for EmbeddedBroker {
             })
         };
         partitions.iter().map(range).collect()
+    }
+
+    fn first_since(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        _timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        let first = |partition| {
+            let (topic, partition) = self.log.partition(partition)?;
+            let mut found = None;
+            if topic.end(partition) == 0 {
+                return Ok(found);
+            }
+            // Chunks have no index by time: this is asked once, at a first start.
+            self.log.chunks(&topic, partition, 0, |base, bytes| {
+                let mut chunk = ChunkReader::new(Bytes::copy_from_slice(bytes))?;
+                let mut offset = base;
+                while let Some(record) = chunk.next()? {
+                    if record.timestamp >= since {
+                        found = Some(Offset(offset));
+                        return Ok(false);
+                    }
+                    offset += 1;
+                }
+                Ok(true)
+            })?;
+            Ok(found)
+        };
+        partitions.iter().map(first).collect()
     }
 
     fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {

@@ -14,7 +14,9 @@ use std::ffi::CString;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, ErrorKind, Offset, Result, SystemClock, TopicPartition};
+use stoatflow_core::{
+    Clock, Error, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition,
+};
 
 use sys::rd_kafka_admin_op_t as Op;
 
@@ -347,18 +349,7 @@ impl Admin {
             return Ok(Vec::new());
         }
         let call = self.call(timeout, "asking for the ranges of partitions");
-        // A leader query for a topic that does not exist would wait for one.
-        let names: Vec<_> = partitions.iter().map(|p| &*p.topic).collect();
-        let known = call.until_ready(|| self.describe(&call, &names, false))?;
-        for (partition, known) in partitions.iter().zip(known) {
-            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
-                return Err(call.fail(
-                    Code::UnknownTopicOrPartition,
-                    &format!("{partition} is unknown"),
-                    Some(&partition.topic),
-                ));
-            }
-        }
+        self.known(&call, partitions)?;
         let earliest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64;
         let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
         let begin = call.until_ready(|| self.offsets(&call, partitions, earliest))?;
@@ -368,6 +359,42 @@ impl Admin {
             .zip(end)
             .map(|(begin, stable_end)| Range { begin, stable_end })
             .collect())
+    }
+
+    /// The first offset of each partition with a record that is not older; the client's questions for
+    /// times are those for offsets, with a time in place of "earliest" and "latest".
+    pub(super) fn first_since(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call(timeout, "asking for offsets by time");
+        self.known(&call, partitions)?;
+        // Negative numbers would be those other questions.
+        let since = since.0.max(0);
+        let found = call.until_ready(|| self.offsets(&call, partitions, since))?;
+        let some = |offset: Offset| (offset.0 >= 0).then_some(offset);
+        Ok(found.into_iter().map(some).collect())
+    }
+
+    /// A leader query for a topic that does not exist would wait for one.
+    fn known(&self, call: &Call<'_>, partitions: &[TopicPartition]) -> Result<()> {
+        let names: Vec<_> = partitions.iter().map(|p| &*p.topic).collect();
+        let known = call.until_ready(|| self.describe(call, &names, false))?;
+        for (partition, known) in partitions.iter().zip(known) {
+            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
+                return Err(call.fail(
+                    Code::UnknownTopicOrPartition,
+                    &format!("{partition} is unknown"),
+                    Some(&partition.topic),
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn offsets(

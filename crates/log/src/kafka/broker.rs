@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
-use stoatflow_core::{Result, TopicPartition};
+use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 
 /// A Kafka cluster.
 #[derive(Debug)]
@@ -83,6 +83,15 @@ impl Broker for KafkaBroker {
 
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
         self.admin.ranges(partitions, timeout)
+    }
+
+    fn first_since(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        self.admin.first_since(partitions, since, timeout)
     }
 
     fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {

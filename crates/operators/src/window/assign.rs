@@ -34,11 +34,9 @@ impl Assign {
                 advance: advance_ms,
             }),
             Window::Unlimited { start_ms } => Ok(Self::Unlimited { start: start_ms }),
-            Window::Count { .. } => Err(Error::topology("count windows can't run yet")
-                .hint("use windows of time, or count records in a processor")),
-            Window::Sliding { .. } | Window::Session { .. } => Err(Error::internal(
-                "windows that don't depend on the time alone",
-            )),
+            Window::Count { .. } | Window::Sliding { .. } | Window::Session { .. } => Err(
+                Error::internal("windows that don't depend on the time alone"),
+            ),
         }
     }
 

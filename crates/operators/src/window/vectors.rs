@@ -272,6 +272,7 @@ impl Case {
                 old,
             },
             window => Op::WindowAggregate {
+                positions: None,
                 store,
                 key,
                 window,

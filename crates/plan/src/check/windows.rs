@@ -6,7 +6,7 @@
 use super::{Kind, Shape};
 use crate::aggregation::window_of;
 use crate::logical::{
-    Call, JoinWindow, LogicalPlan, Materialized, StoreKind, Until, WhenFull, Window,
+    Call, JoinWindow, LogicalPlan, Materialized, Reset, StoreKind, Until, WhenFull, Window,
 };
 use crate::problems::{Problems, place};
 use crate::window::Emit;
@@ -23,7 +23,6 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
         } => {
             if let Some(what) = match window_of(plan, *from) {
                 Some(Window::Unlimited { .. }) => Some("an unlimited window never closes"),
-                Some(Window::Count { .. }) => Some("a count window closes with its last record"),
                 _ => None,
             } {
                 found.push(format!(
@@ -56,6 +55,9 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
                 }
                 _ => {}
             }
+            if matches!(until, Until::WindowCloses { .. }) && counts_above(plan, *from) {
+                found.push("waits for time to close a window, but count windows close with their last record: call .emit_strategy(EmitStrategy.on_window_close()) before the aggregation instead".into());
+            }
             if matches!(until, Until::WindowCloses { .. })
                 && *when_full == WhenFull::EmitEarly
                 && (max_records.is_some() || max_bytes.is_some())
@@ -76,6 +78,14 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
                 "within must be at least a millisecond, not {within_ms}"
             ));
         }
+        Call::Stream {
+            reset: Some(Reset::ByDuration(back)),
+            ..
+        }
+        | Call::Table {
+            reset: Some(Reset::ByDuration(back)),
+            ..
+        } if *back < 0 => found.push(negative("the time to go back at the first start", *back)),
         Call::StateStore { kind, .. } | Call::GlobalStore { kind, .. } => {
             found.extend(kind_problem(kind));
             if matches!(call, Call::GlobalStore { .. })
@@ -146,6 +156,12 @@ fn retention_problem(call: &Call, window: Option<Window>) -> Option<String> {
                 .into(),
         );
     };
+    if matches!(window, Window::Count { .. }) {
+        return Some(
+            "keeps the open and the last full window of each key, so a retention means nothing: leave it out"
+                .into(),
+        );
+    }
     let least = window.retention_ms();
     (retention < least).then(|| {
         format!("a retention of {retention} ms is smaller than the window and its grace: give at least {least} ms")
@@ -207,6 +223,18 @@ fn kept_problem(call: &Call, kind: Kind, m: &Materialized) -> Vec<String> {
         found.push("keeps no windows, so a retention means nothing: leave it out".into());
     }
     found
+}
+
+/// Are windows above that count records?
+fn counts_above(plan: &LogicalPlan, i: usize) -> bool {
+    let call = &plan.nodes[i].call;
+    if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =
+        call
+        && let Some(window) = window_of(plan, *from)
+    {
+        return matches!(window, Window::Count { .. });
+    }
+    call.inputs().iter().any(|from| counts_above(plan, *from))
 }
 
 /// Kafka Streams' `GraphGraceSearchUtil`: how long after its end the window above takes records. The

@@ -23,6 +23,11 @@ pub fn require_explicit_names(plan: &PhysicalPlan) -> Result<()> {
         let node = owner(plan, store);
         let (call, argument) =
             node.map_or(("table", "store"), |n| (method(plan, n), argument(&n.op)));
+        // Named by the store of its windows, which is told.
+        if matches!(node.map(|n| &n.op), Some(Op::WindowAggregate { positions: Some(p), .. }) if *p == store.id)
+        {
+            continue;
+        }
         let place = match node.and_then(|n| n.line.as_deref()) {
             Some(line) => format!("{line}: {call}()"),
             None => format!("{call}()"),

@@ -16,6 +16,7 @@ use stoatflow_core::{ClockId, NodeId, StoreId};
 /// What the aggregators of one store share.
 struct Shared {
     store: StoreId,
+    positions: Option<StoreId>,
     key: SerdeSpec,
     old: bool,
     window: Option<Window>,
@@ -40,11 +41,14 @@ impl Cut<'_> {
             .max()
             .expect("there is a grouped stream");
         let (store, key) = self.store(i);
+        let window = window_of(plan, from);
+        let positions = matches!(window, Some(Window::Count { .. })).then(|| self.positions(i));
         let shared = Shared {
             store,
+            positions,
             key,
             old: self.tables.old[i],
-            window: window_of(plan, from),
+            window,
             emit: emit_of(plan, from),
         };
         let cogrouped = self.shape.kind(from).is_cogrouped();
@@ -156,6 +160,7 @@ impl Cut<'_> {
             },
             window => Op::WindowAggregate {
                 store,
+                positions: shared.positions,
                 key,
                 window,
                 fold,

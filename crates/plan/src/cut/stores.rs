@@ -103,6 +103,31 @@ impl Cut<'_> {
         (id, key)
     }
 
+    /// Beside the windows of a count: how many records each key had.
+    pub(super) fn positions(&mut self, i: usize) -> StoreId {
+        let (key, _) = self.used(i);
+        let named = self.store_name(i).1;
+        let name = self.names.positions[i]
+            .clone()
+            .expect("a count window was given a name for its positions");
+        let m = self.plan.nodes[i].call.materialized();
+        let upstream_topics = self.topics_above(i);
+        self.new_store(Store {
+            named,
+            logged: m.is_none_or(|m| m.logged),
+            topic: m.map(|m| m.topic.clone()).unwrap_or_default(),
+            in_memory: m.is_some_and(|m| m.in_memory),
+            ordered: false,
+            upstream_topics,
+            ..store_of(
+                &name,
+                StoreKind::KeyValue,
+                key,
+                SerdeSpec::Builtin("int64".into()),
+            )
+        })
+    }
+
     /// The store of a table that is kept only if it has a name.
     pub(super) fn wished_store(&mut self, i: usize) -> Option<StoreId> {
         named_store(&self.plan.nodes[i].call)?;

@@ -10,7 +10,7 @@ use crate::consumer::SimConsumer;
 use crate::world::Instance;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{
     Broker, Committed, Consumer, Fetched, NewTopic, Producer, ProducerMode, Range, TopicInfo,
 };
@@ -77,6 +77,17 @@ impl Broker for FaultyBroker {
 
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
         self.call(Point::Ranges, timeout, |b| b.ranges(partitions, timeout))
+    }
+
+    fn first_since(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        self.call(Point::Ranges, timeout, |b| {
+            b.first_since(partitions, since, timeout)
+        })
     }
 
     fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {

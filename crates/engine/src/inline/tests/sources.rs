@@ -287,3 +287,80 @@ fn one_topic_has_one_kind_of_time() {
         "{refused}"
     );
 }
+
+/// What is read at the first start, and with the position committed after it.
+fn started(reset: Value) -> (Stand, Result<Inline, Error>) {
+    let plan = compile(json!([
+        {"op": "stream", "topics": ["in"], "key": "string", "value": "string", "reset": reset},
+        {"op": "to", "from": 0, "topic": "out", "key": "string", "value": "string"},
+    ]));
+    let stand = Stand::new(&["in", "out"], 2, plan);
+    stand.send(
+        "in",
+        &[
+            ("a", "1", 990_000),
+            ("a", "2", 999_000),
+            ("a", "3", 995_000),
+        ],
+    );
+    let engine = Inline::start(&stand.blueprint);
+    (stand, engine)
+}
+
+#[test]
+fn a_source_starts_where_its_reset_says() {
+    // The clock says 1 000 000.
+    for (reset, first) in [
+        (json!("earliest"), vec!["1", "3", "2"]),
+        (json!("latest"), vec![]),
+        (json!({"by_duration": 5_000}), vec!["3", "2"]),
+        (json!({"by_duration": 1_000}), vec!["3", "2"]),
+        (json!({"by_duration": 999}), vec![]),
+        (json!({"by_duration": i64::MAX}), vec!["1", "3", "2"]),
+    ] {
+        let (stand, engine) = started(reset.clone());
+        let mut engine = engine.unwrap();
+        engine.settle_and_commit().unwrap();
+        // With a committed position it goes on there, however old the records are.
+        stand.send("in", &[("a", "4", 1_000_001)]);
+        engine.settle_and_commit().unwrap();
+        drop(engine);
+        stand.send("in", &[("a", "5", 1_000_002)]);
+        stand.clock.advance(Duration::from_secs(3_600));
+        let mut engine = stand.start();
+        engine.settle_and_commit().unwrap();
+        let read: Vec<String> = stand.read("out").into_iter().map(|(v, _)| v).collect();
+        let expected: Vec<&str> = first.into_iter().chain(["4", "5"]).collect();
+        assert_eq!(read, expected, "{reset}");
+    }
+}
+
+#[test]
+fn starting_nowhere_needs_a_committed_position() {
+    let (mut stand, engine) = started(json!("none"));
+    let error = engine.err().unwrap();
+    assert_eq!(error.kind(), stoatflow_core::ErrorKind::Config);
+    let said = format!("{error} {error:?}");
+    for part in ["topic 'in'", "0, 1", "group 'stand'", "reset=\"earliest\""] {
+        assert!(said.contains(part), "{said}");
+    }
+    // Another run of the same application commits a position: then it starts.
+    let none = Arc::clone(&stand.blueprint.plan);
+    let mut plan = (*none).clone();
+    plan.sources[0].reset = None;
+    stand.blueprint.plan = Arc::new(plan);
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    drop(engine);
+    stand.send("in", &[("a", "4", 1_000_001), ("b", "5", 1_000_002)]);
+    stand.blueprint.plan = none;
+    let committed = stand.broker.committed("stand", &parts(), SOON).unwrap();
+    assert!(committed.iter().all(Option::is_some), "{committed:?}");
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    assert_eq!(stand.read("out").len(), 5);
+}
+
+fn parts() -> Vec<TopicPartition> {
+    (0..2).map(|p| TopicPartition::new("in", p)).collect()
+}

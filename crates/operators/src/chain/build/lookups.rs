@@ -30,7 +30,10 @@ impl Builder<'_> {
                 *old,
             )),
             Op::TableMerge { store, key, old } => {
-                Box::new(TableMerge::new(self.keeper_if(*store, key, *old)?))
+                let waits = self.options.at_barrier && store.is_none();
+                let waits = waits.then(|| self.foreign.serde(key)).transpose()?;
+                let keeper = self.keeper_if(*store, key, *old)?;
+                Box::new(TableMerge::new(keeper, waits, self.site.clone()))
             }
             Op::StreamTableJoin {
                 kind,

@@ -2,6 +2,7 @@
 
 use super::{Builder, FoldSpec, Made, below};
 use crate::Args::KeyValue;
+use crate::count_window_aggregate::CountWindowAggregate;
 use crate::deduplicate::Deduplicate;
 use crate::keeper::{Keeper, Sending};
 use crate::session_aggregate::SessionAggregate;
@@ -10,13 +11,30 @@ use crate::suppress::{self, Suppress};
 use crate::window::{Assign, Folder, Kept};
 use crate::window_aggregate::{WindowAggregate, Windowing};
 use stoatflow_core::{ClockId, Error, Result, StoreId};
-use stoatflow_plan::{Emit, Node, Op, SerdeSpec, Store, StoreKind};
+use stoatflow_plan::{Emit, Node, Op, SerdeSpec, Store, StoreKind, Window};
 
 impl Builder<'_> {
     pub(super) fn windows(&self, node: &Node) -> Made {
         Ok(Some(match &node.op {
             Op::WindowAggregate {
                 store,
+                positions: Some(positions),
+                key,
+                window: Window::Count { records },
+                fold,
+                emit,
+                old,
+                ..
+            } => Box::new(CountWindowAggregate::new(
+                self.in_windows(node, *store, key, *old, *emit)?,
+                *positions,
+                self.folder(fold)?,
+                *records,
+                *emit == Emit::OnWindowClose,
+            )),
+            Op::WindowAggregate {
+                store,
+                positions: _,
                 key,
                 window,
                 fold,
