@@ -1,4 +1,4 @@
-"""Aggregations in tumbling and hopping windows and in windows of so many records, and what all windowed aggregations share.
+"""Aggregations in windows of one size and of so many records, and what all windowed aggregations share.
 
 The operator's time is the highest time of its own records. A window takes records as long as its end
 plus grace is above that time.
