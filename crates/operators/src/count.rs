@@ -41,33 +41,39 @@ impl Operator for Count {
                 continue;
             }
             let key = self.keeper.key(&record)?;
-            let keeper = &self.keeper;
-            let LaneStore { store, dirty } = context.store(keeper.store);
-            let update = store
+            let LaneStore { store, dirty } = context.store(self.keeper.store);
+            // Written from within: a result would be copied on its way through the store.
+            let (mut existed, mut now, mut time) = (false, 0, record.timestamp);
+            store
                 .update(epoch, dirty, &key, |old| {
-                    let (before, timestamp) = match old {
+                    match old {
                         Some(Stored {
-                            value: Datum::Int(n),
+                            value: Datum::Int(count),
                             timestamp,
-                        }) => (*n, record.timestamp.max(*timestamp)),
+                        }) => (existed, now, time) = (true, *count, time.max(*timestamp)),
                         Some(other) => return Err(not_a_count(&other.value)),
-                        None => (0, record.timestamp),
-                    };
-                    let now = more(before, 1)?;
+                        None => {}
+                    }
+                    now = more(now, 1)?;
                     let stored = Stored {
                         value: Datum::Int(now),
-                        timestamp,
+                        timestamp: time,
                     };
-                    let existed = old.is_some();
-                    let update = Update {
-                        existed,
-                        // A count that starts was 0 before, not null.
-                        value: keeper.update(existed, Datum::Int(before), Datum::Int(now)),
-                        timestamp,
-                    };
-                    Ok((Some(stored), update))
+                    Ok((Some(stored), ()))
                 })
                 .map_err(|e| self.keeper.locate(e, &record))?;
+            let value = if self.keeper.sends_old() {
+                // A count that starts was 0 before, not null.
+                let before = Datum::Int(now - 1);
+                self.keeper.update(existed, before, Datum::Int(now))
+            } else {
+                Datum::Int(now)
+            };
+            let update = Update {
+                existed,
+                value,
+                timestamp: time,
+            };
             self.keeper.forward(&key, record, update, out);
         }
         Ok(())

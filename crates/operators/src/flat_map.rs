@@ -6,18 +6,39 @@
 use crate::expr::Compiled;
 use crate::function::Function;
 use crate::spread::{Shape, Spread};
-use crate::{Context, Operator};
+use crate::{Context, Operator, Udf};
 use stoatflow_core::{Datum, Record, Result};
 
-const PAIRS: Shape<(Datum, Datum)> = Shape {
-    call: Function::many_pairs,
-    element: Compiled::pair,
-    make: |record, (key, value)| record.with_pair(key, value),
-};
+#[derive(Debug)]
+struct Pairs;
+
+impl Shape for Pairs {
+    type Item = (Datum, Datum);
+
+    fn call(
+        function: &Function,
+        udf: &dyn Udf,
+        batch: &[Record],
+        results: &mut Vec<Self::Item>,
+        ends: &mut Vec<usize>,
+    ) -> Result<()> {
+        function.many_pairs(udf, batch, results, ends)
+    }
+
+    fn push(record: &Record, element: Datum, out: &mut Vec<Record>) -> Result<()> {
+        let (key, value) = Compiled::pair(element)?;
+        out.push(record.with_pair(key, value));
+        Ok(())
+    }
+
+    fn make(record: &Record, (key, value): Self::Item) -> Record {
+        record.with_pair(key, value)
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct FlatMap(Spread<(Datum, Datum)>);
+pub(crate) struct FlatMap(Spread<Pairs>);
 
 impl FlatMap {
     pub fn new(function: Function) -> Self {
@@ -32,6 +53,6 @@ impl Operator for FlatMap {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.0.run(&PAIRS, input, out, context)
+        self.0.run(input, out, context)
     }
 }

@@ -6,18 +6,38 @@
 
 use crate::function::Function;
 use crate::spread::{Shape, Spread};
-use crate::{Context, Operator};
+use crate::{Context, Operator, Udf};
 use stoatflow_core::{Datum, Record, Result};
 
-const VALUES: Shape<Datum> = Shape {
-    call: Function::many,
-    element: Ok,
-    make: Record::with_value,
-};
+#[derive(Debug)]
+struct Values;
+
+impl Shape for Values {
+    type Item = Datum;
+
+    fn call(
+        function: &Function,
+        udf: &dyn Udf,
+        batch: &[Record],
+        results: &mut Vec<Datum>,
+        ends: &mut Vec<usize>,
+    ) -> Result<()> {
+        function.many(udf, batch, results, ends)
+    }
+
+    fn push(record: &Record, element: Datum, out: &mut Vec<Record>) -> Result<()> {
+        out.push(record.with_value(element));
+        Ok(())
+    }
+
+    fn make(record: &Record, value: Datum) -> Record {
+        record.with_value(value)
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct FlatMapValues(Spread<Datum>);
+pub(crate) struct FlatMapValues(Spread<Values>);
 
 impl FlatMapValues {
     pub fn new(function: Function) -> Self {
@@ -32,6 +52,6 @@ impl Operator for FlatMapValues {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.0.run(&VALUES, input, out, context)
+        self.0.run(input, out, context)
     }
 }

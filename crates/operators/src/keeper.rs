@@ -124,9 +124,11 @@ impl Keeper {
     /// A new value as the children get it. `old` is what an aggregation started from; what the cache
     /// holds back starts from the store, which had nothing if nothing `existed`.
     pub fn update(&self, existed: bool, old: Datum, new: Datum) -> Datum {
+        if !self.old {
+            return new;
+        }
         let known = existed || !self.is_cached();
-        let old = if known { old } else { Datum::Null };
-        table_update::make(self.old, old, new, true)
+        Datum::change(if known { old } else { Datum::Null }, new, true)
     }
 
     /// Writes what a key of a table is worth now, and passes the update on.

@@ -17,15 +17,23 @@ pub struct LaneStore {
     pub dirty: Dirty,
 }
 
+/// Where an output goes, where that isn't the plan's to say.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The topic, if a function chose it.
+    pub topic: Option<Arc<str>>,
+    /// The partition, if a function chose it.
+    pub partition: Option<Partition>,
+}
+
 /// An encoded record for a sink.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// Which sink.
     pub sink: SinkId,
-    /// The topic, if a function chose it.
-    pub topic: Option<Arc<str>>,
-    /// The partition, if a function chose it.
-    pub partition: Option<Partition>,
+    /// Where it goes, if functions chose. Boxed: without it an output is short enough to be moved in
+    /// registers, with the two fields in it every move is a call.
+    pub chosen: Option<Box<Chosen>>,
     /// The key's bytes.
     pub key: Option<Bytes>,
     /// The value's bytes.

@@ -9,9 +9,9 @@ mod tests;
 
 use crate::function::Function;
 use crate::site::Site;
-use crate::{Context, Operator, Output, PartitionCounts, Partitions, dropped};
+use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions, dropped};
 use std::sync::Arc;
-use stoatflow_core::{Error, Record, Result, Serde, SinkId};
+use stoatflow_core::{Error, Partition, Record, Result, Serde, SinkId};
 
 /// Where the records of a sink go.
 #[derive(Debug)]
@@ -87,6 +87,54 @@ impl Sink {
         }
         function.partitions(batch, &self.sized, &mut self.partitions)
     }
+
+    /// Sends records where functions said.
+    fn direct(&mut self, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let mut topics = std::mem::take(&mut self.topics);
+        let mut partitions = std::mem::take(&mut self.partitions);
+        let mut topics_left = topics.drain(..);
+        let mut partitions_left = partitions.drain(..);
+        for record in input.drain(..) {
+            let key = self.key.encode(&record.key);
+            let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
+            let value = self.value.encode(&record.value);
+            let value = value.map_err(|e| self.site.locate(e, &record.origin))?;
+            let topic = topics_left.next();
+            let to = |topic: Option<Arc<str>>, partition: Option<Partition>| {
+                let chosen = topic.is_some() || partition.is_some();
+                chosen.then(|| Box::new(Chosen { topic, partition }))
+            };
+            let mut output = Output {
+                sink: self.sink,
+                chosen: None,
+                key,
+                value,
+                timestamp: record.timestamp,
+                headers: record.headers,
+                origin: record.origin,
+            };
+            let effects = &mut *context.effects;
+            match partitions_left.next().flatten() {
+                None => output.chosen = to(topic, None),
+                Some(chosen) => {
+                    let Some((last, others)) = chosen.split_last() else {
+                        let reason = (self.site.node, dropped::NO_PARTITION);
+                        effects.dropped.push(reason);
+                        continue;
+                    };
+                    for partition in others {
+                        output.chosen = to(topic.clone(), Some(*partition));
+                        effects.outputs.push(output.clone());
+                    }
+                    output.chosen = to(topic, Some(*last));
+                }
+            }
+            effects.outputs.push(output);
+        }
+        drop((topics_left, partitions_left));
+        (self.topics, self.partitions) = (topics, partitions);
+        Ok(())
+    }
 }
 
 impl Operator for Sink {
@@ -98,45 +146,24 @@ impl Operator for Sink {
     ) -> Result<()> {
         self.choose_topics(input)?;
         self.choose_partitions(input)?;
-        let mut topics = self.topics.drain(..);
-        let mut partitions = self.partitions.drain(..);
         context.effects.outputs.reserve(input.len());
+        if self.target.choose.is_some() || self.target.partitioner.is_some() {
+            return self.direct(input, context);
+        }
         for record in input.drain(..) {
-            let key = self
-                .key
-                .encode(&record.key)
-                .map_err(|e| self.site.locate(e, &record.origin))?;
-            let value = self
-                .value
-                .encode(&record.value)
-                .map_err(|e| self.site.locate(e, &record.origin))?;
-            let mut output = Output {
+            let key = self.key.encode(&record.key);
+            let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
+            let value = self.value.encode(&record.value);
+            let value = value.map_err(|e| self.site.locate(e, &record.origin))?;
+            context.effects.outputs.push(Output {
                 sink: self.sink,
-                topic: topics.next(),
-                partition: None,
+                chosen: None,
                 key,
                 value,
                 timestamp: record.timestamp,
                 headers: record.headers,
                 origin: record.origin,
-            };
-            let Some(chosen) = partitions.next().flatten() else {
-                context.effects.outputs.push(output);
-                continue;
-            };
-            let Some((last, others)) = chosen.split_last() else {
-                let effects = &mut context.effects;
-                effects
-                    .dropped
-                    .push((self.site.node, dropped::NO_PARTITION));
-                continue;
-            };
-            for partition in others {
-                output.partition = Some(*partition);
-                context.effects.outputs.push(output.clone());
-            }
-            output.partition = Some(*last);
-            context.effects.outputs.push(output);
+            });
         }
         Ok(())
     }

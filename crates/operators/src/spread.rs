@@ -7,27 +7,33 @@ use crate::function::{Callee, Function};
 use crate::{Context, Udf, dropped};
 use stoatflow_core::{Datum, Record, Result};
 
-type Call<T> = fn(&Function, &dyn Udf, &[Record], &mut Vec<T>, &mut Vec<usize>) -> Result<()>;
-
 /// How results of a type are called for and made into records.
-pub(crate) struct Shape<T> {
+pub(crate) trait Shape {
+    /// A result.
+    type Item;
     /// Foreign: all results of a batch, and where each record's end.
-    pub call: Call<T>,
-    /// Native: an element of the list.
-    pub element: fn(Datum) -> Result<T>,
-    /// The record of a result.
-    pub make: fn(&Record, T) -> Record,
+    fn call(
+        function: &Function,
+        udf: &dyn Udf,
+        batch: &[Record],
+        results: &mut Vec<Self::Item>,
+        ends: &mut Vec<usize>,
+    ) -> Result<()>;
+    /// Native: the record of an element of the list, straight into `out`.
+    fn push(record: &Record, element: Datum, out: &mut Vec<Record>) -> Result<()>;
+    /// Foreign: the record of a result.
+    fn make(record: &Record, item: Self::Item) -> Record;
 }
 
 /// A function that gives any number of results, with its buffers.
 #[derive(Debug)]
-pub(crate) struct Spread<T> {
+pub(crate) struct Spread<S: Shape> {
     function: Function,
-    results: Vec<T>,
+    results: Vec<S::Item>,
     ends: Vec<usize>,
 }
 
-impl<T> Spread<T> {
+impl<S: Shape> Spread<S> {
     pub fn new(function: Function) -> Self {
         Self {
             function,
@@ -38,7 +44,6 @@ impl<T> Spread<T> {
 
     pub fn run(
         &mut self,
-        shape: &Shape<T>,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
@@ -48,9 +53,10 @@ impl<T> Spread<T> {
             Callee::Native(expr) => {
                 for record in input.drain(..) {
                     let mut elements = Ok(());
-                    let listed = expr.each(&record, &mut |item| match (shape.element)(item) {
-                        Ok(result) => out.push((shape.make)(&record, result)),
-                        Err(e) => elements = Err(e),
+                    let listed = expr.each(&record, &mut |element| {
+                        if let Err(e) = S::push(&record, element, out) {
+                            elements = Err(e);
+                        }
                     });
                     let listed = listed.and_then(|listed| elements.map(|()| listed));
                     if !listed.map_err(|e| function.locate(e, &record))? {
@@ -60,7 +66,7 @@ impl<T> Spread<T> {
                 }
             }
             Callee::Foreign(udf) => {
-                (shape.call)(
+                S::call(
                     function,
                     udf.as_ref(),
                     input,
@@ -71,7 +77,7 @@ impl<T> Spread<T> {
                 let mut start = 0;
                 for (record, end) in input.drain(..).zip(self.ends.drain(..)) {
                     let own = results.by_ref().take(end - start);
-                    out.extend(own.map(|result| (shape.make)(&record, result)));
+                    out.extend(own.map(|result| S::make(&record, result)));
                     start = end;
                 }
             }

@@ -320,8 +320,10 @@ impl KeyValueStore {
 
     /// Bits that the table inside the shard doesn't use much.
     #[allow(clippy::cast_possible_truncation)]
+    #[inline]
     fn shard_of(&self, hash: u64) -> &Shard {
-        &self.shards[(hash >> 40) as usize % self.shards.len()]
+        // A power of two: a remainder by a number that is not known here would cost more than the rest.
+        &self.shards[(hash >> 40) as usize & (self.shards.len() - 1)]
     }
 }
 
@@ -332,6 +334,7 @@ fn shards(layout: Layout, ordered: bool, cache_bytes: usize) -> Box<[Shard]> {
     } else {
         SHARDS
     };
+    debug_assert!(count.is_power_of_two());
     let budget = cache_bytes / count;
     (0..count)
         .map(|_| Shard::new(budget, ordered.then(|| order::Order::new(layout, budget))))

@@ -237,6 +237,7 @@ impl Layout {
     }
 
     /// The bytes before the record's key.
+    #[inline]
     pub(crate) const fn segment_len(&self) -> usize {
         match self {
             Self::Window { .. } | Self::Session { .. } => 8,

@@ -30,11 +30,11 @@ impl LaneRoom {
                 .drain(..)
                 .map(|o| {
                     bytes += OUTPUT_OVERHEAD + length(o.key.as_ref()) + length(o.value.as_ref());
+                    let (topic, partition) =
+                        o.chosen.map_or((None, None), |c| (c.topic, c.partition));
                     Outgoing {
-                        topic: o
-                            .topic
-                            .unwrap_or_else(|| Arc::clone(&sinks[usize::from(o.sink.0)])),
-                        partition: o.partition,
+                        topic: topic.unwrap_or_else(|| Arc::clone(&sinks[usize::from(o.sink.0)])),
+                        partition,
                         key: o.key,
                         value: o.value,
                         timestamp: o.timestamp,

@@ -103,7 +103,10 @@ fn where_to(rig: &Rig) -> Vec<(Option<&str>, Option<i32>)> {
     rig.effects
         .outputs
         .iter()
-        .map(|o| (o.topic.as_deref(), o.partition.map(|p| p.0)))
+        .map(|o| match &o.chosen {
+            Some(chosen) => (chosen.topic.as_deref(), chosen.partition.map(|p| p.0)),
+            None => (None, None),
+        })
         .collect()
 }
 

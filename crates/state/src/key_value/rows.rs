@@ -43,10 +43,14 @@ fn segment_of(key: &[u8]) -> i64 {
 }
 
 impl TopSegment {
+    #[inline]
     pub fn wrote(&self, layout: Layout, key: &[u8]) {
-        if layout.segment_len() == 0 {
-            return;
+        if layout.segment_len() > 0 {
+            self.raise(key);
         }
+    }
+
+    fn raise(&self, key: &[u8]) {
         let number = segment_of(key);
         if self.written.load(Relaxed) < number {
             self.written.fetch_max(number, Relaxed);
