@@ -111,7 +111,9 @@ class CogroupedKStream(_Cogrouped[K, A]):
     ) -> SessionWindowedCogroupedKStream[K, A] | TimeWindowedCogroupedKStream[K, A]:
         """Put each key's records into windows."""
         line = user_line()
-        at = self._plan.add(nodes.WindowedBy(line=line, parent=self._at, window=window_spec(windows, line)))
+        spec = window_spec(windows, line)
+        idle = windows.close_when_idle_ms
+        at = self._plan.add(nodes.WindowedBy(line=line, parent=self._at, window=spec, close_when_idle_ms=idle))
         if isinstance(windows, SessionWindows):
             return SessionWindowedCogroupedKStream(self._plan, at)
         return TimeWindowedCogroupedKStream(self._plan, at)

@@ -128,7 +128,9 @@ class KGroupedStream(Handle, Generic[K, V]):
         from stoatflow.windowed_stream import SessionWindowedKStream, TimeWindowedKStream
 
         line = user_line()
-        at = self._plan.add(nodes.WindowedBy(line=line, parent=self._at, window=window_spec(windows, line)))
+        spec = window_spec(windows, line)
+        idle = windows.close_when_idle_ms
+        at = self._plan.add(nodes.WindowedBy(line=line, parent=self._at, window=spec, close_when_idle_ms=idle))
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self._plan, at)
         return TimeWindowedKStream(self._plan, at)

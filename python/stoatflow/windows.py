@@ -36,11 +36,13 @@ def span_ms(duration: Duration, what: str, *, least: int = 0) -> int:
 class Windows:
     """What `windowed_by` takes; one of the classes below."""
 
-    __slots__ = ("_spec",)
+    __slots__ = ("_idle_ms", "_spec")
 
-    def __init__(self, spec: WindowSpec) -> None:
+    def __init__(self, spec: WindowSpec, close_when_idle: Duration | None = None) -> None:
         """Made by its subclasses."""
         self._spec = spec
+        what = f"{type(self).__name__}(close_when_idle=)"
+        self._idle_ms = None if close_when_idle is None else span_ms(close_when_idle, what, least=1)
 
     @property
     def spec(self) -> WindowSpec:
@@ -52,10 +54,16 @@ class Windows:
         """How long after its end a window takes late records."""
         return self._spec.grace_ms or 0
 
+    @property
+    def close_when_idle_ms(self) -> int | None:
+        """After how long without a record its windows close by the wall clock, if they do."""
+        return self._idle_ms
+
     def __repr__(self) -> str:
         """Show its kind and durations."""
         spec = self._spec
         parts = [f"{name}={getattr(spec, name)}" for name in spec.__slots__ if getattr(spec, name) is not None]
+        parts += [f"close_when_idle_ms={self._idle_ms}"] if self._idle_ms is not None else []
         return f"<{type(self).__name__} {' '.join(parts)}>"
 
     def __eq__(self, other: object) -> bool:
@@ -70,17 +78,25 @@ class Windows:
 class TimeWindows(Windows):
     """Windows of one size, aligned to 1970, from start (inclusive) to end (exclusive).
 
-    `TimeWindows("5m", grace="30s")` stand next to each other; with `advance="1m"` they overlap.
+    `TimeWindows("5m", grace="30s")` stand next to each other; with `advance="1m"` they overlap. With
+    `close_when_idle="1m"` time goes on by the wall clock when no record has come for a minute.
     """
 
     __slots__ = ()
 
-    def __init__(self, size: Duration, *, advance: Duration | None = None, grace: Duration) -> None:
+    def __init__(
+        self,
+        size: Duration,
+        *,
+        advance: Duration | None = None,
+        grace: Duration,
+        close_when_idle: Duration | None = None,
+    ) -> None:
         """Say size and grace, and for overlapping windows how far each starts after the one before."""
         size_ms = span_ms(size, "TimeWindows(size)", least=1)
         grace_ms = span_ms(grace, "TimeWindows(grace=)")
         if advance is None:
-            super().__init__(WindowSpec("tumbling", size_ms=size_ms, grace_ms=grace_ms))
+            super().__init__(WindowSpec("tumbling", size_ms=size_ms, grace_ms=grace_ms), close_when_idle)
             return
         advance_ms = span_ms(advance, "TimeWindows(advance=)", least=1)
         if advance_ms > size_ms:
@@ -89,7 +105,8 @@ class TimeWindows(Windows):
                 "records between two windows would be in none",
                 next_step="give an advance that is at most the size",
             )
-        super().__init__(WindowSpec("hopping", size_ms=size_ms, advance_ms=advance_ms, grace_ms=grace_ms))
+        spec = WindowSpec("hopping", size_ms=size_ms, advance_ms=advance_ms, grace_ms=grace_ms)
+        super().__init__(spec, close_when_idle)
 
     @classmethod
     def tumbling(cls, size: Duration, *, grace: Duration) -> TimeWindows:
@@ -114,7 +131,8 @@ class TimeWindows(Windows):
     def advance_by(self, advance: Duration) -> TimeWindows:
         """As `advanceBy`: the same windows, overlapping."""
         size, grace = timedelta(milliseconds=self.size_ms), timedelta(milliseconds=self.grace_ms)
-        return type(self)(size, advance=advance, grace=grace)
+        idle = None if self._idle_ms is None else timedelta(milliseconds=self._idle_ms)
+        return type(self)(size, advance=advance, grace=grace, close_when_idle=idle)
 
     @property
     def size_ms(self) -> int:
@@ -127,11 +145,11 @@ class SlidingWindows(Windows):
 
     __slots__ = ()
 
-    def __init__(self, difference: Duration, *, grace: Duration) -> None:
+    def __init__(self, difference: Duration, *, grace: Duration, close_when_idle: Duration | None = None) -> None:
         """Say the longest time between two records of a window, and the grace."""
         difference_ms = span_ms(difference, "SlidingWindows(difference)")
         grace_ms = span_ms(grace, "SlidingWindows(grace=)")
-        super().__init__(WindowSpec("sliding", difference_ms=difference_ms, grace_ms=grace_ms))
+        super().__init__(WindowSpec("sliding", difference_ms=difference_ms, grace_ms=grace_ms), close_when_idle)
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
@@ -149,11 +167,11 @@ class SessionWindows(Windows):
 
     __slots__ = ()
 
-    def __init__(self, gap: Duration, *, grace: Duration) -> None:
+    def __init__(self, gap: Duration, *, grace: Duration, close_when_idle: Duration | None = None) -> None:
         """Say the longest silence within a session, and the grace."""
         gap_ms = span_ms(gap, "SessionWindows(gap)", least=1)
         grace_ms = span_ms(grace, "SessionWindows(grace=)")
-        super().__init__(WindowSpec("session", gap_ms=gap_ms, grace_ms=grace_ms))
+        super().__init__(WindowSpec("session", gap_ms=gap_ms, grace_ms=grace_ms), close_when_idle)
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> SessionWindows:

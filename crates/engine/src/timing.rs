@@ -23,7 +23,7 @@ const APPLICATION: &str = "application";
 pub struct StageTiming {
     /// Has it clocks? Then lanes meet at its barrier.
     pub timed: bool,
-    /// Has it processors, which may have schedules?
+    /// Has it processors, which may have schedules, or windows that close when nothing comes?
     pub punctuates: bool,
 }
 
@@ -58,8 +58,9 @@ impl Timing {
         let stage = |stage: &stoatflow_plan::Stage| {
             let ops = || stage.nodes.iter().map(|n| &plan.nodes[n.0 as usize].op);
             let of_store = |s: StoreId| plan.stores[usize::from(s.0)].clock.is_some();
-            let punctuates =
-                ops().any(|op| matches!(op, Op::Process { .. } | Op::TransformValues { .. }));
+            let idles = |n: &stoatflow_core::NodeId| plan.nodes[n.0 as usize].idle.is_some();
+            let punctuates = stage.nodes.iter().any(idles)
+                || ops().any(|op| matches!(op, Op::Process { .. } | Op::TransformValues { .. }));
             StageTiming {
                 timed: punctuates
                     || stage.id.0 == 0 && application.is_some()

@@ -18,6 +18,7 @@ mod fold;
 mod foreign_key;
 mod function;
 mod held;
+mod idle;
 mod joiner;
 mod keeper;
 mod partition_counts;

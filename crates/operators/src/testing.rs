@@ -290,6 +290,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
             op,
             children: children.into_iter().map(NodeId).collect(),
             fork,
+            idle: None,
             foreign: false,
             line: Some("app.py:5".into()),
         });

@@ -17,6 +17,37 @@ pub(crate) fn window_of(plan: &LogicalPlan, mut i: usize) -> Option<Window> {
     }
 }
 
+/// How long without a record until its windows close, and how far time goes on then.
+pub(crate) fn idle_of(plan: &LogicalPlan, mut i: usize) -> Option<(i64, i64)> {
+    loop {
+        match &plan.nodes[i].call {
+            Call::WindowedBy {
+                window,
+                close_when_idle_ms,
+                ..
+            } => {
+                let reach = window.retention_ms().saturating_add(1);
+                return close_when_idle_ms.map(|after| (after, reach));
+            }
+            Call::EmitStrategy { from, .. } => i = *from,
+            _ => return None,
+        }
+    }
+}
+
+/// The same of the aggregation in windows that a table comes from.
+pub(crate) fn idle_above(plan: &LogicalPlan, i: usize) -> Option<(i64, i64)> {
+    let call = &plan.nodes[i].call;
+    if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =
+        call
+        && window_of(plan, *from).is_some()
+    {
+        return idle_of(plan, *from);
+    }
+    let inputs = call.inputs().into_iter();
+    inputs.filter_map(|from| idle_above(plan, from)).next()
+}
+
 /// When its results are given.
 pub(crate) fn emit_of(plan: &LogicalPlan, i: usize) -> Emit {
     match &plan.nodes[i].call {

@@ -263,7 +263,7 @@ fn given(call: &Call, kinds: &[Kind]) -> Kind {
         Call::GroupByKey { .. } => Kind::Grouped,
         Call::GroupBy { from, .. } if kinds[*from] == Kind::Table => Kind::GroupedTable,
         Call::GroupBy { .. } => Kind::Grouped,
-        Call::WindowedBy { from, window } => {
+        Call::WindowedBy { from, window, .. } => {
             let session = matches!(window, crate::window::Window::Session { .. });
             match (kinds[*from], session) {
                 (Kind::Cogrouped, true) => Kind::SessionCogrouped,

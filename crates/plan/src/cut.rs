@@ -20,7 +20,7 @@ mod walk;
 use crate::check::{Kind, Shape};
 use crate::logical::{Call, LogicalPlan};
 use crate::name::Names;
-use crate::physical::{ClockSpec, Fork, Node, Op, PhysicalPlan, Stage};
+use crate::physical::{ClockSpec, Fork, Idle, Node, Op, PhysicalPlan, Stage};
 use crate::serdes::Serdes;
 use crate::tables::Tables;
 use std::collections::BTreeMap;
@@ -211,10 +211,21 @@ impl<'a> Cut<'a> {
             op: op.clone(),
             children: vec![],
             fork: Fork::Batch,
+            idle: None,
             foreign: false,
             line: self.plan.nodes[i].line.clone(),
         });
         id
+    }
+
+    /// Lets the stream time of a node go on while no record comes.
+    fn idles(&mut self, node: NodeId, name: &str, idle: Option<(i64, i64)>) {
+        let idle = idle.map(|(after_ms, reach_ms)| Idle {
+            after_ms,
+            reach_ms,
+            seen: self.clock(&format!("{name}-idle")),
+        });
+        self.out.nodes[index(node)].idle = idle;
     }
 
     fn child(&mut self, above: NodeId, own: NodeId) {

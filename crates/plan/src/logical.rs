@@ -348,6 +348,9 @@ pub enum Call {
     WindowedBy {
         from: usize,
         window: Window,
+        /// Close windows when no record has come for so long by the wall clock.
+        #[serde(default)]
+        close_when_idle_ms: Option<i64>,
     },
     /// `from` is windowed.
     EmitStrategy {

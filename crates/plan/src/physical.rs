@@ -106,6 +106,17 @@ pub struct ClockSpec {
     pub name: String,
 }
 
+/// Stream time that goes on while no record comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Idle {
+    /// No record for so long by the wall clock.
+    pub after_ms: i64,
+    /// How far beyond the newest record: then everything that was open is closed.
+    pub reach_ms: i64,
+    /// The clock of when records were seen.
+    pub seen: ClockId,
+}
+
 /// A node of what will run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Node {
@@ -122,6 +133,8 @@ pub struct Node {
     pub children: Vec<NodeId>,
     /// How they get it.
     pub fork: Fork,
+    /// Does its stream time go on while no record comes?
+    pub idle: Option<Idle>,
     /// Does it call a foreign function, or a serde written by the user?
     pub foreign: bool,
     /// Where the user wrote it.

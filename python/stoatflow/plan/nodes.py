@@ -372,6 +372,7 @@ class WindowedBy(Node):
     op = "windowed_by"
     parent: int
     window: WindowSpec
+    close_when_idle_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

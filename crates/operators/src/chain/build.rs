@@ -14,6 +14,7 @@ mod windows;
 use super::{Chain, ChainOptions, Scope, Step};
 use crate::fold::Fold;
 use crate::function::Function;
+use crate::idle::ClosesWhenIdle;
 use crate::keeper::{Keeper, Sending};
 use crate::site::Site;
 use crate::{Args, Foreign, Operator};
@@ -225,7 +226,10 @@ impl Builder<'_> {
         ];
         for family in families {
             if let Some(operator) = family(self, node)? {
-                return Ok(operator);
+                return Ok(match (node.idle, node.op.clock()) {
+                    (Some(idle), Some(time)) => Box::new(ClosesWhenIdle::new(operator, time, idle)),
+                    _ => operator,
+                });
             }
         }
         let name = node.op.name();

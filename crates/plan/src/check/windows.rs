@@ -16,7 +16,21 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
     let call = &plan.nodes[i].call;
     let mut found = Vec::new();
     match call {
-        Call::WindowedBy { window, .. } => found.extend(window_problem(window)),
+        Call::WindowedBy {
+            window,
+            close_when_idle_ms: idle,
+            ..
+        } => {
+            found.extend(window_problem(window));
+            if idle.is_some_and(|ms| ms < 1) {
+                found.push("close_when_idle must be at least a millisecond".into());
+            }
+            if idle.is_some() && matches!(window, Window::Unlimited { .. } | Window::Count { .. }) {
+                found.push(
+                    "closes by no time, so close_when_idle means nothing: leave it out".into(),
+                );
+            }
+        }
         Call::EmitStrategy {
             from,
             strategy: Emit::OnWindowClose,

@@ -5,7 +5,7 @@
 
 use super::walk::Walk;
 use super::{Cut, Made, highest};
-use crate::aggregation::{emit_of, members, window_of};
+use crate::aggregation::{emit_of, idle_of, members, window_of};
 use crate::check::Kind;
 use crate::logical::{Call, Function, SerdeSpec, Window};
 use crate::op::Fold;
@@ -71,14 +71,14 @@ impl Cut<'_> {
                 stage,
             );
             // Each stream of a cogroup has a time of its own: what is late is decided stream by stream.
-            let clock = shared.window.map(|_| {
+            let clock_name = {
                 let store = &self.out.stores[usize::from(store.0)].name;
-                let name = match slot {
+                match slot {
                     0 => store.clone(),
                     n => format!("{store}-{n}"),
-                };
-                self.clock(&name)
-            });
+                }
+            };
+            let clock = shared.window.map(|_| self.clock(&clock_name));
             let op = self.operator(i, &shared, function, clock);
             let name = if cogrouped {
                 &self.names.parts[i][slot]
@@ -86,6 +86,7 @@ impl Cut<'_> {
                 &self.names.node[i]
             };
             let own = self.add(i, name, stage, &op);
+            self.idles(own, &clock_name, idle_of(plan, from));
             self.arrive(own, &parents, last);
             parts.push(own);
         }

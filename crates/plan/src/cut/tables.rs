@@ -88,7 +88,19 @@ impl Cut<'_> {
             _ => unreachable!("called for views of tables"),
         };
         let parents = [self.made[from].clone()];
-        self.each(i, &parents, &self.names.node[i], &op)
+        let made = self.each(i, &parents, &self.names.node[i], &op);
+        if let Call::Suppress {
+            until: crate::window::Until::WindowCloses { .. },
+            ..
+        } = call
+        {
+            let name = self.store_name(i).0;
+            let idle = crate::aggregation::idle_above(plan, from);
+            for node in made.values() {
+                self.idles(*node, &name, idle);
+            }
+        }
+        made
     }
 
     fn suppress(&mut self, i: usize) -> Op {

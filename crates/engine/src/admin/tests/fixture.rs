@@ -46,6 +46,7 @@ pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) ->
         fork: Fork::Batch,
         foreign: id == 1,
         line: Some("app.py:12".to_owned()),
+        idle: None,
     }
 }
 

@@ -1,0 +1,139 @@
+//! Time that goes on while no record comes.
+
+use super::ClosesWhenIdle;
+use crate::testing::record;
+use crate::{Context, Effects, LaneClocks, Operator, Share};
+use stoatflow_core::{ClockId, Epoch, Record, Result, Timestamp};
+use stoatflow_plan::Idle;
+
+const TIME: ClockId = ClockId(0);
+const SEEN: ClockId = ClockId(1);
+
+/// Moves the clock, and says when it was told to look.
+struct Inner;
+
+impl Operator for Inner {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        _out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for record in input.drain(..) {
+            context.clocks.observe(TIME, record.timestamp.0);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        out.push(record("advanced", "", context.clocks.stream(TIME)));
+        Ok(())
+    }
+}
+
+struct Rig {
+    operator: ClosesWhenIdle,
+    clocks: LaneClocks,
+    effects: Effects,
+}
+
+impl Rig {
+    fn new(eager: bool) -> Self {
+        let spec = Idle {
+            after_ms: 10,
+            reach_ms: 25,
+            seen: SEEN,
+        };
+        Self {
+            operator: ClosesWhenIdle::new(Box::new(Inner), TIME, spec),
+            clocks: LaneClocks::new(2, eager),
+            effects: Effects::default(),
+        }
+    }
+
+    fn at(
+        &mut self,
+        wall: i64,
+        act: impl FnOnce(&mut ClosesWhenIdle, &mut Vec<Record>, &mut Context<'_>),
+    ) -> Vec<i64> {
+        self.clocks.wall = Timestamp(wall);
+        let mut out = Vec::new();
+        let mut context = Context {
+            epoch: Epoch(1),
+            stores: &mut [],
+            effects: &mut self.effects,
+            clocks: &mut self.clocks,
+            share: Share { lane: 0, lanes: 1 },
+        };
+        act(&mut self.operator, &mut out, &mut context);
+        out.iter().map(|r| r.timestamp.0).collect()
+    }
+
+    fn open(&mut self, wall: i64) -> Option<i64> {
+        self.at(wall, |op, _, context| op.open(context).unwrap());
+        self.operator.next_punctuation()
+    }
+
+    fn give(&mut self, wall: i64, time: i64) {
+        self.at(wall, |op, out, context| {
+            op.process(&mut vec![record("k", "v", time)], out, context)
+                .unwrap();
+        });
+    }
+
+    /// What was closed, and when it looks again.
+    fn look(&mut self, wall: i64) -> (Vec<i64>, Option<i64>) {
+        let out = self.at(wall, |op, out, context| {
+            op.punctuate(out, context).unwrap();
+        });
+        (out, self.operator.next_punctuation())
+    }
+}
+
+#[test]
+fn time_goes_on_until_everything_is_closed() {
+    let mut rig = Rig::new(true);
+    assert_eq!(rig.open(1_000), None, "nothing is open");
+    assert_eq!(rig.look(1_500), (vec![], None));
+    rig.give(2_000, 100);
+    assert_eq!(rig.look(2_000), (vec![], Some(2_010)));
+    assert_eq!(rig.look(2_009), (vec![], Some(2_010)));
+    assert_eq!(rig.look(2_010), (vec![110], Some(2_020)));
+    assert_eq!(rig.look(2_010), (vec![], Some(2_020)), "once");
+    // The last step ends where everything is closed.
+    assert_eq!(rig.look(2_020), (vec![120], Some(2_025)));
+    assert_eq!(rig.look(2_099), (vec![125], None));
+    assert_eq!(rig.look(9_000), (vec![], None));
+    // A record, though it is older, begins anew.
+    rig.give(9_000, 110);
+    assert_eq!(rig.look(9_005), (vec![], Some(9_010)));
+    assert_eq!(rig.look(9_500), (vec![150], None));
+}
+
+#[test]
+fn a_restart_begins_to_wait_anew() {
+    let mut rig = Rig::new(true);
+    rig.open(1_000);
+    rig.give(1_000, 100);
+    assert_eq!(rig.open(50_000), Some(50_010));
+    assert_eq!(rig.look(50_009), (vec![], Some(50_010)));
+    assert_eq!(rig.look(50_010), (vec![110], Some(50_020)));
+}
+
+#[test]
+fn with_several_lanes_the_merged_time_moves_and_advance_closes() {
+    let mut rig = Rig::new(false);
+    rig.open(1_000);
+    rig.give(1_000, 100);
+    // Another lane had a record later.
+    let mut other = LaneClocks::new(2, false);
+    other.observe(TIME, 90);
+    other.observe(SEEN, 1_008);
+    other.set_mark(SEEN, 1_008);
+    rig.clocks.merge(other.times());
+    assert_eq!(rig.look(1_010), (vec![], Some(1_018)));
+    assert_eq!(rig.look(1_018), (vec![], Some(1_028)), "given by advance");
+    assert_eq!(rig.clocks.stream(TIME), 110);
+    let out = rig.at(1_018, |op, out, context| op.advance(out, context).unwrap());
+    assert_eq!(out, [110]);
+}

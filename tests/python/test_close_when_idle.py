@@ -1,0 +1,126 @@
+"""`close_when_idle`: windows close by the wall clock when no record comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import stoatflow as sf
+from stoatflow.testing import TopologyTestDriver
+
+Windows = sf.TimeWindows | sf.SessionWindows | sf.SlidingWindows
+TUMBLING = sf.TimeWindows("60s", grace="0s", close_when_idle="30s")
+TIMED, SESSIONS = sf.Serdes.time_windowed(str, "60s"), sf.Serdes.session_windowed(str)
+
+
+def on_close(windows: Windows) -> sf.Topology:
+    builder = sf.StreamsBuilder()
+    windowed = builder.stream("in", key=str, value=int).group_by_key().windowed_by(windows)
+    windowed.emit_strategy(sf.EmitStrategy.on_window_close()).count(
+        store=sf.Materialized("counts", retention="1d")
+    ).to_stream().to("out")
+    return builder.build()
+
+
+def suppressed(windows: Windows) -> sf.Topology:
+    builder = sf.StreamsBuilder()
+    windowed = builder.stream("in", key=str, value=int).group_by_key().windowed_by(windows)
+    counts = windowed.count(store="counts")
+    counts.suppress(sf.Suppressed.until_window_closes(), name="final").to_stream().to("out")
+    return builder.build()
+
+
+def read(driver: TopologyTestDriver, key: sf.Serde[sf.Windowed[str]] = TIMED) -> list[tuple[str, int, int]]:
+    found = driver.output("out", key, sf.Serdes.int64()).read_all()
+    return sorted((r.key.key, r.key.window.start, r.value) for r in found)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("topology", [on_close, suppressed])
+def test_windows_close_when_nothing_comes(topology: Callable[[Windows], sf.Topology], lanes: int) -> None:
+    with TopologyTestDriver(topology(TUMBLING), lanes=lanes) as driver:
+        source = driver.input("in", str, int)
+        for key, at in (("a", 10_000), ("b", 12_000), ("a", 20_000)):
+            source.pipe(key, 1, timestamp=at)
+        driver.advance("29s")
+        assert read(driver) == []
+        # A record begins the wait anew.
+        source.pipe("c", 1, timestamp=15_000)
+        driver.advance("29s")
+        assert read(driver) == []
+        driver.advance("1s")
+        # Stream time is 50 s now: the window is open still.
+        assert read(driver) == []
+        driver.advance("30s")
+        assert read(driver) == [("a", 0, 2), ("b", 0, 1), ("c", 0, 1)]
+        # What comes for it now is late; the next window is as any other.
+        source.pipe("a", 1, timestamp=30_000)
+        source.pipe("a", 1, timestamp=90_000)
+        driver.advance("10m")
+        assert read(driver) == [("a", 60_000, 1)]
+        driver.advance("10m")
+        assert read(driver) == []
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("topology", [on_close, suppressed])
+def test_a_restart_gives_nothing_twice_and_is_no_idleness(
+    topology: Callable[[Windows], sf.Topology], lanes: int
+) -> None:
+    with TopologyTestDriver(topology(TUMBLING), lanes=lanes) as driver:
+        source = driver.input("in", str, int)
+        source.pipe("a", 1, timestamp=10_000)
+        driver.advance("20s")
+        driver.crash()
+        driver.restart(lanes=4 - lanes)
+        driver.advance("29s")
+        assert read(driver) == []
+        driver.advance("10m")
+        assert read(driver) == [("a", 0, 1)]
+        driver.crash()
+        driver.restart(lanes=lanes)
+        source.pipe("a", 1, timestamp=20_000)
+        driver.advance("10m")
+        assert read(driver) == []
+
+
+@pytest.mark.parametrize(
+    ("windows", "key", "expected"),
+    [
+        (sf.SessionWindows("5s", grace="1s", close_when_idle="2s"), SESSIONS, [("a", 10_000, 2), ("b", 11_000, 1)]),
+        (
+            sf.SlidingWindows("5s", grace="1s", close_when_idle="2s"),
+            sf.Serdes.time_windowed(str, "5s"),
+            [("a", 5_000, 1), ("a", 7_000, 2), ("a", 10_001, 1), ("b", 6_000, 1)],
+        ),
+        (
+            sf.TimeWindows("4s", advance="2s", grace="1s", close_when_idle="2s"),
+            sf.Serdes.time_windowed(str, "4s"),
+            [("a", 8_000, 1), ("a", 10_000, 2), ("a", 12_000, 1), ("b", 8_000, 1), ("b", 10_000, 1)],
+        ),
+    ],
+)
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_all_kinds_of_windows(
+    windows: Windows, key: sf.Serde[sf.Windowed[str]], expected: list[tuple[str, int, int]], lanes: int
+) -> None:
+    with TopologyTestDriver(on_close(windows), lanes=lanes) as driver:
+        for name, at in (("a", 10_000), ("b", 11_000), ("a", 12_000)):
+            driver.advance("1s")
+            driver.input("in", str, int).pipe(name, 1, timestamp=at)
+        for _ in range(10):
+            driver.advance("2s")
+        assert read(driver, key) == expected
+
+
+def test_without_it_windows_wait_for_records() -> None:
+    with TopologyTestDriver(on_close(sf.TimeWindows("60s", grace="0s"))) as driver:
+        driver.input("in", str, int).pipe("a", 1, timestamp=0)
+        driver.advance("1h")
+        assert read(driver) == []
+
+
+def test_no_time_is_no_idleness() -> None:
+    with pytest.raises(sf.TopologyError, match=r"close_when_idle"):
+        sf.TimeWindows("60s", grace="0s", close_when_idle="0s")
