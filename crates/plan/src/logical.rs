@@ -349,7 +349,7 @@ pub enum Call {
         from: usize,
         window: Window,
         /// Close windows when no record has come for so long by the wall clock.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         close_when_idle_ms: Option<i64>,
     },
     /// `from` is windowed.

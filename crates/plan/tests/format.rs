@@ -73,6 +73,11 @@ fn nodes() -> Vec<Value> {
 /// What the calls hold in several forms, each as it is written.
 fn forms() -> Vec<Value> {
     let mut all = Vec::new();
+    for reset in [json!("none"), json!({"by_duration": 1})] {
+        all.push(json!({"op": "stream", "topics": ["a"], "key": "string", "value": "bytes", "reset": reset}));
+    }
+    let session = json!({"type": "session", "gap_ms": 1, "grace_ms": 0});
+    all.push(json!({"op": "windowed_by", "from": 22, "window": session, "close_when_idle_ms": 5}));
     for window in [
         json!({"type": "tumbling", "size_ms": 1, "grace_ms": 0}),
         json!({"type": "sliding", "difference_ms": 1, "grace_ms": 0}),
