@@ -37,10 +37,16 @@ class Result:
 
 
 def interpret(
-    topology: list[Json], inputs: list[Json], config: Json | None = None, *, order: str = "earliest"
+    topology: list[Json],
+    inputs: list[Json],
+    config: Json | None = None,
+    *,
+    order: str = "earliest",
+    punctuate_at_inputs: bool = False,
 ) -> Result:
     """Run it; `order` is how to choose among internal topics: earliest, first, last (by name)."""
-    world = World(emit_interval_ms=(config or {}).get("emit_interval_ms", 0), order=order)
+    interval = (config or {}).get("emit_interval_ms", 0)
+    world = World(emit_interval_ms=interval, order=order, punctuate_at_inputs=punctuate_at_inputs)
     built = Builder(world)
     for step in topology:
         built.add(step)

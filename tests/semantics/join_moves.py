@@ -13,7 +13,10 @@ from semantics.sketch import Draw, Handle, Json, Sketch, move, pick, serdes
 
 def joiner(draw: Draw, left: Handle, right: Handle) -> tuple[str, str]:
     """A joiner that fits, and what it gives."""
-    options = [("pair_text", "string"), ("key_pair_text", "string"), ("null_if_right_x", "string")]
+    options = [("pair_text", "string"), ("null_if_right_x", "string")]
+    if left.kind == "stream":
+        # Joiners of tables get no key.
+        options.append(("key_pair_text", "string"))
     if (left.value, right.value) == ("long", "long"):
         options.append(("sum_nullable", "long"))
     return draw(st.sampled_from(options))  # type: ignore[no-any-return]
@@ -86,9 +89,10 @@ def join_tables(sketch: Sketch, draw: Draw) -> bool:
     if found is None:
         return False
     _, _, fields, value, op = found
-    kept = {"materialized": sketch.store(value)} if draw(st.booleans()) else {}
-    made = sketch.step(op, **fields, **kept, name=sketch.name("join-"))
-    sketch.give(Handle(made, "table", value, stored=bool(kept)))
+    stored = draw(st.booleans())
+    kept = sketch.store(value) if stored else {"key_serde": "string", "value_serde": value}
+    made = sketch.step(op, **fields, materialized=kept, name=sketch.name("join-"))
+    sketch.give(Handle(made, "table", value, stored=stored))
     return True
 
 

@@ -84,6 +84,8 @@ class World:
 
     emit_interval_ms: int = 0
     order: str = "earliest"
+    punctuate_at_inputs: bool = False
+    """Punctuations by the stream's time wait for an input record that moves the time, or comes after it."""
     sources: dict[str, list[Source]] = field(default_factory=dict)
     globals: dict[str, Node] = field(default_factory=dict)
     outputs: dict[str, list[tuple[int, Record]]] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class World:
     stream_schedules: list[Schedule] = field(default_factory=list)
     wall_schedules: list[Schedule] = field(default_factory=list)
     _queues: dict[str, deque[Record]] = field(default_factory=dict)
+    _internal: set[str] = field(default_factory=set)
     _offsets: dict[str, int] = field(default_factory=dict)
     _partition_times: dict[str, int] = field(default_factory=dict)
 
@@ -143,7 +146,8 @@ class World:
             source.node.process(record)
         self.metadata = None
         # The record that moves the time comes before the punctuation that it causes.
-        self._punctuate(self.stream_schedules, self.stream_time)
+        if not (self.punctuate_at_inputs and topic in self._internal):
+            self._punctuate(self.stream_schedules, self.stream_time)
 
     def advance(self, ms: int) -> None:
         """Move the wall clock."""
@@ -162,6 +166,7 @@ class World:
         """Give the node behind an internal topic that `before` writes to."""
         after = Node()
         self.sources[topic] = [Source(after)]
+        self._internal.add(topic)
 
         def write(record: Record) -> list[Record]:
             self.enqueue(topic, record)

@@ -199,10 +199,11 @@ def map_table(sketch: Sketch, draw: Draw) -> bool:
         return False
     of, how = found
     fn = draw(st.sampled_from(sorted(VALUE_MAPPERS[of.value])))
-    value = VALUE_MAPPERS[of.value][fn]
-    kept = {"materialized": sketch.store(value)} if how["stored"] else {}
-    made = sketch.step("map_values", **{"from": of.id}, fn=fn, **kept)
-    sketch.give(replace(of, id=made, value=value, versioned=of.versioned and not kept, stored=bool(kept)))
+    value, stored = VALUE_MAPPERS[of.value][fn], how["stored"]
+    # What a function gives has no serde until one is named, with a store or without.
+    kept = sketch.store(value) if stored else {"key_serde": of.key, "value_serde": value}
+    made = sketch.step("map_values", **{"from": of.id}, fn=fn, materialized=kept)
+    sketch.give(replace(of, id=made, value=value, versioned=of.versioned and not stored, stored=stored))
     return True
 
 

@@ -79,7 +79,7 @@ def test_every_operator_can_be_drawn_and_interpreted(case: Case) -> None:
         at = [record["i"] for record in records]
         assert at == sorted(at)
         assert all(0 <= i < len(events) for i in at)
-    known = {step["materialized"]["store"] for step in case.steps() if "materialized" in step}
+    known = {step["materialized"]["store"] for step in case.steps() if "store" in step.get("materialized", {})}
     known |= {step["store"] for step in case.steps("state_store")}
     assert set(case.data["stores"]) == known
 
