@@ -42,11 +42,15 @@ def interpret(
     config: Json | None = None,
     *,
     order: str = "earliest",
-    punctuate_at_inputs: bool = False,
+    punctuate_after: str = "records",
 ) -> Result:
-    """Run it; `order` is how to choose among internal topics: earliest, first, last (by name)."""
+    """Run it.
+
+    `order` is how to choose among internal topics: earliest, first, last (by name), or as the first; with
+    keys and keys_back, what waits in a topic is taken in the keys' order.
+    """
     interval = (config or {}).get("emit_interval_ms", 0)
-    world = World(emit_interval_ms=interval, order=order, punctuate_at_inputs=punctuate_at_inputs)
+    world = World(emit_interval_ms=interval, order=order, punctuate_after=punctuate_after)
     built = Builder(world)
     for step in topology:
         built.add(step)

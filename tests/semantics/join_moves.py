@@ -28,6 +28,9 @@ def joined(
     """Choose both sides (maybe the same one), the operator and the joiner."""
     lefts = sketch.of(left_kind, windowed=False)
     rights = sketch.of(right_kind, windowed=False)
+    if right_kind == "table":
+        # What is suppressed can't be read by key, and the engine says so.
+        lefts, rights = ([handle for handle in side if handle.readable] for side in (lefts, rights))
     if not lefts or not rights:
         return None
     left, right = pick(draw, lefts), pick(draw, rights)

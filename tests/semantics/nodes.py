@@ -84,8 +84,9 @@ class World:
 
     emit_interval_ms: int = 0
     order: str = "earliest"
-    punctuate_at_inputs: bool = False
-    """Punctuations by the stream's time wait for an input record that moves the time, or comes after it."""
+    punctuate_after: str = "records"
+    """After what punctuations by the stream's time come: records, inputs (without those of internal topics),
+    or everything that an input causes."""
     sources: dict[str, list[Source]] = field(default_factory=dict)
     globals: dict[str, Node] = field(default_factory=dict)
     outputs: dict[str, list[tuple[int, Record]]] = field(default_factory=dict)
@@ -122,13 +123,26 @@ class World:
     def run(self) -> None:
         while waiting := [topic for topic, queue in self._queues.items() if queue]:
             topic = self._pick(waiting)
-            self._take(topic, self._queues[topic].popleft())
+            queue = self._queues[topic]
+            record = self._by_key(queue) if self.order in ("keys", "keys_back") else queue[0]
+            # By identity: equal records may wait as well.
+            del queue[next(i for i, one in enumerate(queue) if one is record)]
+            self._take(topic, record)
+        if self.punctuate_after == "everything":
+            self._punctuate(self.stream_schedules, self.stream_time)
+            if any(self._queues.values()):
+                self.run()
 
     def _pick(self, waiting: list[str]) -> str:
         """Choose among internal topics: Kafka Streams takes the earliest head; no other order is promised."""
         if self.order == "earliest":
             return min(waiting, key=lambda name: self._queues[name][0].timestamp)
         return max(waiting) if self.order == "last" else min(waiting)
+
+    def _by_key(self, queue: deque[Record]) -> Record:
+        """The first record of some key: what lanes may do, where keys don't wait for each other."""
+        choose = min if self.order == "keys" else max
+        return choose(queue, key=lambda record: repr(record.key))
 
     def _take(self, topic: str, record: Record) -> None:
         offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
@@ -146,7 +160,7 @@ class World:
             source.node.process(record)
         self.metadata = None
         # The record that moves the time comes before the punctuation that it causes.
-        if not (self.punctuate_at_inputs and topic in self._internal):
+        if self.punctuate_after == "records" or (self.punctuate_after == "inputs" and topic not in self._internal):
             self._punctuate(self.stream_schedules, self.stream_time)
 
     def advance(self, ms: int) -> None:

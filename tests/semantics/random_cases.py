@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from conformance.runner import Case
+from conformance.runner import Case, same_per_key
 from semantics.interpreter import Result, interpret
 from semantics.moves import SOURCES, all_moves
 from semantics.sketch import Draw, Json, Sketch, applies
@@ -86,21 +86,27 @@ def topics(sketch: Sketch) -> Json:
 
 
 @st.composite
-def cases(draw: Draw, allowed: Collection[str]) -> Case:
+def cases(draw: Draw, allowed: Collection[str], *, lanes: bool = False) -> Case:
     """A case with what the interpreter makes of it.
 
     Where several internal topics wait, no order is promised among them: cases whose result depends on
-    that are left out, as they are among the recorded ones. So are those where a record of an internal
-    topic is what makes a punctuation due: the engine punctuates a stage when an epoch has passed it, and
-    what later stages know of the time reaches it with the next epoch. (Kafka Streams' test driver takes all
-    sub-topologies for one task; in a cluster each has a time of its own.)
+    that are left out, as they are among the recorded ones. So are those where it matters whether a
+    punctuation comes between an input and the internal topics' records that it causes: the engine punctuates
+    a stage when all records of an epoch have passed it, and what later stages know of the time reaches it
+    with the next epoch. (Kafka Streams' test driver takes all sub-topologies for one task; in a cluster
+    each has a time of its own.)
+
+    For several `lanes`, those are left out too in which a key's results depend on the order of other keys.
     """
     sketch: Sketch = draw(topologies(allowed))
     events: list[Json] = draw(inputs(sketch.sources))
     results = [interpret(sketch.steps, events, order=order) for order in ("earliest", "first", "last")]
-    results.append(interpret(sketch.steps, events, punctuate_at_inputs=True))
+    results += [interpret(sketch.steps, events, punctuate_after=what) for what in ("inputs", "everything")]
     expected = [outcome(result) for result in results]
     assume(all(other == expected[0] for other in expected))
+    if lanes:
+        any_order = [interpret(sketch.steps, events, order=order) for order in ("keys", "keys_back")]
+        assume(all(per_key(outcome(result)) == per_key(expected[0]) for result in any_order))
     data: dict[str, Any] = {
         "name": "random/case",
         "area": "random",
@@ -115,3 +121,8 @@ def cases(draw: Draw, allowed: Collection[str]) -> Case:
 
 def outcome(result: Result) -> Json:
     return {"outputs": result.outputs, "stores": result.stores, "store_timestamps": result.store_timestamps}
+
+
+def per_key(found: Json) -> Json:
+    """What is promised with several lanes."""
+    return found | {"outputs": {topic: same_per_key(records) for topic, records in found["outputs"].items()}}

@@ -17,14 +17,12 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 Serde = str | Json
 
 TEXT_PREDICATES = ("len_gt_3", "starts_with_a", "has_x", "value_is_null")
-# So many records make a count window; windows of time are longer.
-COUNTS = (1, 2, 3)
 LONG_PREDICATES = ("is_even", "gt_2", "value_is_null")
 
 
 @dataclass(frozen=True)
 class Handle:
-    """A result that later steps may use. `windowed`: the key is (its serde says how)."""
+    """A result that later steps may use. `windowed`: the key is (its serde says how); `readable`: by key, from joins."""
 
     id: str
     kind: str
@@ -32,15 +30,11 @@ class Handle:
     key: Serde = "string"
     versioned: bool = False
     stored: bool = False
+    readable: bool = True
 
     @property
     def windowed(self) -> bool:
         return isinstance(self.key, dict)
-
-    @property
-    def closes(self) -> bool:
-        """Has the key a window that time closes?"""
-        return isinstance(self.key, dict) and self.key.get("size_ms") not in COUNTS
 
     @property
     def predicates(self) -> tuple[str, ...]:

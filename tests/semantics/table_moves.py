@@ -188,7 +188,9 @@ def filter_table(sketch: Sketch, draw: Draw) -> bool:
     op, predicate = draw(st.sampled_from(("filter", "filter_not"))), draw(st.sampled_from(of.predicates))
     kept = {"materialized": sketch.store(of.value)} if how["stored"] else {}
     made = sketch.step(op, **{"from": of.id}, predicate=predicate, **kept)
-    sketch.give(replace(of, id=made, versioned=of.versioned and not kept, stored=bool(kept)))
+    stored = bool(kept)
+    of = replace(of, versioned=of.versioned and not stored, readable=stored or of.readable)
+    sketch.give(replace(of, id=made, stored=stored))
     return True
 
 
@@ -203,7 +205,8 @@ def map_table(sketch: Sketch, draw: Draw) -> bool:
     # What a function gives has no serde until one is named, with a store or without.
     kept = sketch.store(value) if stored else {"key_serde": of.key, "value_serde": value}
     made = sketch.step("map_values", **{"from": of.id}, fn=fn, materialized=kept)
-    sketch.give(replace(of, id=made, value=value, versioned=of.versioned and not stored, stored=stored))
+    of = replace(of, versioned=of.versioned and not stored, readable=stored or of.readable)
+    sketch.give(replace(of, id=made, value=value, stored=stored))
     return True
 
 
@@ -213,7 +216,7 @@ def to_stream(sketch: Sketch, draw: Draw) -> bool:
     if not options:
         return False
     of = pick(draw, options)
-    sketch.give(replace(of, id=sketch.step("to_stream", **{"from": of.id}), kind="stream", stored=False))
+    sketch.give(replace(of, id=sketch.step("to_stream", **{"from": of.id}), kind="stream", stored=False, readable=True))
     return True
 
 
@@ -254,7 +257,7 @@ def suppress_until_close(sketch: Sketch, draw: Draw) -> bool:
         return False
     of = pick(draw, options)
     fields = {"until": "window_closes", "buffer": {"type": "unbounded"}, "name": sketch.name("final-")}
-    sketch.give(replace(of, id=sketch.step("suppress", **{"from": of.id}, **fields), stored=False))
+    sketch.give(replace(of, id=sketch.step("suppress", **{"from": of.id}, **fields), stored=False, readable=False))
     return True
 
 
@@ -268,5 +271,5 @@ def suppress_for_a_while(sketch: Sketch, draw: Draw) -> bool:
     buffer = draw(st.sampled_from(({"type": "unbounded"}, full)))
     limit = draw(st.sampled_from((0, 10, 50)))
     fields = {"until": "time_limit", "time_limit_ms": limit, "buffer": buffer, "name": sketch.name("later-")}
-    sketch.give(replace(of, id=sketch.step("suppress", **{"from": of.id}, **fields), stored=False))
+    sketch.give(replace(of, id=sketch.step("suppress", **{"from": of.id}, **fields), stored=False, readable=False))
     return True

@@ -1,7 +1,6 @@
 """Random topologies over random inputs: the engine gives what the interpreter gives.
 
-`AVAILABLE` names the moves that the public DSL has operators for; it grows with the DSL, and a name in
-it stays. `STOATFLOW_RANDOM_EXAMPLES=5000` searches longer, with new cases each time; without it, the same
+All moves are drawn. `STOATFLOW_RANDOM_EXAMPLES=5000` searches longer, with new cases each time; without it, the same
 150 cases run every time.
 """
 
@@ -15,24 +14,6 @@ from conformance import runner
 from conformance.runner import Case
 from semantics import random_cases
 from semantics.moves import all_moves
-
-AVAILABLE = frozenset(
-    {
-        "stream",
-        "stored_table",
-        "filter_stream",
-        "map_values",
-        "flat_map_values",
-        "map_pairs",
-        "flat_map",
-        "select_key",
-        "peek",
-        "merge",
-        "aggregate",
-        "count_window",
-        "to_stream",
-    }
-)
 
 EXAMPLES = os.environ.get("STOATFLOW_RANDOM_EXAMPLES")
 searching = settings(
@@ -54,13 +35,13 @@ def expect(case: Case, found: runner.Found) -> None:
 
 
 @searching
-@given(random_cases.cases(AVAILABLE))
+@given(random_cases.cases(all_moves()))
 def test_the_engine_does_what_the_interpreter_does(case: Case) -> None:
     expect(case, runner.run(case, runner.build(case)))
 
 
 @searching
-@given(random_cases.cases(AVAILABLE))
+@given(random_cases.cases(all_moves()))
 def test_lanes_and_a_crash_change_nothing_for_a_key(case: Case) -> None:
     """Across keys no order is promised with several lanes, so each key is looked at alone."""
     found = runner.run(case, runner.build(case), lanes=3, crash_after=len(case.data["inputs"]) // 2)
@@ -82,7 +63,3 @@ def test_every_operator_can_be_drawn_and_interpreted(case: Case) -> None:
     known = {step["materialized"]["store"] for step in case.steps() if "store" in step.get("materialized", {})}
     known |= {step["store"] for step in case.steps("state_store")}
     assert set(case.data["stores"]) == known
-
-
-def test_available_moves_exist() -> None:
-    assert set(all_moves()) >= AVAILABLE

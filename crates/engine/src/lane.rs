@@ -99,7 +99,7 @@ pub struct LaneRoom {
     sorted: Vec<Vec<Record>>,
     /// Per exchange and lane: records on their way.
     routes: Vec<Vec<(Vec<Record>, i64)>>,
-    /// Exchange nodes, in the order of `routes`.
+    /// Exchange nodes, in the order of `routes`: those that go ahead come first.
     exchanges: Vec<(NodeId, StageId)>,
     to_seal: Vec<(StoreId, Dirty)>,
     /// Per node: records already added to the status.
@@ -122,14 +122,7 @@ impl LaneRoom {
             timing,
         } = parts;
         let stages = stage_states(&plan);
-        let exchanges: Vec<_> = plan
-            .nodes
-            .iter()
-            .filter_map(|n| match &n.op {
-                Op::Exchange { stage, .. } => Some((n.id, *stage)),
-                _ => None,
-            })
-            .collect();
+        let exchanges = exchanges(&plan);
         let lanes = shared.queues.len();
         let lane_count = u32::try_from(lanes).unwrap_or(u32::MAX);
         let mut view = LaneClocks::new(plan.clocks.len(), lanes == 1);
@@ -505,6 +498,17 @@ impl LaneRoom {
         }
         self.send_effects(stage)
     }
+}
+
+/// All exchanges in the order in which what a batch leaves behind is sent.
+fn exchanges(plan: &PhysicalPlan) -> Vec<(NodeId, StageId)> {
+    let of = |first: bool| {
+        plan.nodes.iter().filter_map(move |n| match &n.op {
+            Op::Exchange { stage, ahead, .. } if *ahead == first => Some((n.id, *stage)),
+            _ => None,
+        })
+    };
+    of(true).chain(of(false)).collect()
 }
 
 /// All stages at the start. A store of several stages is written in several epochs at a time.

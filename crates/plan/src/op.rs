@@ -87,6 +87,9 @@ pub enum Op {
         stage: StageId,
         key: SerdeSpec,
         keep_null: bool,
+        /// Kafka Streams has no topic here, so there these records are processed before those of topics:
+        /// of what a batch sends, they go first.
+        ahead: bool,
     },
     Count {
         store: StoreId,

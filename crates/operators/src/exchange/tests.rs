@@ -8,6 +8,7 @@ use stoatflow_plan::{Fork, Op};
 fn rig(key: &str) -> Rig {
     let exchange = Op::Exchange {
         keep_null: false,
+        ahead: false,
         to: vec![],
         stage: StageId(4),
         key: serde(key),
@@ -90,6 +91,7 @@ fn a_key_that_cannot_be_written_says_where() {
 fn kept_nulls_go_by_their_partition() {
     let exchange = Op::Exchange {
         keep_null: true,
+        ahead: false,
         to: vec![],
         stage: StageId(4),
         key: serde("string"),
@@ -120,6 +122,7 @@ fn all_windows_of_a_key_go_to_one_lane() {
     for key in [time, session] {
         let exchange = Op::Exchange {
             keep_null: false,
+            ahead: false,
             to: vec![],
             stage: StageId(4),
             key,

@@ -300,6 +300,7 @@ fn updates_that_wait_below_do_not_change_when_the_function_changes_its_value_in_
     // On its way to another lane an update waits even longer than its batch.
     let to_lane = Op::Exchange {
         keep_null: false,
+        ahead: false,
         to: vec![],
         stage: StageId(1),
         key: serde("string"),

@@ -62,6 +62,7 @@ fn what_cannot_be_encoded_says_node_and_record() {
 fn an_unknown_serde_or_callable_is_refused_when_built() {
     let unknown = Op::Exchange {
         keep_null: false,
+        ahead: false,
         to: vec![],
         stage: stoatflow_core::StageId(1),
         key: serde("avro"),

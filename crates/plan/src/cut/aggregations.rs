@@ -67,6 +67,7 @@ impl Cut<'_> {
                     name: &name,
                     key: &by,
                     keep_null: self.relaxed[i],
+                    ahead: !self.shape.rekeyed[member],
                 },
                 stage,
             );
@@ -187,6 +188,7 @@ impl Cut<'_> {
                 name: &name,
                 key: &by,
                 keep_null: false,
+                ahead: false,
             },
             stage,
         );

@@ -41,6 +41,7 @@ impl Cut<'_> {
                 name: &names.sink,
                 key: &foreign,
                 keep_null: true,
+                ahead: false,
             },
             stage,
         );
@@ -66,6 +67,7 @@ impl Cut<'_> {
             stage: StageId(stage + 1),
             key: key.clone(),
             keep_null: false,
+            ahead: false,
         };
         let back = self.add(i, &names.response_sink, stage, &back);
         self.child(answer, back);

@@ -83,6 +83,7 @@ impl Cut<'_> {
                     name: &self.exchange_name(i, slot),
                     key: &serdes.key,
                     keep_null: self.relaxed[i],
+                    ahead: !self.shape.rekeyed[stream],
                 },
                 stage,
             ));
@@ -151,6 +152,7 @@ impl Cut<'_> {
                 name: &self.exchange_name(i, 0),
                 key: &serdes.key,
                 keep_null: self.relaxed[i],
+                ahead: !rekeyed,
             },
             stage,
         );
@@ -231,6 +233,7 @@ impl Cut<'_> {
                 name,
                 key: &key,
                 keep_null: false,
+                ahead: true,
             },
             stage,
         )

@@ -64,6 +64,7 @@ impl Cut<'_> {
                     name: &walk_name,
                     key: &key,
                     keep_null: true,
+                    ahead: low_level || !self.shape.rekeyed[of],
                 },
                 stage,
             ));

@@ -128,6 +128,7 @@ impl Cut<'_> {
                 name: &name,
                 key: &key,
                 keep_null: self.relaxed[i],
+                ahead: false,
             },
             stage,
         );
@@ -182,6 +183,7 @@ impl Cut<'_> {
                 name: &name,
                 key: &by,
                 keep_null: function.is_some() || self.relaxed[i],
+                ahead: !self.shape.rekeyed[from],
             },
             stage,
         );

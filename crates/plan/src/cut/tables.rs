@@ -35,6 +35,7 @@ impl Cut<'_> {
                 name: &name,
                 key: &key,
                 keep_null: self.relaxed[i],
+                ahead: !self.shape.rekeyed[from],
             },
             stage,
         );

@@ -407,3 +407,28 @@ fn a_versioned_table_has_its_own_changelog() {
     assert_eq!(plan.clocks[0].name, "v-retention");
     assert_eq!(plan.stores[0].clock, Some(plan.clocks[0].id));
 }
+
+#[test]
+fn what_has_no_topic_goes_ahead() {
+    let plan = compiled(&json!([
+        {"op": "table", "topic": "t", "key": "string", "value": "string", "materialized": {"store": "kept"}},
+        {"op": "group_by", "from": 0, "function": udf(), "key": "string", "value": "string"},
+        count(1, "counted"),
+        {"op": "join", "from": 2, "other": 0, "function": udf()},
+        {"op": "to_stream", "from": 3},
+    ]));
+    sound(&plan);
+    let ahead: Vec<bool> = plan
+        .nodes
+        .iter()
+        .filter_map(|n| match n.op {
+            Op::Exchange { ahead, .. } => Some(ahead),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        ahead,
+        [false, true],
+        "the group has a topic, the side of the join has none"
+    );
+}

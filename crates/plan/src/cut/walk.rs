@@ -44,6 +44,8 @@ pub(super) struct Walk<'w> {
     pub(super) key: &'w SerdeSpec,
     /// Do records without a key walk as well?
     pub(super) keep_null: bool,
+    /// Is there no topic in Kafka Streams? Then they go before those that pass one.
+    pub(super) ahead: bool,
 }
 
 impl Cut<'_> {
@@ -63,6 +65,7 @@ impl Cut<'_> {
                 stage: StageId(at + 1),
                 key: walk.key.clone(),
                 keep_null: walk.keep_null,
+                ahead: walk.ahead,
             };
             let own = self.add(walk.of, walk.name, at, &op);
             self.exchanges.0.push(Known {

@@ -63,6 +63,7 @@ pub(super) fn plan() -> PhysicalPlan {
         stage: StageId(1),
         key: serde("string"),
         keep_null: false,
+        ahead: false,
     };
     PhysicalPlan {
         sources: vec![Source {
