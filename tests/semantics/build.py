@@ -332,7 +332,10 @@ class Builder:
         if "fk_fn" in step:
             return self._foreign_key_join(step, of, other)
         if isinstance(of, Table):
-            return JoinedTable(of, other, step["op"], joiner, self._store(step))
+            # A materialized join keeps a store even without a name (`KTableImpl.doJoin` takes `storeName()`;
+            # filters and mapped tables take `queryableStoreName()`, which is null then).
+            store = self._store(step) or (KeyValueStore() if "materialized" in step else None)
+            return JoinedTable(of, other, step["op"], joiner, store)
         if isinstance(other, GlobalTable):
             key_fn = PYTHON[step["key_fn"]]
             return Stream(of.node.then(StreamTableJoin(other, joiner, outer=outer, key_fn=key_fn)), of.rekeyed)

@@ -44,7 +44,16 @@ def join_serdes(left: Handle, right: Handle) -> Json:
 
 @move("plain stream")
 def join_streams(sketch: Sketch, draw: Draw) -> bool:
-    found = joined(sketch, draw, "stream", "stream", ("join", "left_join", "outer_join"))
+    return streams_joined(sketch, draw, ("join",))
+
+
+@move("plain stream")
+def join_streams_outer(sketch: Sketch, draw: Draw) -> bool:
+    return streams_joined(sketch, draw, ("left_join", "outer_join"))
+
+
+def streams_joined(sketch: Sketch, draw: Draw, ops: tuple[str, ...]) -> bool:
+    found = joined(sketch, draw, "stream", "stream", ops)
     if found is None:
         return False
     left, right, fields, value, op = found
@@ -92,10 +101,13 @@ def join_tables(sketch: Sketch, draw: Draw) -> bool:
     if found is None:
         return False
     _, _, fields, value, op = found
-    stored = draw(st.booleans())
-    kept = sketch.store(value) if stored else {"key_serde": "string", "value_serde": value}
-    made = sketch.step(op, **fields, materialized=kept, name=sketch.name("join-"))
-    sketch.give(Handle(made, "table", value, stored=stored))
+    # With a named store, with one that has no name, and as a view of both sides.
+    how = draw(st.sampled_from(("view", "store", "nameless store")))
+    kept = sketch.store(value)
+    if how == "nameless store":
+        del kept["store"]
+    made = sketch.step(op, **fields, **({} if how == "view" else {"materialized": kept}), name=sketch.name("join-"))
+    sketch.give(Handle(made, "table", value, stored=how == "store", typed=how != "view"))
     return True
 
 
@@ -104,7 +116,9 @@ def join_by_foreign_key(sketch: Sketch, draw: Draw) -> bool:
     found = joined(sketch, draw, "table", "table", ("join", "left_join"))
     if found is None:
         return False
-    left, _, fields, value, op = found
+    left, right, fields, value, op = found
+    if not (left.typed and right.typed):
+        return False
     fk_fn = draw(st.sampled_from(("text_fk", "key_prefix_fk") if left.value == "string" else ("key_prefix_fk",)))
     made = sketch.step(op, **fields, fk_fn=fk_fn, materialized=sketch.store(value), name=sketch.name("join-"))
     sketch.give(Handle(made, "table", value, stored=True))

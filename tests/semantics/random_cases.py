@@ -78,11 +78,13 @@ def inputs(draw: Draw, sources: list[Json]) -> list[Json]:
     return out
 
 
-def topics(sketch: Sketch) -> Json:
+def topics_of(steps: list[Json]) -> Json:
     """All topics' serdes."""
-    made: Json = {s["topic"]: {"key": "string", "value": s["value"]} for s in sketch.sources}
-    sinks = [step for step in sketch.steps if step["op"] == "to"]
-    return made | {step["topic"]: {"key": step["key_serde"], "value": step["value_serde"]} for step in sinks}
+    made: Json = {}
+    for step in steps:
+        for topic in step.get("topics", [step["topic"]] if "topic" in step else []):
+            made[topic] = {"key": step["key_serde"], "value": step["value_serde"]}
+    return made
 
 
 @st.composite
@@ -111,7 +113,7 @@ def cases(draw: Draw, allowed: Collection[str], *, lanes: bool = False) -> Case:
         "name": "random/case",
         "area": "random",
         "config": {"cache_max_bytes": 0, "emit_interval_ms": 0},
-        "topics": topics(sketch),
+        "topics": topics_of(sketch.steps),
         "topology": sketch.steps,
         "inputs": events,
         **expected[0],

@@ -22,7 +22,10 @@ LONG_PREDICATES = ("is_even", "gt_2", "value_is_null")
 
 @dataclass(frozen=True)
 class Handle:
-    """A result that later steps may use. `windowed`: the key is (its serde says how); `readable`: by key, from joins."""
+    """A result that later steps may use.
+
+    `windowed`: the key is (its serde says how). `readable`: by key, from joins. `typed`: its serdes were named.
+    """
 
     id: str
     kind: str
@@ -31,6 +34,7 @@ class Handle:
     versioned: bool = False
     stored: bool = False
     readable: bool = True
+    typed: bool = True
 
     @property
     def windowed(self) -> bool:

@@ -189,7 +189,7 @@ def filter_table(sketch: Sketch, draw: Draw) -> bool:
     kept = {"materialized": sketch.store(of.value)} if how["stored"] else {}
     made = sketch.step(op, **{"from": of.id}, predicate=predicate, **kept)
     stored = bool(kept)
-    of = replace(of, versioned=of.versioned and not stored, readable=stored or of.readable)
+    of = replace(of, versioned=of.versioned and not stored, readable=stored or of.readable, typed=stored or of.typed)
     sketch.give(replace(of, id=made, stored=stored))
     return True
 
@@ -205,7 +205,7 @@ def map_table(sketch: Sketch, draw: Draw) -> bool:
     # What a function gives has no serde until one is named, with a store or without.
     kept = sketch.store(value) if stored else {"key_serde": of.key, "value_serde": value}
     made = sketch.step("map_values", **{"from": of.id}, fn=fn, materialized=kept)
-    of = replace(of, versioned=of.versioned and not stored, readable=stored or of.readable)
+    of = replace(of, versioned=of.versioned and not stored, readable=stored or of.readable, typed=True)
     sketch.give(replace(of, id=made, value=value, stored=stored))
     return True
 
@@ -216,7 +216,8 @@ def to_stream(sketch: Sketch, draw: Draw) -> bool:
     if not options:
         return False
     of = pick(draw, options)
-    sketch.give(replace(of, id=sketch.step("to_stream", **{"from": of.id}), kind="stream", stored=False, readable=True))
+    made = sketch.step("to_stream", **{"from": of.id})
+    sketch.give(Handle(made, "stream", of.value, of.key))
     return True
 
 
@@ -263,7 +264,7 @@ def suppress_until_close(sketch: Sketch, draw: Draw) -> bool:
 
 @move("table")
 def suppress_for_a_while(sketch: Sketch, draw: Draw) -> bool:
-    options = [h for h in sketch.of("table") if not h.versioned]
+    options = [h for h in sketch.of("table") if h.typed and not h.versioned]
     if not options:
         return False
     of = pick(draw, options)

@@ -40,8 +40,17 @@ def test_the_engine_does_what_the_interpreter_does(case: Case) -> None:
     expect(case, runner.run(case, runner.build(case)))
 
 
+# What follows the time of all keys comes at the barrier where there are several lanes, from records that
+# nobody can name any more: it has no headers of theirs, and another number of updates in between (decision
+# 0006, points 3 and 4). Schedules begin anew after a crash. The simulation checks these over many seeds.
+BY_TIME = frozenset(
+    {"on_window_close", "suppress_until_close", "suppress_for_a_while", "join_streams_outer", "punctuate"}
+)
+PER_KEY = frozenset(all_moves()) - BY_TIME
+
+
 @searching
-@given(random_cases.cases(all_moves()))
+@given(random_cases.cases(PER_KEY, lanes=True))
 def test_lanes_and_a_crash_change_nothing_for_a_key(case: Case) -> None:
     """Across keys no order is promised with several lanes, so each key is looked at alone."""
     found = runner.run(case, runner.build(case), lanes=3, crash_after=len(case.data["inputs"]) // 2)
