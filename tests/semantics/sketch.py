@@ -17,6 +17,8 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 Serde = str | Json
 
 TEXT_PREDICATES = ("len_gt_3", "starts_with_a", "has_x", "value_is_null")
+# So many records make a count window; windows of time are longer.
+COUNTS = (1, 2, 3)
 LONG_PREDICATES = ("is_even", "gt_2", "value_is_null")
 
 
@@ -39,6 +41,11 @@ class Handle:
     @property
     def windowed(self) -> bool:
         return isinstance(self.key, dict)
+
+    @property
+    def closes(self) -> bool:
+        """Has the key a window that time closes?"""
+        return isinstance(self.key, dict) and self.key.get("size_ms") not in COUNTS
 
     @property
     def predicates(self) -> tuple[str, ...]:

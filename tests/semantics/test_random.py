@@ -1,7 +1,7 @@
 """Random topologies over random inputs: the engine gives what the interpreter gives.
 
-All moves are drawn. `STOATFLOW_RANDOM_EXAMPLES=5000` searches longer, with new cases each time; without it, the same
-150 cases run every time.
+All moves are drawn. `STOATFLOW_RANDOM_EXAMPLES=5000` searches longer, with new cases each time; without it,
+the same 150 cases run every time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_the_engine_does_what_the_interpreter_does(case: Case) -> None:
 
 # What follows the time of all keys comes at the barrier where there are several lanes, from records that
 # nobody can name any more: it has no headers of theirs, and another number of updates in between (decision
-# 0006, points 3 and 4). Schedules begin anew after a crash. The simulation checks these over many seeds.
+# 0006, points 3 and 4). Schedules begin anew after a crash.
 BY_TIME = frozenset(
     {"on_window_close", "suppress_until_close", "suppress_for_a_while", "join_streams_outer", "punctuate"}
 )
