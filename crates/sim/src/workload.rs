@@ -45,6 +45,8 @@ pub(crate) enum Part {
     Windows(bool),
     /// Left join of two halves of a stream.
     Pairs,
+    /// Join of two tables by a foreign key.
+    Foreign,
 }
 
 impl Part {
@@ -62,6 +64,7 @@ impl Part {
             Self::Latest => &["moves"],
             Self::Windows(_) => &["clicks"],
             Self::Pairs => &["halves"],
+            Self::Foreign => &["orders", "goods"],
         }
     }
 
@@ -70,6 +73,7 @@ impl Part {
         match self {
             Self::Windows(_) => vec!["clicks-out"],
             Self::Pairs => vec!["pairs-out"],
+            Self::Foreign => vec!["orders-out"],
             _ => self.tables().iter().map(|t| t.0).collect(),
         }
     }
@@ -90,7 +94,7 @@ impl Part {
             Self::Sums => &[("sums-out", "sums-store"), ("tops-out", "tops-store")],
             Self::Rows => &[("rows-out", "rows-store")],
             Self::Latest => &[("latest-out", "latest-store")],
-            Self::Windows(_) | Self::Pairs => &[],
+            Self::Windows(_) | Self::Pairs | Self::Foreign => &[],
         }
     }
 }
@@ -124,6 +128,7 @@ impl Job {
             Part::Latest,
             Part::Windows(rng.chance(5000)),
             Part::Pairs,
+            Part::Foreign,
         ];
         rng.shuffle(&mut all);
         let count = if rng.chance(6000) {

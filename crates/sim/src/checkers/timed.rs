@@ -1,9 +1,9 @@
 //! What joins and windows had to give, computed directly from the input topics.
 
 use super::tables::Rule;
-use super::{History, Verdict, hold};
+use super::{History, Verdict, hold, newest};
 use crate::broker::SimBroker;
-use crate::workload::functions::{CLOSER, GRACE_MS, REACH_MS, SIZE_MS, pair};
+use crate::workload::functions::{CLOSER, GRACE_MS, REACH_MS, SIZE_MS, group, pair};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -95,6 +95,30 @@ pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     hold!(
         rule == Rule::AtLeast || expected == shown,
         "{shown:?} were given instead of {expected:?}"
+    );
+    Ok(())
+}
+
+/// In the end each order stands with what its goods are in the end, if there are any.
+pub(super) fn foreign(broker: &SimBroker, seen: &History) -> Verdict {
+    let last = |topic: &str| {
+        let mut rows = BTreeMap::new();
+        for record in given(broker, topic) {
+            rows.insert(record.key, record.value);
+        }
+        rows
+    };
+    let goods = last("goods");
+    let join = |(key, order): (Bytes, Option<Bytes>)| {
+        let order = text(&order?);
+        let good = goods.get(group(&order).as_bytes())?.as_ref().map(text)?;
+        Some((key, Bytes::from(pair(&order, Some(&good)))))
+    };
+    let expected: BTreeMap<Bytes, Bytes> = last("orders").into_iter().filter_map(join).collect();
+    let shown = newest(seen);
+    hold!(
+        expected == shown,
+        "orders end with {shown:?} instead of {expected:?}"
     );
     Ok(())
 }

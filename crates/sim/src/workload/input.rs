@@ -38,13 +38,17 @@ pub(super) fn records(
         let keyed = part == Part::Pairs;
         let key = (keyed || !rng.chance(800)).then(|| Bytes::from(format!("k{}", skewed(rng, 8))));
         // A table's order is that of its partition, so its keys must stay in theirs.
-        let stays = part == Part::Rows || rng.chance(5000);
+        let stays = matches!(part, Part::Rows | Part::Foreign) || rng.chance(5000);
         let anywhere = i32::try_from(rng.below(u64::from(partitions.unsigned_abs()))).unwrap_or(0);
         records.push(Outgoing {
             topic: topic.into(),
             partition: (!stays).then_some(Partition(anywhere)),
-            value: value(rng, part, number),
-            key,
+            value: value(rng, part, topic, number),
+            key: if topic == "goods" {
+                Some(Bytes::from(format!("g{}", skewed(rng, 5))))
+            } else {
+                key
+            },
             timestamp: Timestamp(time - disorder),
             headers: None,
         });
@@ -75,7 +79,7 @@ fn skewed(rng: &mut SimRng, len: usize) -> usize {
     rng.index(len).min(rng.index(len)).min(rng.index(len))
 }
 
-fn value(rng: &mut SimRng, part: Part, number: u64) -> Option<Bytes> {
+fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes> {
     if rng.chance(600) && !part.is_timed() {
         return None;
     }
@@ -88,7 +92,8 @@ fn value(rng: &mut SimRng, part: Part, number: u64) -> Option<Bytes> {
         }
         Part::Sums => Bytes::copy_from_slice(&rng.between(1, 30).cast_signed().to_be_bytes()),
         Part::Rows => Bytes::from(format!("v{number}")),
-        Part::Latest => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+        Part::Foreign if topic == "goods" => Bytes::from(format!("r{number}")),
+        Part::Latest | Part::Foreign => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
         Part::Windows(_) => Bytes::from(format!("c{number}")),
         Part::Pairs if rng.chance(5000) => Bytes::from(format!("l{number}")),
         Part::Pairs => Bytes::from(format!("r{number}")),

@@ -35,6 +35,7 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Latest => latest(base, part),
         Part::Windows(suppressed) => windows(base, suppressed),
         Part::Pairs => pairs(base),
+        Part::Foreign => foreign(base),
     }
 }
 
@@ -156,5 +157,16 @@ fn pairs(base: usize) -> Vec<Value> {
         json!({"op": "left_join", "from": base + 1, "other": base + 2, "function": udf("pair"), "window": window,
             "key": "string", "value": "string", "other_value": "string", "store": "pairs", "name": "pairs"}),
         json!({"op": "to", "from": base + 3, "topic": "pairs-out", "key": "string", "value": "string"}),
+    ]
+}
+
+fn foreign(base: usize) -> Vec<Value> {
+    vec![
+        json!({"op": "table", "topic": "orders", "key": "string", "value": "string", "materialized": {"store": "orders-store"}}),
+        json!({"op": "table", "topic": "goods", "key": "string", "value": "string", "materialized": {"store": "goods-store"}}),
+        json!({"op": "join", "from": base, "other": base + 1, "function": udf("pair"), "foreign_key": udf("group"),
+            "name": "ordered", "materialized": {"store": "ordered-store", "key": "string", "value": "string"}}),
+        json!({"op": "to_stream", "from": base + 2}),
+        json!({"op": "to", "from": base + 3, "topic": "orders-out", "key": "string", "value": "string"}),
     ]
 }
