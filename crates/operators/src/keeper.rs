@@ -94,6 +94,17 @@ impl Keeper {
         }))
     }
 
+    /// What the store has for a record's key now.
+    pub fn stored(&self, record: &Record, context: &mut Context<'_>) -> Result<Option<Stored>> {
+        if self.is_versioned() {
+            return self.latest(record, context);
+        }
+        let key = self.key(record)?;
+        let epoch = context.epoch;
+        let found = context.store(self.store).store.get(epoch, &key);
+        found.map_err(|e| self.locate(e, record))
+    }
+
     /// Do children need what was before?
     pub fn sends_old(&self) -> bool {
         self.old

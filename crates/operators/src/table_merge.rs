@@ -1,6 +1,7 @@
 //! Where the two sides of a join of tables meet.
 //!
-//! Takes the updates of both sides, keeps the result if it has a store, gives them on. Never joins.
+//! Takes the updates of both sides, keeps the result if it has a store, gives them on. A join by foreign
+//! key may say that a row has to be taken back if it is there: the store knows. Never joins.
 //!
 //! With `emit.mode = barrier` a result without a store waits for the barrier too. Both sides release
 //! their updates there, one after the other: what the first makes with an old value of the second must
@@ -9,6 +10,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::foreign_key::message::TakeBack;
 use crate::held::Held;
 use crate::keeper::{Before, Keeper};
 use crate::operator::pour;
@@ -59,6 +61,14 @@ impl Operator for TableMerge {
             return Ok(());
         };
         for mut record in input.drain(..) {
+            if TakeBack::is(&record.value) {
+                let Some(held) = keeper.stored(&record, context)? else {
+                    continue;
+                };
+                // A store of versions goes by time, and this is about the row that it has now.
+                record.timestamp = record.timestamp.max(held.timestamp);
+                record.value = Datum::Null;
+            }
             // A row of a join by foreign key doesn't say what was before.
             let (new, before) = match std::mem::take(&mut record.value) {
                 Datum::Change(change) => (change.new, Before::Given(change.old)),

@@ -2,9 +2,11 @@
 //!
 //! Takes answers at the left key's lane, gives the rows of the result: null where one side is missing
 //! that the join can't do without. An answer to another left value than there is now is dropped: that one
-//! has subscribed too, and its own answer is on its way.
+//! has subscribed too, and its own answer is on its way. The last value of an epoch has its answers in
+//! the same epoch, and none of them is dropped, so the row is right when the epoch ends, whatever
+//! overtook what.
 
-use crate::foreign_key::message::{Answer, fingerprint};
+use crate::foreign_key::message::{Answer, TakeBack, fingerprint};
 use crate::joiner::Joiner;
 use crate::site::Site;
 use crate::view_read::{AsOf, ViewRead};
@@ -74,7 +76,12 @@ impl Operator for ForeignJoin {
             if !current {
                 continue;
             }
-            let right = Answer::of(&record)?.right.clone();
+            let Answer { right, quiet, .. } = Answer::of(&record)?.clone();
+            if quiet {
+                record.value = TakeBack.wrap();
+                out.push(record);
+                continue;
+            }
             let left = held.filter(|_| self.outer || !right.is_null());
             if let Some(left) = left {
                 self.joiner

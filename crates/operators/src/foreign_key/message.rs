@@ -26,7 +26,8 @@ pub(crate) struct Subscription {
     pub fingerprint: Fingerprint,
     /// The row has this foreign key no more.
     pub delete: bool,
-    /// Answer even if there is no right value (else only if there is one).
+    /// Without a right value the answer is a tombstone, whatever was before (else a quiet one: there
+    /// is an answer always, because the one to an earlier value may have been dropped as stale).
     pub always: bool,
 }
 
@@ -37,6 +38,19 @@ pub(crate) struct Answer {
     pub fingerprint: Fingerprint,
     /// Null if there is none.
     pub right: Datum,
+    /// There is no right value, and only a row that is there has to be taken back.
+    pub quiet: bool,
+}
+
+/// From the join to the table of its rows, instead of a row: a tombstone where there is one, else nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TakeBack;
+
+impl TakeBack {
+    /// Is this value one?
+    pub fn is(value: &Datum) -> bool {
+        matches!(value, Datum::Opaque(value) if value.as_any().is::<Self>())
+    }
 }
 
 macro_rules! message {
@@ -57,7 +71,13 @@ macro_rules! message {
             pub fn wrap(self) -> Datum {
                 Datum::Opaque(Arc::new(self))
             }
+        }
+    };
+}
 
+macro_rules! carried {
+    ($name:ident, $word:literal) => {
+        impl $name {
             /// What a record carries.
             pub fn of(record: &Record) -> Result<&Self> {
                 let found = match &record.value {
@@ -70,5 +90,8 @@ macro_rules! message {
     };
 }
 
+carried!(Subscription, "subscription");
+carried!(Answer, "answer");
 message!(Subscription, "subscription");
 message!(Answer, "answer");
+message!(TakeBack, "row to take back");

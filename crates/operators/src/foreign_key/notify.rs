@@ -44,6 +44,7 @@ impl ForeignNotify {
             let answer = Answer {
                 fingerprint,
                 right: right.clone(),
+                quiet: false,
             };
             let left = self.key.decode(Some(left))?;
             out.push(record.with_pair(left, answer.wrap()));

@@ -1,9 +1,9 @@
 //! `foreign_subscribe`: tells the lanes of foreign keys which left rows have them.
 //!
 //! Takes the left table's changes, gives subscriptions under their foreign keys. A row that moves to
-//! another foreign key leaves the old one first. Of an inner join, a row without a foreign key has no
-//! subscription (counted, if it has a value); of a left join it has one under the null key, which is
-//! answered with nothing. Updates that aren't the newest of a versioned table are left out.
+//! another foreign key leaves the old one first. A row without a foreign key (of an inner join it is
+//! counted, if it has a value) subscribes under the null key, which is answered with nothing: each value
+//! has an answer, because that to the value before is dropped if it comes late. Updates that aren't the newest of a versioned table are left out.
 
 use crate::foreign_key::message::{Fingerprint, Subscription, fingerprint};
 use crate::function::Function;
@@ -105,21 +105,21 @@ impl ForeignSubscribe {
             out.push(record.with_pair(foreign, message.wrap()));
         };
         if self.outer {
-            if neither {
-                return Ok(());
-            }
             if moved {
                 send(old, leave(false));
             }
             // Always one answer, for a deletion and for a null foreign key too.
-            send(new, enter(true));
+            send(new, enter(!neither));
         } else if new.is_null() {
             // Deleted, or no foreign key any more: a tombstone, even if there never was a row.
             if !old.is_null() {
                 send(old, leave(true));
-            } else if print.is_some() {
-                let node = self.function.site.node;
-                context.effects.dropped.push((node, dropped::NULL_KEY));
+            } else {
+                if print.is_some() {
+                    let node = self.function.site.node;
+                    context.effects.dropped.push((node, dropped::NULL_KEY));
+                }
+                send(Datum::Null, enter(false));
             }
         } else if moved {
             send(old, leave(false));

@@ -2,7 +2,7 @@
 
 use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
-use crate::foreign_key::answer::ForeignAnswer;
+use crate::foreign_key::answer::{self, ForeignAnswer};
 use crate::foreign_key::join::ForeignJoin;
 use crate::foreign_key::notify::ForeignNotify;
 use crate::foreign_key::subscribe::{ForeignSubscribe, Serdes};
@@ -30,13 +30,18 @@ impl Builder<'_> {
             Op::ForeignAnswer {
                 store,
                 right,
+                key,
                 foreign,
                 ..
             } => Box::new(ForeignAnswer::new(
                 self.site.clone(),
                 *store,
                 self.view(node, right)?,
-                self.foreign.serde(foreign)?,
+                answer::Serdes {
+                    key: self.foreign.serde(key)?,
+                    foreign: self.foreign.serde(foreign)?,
+                },
+                self.options.cached,
             )),
             Op::ForeignNotify {
                 store,
