@@ -13,4 +13,6 @@ pub(crate) mod subscribe;
 pub(crate) mod subscriptions;
 
 #[cfg(test)]
+mod orders;
+#[cfg(test)]
 mod tests;

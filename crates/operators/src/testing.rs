@@ -435,7 +435,7 @@ impl Rig {
         self.sweep(|chain, context| chain.open(context));
     }
 
-    fn sweep(&mut self, turn: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>) {
+    pub fn sweep(&mut self, turn: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>) {
         let mut context = Context {
             epoch: self.epoch,
             stores: &mut self.stores,

@@ -5,7 +5,7 @@ use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
 use stoatflow_plan::{Fork, Function, JoinKind, Op, StoreKind, View};
 
-type Nodes = Vec<(Op, Vec<u32>, Fork)>;
+pub(super) type Nodes = Vec<(Op, Vec<u32>, Fork)>;
 
 fn source(store: u16) -> Op {
     Op::TableSource {
@@ -23,7 +23,7 @@ fn store(store: u16) -> View {
 }
 
 /// Left (entry 0, store 0), right (entry 1, store 1), subscriptions (store 2), the result (store 3).
-fn nodes(kind: JoinKind, value: &str, old: bool) -> Nodes {
+pub(super) fn nodes(kind: JoinKind, value: &str, old: bool) -> Nodes {
     let subscribe = Op::ForeignSubscribe {
         kind,
         foreign_key: Function::Udf(0),
@@ -174,7 +174,7 @@ fn old_rows_are_taken_back_behind_it() {
 }
 
 /// Stores 2 and 3 of the nodes above.
-fn subscriptions_and_result(plan: &mut stoatflow_plan::PhysicalPlan) {
+pub(super) fn subscriptions_and_result(plan: &mut stoatflow_plan::PhysicalPlan) {
     let text_store = plan.stores[0].clone();
     plan.stores = (0..4)
         .map(|id| {
@@ -236,6 +236,10 @@ fn extractor_and_joiner_have_one_attach_per_batch() {
     let before = [count(&extract.batches), count(&join.scopes)];
     rig.push_at(2, rows).unwrap();
     assert_eq!(count(&extract.batches), before[0] + 1);
+    // Fingerprints for the quiet answers; no rows.
+    assert_eq!(count(&join.scopes), before[1] + 1);
+    assert_eq!(rig.outputs().len(), 0);
+    let before = [0, count(&join.scopes)];
     rig.push_at(1, vec![record("a", "R", 2)]).unwrap();
     assert_eq!(rig.outputs().len(), 20);
     // Fingerprints and rows.

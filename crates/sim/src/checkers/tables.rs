@@ -92,7 +92,7 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         Part::Latest => latest(broker, part, &first, rule),
         Part::Windows(_) => timed::windows(broker, &first, rule),
         Part::Pairs => timed::pairs(broker, &first, rule),
-        Part::Foreign => timed::foreign(broker, &first),
+        Part::Foreign => timed::foreign(broker, &first, rule),
     }
 }
 
