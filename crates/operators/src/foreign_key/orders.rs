@@ -34,6 +34,7 @@ impl Lanes {
             stage: StageId(1),
             key: serde("string"),
             keep_null,
+            ahead: false,
         };
         for (from, [via, _]) in [
             (1, [TO_NOTIFY.0, 0]),
