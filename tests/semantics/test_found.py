@@ -37,7 +37,7 @@ def event(key: str, value: Any, timestamp: int = 20) -> Json:
 
 def test_the_side_of_a_join_goes_ahead_of_the_group_beside_it() -> None:
     """The table meets the count as it was: the count comes through a topic, the side of the join does not."""
-    steps = [
+    steps: list[Json] = [
         {"id": "table", "op": "table", "topic": "in", **TEXT},
         {"id": "grouped", "op": "group_by", "from": "table", "fn": "by_first_char", **TEXT, "name": "by-char"},
         {"id": "counted", "op": "count", "from": "grouped", "materialized": {"store": "counted", **COUNT}},
@@ -52,8 +52,8 @@ def test_the_side_of_a_join_goes_ahead_of_the_group_beside_it() -> None:
 
 def test_a_materialized_join_keeps_a_store_without_a_name() -> None:
     """Without both sides nothing is written, so the store still has the row that a view would not have."""
-    join = {"op": "join", "other": "table", "joiner": "pair_text"}
-    steps = [
+    join: Json = {"op": "join", "other": "table", "joiner": "pair_text"}
+    steps: list[Json] = [
         {"id": "table", "op": "table", "topic": "in", **TEXT},
         {"id": "self", **join, "from": "table", "name": "self", "materialized": TEXT},
         {"id": "again", **join, "from": "self", "name": "again"},
