@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GenericAlias
 from typing import Any, Generic, TypeVar, final, overload
 
+from typing_extensions import disjoint_base
+
 from stoatflow.durations import Duration, Timestamp
 from stoatflow.punctuation import PunctuationType
 from stoatflow.record import FixedKeyRecord, Record, RecordMetadata
@@ -253,6 +255,7 @@ class StoreIterator(Generic[_T]):
     def __enter__(self) -> StoreIterator[_T]: ...
     def __exit__(self, *error: object) -> None: ...
 
+@disjoint_base
 class KeyValueStore(Generic[_K, _V]):
     """A value per key. Keys are ordered by their bytes."""
 
