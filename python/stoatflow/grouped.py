@@ -7,20 +7,11 @@ order of its records.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
-from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
-from stoatflow.materialized import Materialized, store_spec
-from stoatflow.plan import Handle, nodes
-from stoatflow.plan.functions import (
-    AGG_VALUE,
-    KEY_VALUE_AGG,
-    NOTHING,
-    callable_only,
-    function,
-    user_line,
-)
+from stoatflow.folding import Folding
+from stoatflow.materialized import Materialized
 from stoatflow.serdes import SerdeLike
 from stoatflow.table import KTable
 from stoatflow.windows import CountWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
@@ -34,7 +25,7 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 
-class KGroupedStream(Handle, Generic[K, V]):
+class KGroupedStream(Folding, Generic[K, V]):
     """Records grouped by key: what is missing is how to make one value of them."""
 
     __slots__ = ()
@@ -48,9 +39,7 @@ class KGroupedStream(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, int]:
         """Count records per key. Written as 8 bytes big-endian, as Kafka Streams does."""
-        line = user_line()
-        kept = store_spec(store, key, value, "count", line)
-        return KTable(self._plan, self._plan.add(nodes.Count(line=line, name=name, parent=self._at, materialized=kept)))
+        return self._count(store, key, value, name)
 
     def reduce(
         self,
@@ -62,13 +51,7 @@ class KGroupedStream(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V]:
         """Make one value with `fn(agg, value)`; the first value is taken as it is, `None` deletes the key."""
-        line = user_line()
-        udf = fold_function(fn, AGG_VALUE, "reduce", line)
-        kept = store_spec(store, key, value, "reduce", line)
-        return KTable(
-            self._plan,
-            self._plan.add(nodes.Reduce(line=line, name=name, parent=self._at, function=udf, materialized=kept)),
-        )
+        return self._reduce(fn, store, key, value, name)
 
     @overload
     def aggregate(
@@ -106,16 +89,7 @@ class KGroupedStream(Handle, Generic[K, V]):
 
         Never change `agg` in place: give a new one.
         """
-        line = user_line()
-        node = nodes.Aggregate(
-            line=line,
-            name=name,
-            parent=self._at,
-            initializer=initializer_of(initializer, line),
-            function=fold_function(aggregator, KEY_VALUE_AGG, "aggregate", line),
-            materialized=store_spec(store, key, value, "aggregate", line),
-        )
-        return KTable(self._plan, self._plan.add(node))
+        return self._aggregate(initializer, store, key, value, name, function=aggregator)
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
@@ -127,10 +101,7 @@ class KGroupedStream(Handle, Generic[K, V]):
         """Put each key's records into windows; the kind of windows decides what comes next."""
         from stoatflow.windowed_stream import SessionWindowedKStream, TimeWindowedKStream
 
-        line = user_line()
-        spec = window_spec(windows, line)
-        idle = windows.close_when_idle_ms
-        at = self._plan.add(nodes.WindowedBy(line=line, parent=self._at, window=spec, close_when_idle_ms=idle))
+        at = self._windowed(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self._plan, at)
         return TimeWindowedKStream(self._plan, at)
@@ -139,12 +110,10 @@ class KGroupedStream(Handle, Generic[K, V]):
         """Begin an aggregate over several grouped streams; `aggregator(key, value, agg)` is this one's."""
         from stoatflow.cogrouped import CogroupedKStream
 
-        line = user_line()
-        udf = fold_function(aggregator, KEY_VALUE_AGG, "cogroup", line)
-        return CogroupedKStream(self._plan, self._plan.add(nodes.Cogroup(line=line, parent=self._at, function=udf)))
+        return CogroupedKStream(self._plan, self._cogroup(aggregator))
 
 
-class KGroupedTable(Handle, Generic[K, V]):
+class KGroupedTable(Folding, Generic[K, V]):
     """Rows of a table grouped by another key. An update takes its old row away and adds its new one."""
 
     __slots__ = ()
@@ -158,9 +127,7 @@ class KGroupedTable(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, int]:
         """Count rows per key. A key whose last row left stays, with 0."""
-        line = user_line()
-        kept = store_spec(store, key, value, "count", line)
-        return KTable(self._plan, self._plan.add(nodes.Count(line=line, name=name, parent=self._at, materialized=kept)))
+        return self._count(store, key, value, name)
 
     def reduce(
         self,
@@ -173,16 +140,7 @@ class KGroupedTable(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V]:
         """Make one value with `adder(agg, value)`; `subtractor(agg, value)` takes a value away again."""
-        line = user_line()
-        node = nodes.Reduce(
-            line=line,
-            name=name,
-            parent=self._at,
-            function=fold_function(adder, AGG_VALUE, "reduce", line),
-            subtractor=fold_function(subtractor, AGG_VALUE, "reduce", line),
-            materialized=store_spec(store, key, value, "reduce", line),
-        )
-        return KTable(self._plan, self._plan.add(node))
+        return self._reduce(adder, store, key, value, name, subtractor=subtractor)
 
     @overload
     def aggregate(
@@ -223,40 +181,4 @@ class KGroupedTable(Handle, Generic[K, V]):
 
         The subtractor may see a key that the adder has not seen since it was deleted.
         """
-        line = user_line()
-        node = nodes.Aggregate(
-            line=line,
-            name=name,
-            parent=self._at,
-            initializer=initializer_of(initializer, line),
-            function=fold_function(adder, KEY_VALUE_AGG, "aggregate", line),
-            subtractor=fold_function(subtractor, KEY_VALUE_AGG, "aggregate", line),
-            materialized=store_spec(store, key, value, "aggregate", line),
-        )
-        return KTable(self._plan, self._plan.add(node))
-
-
-def initializer_of(initializer: Callable[[], Any] | Expression, line: str) -> nodes.Function:
-    """Check what an aggregate starts with: a function without parameters, or a constant."""
-    start = function(initializer, NOTHING, "aggregate", line)
-    if isinstance(start, Expression) and not start.is_literal:
-        raise TopologyError(
-            f"{line} aggregate: the initializer {start!r} is no constant, and there is no record yet to read",
-            next_step="use sf.lit(...) or a function without parameters",
-        )
-    return start
-
-
-def fold_function(fn: Callable[..., Any], shape: tuple[str, ...], method: str, line: str) -> nodes.Udf:
-    """Check a function that sees the aggregate."""
-    return callable_only(fn, shape, method, line, "pass a function: expressions can't see the aggregate")
-
-
-def window_spec(windows: object, line: str) -> nodes.WindowSpec:
-    """Check what `windowed_by` was given."""
-    if not isinstance(windows, Windows):
-        raise TopologyError(
-            f"{line} windowed_by needs windows, not {type(windows).__name__}",
-            next_step="pass TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows or CountWindows",
-        )
-    return windows.spec
+        return self._aggregate(initializer, store, key, value, name, function=adder, subtractor=subtractor)

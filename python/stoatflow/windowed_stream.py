@@ -11,10 +11,10 @@ from typing import Generic, TypeVar, overload
 
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
-from stoatflow.grouped import fold_function, initializer_of
-from stoatflow.materialized import Materialized, store_spec
-from stoatflow.plan import Handle, nodes
-from stoatflow.plan.functions import AGG_VALUE, KEY_VALUE_AGG, user_line
+from stoatflow.folding import Folding
+from stoatflow.materialized import Materialized
+from stoatflow.plan import nodes
+from stoatflow.plan.functions import user_line
 from stoatflow.serdes import SerdeLike
 from stoatflow.table import KTable
 from stoatflow.windowed import Windowed
@@ -24,10 +24,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
 
-KEY_AGG_AGG = ("key", "one", "two")
 
-
-class _WindowedKStream(Handle, Generic[K, V]):
+class _WindowedKStream(Folding, Generic[K, V]):
     """What time windows and sessions share."""
 
     __slots__ = ()
@@ -50,9 +48,7 @@ class _WindowedKStream(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[Windowed[K], int]:
         """Count records per key and window; records without a value count too."""
-        line = user_line()
-        kept = store_spec(store, key, value, "count", line)
-        return KTable(self._plan, self._plan.add(nodes.Count(line=line, name=name, parent=self._at, materialized=kept)))
+        return self._count(store, key, value, name)
 
     def reduce(
         self,
@@ -64,15 +60,7 @@ class _WindowedKStream(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[Windowed[K], V]:
         """Make one value with `fn(agg, value)`; the first value of a window is taken as it is."""
-        line = user_line()
-        node = nodes.Reduce(
-            line=line,
-            name=name,
-            parent=self._at,
-            function=fold_function(fn, AGG_VALUE, "reduce", line),
-            materialized=store_spec(store, key, value, "reduce", line),
-        )
-        return KTable(self._plan, self._plan.add(node))
+        return self._reduce(fn, store, key, value, name)
 
 
 class TimeWindowedKStream(_WindowedKStream[K, V]):
@@ -117,16 +105,7 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         name: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """Start each window with `initializer()`, go on with `aggregator(key, value, agg)`."""
-        line = user_line()
-        node = nodes.Aggregate(
-            line=line,
-            name=name,
-            parent=self._at,
-            initializer=initializer_of(initializer, line),
-            function=fold_function(aggregator, KEY_VALUE_AGG, "aggregate", line),
-            materialized=store_spec(store, key, value, "aggregate", line),
-        )
-        return KTable(self._plan, self._plan.add(node))
+        return self._aggregate(initializer, store, key, value, name, function=aggregator)
 
 
 class SessionWindowedKStream(_WindowedKStream[K, V]):
@@ -174,14 +153,4 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         name: str | None = None,
     ) -> KTable[Windowed[K], A]:
         """As with time windows; `merger(key, one, two)` puts sessions together that a record connects."""
-        line = user_line()
-        node = nodes.Aggregate(
-            line=line,
-            name=name,
-            parent=self._at,
-            initializer=initializer_of(initializer, line),
-            function=fold_function(aggregator, KEY_VALUE_AGG, "aggregate", line),
-            merger=fold_function(merger, KEY_AGG_AGG, "aggregate(merger)", line),
-            materialized=store_spec(store, key, value, "aggregate", line),
-        )
-        return KTable(self._plan, self._plan.add(node))
+        return self._aggregate(initializer, store, key, value, name, function=aggregator, merger=merger)
