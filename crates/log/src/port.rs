@@ -151,8 +151,8 @@ pub trait Broker: Send + Sync + Debug {
     /// `Unavailable`, `MissingTopic`.
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
     /// The first offset of each partition whose record is not older than `since` (milliseconds since
-    /// 1970), in the order asked; `None` where there is no such record below the stable end. Records
-    /// behind it may be older.
+    /// 1970), in the order asked; where there is no such record below the stable end: `None`, or an offset
+    /// past all records. Records behind it may be older.
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`.

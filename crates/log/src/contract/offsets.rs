@@ -124,6 +124,8 @@ pub fn offsets_are_found_by_time(broker: &dyn Broker, tag: &str) -> Result<()> {
         "an empty topic has records of any time: {none:?}"
     );
     let base = 1_700_000_000_000;
+    // The end of a transaction has a place and a time of its own: Kafka may answer with it.
+    let past_all = |found: Option<Offset>| found.is_none_or(|at| at.0 >= 4);
     let timed = |times: &[i64]| {
         let mut records = numbered(&topic, 0, "v", times.len());
         for (record, at) in records.iter_mut().zip(times) {
@@ -133,7 +135,7 @@ pub fn offsets_are_found_by_time(broker: &dyn Broker, tag: &str) -> Result<()> {
     };
     let mut producer = stage.transactional("p")?;
     commit(producer.as_mut(), timed(&[10, 30, 20, 40]))?;
-    let (mut producer, ends) = stage.settled(producer, "p", &parts)?;
+    let (mut producer, _) = stage.settled(producer, "p", &parts)?;
     for (at, expected) in [
         (i64::MIN, Some(0)),
         (-1, Some(0)),
@@ -147,8 +149,12 @@ pub fn offsets_are_found_by_time(broker: &dyn Broker, tag: &str) -> Result<()> {
         (base + 41, None),
     ] {
         let found = since(at)?;
+        let as_expected = match expected {
+            Some(offset) => found[1] == Some(Offset(offset)),
+            None => past_all(found[1]),
+        };
         promise!(
-            found == [None, expected.map(Offset)],
+            found[0].is_none() && as_expected,
             "the first records since {at} are at {found:?}, not at {expected:?} of the second"
         );
     }
@@ -157,7 +163,7 @@ pub fn offsets_are_found_by_time(broker: &dyn Broker, tag: &str) -> Result<()> {
     producer.flush(WAIT)?;
     let found = since(base + 100)?;
     promise!(
-        found[1].is_none_or(|at| at >= ends[1]),
+        past_all(found[1]),
         "a record of an open transaction stands for a time at {found:?}"
     );
     producer.abort(WAIT)?;
