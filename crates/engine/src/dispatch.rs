@@ -201,6 +201,10 @@ impl Dispatch {
                 committed: self.shared.committed(),
             });
         if opened {
+            // Before the first record that may look at them.
+            for queue in &self.shared.queues {
+                queue.push(Item::Open);
+            }
             self.heads.extend(self.gated.drain(..));
         }
     }

@@ -149,8 +149,17 @@ impl Blueprint {
             self.schedule(),
             self.limits(),
         );
-        let lanes =
-            (0..settings.lanes).map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing));
+        let options = ChainOptions {
+            cached: settings.cache_max_bytes > 0 || settings.emit_at_barrier,
+            at_barrier: settings.emit_at_barrier,
+            // One for all lanes: each would ask the broker for itself.
+            partitions: Some(BrokerPartitions::new(
+                &self.components,
+                settings.broker_wait,
+            )),
+        };
+        let lanes = (0..settings.lanes)
+            .map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing, &options));
         let house = House {
             lanes: lanes.collect::<Result<_>>()?,
             intake: Intake::new(Arc::clone(shared), consumer, dispatch, extract),
@@ -222,15 +231,8 @@ impl Blueprint {
         slots: &Slots,
         stores: &[LoggedStore],
         timing: &Arc<Timing>,
+        options: &ChainOptions,
     ) -> Result<LaneRoom> {
-        let options = ChainOptions {
-            cached: self.settings.cache_max_bytes > 0 || self.settings.emit_at_barrier,
-            at_barrier: self.settings.emit_at_barrier,
-            partitions: Some(BrokerPartitions::new(
-                &self.components,
-                self.settings.broker_wait,
-            )),
-        };
         let chains = self
             .plan
             .stages

@@ -42,6 +42,15 @@ struct StageState {
     shared: Vec<(StoreId, Dirty)>,
 }
 
+/// Which operators have begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opened {
+    Nothing,
+    /// Those that fill global tables.
+    Globals,
+    All,
+}
+
 /// The parts of a lane.
 pub struct LaneParts {
     /// Its number.
@@ -94,7 +103,7 @@ pub struct LaneRoom {
     dropped_to: Vec<Option<bytes::Bytes>>,
     /// Of lane 0, by stage: when a punctuation is due by the clock.
     next_punctuation: Vec<Option<i64>>,
-    opened: bool,
+    opened: Opened,
     /// Records per source, while a batch of several sources is sorted out.
     sorted: Vec<Vec<Record>>,
     /// Per exchange and lane: records on their way.
@@ -142,7 +151,7 @@ impl LaneRoom {
             kept: timing.initial.clone(),
             dropped_to: vec![None; plan.stores.len()],
             next_punctuation: vec![None; plan.stages.len()],
-            opened: false,
+            opened: Opened::Nothing,
             timing,
             stages,
             sorted: plan.sources.iter().map(|_| Vec::new()).collect(),
@@ -182,9 +191,7 @@ impl LaneRoom {
     /// # Errors
     /// What operators and stores fail with, with the lane among the coordinates.
     pub fn step(&mut self) -> Result<bool> {
-        if !self.opened {
-            self.open()?;
-        }
+        self.open()?;
         let queue = &self.shared.queues[self.id.0 as usize];
         queue.take_inner(&mut self.inbox);
         let Some(item) = self
@@ -202,14 +209,35 @@ impl LaneRoom {
     }
 
     /// Lets operators load what they keep beside the restored stores, and processors begin. The first
-    /// step does it if nobody has: all lanes at the same time.
+    /// step does it if nobody has: all lanes at the same time. While global tables are read, only what
+    /// fills them is opened.
     ///
     /// # Errors
     /// As [`Self::step`].
     pub fn open(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.opened, true) {
+        if self.opened != Opened::Nothing {
             return Ok(());
         }
+        let plan = Arc::clone(&self.plan);
+        let globals = plan.sources.iter().filter(|s| s.global);
+        let mut entries = globals.map(|s| s.entry).peekable();
+        if entries.peek().is_none() {
+            return self.open_all();
+        }
+        self.opened = Opened::Globals;
+        self.set_wall(self.shared.clock.now());
+        let lane = self.id;
+        entries
+            .try_for_each(|entry| {
+                self.run(StageId(0), |chain, context| {
+                    chain.open_below(entry, context)
+                })
+            })
+            .map_err(|e| e.at(|at| at.lane = Some(lane)))
+    }
+
+    fn open_all(&mut self) -> Result<()> {
+        self.opened = Opened::All;
         let lane = self.id;
         self.set_wall(self.shared.clock.now());
         for stage in 0..self.stages.len() {
@@ -223,7 +251,7 @@ impl LaneRoom {
 
     /// The end: processors are told.
     pub fn close(&mut self) {
-        if std::mem::replace(&mut self.opened, false) {
+        if std::mem::replace(&mut self.opened, Opened::Nothing) != Opened::Nothing {
             self.chains.iter_mut().for_each(Chain::close);
         }
     }
@@ -249,6 +277,7 @@ impl LaneRoom {
             Item::Seal { epoch } => {
                 return self.seal(*epoch);
             }
+            Item::Open => return self.open_all(),
             // Of an epoch that is ending: nothing may go before them.
             Item::Report { .. } | Item::Release { .. } => return self.meet(item),
         };
@@ -279,7 +308,7 @@ impl LaneRoom {
                 done
             }
             Item::Barrier { .. } => self.barrier(epoch, stage),
-            Item::Seal { .. } | Item::Report { .. } | Item::Release { .. } => Ok(()),
+            Item::Open | Item::Seal { .. } | Item::Report { .. } | Item::Release { .. } => Ok(()),
         }
     }
 

@@ -37,6 +37,8 @@ pub enum Item {
         /// Their weight in the admission budget.
         bytes: i64,
     },
+    /// Global tables stand: all operators that are not open yet are opened.
+    Open,
     /// Every record of `epoch` for `stage` stands before this.
     Barrier {
         /// The epoch that ends.
@@ -97,6 +99,7 @@ impl LaneQueue {
         let was_empty = doors.front.is_empty() && doors.inner.is_empty();
         match &item {
             Item::Input { .. }
+            | Item::Open
             | Item::Barrier {
                 stage: StageId(0), ..
             } => doors.front.push_back(item),

@@ -58,6 +58,7 @@ struct Step {
     /// It writes a store that a node below reads: each record goes all the way down before the next one,
     /// so that the node below sees what the store held then.
     single: bool,
+    opened: bool,
     /// What the operator gives.
     out: Vec<Record>,
     /// What a child gets when there are several.
@@ -91,7 +92,7 @@ impl Chain {
         batch: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let Some(at) = self.places.get(entry.0 as usize).copied().flatten() else {
+        let Some(at) = self.place(entry) else {
             return Err(Error::internal(format!(
                 "node {entry} is not in this stage"
             )));
@@ -113,24 +114,53 @@ impl Chain {
         })
     }
 
-    /// Stores are restored: operators load what they keep beside them.
+    /// Stores are restored: operators load what they keep beside them, those that have not yet.
     ///
     /// # Errors
     /// What operators fail with.
     pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
-        self.steps
-            .iter_mut()
-            .try_for_each(|step| step.operator.open(context))
+        (0..self.steps.len()).try_for_each(|at| self.open_step(at, context))
     }
 
-    /// Runs the punctuations that are due (of one lane only, while the others stand still).
+    /// As [`Self::open`], only `entry` and what is below it: others wait for what it brings.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn open_below(&mut self, entry: NodeId, context: &mut Context<'_>) -> Result<()> {
+        let mut next: Vec<usize> = self.place(entry).into_iter().collect();
+        while let Some(at) = next.pop() {
+            self.open_step(at, context)?;
+            next.extend(&self.steps[at].children);
+        }
+        Ok(())
+    }
+
+    fn open_step(&mut self, at: usize, context: &mut Context<'_>) -> Result<()> {
+        let step = &mut self.steps[at];
+        if std::mem::replace(&mut step.opened, true) {
+            return Ok(());
+        }
+        step.operator.open(context)
+    }
+
+    fn place(&self, node: NodeId) -> Option<usize> {
+        self.places.get(node.0 as usize).copied().flatten()
+    }
+
+    /// Runs the punctuations that are due (of one lane only, while the others stand still). Who is not
+    /// open yet has none.
     ///
     /// # Errors
     /// What operators fail with.
     pub fn punctuate(&mut self, context: &mut Context<'_>) -> Result<()> {
-        self.sweep(context, |operator, out, context| {
-            operator.punctuate(out, context)
-        })
+        for at in 0..self.steps.len() {
+            if self.steps[at].opened {
+                self.turn(at, context, &mut |operator, out, context| {
+                    operator.punctuate(out, context)
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives what is due by the merged clocks, parents first.
@@ -146,7 +176,7 @@ impl Chain {
     /// The earliest wall time at which a punctuation is due, if any waits for one.
     #[must_use]
     pub fn next_punctuation(&self) -> Option<i64> {
-        let asked = self.steps.iter();
+        let asked = self.steps.iter().filter(|s| s.opened);
         asked.filter_map(|s| s.operator.next_punctuation()).min()
     }
 
@@ -162,13 +192,19 @@ impl Chain {
         context: &mut Context<'_>,
         mut turn: impl FnMut(&mut dyn Operator, &mut Vec<Record>, &mut Context<'_>) -> Result<()>,
     ) -> Result<()> {
-        for at in 0..self.steps.len() {
-            let step = &mut self.steps[at];
-            let mut out = std::mem::take(&mut step.out);
-            turn(step.operator.as_mut(), &mut out, context)?;
-            self.give(at, out, context)?;
-        }
-        Ok(())
+        (0..self.steps.len()).try_for_each(|at| self.turn(at, context, &mut turn))
+    }
+
+    fn turn(
+        &mut self,
+        at: usize,
+        context: &mut Context<'_>,
+        turn: &mut impl FnMut(&mut dyn Operator, &mut Vec<Record>, &mut Context<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let step = &mut self.steps[at];
+        let mut out = std::mem::take(&mut step.out);
+        turn(step.operator.as_mut(), &mut out, context)?;
+        self.give(at, out, context)
     }
 
     /// Records that each node has taken, since the chain was built.

@@ -4,7 +4,7 @@
 //! wall clock, its stream time goes on as the wall clock does, until everything that was open at the
 //! last record is closed. Owns the clock of what was seen: its mark is the wall time of the newest
 //! record, its stream the wall time up to which stream time has gone on, so that all lanes agree. What a
-//! restart takes is no idleness: waiting begins anew.
+//! restart takes is no idleness, but how far time had gone on before it stays known: both are moved.
 //!
 //! Time is moved in `punctuate`, once for all lanes, at an aligned cut. What closes by it is given at
 //! once if the lane is alone, else in `advance`, as ever.
@@ -25,6 +25,8 @@ pub(crate) struct ClosesWhenIdle {
     /// The newest record by the wall clock, and the stream time that it left.
     newest: i64,
     base: i64,
+    /// Stream time as it was left here: what is beyond it came with records.
+    left: i64,
     next: Option<i64>,
 }
 
@@ -36,6 +38,7 @@ impl ClosesWhenIdle {
             spec,
             newest: -1,
             base: -1,
+            left: -1,
             next: None,
         }
     }
@@ -48,8 +51,9 @@ impl ClosesWhenIdle {
             seen,
         } = self.spec;
         let (now, newest, stream) = (clocks.wall.0, clocks.mark(seen), clocks.stream(self.time));
-        if newest != self.newest {
-            (self.newest, self.base) = (newest, stream);
+        // A record may come in the same millisecond as one of the epoch before.
+        if newest != self.newest || stream != self.left {
+            (self.newest, self.base, self.left) = (newest, stream, stream);
         }
         self.next = None;
         let all_closed = self.base.saturating_add(reach_ms);
@@ -62,6 +66,7 @@ impl ClosesWhenIdle {
         if moved {
             clocks.observe(self.time, stream.saturating_add(by).min(all_closed));
             clocks.observe(seen, now);
+            self.left = clocks.stream(self.time);
         }
         let left = all_closed.saturating_sub(clocks.stream(self.time));
         if left > 0 {
@@ -88,12 +93,23 @@ impl Operator for ClosesWhenIdle {
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let Idle {
+            after_ms,
+            reach_ms,
+            seen,
+        } = self.spec;
         let clocks = &mut *context.clocks;
         let now = clocks.wall.0;
-        clocks.observe(self.spec.seen, now);
-        clocks.set_mark(self.spec.seen, now);
-        (self.newest, self.base) = (clocks.mark(self.spec.seen), clocks.stream(self.time));
-        self.next = (self.base >= 0).then(|| self.newest.saturating_add(self.spec.after_ms));
+        // How far time has gone on since the newest record. Forgotten, each restart would let it go on by
+        // as much again, and records would be late that are not.
+        let gone = clocks.stream(seen).saturating_sub(clocks.mark(seen));
+        let gone = gone.clamp(0, reach_ms);
+        clocks.observe(seen, now);
+        clocks.set_mark(seen, now.saturating_sub(gone));
+        self.left = clocks.stream(self.time);
+        (self.newest, self.base) = (clocks.mark(seen), self.left.saturating_sub(gone));
+        let open = self.left >= 0 && gone < reach_ms;
+        self.next = open.then(|| self.newest.saturating_add(after_ms));
         self.inner.open(context)
     }
 

@@ -429,10 +429,14 @@ impl Rig {
         self.sweep(|chain, context| chain.punctuate(context));
     }
 
+    pub fn open(&mut self) {
+        self.sweep(|chain, context| chain.open(context));
+    }
+
     /// A new chain over the same stores, as after a restart.
     pub fn reopen(&mut self, fresh: Self) {
         self.chain = fresh.chain;
-        self.sweep(|chain, context| chain.open(context));
+        self.open();
     }
 
     pub fn sweep(&mut self, turn: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>) {

@@ -18,6 +18,10 @@ mod tests;
 /// What a node of the tree costs beside the bytes.
 const OVERHEAD: u64 = 96;
 
+fn size(key: &Bytes, value: &Bytes) -> u64 {
+    (key.len() + value.len()) as u64 + OVERHEAD
+}
+
 #[derive(Debug, Default)]
 struct Store {
     data: BTreeMap<Bytes, Bytes>,
@@ -27,7 +31,6 @@ struct Store {
 
 impl Store {
     fn write(&mut self, write: Write) {
-        let size = |key: &Bytes, value: &Bytes| (key.len() + value.len()) as u64 + OVERHEAD;
         if let Some(value) = write.value {
             self.bytes += size(&write.key, &value);
             if let Some(old) = self.data.insert(write.key.clone(), value) {
@@ -39,6 +42,16 @@ impl Store {
     }
 
     fn drop_range(&mut self, range: &KeyRange) {
+        // As retention lets go of the oldest: in one cut, for readers of all stores wait meanwhile.
+        if let (None, Some(to)) = (&range.from, &range.to) {
+            let kept = self.data.split_off(to);
+            let gone = std::mem::replace(&mut self.data, kept);
+            self.bytes -= gone
+                .iter()
+                .map(|(key, value)| size(key, value))
+                .sum::<u64>();
+            return;
+        }
         let Some(bounds) = bounds(range) else {
             return;
         };

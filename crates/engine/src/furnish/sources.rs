@@ -33,12 +33,9 @@ impl Blueprint {
     /// the next start.
     pub(super) fn resolved(&self, names: &[Arc<str>]) -> Result<Self> {
         let mut plan = (*self.plan).clone();
-        let own =
-            |name: &str| {
-                self.plan.stores.iter().any(|s| {
-                    name == format!("{}-{}-changelog", self.settings.application_id, s.name)
-                }) || name.starts_with("__")
-            };
+        let specs = self.specs(&self.timing())?;
+        let changelogs: BTreeSet<String> = specs.iter().map(|s| self.changelog_of(s)).collect();
+        let own = |name: &str| name.starts_with("__") || changelogs.contains(name);
         for source in &mut plan.sources {
             let Some(pattern) = &source.pattern else {
                 continue;
@@ -62,6 +59,7 @@ impl Blueprint {
             }
             tracing::info!(source = source.name, topics = ?source.topics, "topics that match");
         }
+        once(&plan.sources)?;
         Ok(Self {
             plan: Arc::new(plan),
             ..self.clone()
@@ -271,6 +269,32 @@ fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
         "commit positions for the group '{group}' before you start (kafka-consumer-groups.sh --reset-offsets), correct application.id, or give the source reset=\"earliest\" or \"latest\""
     ))
     .at(|at| at.topic = Some(topic.to_string()))
+}
+
+/// A topic may have several sources, as long as each names it: what a pattern adds by chance to
+/// another source would read it twice, and with that one's reset and key.
+fn once(sources: &[Source]) -> Result<()> {
+    let mut readers: BTreeMap<&str, &Source> = BTreeMap::new();
+    for source in sources {
+        for topic in &source.topics {
+            let Some(other) = readers.insert(topic, source) else {
+                continue;
+            };
+            let (matching, other) = if source.pattern.is_some() {
+                (source, other)
+            } else {
+                (other, source)
+            };
+            if let Some(pattern) = &matching.pattern {
+                return Err(Error::topology(format!(
+                    "the pattern '{pattern}' of the source '{}' matches the topic '{topic}', which the source '{}' reads too",
+                    matching.name, other.name
+                ))
+                .hint("write a pattern that leaves the topic out, or read it once and use its stream twice"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn two_resets(topic: &str) -> Error {

@@ -73,17 +73,8 @@ impl Blueprint {
         specs: &[Store],
     ) -> Result<Vec<Option<Arc<str>>>> {
         let timeout = self.settings.broker_wait;
-        let names: Vec<Option<Arc<str>>> = specs
-            .iter()
-            .map(|s| {
-                s.logged.then(|| {
-                    Arc::from(format!(
-                        "{}-{}-changelog",
-                        self.settings.application_id, s.name
-                    ))
-                })
-            })
-            .collect();
+        let name = |s: &Store| s.logged.then(|| Arc::from(self.changelog_of(s)));
+        let names: Vec<Option<Arc<str>>> = specs.iter().map(name).collect();
         let wanted: Vec<&str> = names.iter().flatten().map(AsRef::as_ref).collect();
         if wanted.is_empty() {
             return Ok(names);
@@ -117,6 +108,10 @@ impl Blueprint {
             broker.create_topics(&missing, timeout)?;
         }
         Ok(names)
+    }
+
+    pub(super) fn changelog_of(&self, store: &Store) -> String {
+        format!("{}-{}-changelog", self.settings.application_id, store.name)
     }
 
     pub(super) fn open_backend(

@@ -95,6 +95,7 @@ impl Chain {
                 fork: node.fork,
                 scope,
                 single,
+                opened: false,
                 out: Vec::new(),
                 share: Vec::new(),
             });

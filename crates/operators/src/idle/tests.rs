@@ -121,6 +121,40 @@ fn a_restart_begins_to_wait_anew() {
 }
 
 #[test]
+fn records_of_two_epochs_in_one_millisecond() {
+    let mut rig = Rig::new(true);
+    rig.open(1_000);
+    rig.give(2_000, 100);
+    assert_eq!(rig.look(2_000), (vec![], Some(2_010)));
+    rig.give(2_000, 500);
+    assert_eq!(rig.look(2_000), (vec![], Some(2_010)), "beyond 100 + 25");
+    assert_eq!(rig.look(2_099), (vec![525], None));
+}
+
+#[test]
+fn restarts_do_not_let_time_go_on_again() {
+    let mut rig = Rig::new(true);
+    rig.open(1_000);
+    rig.give(2_000, 100);
+    assert_eq!(rig.look(2_015), (vec![115], Some(2_025)));
+    for wall in [3_000, 4_000, 5_000] {
+        rig = Rig {
+            clocks: rig.clocks,
+            ..Rig::new(true)
+        };
+        assert_eq!(rig.open(wall), Some(wall - 15 + 10), "idle before it");
+    }
+    assert_eq!(rig.look(5_003), (vec![118], Some(5_010)));
+    assert_eq!(rig.look(9_000), (vec![125], None), "100 and 25");
+    rig = Rig {
+        clocks: rig.clocks,
+        ..Rig::new(true)
+    };
+    assert_eq!(rig.open(20_000), None, "everything is closed");
+    assert_eq!(rig.look(30_000), (vec![], None));
+}
+
+#[test]
 fn with_several_lanes_the_merged_time_moves_and_advance_closes() {
     let mut rig = Rig::new(false);
     rig.open(1_000);

@@ -231,6 +231,7 @@ fn a_punctuation_sees_the_store_and_fires_once_for_its_time() {
         vec![(processor(0, &[0]), vec![1], Fork::Batch), sink(0)],
         &[(keep, true)],
     );
+    rig.open();
     rig.push(vec![record("b", "x", 7), record("a", "y", 8)])
         .unwrap();
     assert_eq!(rig.outputs(), ["0:b=x@7", "0:a=y@8"]);

@@ -109,6 +109,22 @@ fn a_pattern_that_finds_nothing_says_so() {
     }
 }
 
+#[test]
+fn a_pattern_must_leave_out_what_another_source_reads() {
+    let mut plan = compile(copy("in"));
+    let mut second = plan.sources[0].clone();
+    second.id = stoatflow_core::SourceId(1);
+    second.topics.clear();
+    second.pattern = Some("in.*".into());
+    plan.sources.push(second);
+    let stand = Stand::new(&["in", "in-b", "out"], 1, plan);
+    let refused = Inline::start(&stand.blueprint).err().unwrap().to_string();
+    assert!(
+        refused.contains("'in.*'") && refused.contains("matches the topic 'in', which"),
+        "{refused}"
+    );
+}
+
 /// Reads the time from the value; `p` is the partition's.
 #[derive(Debug)]
 struct FromValue;
