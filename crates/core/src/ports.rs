@@ -13,6 +13,8 @@ pub trait Clock: Send + Sync + Debug {
     fn now(&self) -> Timestamp;
     /// Time since some fixed moment; never goes back.
     fn monotonic(&self) -> Duration;
+    /// Somebody waits this long. The machine's clock moves by itself; one that stands still is moved.
+    fn skip(&self, _by: Duration) {}
 }
 
 /// Chance.
@@ -90,5 +92,9 @@ impl Clock for ManualClock {
 
     fn monotonic(&self) -> Duration {
         Duration::from_millis((self.now().0 - self.start_ms).unsigned_abs())
+    }
+
+    fn skip(&self, by: Duration) {
+        self.advance(by);
     }
 }

@@ -4,6 +4,7 @@
 //! sealed writes, and everyone the news. Owns the producer. What to do in which order, and what a
 //! failure means, is decided by [`stoatflow_protocol::CommitMachine`]; here it is only done.
 
+use crate::guard::Guard;
 use crate::outbox::OutItem;
 use crate::shared::Shared;
 use crate::status::CommitStatus;
@@ -11,10 +12,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Error, Guarantee, Result, StoreId};
+use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId};
 use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
+
+/// How long a clean end may take to be noted.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A store and where its changelog goes.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub struct CommitParts {
     pub shared: Arc<Shared>,
     /// The producer, opened (which fenced older ones).
     pub producer: Box<dyn Producer>,
+    /// For a producer whose records nothing fences.
+    pub guard: Option<Guard>,
     /// The local back end.
     pub backend: Arc<dyn Backend>,
     /// Stores by number.
@@ -164,6 +170,7 @@ impl CommitRoom {
     }
 
     fn send(&mut self, mut records: Vec<Outgoing>, bytes: i64) -> Result<()> {
+        self.assure()?;
         self.begin()?;
         self.outputs += records.len() as u64;
         self.parts
@@ -175,6 +182,42 @@ impl CommitRoom {
         self.parts.shared.release(bytes);
         self.parts.shared.wake_intake();
         sent
+    }
+
+    /// Before anything is sent: is this still the one instance? Asks the broker only if the last proof is too
+    /// old, by committing again what is committed.
+    fn assure(&mut self) -> Result<()> {
+        let asked = self.parts.shared.clock.monotonic();
+        let Some(standing) = self.parts.guard.as_ref().and_then(|g| g.question(asked)) else {
+            return Ok(());
+        };
+        self.commit_only(&standing, self.parts.timeout)?;
+        if let Some(guard) = &mut self.parts.guard {
+            guard.committed(asked);
+        }
+        Ok(())
+    }
+
+    /// Commits offsets beside the epochs.
+    fn commit_only(&mut self, cut: &[CutEntry], timeout: Duration) -> Result<()> {
+        self.begin()?;
+        let added = self.parts.producer.offsets(&self.parts.group, cut, timeout);
+        // A fenced one sends nothing more, not even an abort; after a commit there is nothing to abort.
+        self.begun = added.as_ref().is_err_and(|e| e.kind() != ErrorKind::Fenced);
+        added?;
+        match self.parts.producer.commit(timeout)? {
+            CommitOutcome::Committed => Ok(()),
+            CommitOutcome::Aborted => Err(Error::unavailable(
+                "the broker aborted the transaction that was to show that this is the only instance",
+            )),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.outputs > 0 {
+            self.assure()?;
+        }
+        self.parts.producer.flush(self.parts.timeout)
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -238,17 +281,25 @@ impl CommitRoom {
         let timeout = self.parts.timeout;
         match step {
             Step::Changelog => self.send_changelog(&sealed.stores),
-            Step::Flush => self.parts.producer.flush(timeout),
+            Step::Flush => self.flush(),
             Step::Offsets => {
                 self.begin()?;
-                self.parts
-                    .producer
-                    .offsets(&self.parts.group, &cut.entries, timeout)
+                let cut = match &mut self.parts.guard {
+                    Some(guard) => guard.coming(&cut.entries),
+                    None => &cut.entries,
+                };
+                self.parts.producer.offsets(&self.parts.group, cut, timeout)
             }
             Step::Commit => {
                 self.begun = false;
+                let asked = self.parts.shared.clock.monotonic();
                 match self.parts.producer.commit(timeout)? {
-                    CommitOutcome::Committed => self.send_times(&sealed.stores),
+                    CommitOutcome::Committed => {
+                        if let Some(guard) = &mut self.parts.guard {
+                            guard.committed(asked);
+                        }
+                        self.send_times(&sealed.stores)
+                    }
                     CommitOutcome::Aborted => Err(Error::unavailable(format!(
                         "the broker aborted the transaction of epoch {}",
                         self.open
@@ -266,7 +317,7 @@ impl CommitRoom {
     fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
         if self.times_apart() {
-            self.parts.producer.flush(self.parts.timeout)?;
+            self.flush()?;
         }
         let apart = self.parts.times.filter(|_| self.times_apart());
         self.send_writes(sealed.iter().filter(|(id, _)| Some(*id) != apart))
@@ -280,7 +331,7 @@ impl CommitRoom {
         }
         let times = self.parts.times;
         self.send_writes(sealed.iter().filter(|(id, _)| Some(*id) == times))?;
-        self.parts.producer.flush(self.parts.timeout)
+        self.flush()
     }
 
     fn times_apart(&self) -> bool {
@@ -313,6 +364,10 @@ impl CommitRoom {
             .status
             .changelog_out
             .fetch_add(records.len() as u64, Relaxed);
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.assure()?;
         self.outputs += records.len() as u64;
         self.parts.producer.send(&mut records)
     }
@@ -402,6 +457,17 @@ impl CommitRoom {
                 "start again: recovery reads from the broker whether the epoch was committed; nothing is lost or doubled",
             ),
             _ => error,
+        }
+    }
+
+    /// A clean end, everything committed: the next start need not wait. Best effort, it would only wait.
+    pub fn close(&mut self) {
+        self.abandon();
+        let Some(cut) = self.parts.guard.as_ref().and_then(Guard::farewell) else {
+            return;
+        };
+        if let Err(error) = self.commit_only(&cut, FAREWELL.min(self.parts.timeout)) {
+            tracing::warn!(%error, "the clean end was not noted; the next start waits a moment");
         }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use stoatflow_core::{Clock, SystemClock};
 use stoatflow_log::Broker;
-use stoatflow_protocol::CommitOrder;
+use stoatflow_protocol::{CommitOrder, Lease};
 use stoatflow_state::Backend;
 
 /// The parts.
@@ -20,6 +20,9 @@ pub struct Components {
     pub commit_order: CommitOrder,
     /// Align barriers? `false` is a test of the tests.
     pub align_barriers: bool,
+    /// How instances keep apart whose records nothing fences; anything but [`Lease::STANDARD`] is a test of
+    /// the tests.
+    pub lease: Lease,
 }
 
 impl Components {
@@ -32,6 +35,7 @@ impl Components {
             backend: None,
             commit_order: CommitOrder::SAFE,
             align_barriers: true,
+            lease: Lease::STANDARD,
         }
     }
 }

@@ -418,11 +418,12 @@ pub fn encode_stream_time(time: Timestamp) -> String {
     format!("st={}", time.0)
 }
 
-/// Reads [`encode_stream_time`]; anything else (another tool's metadata) means "unknown".
+/// Reads [`encode_stream_time`], with whatever stands behind a semicolon; anything else (another tool's
+/// metadata) means "unknown".
 #[must_use]
 pub fn decode_stream_time(metadata: &str) -> Timestamp {
     metadata
         .strip_prefix("st=")
-        .and_then(|t| t.parse().ok())
+        .and_then(|t| t.split(';').next()?.parse().ok())
         .map_or(Timestamp::UNKNOWN, Timestamp)
 }

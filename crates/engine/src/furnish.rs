@@ -4,6 +4,7 @@
 //! instance, opens the state, restores it, and gives all rooms, positioned at the committed cut.
 //! Runs once per start; owns nothing afterwards.
 
+mod outwait;
 mod sources;
 mod stores;
 
@@ -11,8 +12,9 @@ pub use stores::layout;
 
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
 use crate::components::Components;
-use crate::dispatch::{Dispatch, Limits};
+use crate::dispatch::{Dispatch, Limits, encode_stream_time};
 use crate::extract::Extract;
+use crate::guard::Guard;
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
 use crate::partition_counts::BrokerPartitions;
@@ -24,7 +26,7 @@ use crate::timing::Timing;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Guarantee, Lane, Result, Settings};
-use stoatflow_log::ProducerMode;
+use stoatflow_log::{CutEntry, ProducerMode};
 use stoatflow_operators::{Chain, ChainOptions, Foreign, LaneStore};
 use stoatflow_plan::{PhysicalPlan, Store};
 use stoatflow_protocol::{Lifecycle, Schedule};
@@ -113,9 +115,13 @@ impl Blueprint {
         // are committed offsets and changelog ends final.
         let mode = self.producer_mode();
         let producer = broker.producer(&mode, settings.broker_wait)?;
+        let fenced = self.components.clock.monotonic();
         let Some(backend) = self.open_backend(shared, &specs)? else {
             return Ok(None);
         };
+        if !self.outwait(shared, &topics, fenced)? {
+            return Ok(None);
+        }
         let stores = self.stores(&backend, &changelogs, &specs)?;
         enter(Lifecycle::Restoring);
         recover::restore(
@@ -165,6 +171,8 @@ impl Blueprint {
             intake: Intake::new(Arc::clone(shared), consumer, dispatch, extract),
             commit: CommitRoom::new(CommitParts {
                 shared: Arc::clone(shared),
+                guard: (!producer.sends_are_fenced())
+                    .then(|| Guard::new(self.components.lease, &start(&slots))),
                 producer,
                 backend: Arc::clone(&backend),
                 stores: stores.clone(),
@@ -261,4 +269,14 @@ impl Blueprint {
             timing: Arc::clone(timing),
         }))
     }
+}
+
+/// The cut before anything is processed.
+fn start(slots: &Slots) -> Vec<CutEntry> {
+    let entry = |slot: &crate::slots::Slot| CutEntry {
+        partition: slot.partition.clone(),
+        offset: slot.start,
+        metadata: encode_stream_time(slot.stream_time),
+    };
+    slots.iter().map(entry).collect()
 }

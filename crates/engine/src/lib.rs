@@ -20,6 +20,7 @@ pub mod dispatch;
 pub mod extract;
 pub mod furnish;
 pub mod gate;
+pub mod guard;
 pub mod inline;
 pub mod intake;
 pub mod lane;

@@ -269,7 +269,11 @@ impl Inner {
                         shared.fail(error);
                     }
                 }
-                room.abandon();
+                if shared.is_aborting() {
+                    room.abandon();
+                } else {
+                    room.close();
+                }
             })?
         };
         let stopping = {

@@ -210,6 +210,9 @@ pub enum CommitOutcome {
 
 /// A writer. Order of calls: (`begin`, `send`*, `flush`, `offsets`, `commit` | `abort`)*.
 pub trait Producer: Send {
+    /// Does the broker refuse the records, not only the commit, of this producer once a newer one has opened its
+    /// id? If not, the engine keeps instances apart by time.
+    fn sends_are_fenced(&self) -> bool;
     /// Opens a transaction.
     ///
     /// # Errors

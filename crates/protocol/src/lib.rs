@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod alignment;
 pub mod commit;
+pub mod lease;
 pub mod lifecycle;
 pub mod rendezvous;
 pub mod restore;
@@ -14,6 +15,7 @@ pub mod schedule;
 pub use admission::Admission;
 pub use alignment::Alignment;
 pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
+pub use lease::{Hold, Lease};
 pub use lifecycle::Lifecycle;
 pub use rendezvous::Rendezvous;
 pub use restore::{RestoreFacts, RestorePlan};

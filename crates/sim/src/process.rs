@@ -11,11 +11,12 @@ use crate::simulation::Mutation;
 use crate::workload::Job;
 use crate::world::{Instance, World};
 use std::sync::Arc;
+use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind};
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Turn;
 use stoatflow_engine::{Components, Inline};
-use stoatflow_protocol::CommitOrder;
+use stoatflow_protocol::{CommitOrder, Lease};
 use stoatflow_state::memory::MemoryBackend;
 
 /// One process.
@@ -66,9 +67,20 @@ impl Process {
                     CommitOrder::BROKEN_STORE_FIRST
                 }
                 Mutation::OffsetsOutside => CommitOrder::BROKEN_OFFSETS_OUTSIDE,
-                Mutation::None | Mutation::Unaligned | Mutation::Unlocked => CommitOrder::SAFE,
+                _ => CommitOrder::SAFE,
             },
             align_barriers: mutation != Mutation::Unaligned,
+            lease: match mutation {
+                Mutation::Unchecked => Lease {
+                    trust: Duration::MAX,
+                    ..Lease::STANDARD
+                },
+                Mutation::Unwaited => Lease {
+                    wait: Duration::ZERO,
+                    ..Lease::STANDARD
+                },
+                _ => Lease::STANDARD,
+            },
         };
         let blueprint = Blueprint {
             plan: Arc::clone(&job.plan),
@@ -113,7 +125,7 @@ impl Process {
             Ok(moved) => {
                 world.event(format!("#{} {turn:?} {moved}", self.number()));
                 if self.stopping && self.engine.house().intake.is_settled() {
-                    self.engine.house().commit.abandon();
+                    self.engine.house().commit.close();
                     return Ok(Some(End::Stopped));
                 }
                 Ok(None)

@@ -85,6 +85,10 @@ impl SimProducer {
 }
 
 impl Producer for SimProducer {
+    fn sends_are_fenced(&self) -> bool {
+        self.transactional
+    }
+
     fn begin(&mut self) -> Result<()> {
         if self.fenced {
             return Err(Error::fenced("this producer was fenced by a newer one"));

@@ -40,8 +40,10 @@ pub enum Mutation {
     OffsetsOutside,
     /// The first lane at a barrier opens it.
     Unaligned,
-    /// Under at-least-once the state directory has no lock: two instances work side by side.
-    Unlocked,
+    /// Under at-least-once an instance never asks again whether it is still the one.
+    Unchecked,
+    /// Under at-least-once a newcomer starts beside an older instance that does not know of it yet.
+    Unwaited,
 }
 
 /// A run that kept all promises.
@@ -306,17 +308,17 @@ impl Simulation {
         let Some(machine) = self.processes.iter().find(|p| !p.stale).map(|p| p.machine) else {
             return Ok(());
         };
-        // At-least-once has no fence before its outputs and changelog: only the lock of the state directory
-        // keeps two instances from working side by side, and that is a lock of one machine. Elsewhere, the
-        // late writes of the old one can replace newer results of the new one.
-        let locked = self.mutation != Mutation::Unlocked;
-        if elsewhere && (self.job.guarantee == Guarantee::ExactlyOnceV2 || !locked) {
+        if elsewhere {
             let Some(machine) = self.free_machine() else {
                 return Ok(());
             };
             self.world
                 .event("a second instance starts elsewhere".into());
             self.world.count("second instances elsewhere");
+            if self.job.guarantee == Guarantee::AtLeastOnce {
+                self.world
+                    .count("second instances elsewhere, at least once");
+            }
             self.processes.iter_mut().for_each(Process::become_stale);
             self.start(machine)?;
             return Ok(());

@@ -134,6 +134,7 @@ fn all_happened(statistics: &Statistics) {
         "disk_full at Apply, happened: false",
         "second instances here",
         "second instances elsewhere",
+        "second instances elsewhere, at least once",
         "ended: Fenced",
         "ended: Stopped",
         "lanes changed",
@@ -218,8 +219,14 @@ fn mutation_unaligned_is_caught() {
     caught(Mutation::Unaligned, 200);
 }
 
-/// What the lock of the state directory is for; and at-least-once has checkers that can fail.
+/// What the question before outputs and changelog is for; and at-least-once has checkers that can fail.
 #[test]
-fn mutation_unlocked_is_caught() {
-    caught(Mutation::Unlocked, 1_000);
+fn mutation_unchecked_is_caught() {
+    caught(Mutation::Unchecked, 1_000);
+}
+
+/// What the newcomer's wait is for.
+#[test]
+fn mutation_unwaited_is_caught() {
+    caught(Mutation::Unwaited, 1_000);
 }

@@ -64,6 +64,60 @@ pub fn newer_plain_producer_fences(broker: &dyn Broker, tag: &str) -> Result<()>
     Ok(())
 }
 
+/// A producer that says that its records are fenced keeps that; a transactional one always says so.
+pub fn fenced_sends_are_refused(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "sends");
+    let topic = stage.topic("t", 1)?;
+    let transactional = stage.transactional("q")?.sends_are_fenced();
+    promise!(transactional, "a transaction whose records are not fenced");
+    let mut old = stage.plain("p")?;
+    if !old.sends_are_fenced() {
+        return Ok(());
+    }
+    let mut new = stage.plain("p")?;
+    let sent = old
+        .send(&mut numbered(&topic, 0, "old", 2))
+        .and_then(|()| old.flush(WAIT));
+    fenced(sent, "send, flush")?;
+    new.send(&mut numbered(&topic, 0, "new", 2))?;
+    new.flush(WAIT)?;
+    let seen = values(&stage.all(&[TopicPartition::new(topic, 0)], 2)?);
+    promise!(seen == ["new0", "new1"], "a fenced producer wrote {seen:?}");
+    Ok(())
+}
+
+/// Committing the same offsets again asks whether one is still the one: an older producer is told that it is
+/// not, before it commits.
+pub fn standing_offsets_ask_for_the_fence(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "ask");
+    let topic = stage.topic("t", 1)?;
+    let group = stage.name("group");
+    let part = TopicPartition::new(topic, 0);
+    let standing = [CutEntry {
+        partition: part.clone(),
+        offset: Offset(1),
+        metadata: "standing".into(),
+    }];
+    let mut old = stage.plain("p")?;
+    for _ in 0..3 {
+        old.begin()?;
+        old.offsets(&group, &standing, WAIT)?;
+        old.commit(WAIT)?;
+    }
+    let new = stage.plain("p")?;
+    let told = old
+        .begin()
+        .and_then(|()| old.offsets(&group, &standing, WAIT));
+    fenced(told, "begin, offsets")?;
+    drop(new);
+    let found = broker.committed(&group, &[part], WAIT)?;
+    promise!(
+        found[0].as_ref().map(|c| c.metadata.as_str()) == Some("standing"),
+        "the offsets became {found:?}"
+    );
+    Ok(())
+}
+
 /// Producers of different ids write side by side.
 pub fn ids_do_not_fence_each_other(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "ids");

@@ -31,6 +31,7 @@ macro_rules! contract_cases {
             plain_records_appear_at_flush,
             offsets_only_with_commit, plain_offsets_only_with_commit, offsets_of_a_fenced_producer_never_appear,
             newer_transactional_producer_fences, newer_plain_producer_fences, ids_do_not_fence_each_other,
+            fenced_sends_are_refused, standing_offsets_ask_for_the_fence,
             positions_pass_an_aborted_tail, pause_holds_and_loses_nothing, pause_at_the_end_loses_nothing,
             acknowledged_offsets_are_the_logs,
             topics_are_made_once, a_missing_topic_is_named, ranges_follow_commits, offsets_are_found_by_time,

@@ -195,6 +195,10 @@ impl EmbeddedProducer {
 }
 
 impl Producer for EmbeddedProducer {
+    fn sends_are_fenced(&self) -> bool {
+        self.fence.is_some()
+    }
+
     fn begin(&mut self) -> Result<()> {
         self.check()?;
         if self.open {

@@ -300,6 +300,10 @@ impl KafkaProducer {
 }
 
 impl Producer for KafkaProducer {
+    fn sends_are_fenced(&self) -> bool {
+        self.guard.is_none()
+    }
+
     fn begin(&mut self) -> Result<()> {
         // SAFETY: the client is alive; the error object is ours.
         let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };

@@ -29,6 +29,10 @@ impl FaultyProducer {
 }
 
 impl Producer for FaultyProducer {
+    fn sends_are_fenced(&self) -> bool {
+        self.producer.sends_are_fenced()
+    }
+
     fn begin(&mut self) -> Result<()> {
         let Self { instance, producer } = self;
         instance.call(Point::Begin, || producer.begin())

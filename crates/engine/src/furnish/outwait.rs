@@ -1,0 +1,60 @@
+//! Furnishing beside an older instance: waits until nothing of it can come any more.
+//!
+//! Takes the topics to be read; asks what is committed and whether a mark stands beside it. Runs after the older one
+//! was fenced and before changelog ends and input are read. Waits nothing after a clean end or a first
+//! start. Never fences: opening the producer did.
+
+use super::Blueprint;
+use crate::guard::is_marked;
+use crate::shared::Shared;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Result, TopicPartition};
+use stoatflow_log::TopicInfo;
+
+/// How soon a stop is heard while waiting.
+const STEP: Duration = Duration::from_millis(100);
+
+impl Blueprint {
+    /// `fenced` is when the producer was open. `false` if a stop was asked for.
+    pub(super) fn outwait(
+        &self,
+        shared: &Shared,
+        topics: &BTreeMap<String, TopicInfo>,
+        fenced: Duration,
+    ) -> Result<bool> {
+        let of = |t: &TopicInfo| {
+            let name = Arc::clone(&t.name);
+            (0..t.partitions).map(move |p| TopicPartition::new(Arc::clone(&name), p))
+        };
+        let partitions: Vec<TopicPartition> = topics.values().flat_map(of).collect();
+        let group = &self.settings.application_id;
+        let timeout = self.settings.broker_wait;
+        let committed = self
+            .components
+            .broker
+            .committed(group, &partitions, timeout)?;
+        let marks = committed.iter().flatten().map(|c| is_marked(&c.metadata));
+        let patience = self.components.lease.patience(marks);
+        let clock = &self.components.clock;
+        if !patience.is_zero() {
+            tracing::info!(
+                application = group,
+                wait_ms = patience.as_millis(),
+                "the last instance did not end cleanly; waiting until nothing of it can come any more"
+            );
+        }
+        loop {
+            let left = patience.saturating_sub(clock.monotonic().saturating_sub(fenced));
+            if left.is_zero() {
+                return Ok(true);
+            }
+            if shared.is_stopping() {
+                return Ok(false);
+            }
+            clock.skip(left);
+            shared.wait_for_credit(left.min(STEP));
+        }
+    }
+}
