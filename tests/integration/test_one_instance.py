@@ -21,7 +21,7 @@ from counting import (
 )
 from topics import KafkaTopics
 
-from stoatflow import EmbeddedBroker, FencedError, StoatFlow
+from stoatflow import EmbeddedBroker, FencedError, StoatFlow, StreamsBuilder
 
 # The older one hears of it with its next commit, which an idle engine makes every 5 s.
 NOTICE_S = 12.0
@@ -150,3 +150,70 @@ def test_a_stop_while_it_waits_for_the_directory_is_heard(kafka: KafkaTopics, na
             assert time.monotonic() - began < 5.0
             assert waiting.error is None
             assert running(holder)
+
+
+def test_at_least_once_on_two_machines_the_newcomer_works_when_the_older_is_silent(
+    kafka: KafkaTopics, name: str, tmp_path: Path
+) -> None:
+    """Outputs of the older one are not fenced: the newcomer begins when they have ended."""
+    for topic in ("in", "out-older", "out-newer"):
+        kafka.create(f"{name}-{topic}", 2)
+
+    def instance(which: str) -> StoatFlow:
+        builder = StreamsBuilder()
+        builder.stream(f"{name}-in").to(f"{name}-out-{which}")
+        # It would learn of the newcomer by its own commits only after a minute.
+        config = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path / which}
+        return StoatFlow(
+            builder.build(), config | {"processing.guarantee": "at_least_once", "commit.interval.ms": 50_000}
+        )
+
+    def count(which: str) -> int:
+        return kafka.count(f"{name}-out-{which}")
+
+    feeder = Feeder(kafka, f"{name}-in")
+    older, newer = instance("older"), instance("newer")
+    try:
+        older.start()
+        feeder.start()
+        until(lambda: count("older") >= 300, "the older one works")
+        newer.start()
+        until(lambda: count("newer") > 0, "the newer one works")
+        silent = count("older")
+        with pytest.raises(FencedError, match="took over"):
+            older.wait(10)
+        until(lambda: count("newer") >= 1000, "the newer one goes on")
+        assert count("older") == silent
+    finally:
+        feeder.stop()
+        newer.close()
+        older.close()
+
+
+def test_at_least_once_waits_only_after_an_end_that_was_not_clean(
+    kafka: KafkaTopics, name: str, tmp_path: Path
+) -> None:
+    kafka.create(f"{name}-in", 2)
+    kafka.create(f"{name}-out", 2)
+
+    def start(number: int) -> tuple[StoatFlow, float]:
+        app = make(kafka.address, name, tmp_path / str(number), processing_guarantee="at_least_once")
+        began = time.monotonic()
+        app.start()
+        until_running(app)
+        return app, time.monotonic() - began
+
+    first, fresh = start(1)
+    kafka.write(f"{name}-in", lines(1, 100))
+    until_consumed(first)
+    assert first.close()
+    second, after_clean = start(2)
+    kafka.write(f"{name}-in", lines(2, 100))
+    until_consumed(second)
+    third, beside = start(3)
+    with pytest.raises(FencedError):
+        second.wait(10)
+    assert third.close()
+    assert fresh < 2.0
+    assert after_clean < 2.0
+    assert beside >= 2.0
