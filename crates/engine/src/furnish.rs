@@ -116,12 +116,12 @@ impl Blueprint {
         let mode = self.producer_mode();
         let producer = broker.producer(&mode, settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
-        let Some(backend) = self.open_backend(shared, &specs)? else {
-            return Ok(None);
-        };
         if !self.outwait(shared, &topics, fenced)? {
             return Ok(None);
         }
+        let Some(backend) = self.open_backend(shared, &specs)? else {
+            return Ok(None);
+        };
         let stores = self.stores(&backend, &changelogs, &specs)?;
         enter(Lifecycle::Restoring);
         recover::restore(
