@@ -1,7 +1,8 @@
 //! Between the engine's records and the Python ones that processors see.
 //!
 //! Makes `Record` and `FixedKeyRecord` without calling `__init__` (a frozen dataclass sets its fields one by
-//! one, slowly); takes what is forwarded apart. What is the very object that came in is not converted back.
+//! one, slowly); takes what is forwarded apart. What is the very object that came in is not converted back, unless
+//! it may have been changed in place meanwhile.
 
 use super::door::Moment;
 use crate::datum::{from_py, to_py};
@@ -142,11 +143,17 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
     }
     let datum = |object: &Bound<'_, PyAny>| from_py(object).map_err(to_py_err);
     let value = match current {
-        Some(c) if c.value.is(&value) => c.record.value.clone(),
+        Some(c) if c.value.is(&value) && is_fixed(&c.record.value) => c.record.value.clone(),
         _ => datum(&value)?,
     };
+    let key = match (role, current, same_key) {
+        // The key that came in, whatever was done to its Python form: other nodes rely on it.
+        (Role::ProcessValues, Some(c), _) => c.record.key.clone(),
+        (_, _, Some(c)) if is_fixed(&c.record.key) => c.record.key.clone(),
+        _ => datum(&key)?,
+    };
     Ok(Record {
-        key: same_key.map_or_else(|| datum(&key), |c| Ok(c.record.key.clone()))?,
+        key,
         value,
         timestamp: Timestamp(timestamp),
         headers: match current {
@@ -155,6 +162,16 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
         },
         origin: moment.origin,
     })
+}
+
+/// Is the Python form of this the same for good? A list or a dict was made of its bytes for this call, and
+/// may have been changed in place since. (An opaque one is the object itself.)
+fn is_fixed(datum: &Datum) -> bool {
+    match datum {
+        Datum::Json(_) | Datum::List(_) | Datum::Change(_) => false,
+        Datum::Windowed(windowed) => is_fixed(&windowed.key),
+        _ => true,
+    }
 }
 
 /// A key or a value for the engine.
