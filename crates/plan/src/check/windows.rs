@@ -111,7 +111,7 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
         _ => {}
     }
     if let Some(m) = call.materialized() {
-        found.extend(kept_problem(call, shape.kind(i), m));
+        found.extend(kept_problem(plan, call, shape.kind(i), m));
     }
     for what in found {
         problems.at(plan, i, what);
@@ -209,8 +209,14 @@ fn kind_problem(kind: &StoreKind) -> Option<String> {
     }
 }
 
-fn kept_problem(call: &Call, kind: Kind, m: &Materialized) -> Vec<String> {
+fn kept_problem(plan: &LogicalPlan, call: &Call, kind: Kind, m: &Materialized) -> Vec<String> {
     let mut found = Vec::new();
+    let windowed = match call {
+        Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
+            window_of(plan, *from).is_some()
+        }
+        call => matches!(call, Call::Deduplicate { .. }),
+    };
     if let Some(history) = m.history_ms {
         if history < 0 {
             found.push(negative("the history", history));
@@ -221,7 +227,9 @@ fn kept_problem(call: &Call, kind: Kind, m: &Materialized) -> Vec<String> {
         if m.store.is_none() {
             found.push("a versioned table needs a name for its store: add store=".into());
         }
-        if m.retention_ms.is_some() {
+        if windowed {
+            found.push("windows are not versioned: leave history out (retention= says how long they are kept)".into());
+        } else if m.retention_ms.is_some() {
             found.push("windows are not versioned: give a retention or a history, not both".into());
         }
     }

@@ -157,3 +157,36 @@ fn stores_and_joins_are_checked_as_well() {
     let within = json!({"op": "deduplicate", "from": 0, "within_ms": 0});
     assert!(refused(&json!([stream(), within])).contains("at least a millisecond"));
 }
+
+#[test]
+fn windows_are_not_versioned() {
+    let versioned = || json!({"store": "s", "history_ms": 5});
+    let session = json!({"type": "session", "gap_ms": 5, "grace_ms": 0});
+    let counting = json!({"type": "count", "records": 3});
+    for window in [tumbling(), session, counting] {
+        for kept in [
+            versioned(),
+            json!({"store": "s", "history_ms": 5, "retention_ms": 15}),
+        ] {
+            let message = refused(&windowed(window.clone(), vec![count(kept)]));
+            assert!(
+                message.contains("leave history out (retention= says"),
+                "{message}"
+            );
+        }
+    }
+    let message = refused(&json!([
+        stream(),
+        {"op": "deduplicate", "from": 0, "within_ms": 5, "materialized": versioned()},
+    ]));
+    assert!(
+        message.contains("windows are not versioned: leave history out"),
+        "{message}"
+    );
+    // A plain count may be.
+    compiled(&json!([
+        stream(),
+        {"op": "group_by_key", "from": 0},
+        {"op": "count", "from": 1, "materialized": versioned()},
+    ]));
+}
