@@ -16,12 +16,12 @@ Timestamp: TypeAlias = datetime | int
 """An aware `datetime`, or milliseconds since 1970."""
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+_TEXT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def duration_ms(duration: Duration) -> int:
-    """Give milliseconds; raise `ValueError` or `TypeError` for what is no duration."""
+def duration_ms(duration: Duration, *, signed: bool = False) -> int:
+    """Give milliseconds; raise `ValueError` or `TypeError` for what is no duration, or is negative unless `signed`."""
     if isinstance(duration, timedelta):
         ms = duration // timedelta(milliseconds=1)
     elif isinstance(duration, str):
@@ -31,7 +31,7 @@ def duration_ms(duration: Duration) -> int:
         ms = round(float(match[1]) * _UNITS[match[2]])
     else:
         raise TypeError(f'{duration!r} is no duration: write a timedelta or text such as "5m", "100ms"')
-    if ms < 0:
+    if ms < 0 and not signed:
         raise ValueError(f"{duration!r} is negative")
     return ms
 

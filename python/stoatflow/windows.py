@@ -18,15 +18,18 @@ from stoatflow.plan.nodes import JoinWindowSpec, WindowSpec
 NO_GRACE = timedelta(0)
 
 
-def span_ms(duration: Duration, what: str, *, least: int = 0) -> int:
-    """Give the milliseconds of an argument; raise `TopologyError` that names it and the user's line."""
+def span_ms(duration: Duration, what: str, *, least: int | None = 0) -> int:
+    """Give the milliseconds of an argument; raise `TopologyError` that names it and the user's line.
+
+    `least=None`: a negative one is right too.
+    """
     try:
-        ms = duration_ms(duration)
+        ms = duration_ms(duration, signed=least is None)
     except (TypeError, ValueError) as cause:
         raise TopologyError(
             f"{user_line()} {what}: {cause}", next_step='write a timedelta or text such as "5m"'
         ) from None
-    if ms < least:
+    if least is not None and ms < least:
         raise TopologyError(
             f"{user_line()} {what} is {ms} ms, but must be at least {least} ms", next_step="give a longer duration"
         )
@@ -235,7 +238,8 @@ class CountWindows(Windows):
 class JoinWindows:
     """Which records of two streams meet: `left - before <= right <= left + after`, both inclusive.
 
-    `JoinWindows("5m", grace="1m")` looks both ways; `before=` and `after=` say each on its own.
+    `JoinWindows("5m", grace="1m")` looks both ways; `before=` and `after=` say each on its own. One of them may be
+    negative: `JoinWindows(before="-1m", after="5m", grace="0s")` meets what comes one to five minutes later.
     """
 
     before_ms: int
@@ -256,14 +260,27 @@ class JoinWindows:
                 f"{user_line()} JoinWindows: neither a difference nor both of before= and after= are given",
                 next_step='write JoinWindows("5m", grace="1m") or JoinWindows(before="1m", after="5m", grace="1m")',
             )
+        if difference is not None:
+            span_ms(difference, "JoinWindows(difference)")
+            if before is not None and after is not None:
+                raise TopologyError(
+                    f"{user_line()} JoinWindows: a difference is given beside before= and after=: it says nothing",
+                    next_step="leave the difference out, or one of before= and after=",
+                )
         sides = [
-            span_ms(side, f"JoinWindows({name}=)")
+            span_ms(side, f"JoinWindows({name}=)", least=None)
             for side, name in (
                 (before if before is not None else difference, "before"),
                 (after if after is not None else difference, "after"),
             )
             if side is not None
         ]
+        if sum(sides) < 0:
+            raise TopologyError(
+                f"{user_line()} JoinWindows: the window ends before it starts "
+                f"(before is {sides[0]} ms, after is {sides[1]} ms)",
+                next_step="give before= and after= whose sum is not negative",
+            )
         object.__setattr__(self, "before_ms", sides[0])
         object.__setattr__(self, "after_ms", sides[1])
         object.__setattr__(self, "grace_ms", span_ms(grace, "JoinWindows(grace=)"))

@@ -42,6 +42,10 @@ def join_serdes(left: Handle, right: Handle) -> Json:
     return {**serdes(left), "other_value_serde": right.value}
 
 
+WINDOWS = [(before, after) for before in (0, 5, 10) for after in (0, 5, 10)] + [(-5, 5), (-5, 10), (10, -5), (5, -5)]
+"""Before and after: windows around a record, and on one side of it."""
+
+
 @move("plain stream")
 def join_streams(sketch: Sketch, draw: Draw) -> bool:
     return streams_joined(sketch, draw, ("join",))
@@ -58,7 +62,8 @@ def streams_joined(sketch: Sketch, draw: Draw, ops: tuple[str, ...]) -> bool:
         return False
     left, right, fields, value, op = found
     bounds = st.sampled_from((0, 5, 10))
-    window = {"before_ms": draw(bounds), "after_ms": draw(bounds), "grace_ms": draw(bounds)}
+    reach = draw(st.sampled_from(WINDOWS))
+    window = {"before_ms": reach[0], "after_ms": reach[1], "grace_ms": draw(bounds)}
     names = {"name": sketch.name("join-"), "store_name": sketch.name("join-store-")}
     sketch.give(Handle(sketch.step(op, **fields, window=window, **join_serdes(left, right), **names), "stream", value))
     return True

@@ -149,11 +149,15 @@ const WINDOW: JoinWindow = JoinWindow {
 
 /// An outer join, of stores 0 and 1 and what waits in 2, with clocks 0 to 2.
 fn outer(udf: Arc<Closure>, right_value: &str) -> Rig {
-    let nodes = nodes(JoinKind::Outer, WINDOW, false, right_value);
+    outer_within(WINDOW, udf, right_value)
+}
+
+fn outer_within(window: JoinWindow, udf: Arc<Closure>, right_value: &str) -> Rig {
+    let nodes = nodes(JoinKind::Outer, window, false, right_value);
     Rig::changed(nodes, vec![udf], |plan| {
         for (at, value) in ["string", right_value, "bytes"].into_iter().enumerate() {
             plan.stores[at].value = serde(value);
-            plan.stores[at].kind = window_store(WINDOW);
+            plan.stores[at].kind = window_store(window);
             plan.stores[at].clock = Some(ClockId(u16::try_from(at).unwrap() + 1));
         }
         plan.stores[2].kind = StoreKind::TimeOrdered;
@@ -216,6 +220,37 @@ fn with_several_lanes_rows_come_out_by_the_merged_time() {
     );
     rig.push_at(1, vec![record("b", "x", 7)]).unwrap();
     assert_eq!(rig.outputs(), ["0:b=2/x@7"]);
+}
+
+/// `left + 5 <= right <= left + 10`
+#[test]
+fn a_window_may_lie_on_one_side_of_a_record() {
+    let window = JoinWindow {
+        before_ms: -5,
+        after_ms: 10,
+        grace_ms: 20,
+    };
+    let mut rig = outer_within(window, joiner("pair_text"), "string");
+    rig.push_at(0, vec![record("a", "1", 20)]).unwrap();
+    for (value, at) in [("early", 24), ("first", 25), ("last", 30), ("late", 31)] {
+        rig.push_at(1, vec![record("a", value, at)]).unwrap();
+    }
+    // What looks back only has nothing to wait for: it comes out alone at once, as in Kafka Streams.
+    assert_eq!(
+        rig.outputs(),
+        [
+            "0:a=null/early@24",
+            "0:a=1/first@25",
+            "0:a=1/last@30",
+            "0:a=null/late@31"
+        ]
+    );
+    // From the other side.
+    rig.push_at(0, vec![record("a", "2", 26)]).unwrap();
+    assert_eq!(rig.outputs(), ["0:a=2/late@31"]);
+    rig.push_at(0, vec![record("b", "3", 40)]).unwrap();
+    rig.push_at(1, vec![record("c", "x", 40)]).unwrap();
+    assert_eq!(rig.outputs(), ["0:c=null/x@40"]);
 }
 
 #[test]
