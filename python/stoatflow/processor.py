@@ -6,13 +6,17 @@ its object from one thread at a time, never from two.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from stoatflow._bridge import Cancellable, ProcessorContext
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder
+from stoatflow.plan.functions import accepts, display_name, never_runs, processor
+from stoatflow.plan.nodes import ProcessorRef
 from stoatflow.record import FixedKeyRecord, Record
 
 if TYPE_CHECKING:
@@ -30,8 +34,7 @@ __all__ = [
     "ProcessorSupplier",
     "TransformerSupplier",
     "ValueTransformer",
-    "check_supplier",
-    "connected_stores",
+    "supplied",
     "with_stores",
 ]
 
@@ -125,8 +128,19 @@ def with_stores(*connected: str | StoreBuilder[Any, Any]) -> Callable[[C], C]:
     return connect
 
 
-def connected_stores(plan: PlanBuilder, supplier: object, names: Sequence[str], line: str) -> tuple[str, ...]:
-    """Give the names of a processor's stores; add to the plan those that it brings along."""
+def supplied(
+    plan: PlanBuilder, supplier: object, names: Sequence[str], method: str, line: str
+) -> tuple[ProcessorRef, tuple[str, ...]]:
+    """Check what makes processors and what it makes; give it with the names of its stores.
+
+    Stores that it brings along are added to the plan. A supplier that is no class is called, twice.
+    """
+    ref = processor(supplier, method, line)
+    made = _made(supplier, ref, method, line)
+    return ref, _connected(plan, supplier, made, names, line)
+
+
+def _connected(plan: PlanBuilder, supplier: object, made: object, names: Sequence[str], line: str) -> tuple[str, ...]:
     from stoatflow.stores import StoreBuilder, add_store_once
 
     if isinstance(names, str):
@@ -141,7 +155,8 @@ def connected_stores(plan: PlanBuilder, supplier: object, names: Sequence[str], 
                 next_step="add the store with add_state_store and name it here, or give it in the processor's stores()",
             )
         found[name] = None
-    for store in _brought(supplier, line):
+    brought = [*_brought(supplier, line), *(() if made is supplier else _brought(made, line))]
+    for store in brought:
         if isinstance(store, StoreBuilder):
             add_store_once(plan, store, line)
             found[store.name] = None
@@ -152,12 +167,11 @@ def connected_stores(plan: PlanBuilder, supplier: object, names: Sequence[str], 
                 f"{line} stores() of a processor must give names or what Stores makes, not {store!r}",
                 next_step='write: return [Stores.persistent_key_value("totals", key=str, value=int)]',
             )
-    check_supplier(supplier, line)
     return tuple(found)
 
 
 def _brought(supplier: object, line: str) -> Iterable[Any]:
-    """Give what `@with_stores(...)` or a `stores()` of a class (or of a supplier object) says."""
+    """Give what `@with_stores(...)` or a `stores()` says: of a class, of a supplier object, of a processor."""
     listed = getattr(supplier, "__stores__", None)
     if listed is not None:
         return tuple(listed)
@@ -175,12 +189,77 @@ def _brought(supplier: object, line: str) -> Iterable[Any]:
         raise
 
 
-def check_supplier(supplier: object, line: str) -> None:
-    """Raise `TopologyError` if a supplier gives the same object twice. A class never does."""
-    if isinstance(supplier, type) or not callable(supplier):
-        return
-    if supplier() is supplier():
+def _made(supplier: Any, ref: ProcessorRef, method: str, line: str) -> object:
+    """Give what a supplier makes, checked: the class itself, or an object."""
+    if isinstance(supplier, type):
+        _check_methods(supplier, supplier, ref.display, method, line)
+        return supplier
+    one, other = supplier(), supplier()
+    if isinstance(one, type):
+        raise TopologyError(
+            f"{line} {method}: {ref.display} gives the class {one.__name__}, not an object of it",
+            next_step=f"pass the class itself: {method}({one.__name__})",
+        )
+    _check_methods(one, type(one), ref.display, method, line)
+    if one is other:
         raise TopologyError(
             f"{line} the supplier gives the same processor twice: each lane needs its own",
             next_step="make a new one at each call: pass the class, or lambda: MyProcessor(...)",
         )
+    return one
+
+
+def _check_methods(made: object, cls: type, display: str, method: str, line: str) -> None:
+    """Raise `TopologyError` for methods that are missing, or would not do what they say."""
+    work, given = ("transform", ("key", "value")) if method == "transform_values" else ("process", ("record",))
+    for name, shape in (("init", ("context",)), (work, given), ("close", ())):
+        wanted = f"{name}({', '.join(shape)})"
+        fn = getattr(made, name, None)
+        if not callable(fn) or getattr(fn, "__isabstractmethod__", False):
+            raise TopologyError(
+                f"{line} {method} needs a processor with {wanted}, but {cls.__qualname__} ({display}) has none",
+                next_step=_instead(made, work, wanted),
+            )
+        shown = f"{cls.__qualname__}.{name}"
+        if why := never_runs(fn):
+            raise TopologyError(
+                f"{line} {method}: {shown} ({display_name(fn, line)}) {why}: calling it would not run it, "
+                "and every record would be lost",
+                next_step="return the new value"
+                if work == "transform"
+                else "write a plain method that calls context.forward(record) for each result; a blocking call "
+                "inside it costs a thread, not the engine",
+            )
+        signature = _signature(made, cls, name, fn)
+        if signature is not None and not accepts(signature, len(shape)):
+            raise TopologyError(
+                f"{line} {method} calls {wanted}, but {shown} takes {signature}",
+                next_step=f"write def {name}(self{''.join(', ' + each for each in shape)})",
+            )
+
+
+def _signature(made: object, cls: type, name: str, fn: Any) -> inspect.Signature | None:
+    """Give the parameters without `self`, if they are known."""
+    try:
+        signature = inspect.signature(fn)
+    except (ValueError, TypeError):
+        return None
+    if made is not cls:
+        return signature
+    static = inspect.getattr_static(cls, name)
+    if isinstance(static, (staticmethod, classmethod)):
+        return signature
+    own = list(signature.parameters.values())
+    if not isinstance(static, FunctionType) or not own:
+        return None
+    positional = own[0].kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return signature.replace(parameters=own[1:] if positional else own)
+
+
+def _instead(made: object, work: str, wanted: str) -> str:
+    if work == "process" and callable(getattr(made, "transform", None)):
+        return "a ValueTransformer is for tables: table.transform_values(...)"
+    if work == "transform" and callable(getattr(made, "process", None)):
+        return "a Processor is for streams: table.to_stream().process(...); here write a ValueTransformer"
+    base = "ValueTransformer" if work == "transform" else "Processor"
+    return f"make it a subclass of sf.{base} and write {wanted.replace('(', '(self, ', 1).replace(', )', ')')}"

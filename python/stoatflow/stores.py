@@ -23,7 +23,7 @@ from stoatflow._bridge import (
 from stoatflow.durations import Duration, duration_ms
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder, nodes
-from stoatflow.plan.functions import processor
+from stoatflow.plan.functions import user_line
 from stoatflow.serdes import SerdeLike, Serdes, resolve
 
 if TYPE_CHECKING:
@@ -364,8 +364,16 @@ def add_global_store(
 ) -> None:
     """Add a store that a processor keeps from a topic."""
     from stoatflow.materialized import timestamp_spec
+    from stoatflow.processor import supplied
 
     checked = _checked(store, "add_global_store", line)
+    # A plan of its own: the store itself may be named by the processor, and is no store beside it.
+    ref, connected = supplied(PlanBuilder(), supplier, (), "add_global_store", line)
+    if others := [name for name in connected if name != checked.name]:
+        raise TopologyError(
+            f"{line} add_global_store: {ref.display} names the store '{others[0]}', but can use '{checked.name}' only",
+            next_step="leave other stores out; what needs them is a processor of its own, behind stream(...).process",
+        )
     plan.add(
         nodes.GlobalStore(
             line=line,
@@ -375,7 +383,7 @@ def add_global_store(
             topic=topic,
             key=resolve(how.key),
             value=resolve(how.value),
-            processor=processor(supplier, "add_global_store", line),
+            processor=ref,
             timestamp=timestamp_spec(how.timestamp, "add_global_store", line),
         )
     )

@@ -28,7 +28,7 @@ from stoatflow.materialized import (
 )
 from stoatflow.plan import Handle, nodes
 from stoatflow.plan.builder import same_plan
-from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, processor, user_line
+from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given, user_line
 from stoatflow.printed import Printed
 from stoatflow.serdes import SerdeLike
 from stoatflow.table import KTable
@@ -290,27 +290,23 @@ class KStream(Handle, Generic[K, V]):
     ) -> KStream[K2, V2]:
         """Run a `Processor` of your own, which may give other keys. `stores` are the names of those it uses."""
         line = user_line()
-        ref = processor(supplier, "process", line)
-        node = nodes.Process(
-            line=line, name=name, parent=(self._at,), processor=ref, stores=self._connected(supplier, stores, line)
-        )
-        return self._then(node)
+        ref, connected = self._supplied(supplier, stores, "process", line)
+        return self._then(nodes.Process(line=line, name=name, parent=(self._at,), processor=ref, stores=connected))
 
     def process_values(
         self, supplier: FixedKeySupplier[K, V, V2], *, stores: Sequence[str] = (), name: str | None = None
     ) -> KStream[K, V2]:
         """Run a `FixedKeyProcessor` of your own, which keeps the keys."""
         line = user_line()
-        ref = processor(supplier, "process_values", line)
-        node = nodes.ProcessValues(
-            line=line, name=name, parent=self._at, processor=ref, stores=self._connected(supplier, stores, line)
-        )
-        return self._then(node)
+        ref, connected = self._supplied(supplier, stores, "process_values", line)
+        return self._then(nodes.ProcessValues(line=line, name=name, parent=self._at, processor=ref, stores=connected))
 
-    def _connected(self, supplier: object, stores: Sequence[str], line: str) -> tuple[str, ...]:
-        from stoatflow.processor import connected_stores
+    def _supplied(
+        self, supplier: object, stores: Sequence[str], method: str, line: str
+    ) -> tuple[nodes.ProcessorRef, tuple[str, ...]]:
+        from stoatflow.processor import supplied
 
-        return connected_stores(self._plan, supplier, stores, line)
+        return supplied(self._plan, supplier, stores, method, line)
 
     def deduplicate(
         self,

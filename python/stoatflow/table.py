@@ -14,7 +14,7 @@ from stoatflow.expressions import Expression
 from stoatflow.joined import TableJoined
 from stoatflow.materialized import Grouped, Materialized, optional_serde, store_spec
 from stoatflow.plan import Handle, nodes
-from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, processor, user_line
+from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, user_line
 from stoatflow.serdes import SerdeLike
 from stoatflow.suppressed import Suppressed
 
@@ -135,15 +135,16 @@ class KTable(Handle, Generic[K, V]):
         name: str | None = None,
     ) -> KTable[K, V2]:
         """Run a `ValueTransformer` of your own, which may read stores. `stores` are their names."""
-        from stoatflow.processor import connected_stores
+        from stoatflow.processor import supplied
 
         line = user_line()
+        ref, connected = supplied(self._plan, supplier, stores, "transform_values", line)
         node = nodes.TransformValues(
             line=line,
             name=name,
             parent=self._at,
-            processor=processor(supplier, "transform_values", line),
-            stores=connected_stores(self._plan, supplier, stores, line),
+            processor=ref,
+            stores=connected,
             materialized=store_spec(store, None, None, "transform_values", line),
         )
         return self._then(node)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from stoatflow import _bridge
 from stoatflow.errors import TopologyError
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
-from stoatflow.plan.functions import processor, user_line
+from stoatflow.plan.functions import user_line
 
 if TYPE_CHECKING:
     from stoatflow._bridge import Plan
@@ -71,15 +71,16 @@ class Topology:
         self, name: str, supplier: Callable[[], Any], parents: Parents, *, stores: Sequence[str] = ()
     ) -> Topology:
         """Run a processor behind its parents (names of sources or processors)."""
-        from stoatflow.processor import connected_stores
+        from stoatflow.processor import supplied
 
         hand, line = self._hand("add_processor"), user_line()
+        ref, connected = supplied(hand.stores, supplier, stores, "add_processor", line)
         node = nodes.Process(
             line=line,
             name=name,
             parent=hand.parents(parents, line),
-            processor=processor(supplier, "add_processor", line),
-            stores=connected_stores(hand.stores, supplier, stores, line),
+            processor=ref,
+            stores=connected,
             low_level=True,
         )
         hand.add(name, node, "add_processor")

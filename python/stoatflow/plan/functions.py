@@ -2,7 +2,7 @@
 
 Takes a callable or an expression and the arguments it will be called with; gives a plan function,
 or a `TopologyError` that names the user's line. The shape is the method's, never guessed from the
-callable's arity. Never calls the function.
+callable's arity. Never calls the function. The value objects beside functions are checked here too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
@@ -24,6 +24,11 @@ KEY_VALUE_AGG = ("key", "value", "agg")
 AGG_VALUE = ("agg", "value")
 NOTHING = ()
 
+T = TypeVar("T")
+D = TypeVar("D")
+# Their results are iterated over: for them a function with `yield` is right.
+_ITERATED = ("flat_map", "flat_map_values", "to(partitioner=)")
+_REQUIRED: Any = object()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -54,6 +59,61 @@ def display_name(fn: Callable[..., Any], line: str) -> str:
     return f"{_short(code.co_filename)}:{code.co_firstlineno} {name.rpartition('<locals>.')[2]}"
 
 
+def given(value: object, wanted: type[T], default: D, method: str, line: str, instead: str = "") -> T | D:
+    """Give a value object if it is one, `default` for `None`; raise `TopologyError` for anything else."""
+    if value is None and default is not _REQUIRED:
+        return default
+    if not isinstance(value, wanted):
+        shown = f"the class {value.__name__} itself" if isinstance(value, type) else type(value).__name__
+        raise TopologyError(
+            f"{line} {method} needs {_article(wanted.__name__)}, not {shown}",
+            next_step=instead or f"pass {wanted.__name__}(...)",
+        )
+    return value
+
+
+def needed(value: object, wanted: type[T], method: str, line: str, instead: str = "") -> T:
+    """As `given`, where `None` is as wrong as anything else."""
+    return given(value, wanted, _REQUIRED, method, line, instead)
+
+
+def _article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def never_runs(fn: Callable[..., Any]) -> str:
+    """Say why calling this does nothing at all, if it is so: its result would have to be awaited or iterated over."""
+    # An object may be callable by an async method of its class.
+    for each in (fn, type(fn).__call__):
+        if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
+            return "is async"
+        if inspect.isgeneratorfunction(each):
+            return "has a yield"
+    return ""
+
+
+def check_callback(callback: object) -> None:
+    """Raise `TypeError` for what can't be the callback of a schedule."""
+    if not callable(callback):
+        raise TypeError(f"schedule() needs a function of (timestamp), not {callback!r}")
+    line = user_line()
+    display = display_name(callback, line)
+    if why := never_runs(callback):
+        raise TypeError(
+            f"{line} schedule() got {display}, which {why}: calling it would do nothing. "
+            "Next: pass a plain function that forwards and writes itself"
+        )
+    try:
+        signature = inspect.signature(callback)
+    except (ValueError, TypeError):
+        return
+    if not accepts(signature, 1):
+        raise TypeError(
+            f"{line} schedule() calls its function with (timestamp), but {display} takes {signature}. "
+            "Next: give it one parameter, the time it is due"
+        )
+
+
 def callable_only(fn: object, shape: tuple[str, ...], method: str, line: str, instead: str) -> Udf:
     """Check a function where an expression has no meaning; `instead` says what to write."""
     if isinstance(fn, Expression):
@@ -78,7 +138,7 @@ def processor(supplier: object, method: str, line: str) -> ProcessorRef:
         signature = inspect.signature(supplier)
     except (ValueError, TypeError):
         return ProcessorRef(supplier, display)
-    if not _accepts(signature, 0):
+    if not accepts(signature, 0):
         raise TopologyError(
             f"{line} {method} calls {display} without arguments, but it takes {signature}",
             next_step=f"wrap it: {method}(lambda: {getattr(supplier, '__name__', 'MyProcessor')}(...))",
@@ -94,17 +154,22 @@ def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf
             next_step=f"write {method}(lambda {', '.join(shape)}: ...)",
         )
     display = display_name(fn, line)
-    # An object may be callable by an async method of its class.
-    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__):
+    why = never_runs(fn)
+    if why == "is async":
         raise TopologyError(
             f"{line} {method} got the async function {display}: only plain functions can be called here",
             next_step="pass a plain function; a blocking call inside it costs a thread, not the engine",
+        )
+    if why and method not in _ITERATED:
+        raise TopologyError(
+            f"{line} {method} got {display}, which {why}: calling it would not run it",
+            next_step="pass a function that returns its result; flat_map and flat_map_values take functions with yield",
         )
     try:
         signature = inspect.signature(fn)
     except (ValueError, TypeError):
         return Udf(fn, display)  # some builtins don't tell; then the first record does
-    if not _accepts(signature, len(shape)):
+    if not accepts(signature, len(shape)):
         raise TopologyError(
             f"{line} {method} calls its function with {wanted}, but {display} takes {signature}",
             next_step=_advice(signature, shape, method),
@@ -112,7 +177,8 @@ def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf
     return Udf(fn, display)
 
 
-def _accepts(signature: inspect.Signature, count: int) -> bool:
+def accepts(signature: inspect.Signature, count: int) -> bool:
+    """Can it be called with so many arguments?"""
     try:
         signature.bind(*[None] * count)
     except TypeError:
@@ -121,7 +187,7 @@ def _accepts(signature: inspect.Signature, count: int) -> bool:
 
 
 def _advice(signature: inspect.Signature, shape: tuple[str, ...], method: str) -> str:
-    if shape == VALUE and _accepts(signature, 2):
+    if shape == VALUE and accepts(signature, 2):
         return f"to get the key too, write {method}(..., with_key=True)"
     return f"give it the parameters ({', '.join(shape)}), for example: lambda {', '.join(shape)}: ..."
 

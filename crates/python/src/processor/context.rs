@@ -27,6 +27,7 @@ impl ProcessorContext {
 
 static DURATION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static CHECK_CALLBACK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static PUNCTUATION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -107,12 +108,10 @@ impl ProcessorContext {
             "STREAM_TIME" => Punctuation::StreamTime,
             _ => Punctuation::WallClock,
         };
-        if !callback.is_callable() {
-            return Err(PyTypeError::new_err(format!(
-                "schedule() needs a function of (timestamp), not {}",
-                callback.repr()?
-            )));
-        }
+        // What it would give for an async function is never awaited: it would do nothing.
+        CHECK_CALLBACK
+            .import(py, "stoatflow.plan.functions", "check_callback")?
+            .call1((callback,))?;
         let interval_ms: i64 = DURATION
             .import(py, "stoatflow.durations", "duration_ms")?
             .call1((interval,))?
