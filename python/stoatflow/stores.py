@@ -20,11 +20,12 @@ from stoatflow._bridge import (
     VersionedKeyValueStore,
     WindowStore,
 )
-from stoatflow.durations import Duration, duration_ms
+from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder, nodes
 from stoatflow.plan.functions import user_line
 from stoatflow.serdes import SerdeLike, Serdes, resolve
+from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
     from stoatflow.materialized import Consumed
@@ -109,13 +110,15 @@ class StoreBuilder(Generic[K, V]):
         """Check it."""
         if not isinstance(self.name, str) or not self.name:
             raise TopologyError(
-                f"a store needs a name, not {self.name!r}", next_step='write Stores.persistent_key_value("totals", ...)'
+                f"{user_line()} a store needs a name, not {self.name!r}",
+                next_step='write Stores.persistent_key_value("totals", ...)',
             )
         if isinstance(self.logging, Mapping):
             object.__setattr__(self, "logging", MappingProxyType(dict(self.logging)))
         elif not isinstance(self.logging, bool):
             raise TopologyError(
-                f"logging= of the store '{self.name}' must be True, False or a mapping, not {self.logging!r}",
+                f"{user_line()} logging= of the store '{self.name}' must be True, False or a mapping, "
+                f"not {self.logging!r}",
                 next_step="write logging=False or logging={setting: value}",
             )
 
@@ -232,7 +235,7 @@ class Stores:
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
         """Values of a key by the time since when they hold, back to `history_retention` before the newest."""
-        history = duration_ms(history_retention)
+        history = span_ms(history_retention, f"history_retention= of the store {name!r}")
         return _builder(name, nodes.StoreKindSpec("versioned", history_ms=history), key, value, logging)
 
     @staticmethod
@@ -245,7 +248,7 @@ class Stores:
         logging: Logging = True,
     ) -> StoreBuilder[K, V]:
         """As `persistent_versioned`, in memory (Kafka Streams has no such store)."""
-        history = duration_ms(history_retention)
+        history = span_ms(history_retention, f"history_retention= of the store {name!r}")
         return _builder(name, nodes.StoreKindSpec("versioned", history_ms=history), key, value, logging, in_memory=True)
 
     key_value = persistent_key_value
@@ -278,10 +281,7 @@ def _builder(
 
 
 def _positive(name: str, what: str, duration: Duration) -> int:
-    ms = duration_ms(duration)
-    if ms < 1:
-        raise TopologyError(f"{what}= of the store '{name}' must be at least 1 ms", next_step=f'write {what}="1h"')
-    return ms
+    return span_ms(duration, f"{what}= of the store {name!r}", least=1)
 
 
 def _window(
@@ -290,7 +290,7 @@ def _window(
     retention_ms, size_ms = _positive(name, "retention", retention), _positive(name, "size", size)
     if retention_ms < size_ms:
         raise TopologyError(
-            f"the store '{name}' keeps windows of {size_ms} ms for {retention_ms} ms only",
+            f"{user_line()} the store '{name}' keeps windows of {size_ms} ms for {retention_ms} ms only",
             next_step="give a retention that is at least as long as the windows",
         )
     return nodes.StoreKindSpec(

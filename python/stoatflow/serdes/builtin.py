@@ -11,7 +11,7 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stoatflow.durations import Duration, duration_ms
+from stoatflow.durations import Duration
 from stoatflow.errors import SerdeError
 from stoatflow.serdes.base import Serde
 
@@ -127,8 +127,9 @@ class Serdes:
         """Keys in time windows, as Kafka Streams' `TimeWindowedSerde`; the size is not in the bytes."""
         from stoatflow.serdes.resolve import resolve
         from stoatflow.serdes.windowed import TimeWindowedSerde
+        from stoatflow.windows import span_ms  # made of plan nodes, which hold serdes
 
-        return TimeWindowedSerde(resolve(inner), duration_ms(size))
+        return TimeWindowedSerde(resolve(inner), span_ms(size, "Serdes.time_windowed(size)", least=1))
 
     @staticmethod
     def session_windowed(inner: SerdeLike[T]) -> Serde[Windowed[T]]:

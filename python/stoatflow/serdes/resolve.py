@@ -32,12 +32,16 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
     origin = getattr(serde, "__origin__", None)
     if origin in _BY_TYPE:
         return _BY_TYPE[origin]
+    # The plan is made of serdes, so it can't be imported above.
+    from stoatflow.plan.functions import user_line
+
+    line = user_line()
     if isinstance(serde, type) and issubclass(serde, Serde):
         raise TopologyError(
-            f"the serde {serde.__name__} is a class, an object is needed", next_step=f"write {serde.__name__}()"
+            f"{line} the serde {serde.__name__} is a class, an object is needed", next_step=f"write {serde.__name__}()"
         )
     shown = serde.__name__ if isinstance(serde, type) else repr(serde)
     raise TopologyError(
-        f"{shown} is neither a serde nor a type that stands for one (str, int, float, bytes, dict, list)",
+        f"{line} {shown} is neither a serde nor a type that stands for one (str, int, float, bytes, dict, list)",
         next_step="use one of these types, Serdes.<name>(), or a subclass of Serde",
     )
