@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.plan import Handle, PlanBuilder, nodes
-from stoatflow.plan.functions import KEY_VALUE, function, user_line
+from stoatflow.plan.functions import KEY_VALUE, function, given, user_line
 
 if TYPE_CHECKING:
     from stoatflow.stream import KStream
@@ -75,7 +75,9 @@ class BranchedKStream(Handle, Generic[K, V]):
                 f"{line} branch: the split has ended with its default branch",
                 next_step="add all branches before default_branch() or no_default_branch()",
             )
-        how = Branched(branched) if isinstance(branched, str) else branched or Branched()
+        instead = 'pass a name, or Branched("late", ...)'
+        named: Branched[K, V] | None = Branched(branched) if isinstance(branched, str) else branched
+        how = given(named, Branched, Branched(), "branch", line, instead)
         if how.function is not None and how.consumer is not None:
             raise TopologyError(f"{line} branch: both function= and consumer= are given", next_step="give one of them")
         if predicate is not None:

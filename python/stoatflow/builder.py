@@ -6,7 +6,7 @@ Takes topics and serdes, gives streams and tables. Serdes that are left out mean
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from stoatflow.errors import TopologyError
@@ -22,7 +22,7 @@ from stoatflow.materialized import (
     timestamp_spec,
 )
 from stoatflow.plan import PlanBuilder, nodes
-from stoatflow.plan.functions import user_line
+from stoatflow.plan.functions import given, user_line
 from stoatflow.serdes import SerdeLike, Serdes, resolve
 from stoatflow.stream import KStream
 from stoatflow.table import KTable
@@ -274,14 +274,14 @@ def _consumed(
     method: str,
     line: str,
 ) -> Consumed[Any, Any]:
-    if consumed is not None:
+    how = given(consumed, Consumed, None, f"{method}(consumed=)", line)
+    if how is not None:
         if (key, value, name, reset, timestamp) != (None, None, None, None, None):
             raise TopologyError(
                 f"{line} {method}: key=, value=, name=, reset= or timestamp= is given beside consumed=",
                 next_step="give them either to Consumed or to the method",
             )
-        key, value, name = consumed.key, consumed.value, consumed.name
-        reset, timestamp = consumed.reset, consumed.timestamp
+        key, value, name, reset, timestamp = how.key, how.value, how.name, how.reset, how.timestamp
     return Consumed(
         Serdes.bytes() if key is None else key,
         Serdes.bytes() if value is None else value,

@@ -12,6 +12,7 @@ from stoatflow.expressions import Expression
 from stoatflow.folding import Folding
 from stoatflow.grouped import KGroupedStream
 from stoatflow.materialized import Materialized
+from stoatflow.plan.functions import needed, user_line
 from stoatflow.serdes import SerdeLike
 from stoatflow.table import KTable
 from stoatflow.windowed import Windowed
@@ -31,6 +32,7 @@ class CogroupedKStream(Folding, Generic[K, A]):
         self, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, A], A | None]
     ) -> CogroupedKStream[K, A]:
         """Add a grouped stream with its `aggregator(key, value, agg)`."""
+        needed(grouped, KGroupedStream, "cogroup", user_line(), "pass stream.group_by_key() or stream.group_by(...)")
         return CogroupedKStream(self._plan, self._cogroup(aggregator, grouped))
 
     @overload

@@ -15,7 +15,7 @@ from stoatflow.joined import Joined, StreamJoined, TableJoined
 from stoatflow.materialized import Materialized, optional_serde, store_spec
 from stoatflow.plan import Handle, nodes
 from stoatflow.plan.builder import same_plan
-from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function
+from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given
 from stoatflow.windows import JoinWindows, span_ms
 
 LEFT_RIGHT = ("left", "right")
@@ -45,10 +45,10 @@ def with_stream(
             f"{line} {kind.op} of two streams needs JoinWindows, not {type(window).__name__}",
             next_step=f'write {kind.op}(other, joiner, JoinWindows("5m", grace="1m"))',
         )
-    how = _given(joined, StreamJoined, StreamJoined(), kind.op, line)
+    how = given(joined, StreamJoined, StreamJoined(), f"{kind.op}(joined=) of two streams", line)
     return kind(
         line=line,
-        name=_one_name(name, how.name, kind.op, line),
+        name=one_name(name, how.name, kind.op, line),
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         function=joiner_of(joiner, with_key, kind.op, line),
@@ -73,10 +73,10 @@ def with_table(
     line: str,
 ) -> nodes.Joining:
     """A stream with a table."""
-    how = _given(joined, Joined, Joined(), kind.op, line)
+    how = given(joined, Joined, Joined(), f"{kind.op}(joined=) with a table", line)
     return kind(
         line=line,
-        name=_one_name(name, how.name, kind.op, line),
+        name=one_name(name, how.name, kind.op, line),
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         function=joiner_of(joiner, with_key, kind.op, line),
@@ -125,7 +125,7 @@ def of_tables(
     line: str,
 ) -> nodes.Joining:
     """Two tables, by key or by foreign key."""
-    how = _given(table_joined, TableJoined, TableJoined(), kind.op, line)
+    how = given(table_joined, TableJoined, TableJoined(), f"{kind.op}(table_joined=)", line)
     by_foreign = foreign_key is not None
     extractor = None
     if by_foreign:
@@ -136,7 +136,7 @@ def of_tables(
         )
     return kind(
         line=line,
-        name=_one_name(name, how.name, kind.op, line),
+        name=one_name(name, how.name, kind.op, line),
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         # With a foreign key the flag speaks of that function.
@@ -148,18 +148,8 @@ def of_tables(
     )
 
 
-def _given(given: Any, wanted: type, default: Any, method: str, line: str) -> Any:
-    if given is None:
-        return default
-    if not isinstance(given, wanted):
-        raise TopologyError(
-            f"{line} {method}: {type(given).__name__} does not fit these two sides",
-            next_step=f"pass {wanted.__name__}(...)",
-        )
-    return given
-
-
-def _one_name(name: str | None, other: str | None, method: str, line: str) -> str | None:
+def one_name(name: str | None, other: str | None, method: str, line: str) -> str | None:
+    """Give the name that was given in one of two places; raise `TopologyError` for two."""
     if name is not None and other is not None:
         raise TopologyError(
             f"{line} {method}: two names are given, {name!r} and {other!r}", next_step="give one of them"

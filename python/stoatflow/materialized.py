@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
-from stoatflow.plan.functions import callable_only
+from stoatflow.plan.functions import callable_only, given
 from stoatflow.plan.nodes import StoreSpec, TimestampFunction, Timestamps
 from stoatflow.serdes import SerdeLike, resolve
 from stoatflow.windows import span_ms
@@ -173,6 +173,31 @@ def store_spec(
         history_ms=None if how.history is None else span_ms(how.history, "Materialized(history=)"),
         in_memory=how.type == "memory",
         topic={setting: _setting(content) for setting, content in topic.items()},
+    )
+
+
+def grouped_how(
+    grouped: Grouped[Any, Any] | None,
+    key: SerdeLike[Any] | None,
+    value: SerdeLike[Any] | None,
+    name: str | None,
+    method: str,
+    line: str,
+) -> Grouped[Any, Any]:
+    """Give what was said in `grouped=` or in the arguments beside it; raise `TopologyError` for both."""
+    how = given(grouped, Grouped, None, f"{method}(grouped=)", line)
+    if how is None:
+        return Grouped(key=key, value=value, name=name)
+    if (key, value, name) != (None, None, None):
+        raise beside("grouped", method, line)
+    return how
+
+
+def beside(argument: str, method: str, line: str) -> TopologyError:
+    """Say that something is given in a value object and beside it."""
+    return TopologyError(
+        f"{line} {method}: key=, value= or name= is given beside {argument}=",
+        next_step=f"give them either to {argument.capitalize()} or to the method",
     )
 
 

@@ -22,7 +22,9 @@ from stoatflow.materialized import (
     Materialized,
     Produced,
     Repartitioned,
+    beside,
     check_topic,
+    grouped_how,
     optional_serde,
     store_spec,
 )
@@ -167,7 +169,7 @@ class KStream(Handle, Generic[K, V]):
     ) -> KGroupedStream[K, V]:
         """Group by the key there is. Records with a null key or value will not be aggregated."""
         line = user_line()
-        how = _grouped(grouped, key, value, name, "group_by_key", line)
+        how = grouped_how(grouped, key, value, name, "group_by_key", line)
         node = nodes.GroupByKey(
             line=line, name=how.name, parent=self._at, key=optional_serde(how.key), value=optional_serde(how.value)
         )
@@ -207,7 +209,7 @@ class KStream(Handle, Generic[K, V]):
     ) -> KGroupedStream[Any, Any]:
         """Group by `fn(key, value)`; `key=` says how the new key is written."""
         line = user_line()
-        how = _grouped(grouped, key, value, name, "group_by", line)
+        how = grouped_how(grouped, key, value, name, "group_by", line)
         node = nodes.GroupBy(
             line=line,
             name=how.name,
@@ -240,8 +242,11 @@ class KStream(Handle, Generic[K, V]):
         `split().branch(p, "late").default_branch("rest")`, or shorter `split({"late": p}, default="rest")`,
         which gives the branches by these names. Without a default the others are dropped.
         """
+        line = user_line()
+        instead = 'write split({"late": predicate}), or split().branch(predicate, "late")'
+        given(branches, Mapping, None, "split", line, instead)  # type: ignore[type-abstract]  # it is only looked for
         split: BranchedKStream[K, V] = BranchedKStream(
-            self._plan, self._plan.add(nodes.Split(line=user_line(), name=name, parent=self._at)), name
+            self._plan, self._plan.add(nodes.Split(line=line, name=name, parent=self._at)), name
         )
         if branches is None:
             return split
@@ -261,10 +266,11 @@ class KStream(Handle, Generic[K, V]):
     ) -> KStream[K, V]:
         """Walk to the lane of the key, in memory; records with a null key are dropped, as in Kafka Streams."""
         line = user_line()
-        if repartitioned is not None:
+        how = given(repartitioned, Repartitioned, None, "repartition", line)
+        if how is not None:
             if (key, value, name) != (None, None, None):
-                raise _beside("repartitioned", "repartition", line)
-            key, value, name = repartitioned.key, repartitioned.value, repartitioned.name
+                raise beside("repartitioned", "repartition", line)
+            key, value, name = how.key, how.value, how.name
         node = nodes.Repartition(
             line=line, name=name, parent=self._at, key=optional_serde(key), value=optional_serde(value)
         )
@@ -335,7 +341,7 @@ class KStream(Handle, Generic[K, V]):
     def print(self, printed: Printed[K, V] | None = None, *, name: str | None = None) -> None:
         """Write a line per record, to standard output unless `Printed` says otherwise."""
         line = user_line()
-        how = printed or Printed()
+        how = given(printed, Printed, Printed(), "print", line)
         node = self._plan.snapshot()[self._at]
         writer = nodes.Udf(how.writer(node.name or node.op), f"{line} print")
         self._plan.add(nodes.Foreach(line=line, name=name, parent=self._at, function=writer))
@@ -533,10 +539,11 @@ class KStream(Handle, Generic[K, V]):
         `partitioner(topic, key, value, partitions)` gives partitions: `None` for the default, none to drop.
         """
         line = user_line()
-        if produced is not None:
+        how = given(produced, Produced, None, "to(produced=)", line)
+        if how is not None:
             if (key, value, name, partitioner) != (None, None, None, None):
-                raise _beside("produced", "to", line)
-            key, value, name, partitioner = produced.key, produced.value, produced.name, produced.partitioner
+                raise beside("produced", "to", line)
+            key, value, name, partitioner = how.key, how.value, how.name, how.partitioner
         chosen = None
         if callable(topic):
             chosen = callable_only(topic, ("key", "value", "context"), "to", line, "pass a function")
@@ -563,25 +570,3 @@ _JOINS: dict[type, joins.Shape] = {
     KTable: joins.STREAM_AND_TABLE,
     GlobalKTable: joins.STREAM_AND_GLOBAL_TABLE,
 }
-
-
-def _grouped(
-    grouped: Grouped[Any, Any] | None,
-    key: SerdeLike[Any] | None,
-    value: SerdeLike[Any] | None,
-    name: str | None,
-    method: str,
-    line: str,
-) -> Grouped[Any, Any]:
-    if grouped is None:
-        return Grouped(key=key, value=value, name=name)
-    if (key, value, name) != (None, None, None):
-        raise _beside("grouped", method, line)
-    return grouped
-
-
-def _beside(argument: str, method: str, line: str) -> TopologyError:
-    return TopologyError(
-        f"{line} {method}: key=, value= or name= is given beside {argument}=",
-        next_step=f"give them either to {argument.capitalize()} or to the method",
-    )

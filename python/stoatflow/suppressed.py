@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
-from stoatflow.plan.functions import user_line
+from stoatflow.plan.functions import given, user_line
 from stoatflow.plan.nodes import UntilSpec
 from stoatflow.windows import span_ms
 
@@ -63,7 +63,7 @@ class Suppressed:
     @classmethod
     def until_window_closes(cls, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
         """Give one final result per window. The buffer must not give results early."""
-        bounds = buffer or Buffer()
+        bounds = given(buffer, Buffer, Buffer(), "until_window_closes", user_line())
         if bounds.emits_early():
             raise TopologyError(
                 f"{user_line()} until_window_closes: a buffer that gives results early would not give final ones",
@@ -75,7 +75,8 @@ class Suppressed:
     def until_time_limit(cls, limit: Duration, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
         """Give the newest update of a key once `limit` of event time has passed since its first held update."""
         limit_ms = span_ms(limit, "until_time_limit(limit)")
-        return cls(UntilSpec("time_limit", limit_ms=limit_ms), buffer or Buffer(), name)
+        bounds = given(buffer, Buffer, Buffer(), "until_time_limit", user_line())
+        return cls(UntilSpec("time_limit", limit_ms=limit_ms), bounds, name)
 
     @classmethod
     def until_barrier(cls, *, name: str | None = None) -> Suppressed:

@@ -12,7 +12,7 @@ from stoatflow import joins
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.joined import TableJoined
-from stoatflow.materialized import Grouped, Materialized, optional_serde, store_spec
+from stoatflow.materialized import Grouped, Materialized, grouped_how, optional_serde, store_spec
 from stoatflow.plan import Handle, nodes
 from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, user_line
 from stoatflow.serdes import SerdeLike
@@ -165,20 +165,14 @@ class KTable(Handle, Generic[K, V]):
         from stoatflow.grouped import KGroupedTable
 
         line = user_line()
-        if grouped is not None:
-            if (key, value, name) != (None, None, None):
-                raise TopologyError(
-                    f"{line} group_by: key=, value= or name= is given beside grouped=",
-                    next_step="give them either to Grouped or to the method",
-                )
-            key, value, name = grouped.key, grouped.value, grouped.name
+        how = grouped_how(grouped, key, value, name, "group_by", line)
         node = nodes.GroupBy(
             line=line,
-            name=name,
+            name=how.name,
             parent=self._at,
             function=callable_only(fn, KEY_VALUE, "group_by", line, "pass a function that gives a (key, value) tuple"),
-            key=optional_serde(key),
-            value=optional_serde(value),
+            key=optional_serde(how.key),
+            value=optional_serde(how.value),
         )
         return KGroupedTable(self._plan, self._plan.add(node))
 
