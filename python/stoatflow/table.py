@@ -187,7 +187,7 @@ class KTable(Handle, Generic[K, V]):
         bounds = suppressed.buffer
         node = nodes.Suppress(
             line=line,
-            name=name if name is not None else suppressed.name,
+            name=joins.one_name(name, suppressed.name, "suppress", line),
             parent=self._at,
             until=suppressed.until,
             max_records=bounds.max_records,
