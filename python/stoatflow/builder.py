@@ -103,8 +103,7 @@ class StreamsBuilder:
         """
         line = user_line()
         how = _consumed(consumed, key, value, name, reset, timestamp, "stream", line)
-        names = (topics,) if isinstance(topics, str) else () if isinstance(topics, re.Pattern) else tuple(topics)
-        pattern = _pattern(topics, line) if isinstance(topics, re.Pattern) else None
+        names, pattern = _topics(topics, line)
         if not names and pattern is None:
             raise TopologyError(f"{line} stream: no topic is given", next_step="give at least one topic")
         node = nodes.Stream(
@@ -255,8 +254,27 @@ class StreamsBuilder:
         return Topology(self._plan.snapshot())
 
 
+def _topics(topics: Topics, line: str) -> tuple[tuple[str, ...], str | None]:
+    if isinstance(topics, str):
+        return (topics,), None
+    if isinstance(topics, re.Pattern):
+        return (), _pattern(topics, line)
+    if isinstance(topics, bytes | Mapping) or not isinstance(topics, Iterable):
+        raise TopologyError(
+            f"{line} stream needs topics, not {topics!r}",
+            next_step='name one ("orders"), several (["orders", "returns"]), or pass re.compile("orders-.*")',
+        )
+    return tuple(topics), None
+
+
 def _pattern(pattern: re.Pattern[str], line: str) -> str:
-    if pattern.flags & ~re.UNICODE:
+    if not isinstance(pattern.pattern, str):
+        raise TopologyError(
+            f"{line} stream: the pattern {pattern.pattern!r} is one of bytes, but names of topics are text",
+            next_step=f"write re.compile({pattern.pattern.decode('ascii', 'replace')!r})",
+        )
+    # Flags that the pattern holds itself the engine reads there.
+    if pattern.flags & ~re.compile(pattern.pattern).flags:
         raise TopologyError(
             f"{line} stream: the pattern {pattern.pattern!r} has flags, which the engine does not know",
             next_step="write them into the pattern, such as (?i)orders-.*",

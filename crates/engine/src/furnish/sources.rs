@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{Broker, TopicInfo};
-use stoatflow_plan::{Reset, Source, TimestampExtractor};
+use stoatflow_plan::{Reset, Source, TimestampExtractor, topic_pattern};
 use stoatflow_state::Backend;
 
 /// How long one question to the broker may take.
@@ -40,13 +40,7 @@ impl Blueprint {
             let Some(pattern) = &source.pattern else {
                 continue;
             };
-            let whole = regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|e| {
-                Error::topology(format!(
-                    "the source '{}' has a pattern that can't be read: {e}",
-                    source.name
-                ))
-                .hint("write a regular expression without look-around or back-references")
-            })?;
+            let whole = topic_pattern(pattern)?;
             let found = names.iter().filter(|n| whole.is_match(n) && !own(n));
             source.topics = found.map(ToString::to_string).collect();
             if source.topics.is_empty() {

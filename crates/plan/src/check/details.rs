@@ -3,6 +3,7 @@
 //! Takes a call, adds findings. Never looks at other calls.
 
 use crate::logical::{Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor};
+use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
 use crate::{Expression, Literal};
 
@@ -89,6 +90,8 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             }
             if pattern.is_empty() {
                 problems.at(plan, i, "its pattern is empty and matches no topic");
+            } else if let Err(e) = topic_pattern(pattern) {
+                problems.at(plan, i, format!("{}; {}", e.message(), e.next_step()));
             }
             vec![]
         }

@@ -112,3 +112,15 @@ fn expressions_are_checked_inside() {
         "{message}"
     );
 }
+
+#[test]
+fn a_pattern_that_the_engine_has_not_is_a_finding() {
+    let message = refused(&json!([
+        {"op": "stream", "pattern": "(?!x).*", "key": "string", "value": "string"},
+    ]));
+    assert!(
+        message.starts_with("app.py:1: stream(): the pattern '(?!x).*' can't be read"),
+        "{message}"
+    );
+    assert!(message.contains("name the topics"), "{message}");
+}
