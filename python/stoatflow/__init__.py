@@ -110,6 +110,8 @@ if TYPE_CHECKING:
     from stoatflow.windows import SlidingWindows as SlidingWindows
     from stoatflow.windows import TimeWindows as TimeWindows
     from stoatflow.windows import UnlimitedWindows as UnlimitedWindows
+    from stoatflow.wrapping import NodeInfo as NodeInfo
+    from stoatflow.wrapping import Wrapper as Wrapper
 
 _HOMES = {
     "app": ("State", "StateListener", "StoatFlow"),
@@ -154,6 +156,7 @@ _HOMES = {
     "punctuation": ("PunctuationType",),
     "record_context": ("RecordContext",),
     "consumed_record": ("ConsumedRecord",),
+    "wrapping": ("NodeInfo", "Wrapper"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

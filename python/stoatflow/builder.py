@@ -27,6 +27,7 @@ from stoatflow.serdes import SerdeLike, Serdes, resolve
 from stoatflow.stream import KStream
 from stoatflow.table import KTable
 from stoatflow.topology import Topology
+from stoatflow.wrapping import Wrapper, checked_wrapper
 
 if TYPE_CHECKING:
     from stoatflow.processor import ProcessorSupplier
@@ -40,9 +41,10 @@ Topics = str | Sequence[str] | re.Pattern[str]
 class StreamsBuilder:
     """Builds a topology: sources, operators, sinks, then `build()`."""
 
-    def __init__(self) -> None:
-        """Start with nothing."""
+    def __init__(self, *, wrapper: Wrapper | None = None) -> None:
+        """Start with nothing. `wrapper(node, next)` gives what is called instead of each Python function."""
         self._plan = PlanBuilder()
+        self._wrapper = checked_wrapper(wrapper)
 
     @overload
     def stream(
@@ -251,7 +253,7 @@ class StreamsBuilder:
 
     def build(self) -> Topology:
         """Check everything and give the topology; raise `TopologyError` for what is wrong."""
-        return Topology(self._plan.snapshot())
+        return Topology(self._plan.snapshot(), wrapper=self._wrapper)
 
 
 def _topics(topics: Topics, line: str) -> tuple[tuple[str, ...], str | None]:

@@ -15,6 +15,7 @@ from stoatflow import _bridge
 from stoatflow.errors import TopologyError
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
 from stoatflow.plan.functions import user_line
+from stoatflow.wrapping import Wrapper, checked_wrapper, wrapped
 
 if TYPE_CHECKING:
     from stoatflow._bridge import Plan
@@ -32,12 +33,16 @@ class Topology:
     between them, as in Kafka Streams: a store is reached from wherever its processor runs.
     """
 
-    def __init__(self, plan: Sequence[Node] | None = None) -> None:
-        """Check the nodes of the DSL; raise `TopologyError` for what is wrong. Without any, start empty."""
+    def __init__(self, plan: Sequence[Node] | None = None, *, wrapper: Wrapper | None = None) -> None:
+        """Check the nodes of the DSL; raise `TopologyError` for what is wrong. Without any, start empty.
+
+        `wrapper(node, next)` gives what is called instead of each Python function.
+        """
+        self._wrapper = checked_wrapper(wrapper)
         self._by_hand = None if plan is not None else _ByHand()
         self._compiled: tuple[EncodedPlan, Plan] | None = None
         if plan is not None:
-            self._compiled = _compile(plan)
+            self._compiled = _compile(plan, self._wrapper)
 
     def add_source(
         self,
@@ -178,7 +183,7 @@ class Topology:
 
     def _checked(self) -> tuple[EncodedPlan, Plan]:
         if self._compiled is None:
-            self._compiled = _compile(self._hand("plan").nodes())
+            self._compiled = _compile(self._hand("plan").nodes(), self._wrapper)
         return self._compiled
 
     def _hand(self, method: str) -> _ByHand:
@@ -248,6 +253,11 @@ class _ByHand:
         return moved
 
 
-def _compile(plan: Sequence[Node]) -> tuple[EncodedPlan, Plan]:
-    encoded = encode(plan)
+def _compile(plan: Sequence[Node], wrapper: Wrapper | None) -> tuple[EncodedPlan, Plan]:
+    encoded = encode(plan, shared=wrapper is None)
+    compiled = _bridge.compile_plan(encoded)
+    if wrapper is None:
+        return encoded, compiled
+    # Only what is checked and named can be told to the wrapper, so it is compiled twice.
+    encoded = wrapped(encoded, compiled.physical_json, plan, wrapper)
     return encoded, _bridge.compile_plan(encoded)

@@ -26,6 +26,10 @@ class EncodedPlan:
     functions: tuple[Callable[..., Any], ...]
     serdes: tuple[Serde[Any], ...]
     processors: tuple[Callable[[], Any], ...] = ()
+    function_uses: tuple[tuple[int, str], ...] = ()
+    """Of each function: the node and the field that name it first."""
+    processor_uses: tuple[int, ...] = ()
+    """Of each processor: its node."""
 
     @property
     def json(self) -> str:
@@ -46,7 +50,11 @@ class EncodedPlan:
 
 
 class _Tables:
-    def __init__(self) -> None:
+    def __init__(self, *, shared: bool) -> None:
+        self.shared = shared
+        self.at = (0, "")
+        self.function_uses: list[tuple[int, str]] = []
+        self.processor_uses: list[int] = []
         self.functions: list[Callable[..., Any]] = []
         self.names: list[str] = []
         self.serdes: list[Serde[Any]] = []
@@ -54,13 +62,15 @@ class _Tables:
 
     def function(self, udf: Udf) -> int:
         for index, (call, name) in enumerate(zip(self.functions, self.names, strict=True)):
-            if call is udf.call and name == udf.display:
+            if self.shared and call is udf.call and name == udf.display:
                 return index
+        self.function_uses.append(self.at)
         self.functions.append(udf.call)
         self.names.append(udf.display)
         return len(self.functions) - 1
 
     def processor(self, processor: ProcessorRef) -> int:
+        self.processor_uses.append(self.at[0])
         self.processors.append(processor)
         return len(self.processors) - 1
 
@@ -98,6 +108,10 @@ class _Tables:
             return content
         raise TypeError(f"a plan has no form for {content!r}")
 
+    def node(self, at: int, node: Node) -> dict[str, object]:
+        self.at = (at, "")
+        return {"op": node.op, **self.members(node)}
+
     def members(self, item: Node | Spec) -> dict[str, object]:
         members: dict[str, object] = {}
         for field in fields(item):
@@ -106,14 +120,15 @@ class _Tables:
             # An expression has no truth: only plain data is compared.
             plain = isinstance(content, str | int | tuple | Mapping)
             if content is not None and not (plain and content == default):
+                self.at = (self.at[0], field.name)
                 members["from" if field.name == "parent" else field.name] = self.field(content)
         return members
 
 
-def encode(nodes: Sequence[Node]) -> EncodedPlan:
-    """Give the plan of these nodes."""
-    tables = _Tables()
-    encoded = [{"op": node.op, **tables.members(node)} for node in nodes]
+def encode(nodes: Sequence[Node], *, shared: bool = True) -> EncodedPlan:
+    """Give the plan of these nodes. `shared=False`: what two nodes call stands there twice."""
+    tables = _Tables(shared=shared)
+    encoded = [tables.node(at, node) for at, node in enumerate(nodes)]
     data = {
         "version": VERSION,
         "nodes": encoded,
@@ -122,4 +137,11 @@ def encode(nodes: Sequence[Node]) -> EncodedPlan:
         "processors": [processor.display for processor in tables.processors],
     }
     suppliers = tuple(processor.supplier for processor in tables.processors)
-    return EncodedPlan(data, tuple(tables.functions), tuple(tables.serdes), suppliers)
+    return EncodedPlan(
+        data,
+        tuple(tables.functions),
+        tuple(tables.serdes),
+        suppliers,
+        tuple(tables.function_uses),
+        tuple(tables.processor_uses),
+    )
