@@ -1,0 +1,308 @@
+"""A processor's context without an engine around it: what the processor does is caught, for a test to look at.
+
+Takes a processor, gives what it forwarded, scheduled and asked for. Times and metadata are what the test says. Its
+stores are the engine's own, in a hidden `TopologyTestDriver`: never an imitation. No record walks anywhere; to test a
+topology, use the driver itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from stoatflow import _bridge
+from stoatflow.builder import StreamsBuilder
+from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
+from stoatflow.plan.functions import check_callback
+from stoatflow.processor import Processor
+from stoatflow.punctuation import PunctuationType
+from stoatflow.record import FixedKeyRecord, Record, RecordMetadata
+from stoatflow.stores import StoreBuilder
+from stoatflow.testing.driver import TopologyTestDriver
+
+_CLASSES: dict[str, type] = {
+    "key_value": _bridge.KeyValueStore,
+    "timestamped_key_value": _bridge.TimestampedKeyValueStore,
+    "window": _bridge.WindowStore,
+    "session": _bridge.SessionStore,
+    "versioned": _bridge.VersionedKeyValueStore,
+}
+
+
+class CapturedForward(NamedTuple):
+    """What was forwarded, and to which child; `None`: to all."""
+
+    record: Any
+    child: str | None = None
+
+
+class CapturedPunctuator:
+    """A schedule: `punctuate(time)` fires it."""
+
+    def __init__(self, interval_ms: int, type: PunctuationType, callback: Callable[[int], object]) -> None:  # noqa: A002
+        """Made by `MockProcessorContext.schedule`."""
+        self.interval_ms = interval_ms
+        self.type = type
+        self.callback = callback
+        self.start_ms: int | None = None
+        self.cancelled = False
+
+    def punctuate(self, timestamp: Timestamp) -> None:
+        """Call it, as if this time had come; after `cancel()` it is called all the same."""
+        self.callback(timestamp_ms(timestamp))
+
+    def cancel(self) -> None:
+        """End the schedule."""
+        self.cancelled = True
+
+
+class MockProcessorContext:
+    """Stands for the context of a processor, a fixed-key processor or a transformer in a test of it alone.
+
+    `stores` are what `Stores` makes. With stores it is a context manager, or wants `close()`.
+    """
+
+    def __init__(self, *stores: StoreBuilder[Any, Any], application_id: str = "test", lane: int = 0) -> None:
+        """Start with nothing forwarded; times are -1 (stream) and 0 (system)."""
+        self.application_id = application_id
+        self.lane = lane
+        self._forwarded: list[CapturedForward] = []
+        self._punctuators: list[CapturedPunctuator] = []
+        self._committed = False
+        self._metadata: RecordMetadata | None = None
+        self._stream_time = -1
+        self._system_time = 0
+        self._room = _Room()
+        for store in stores:
+            self.add_state_store(store)
+
+    # What processors use -----------------------------------------------------------------------
+
+    def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
+        """Catch a record."""
+        if not isinstance(record, Record | FixedKeyRecord):
+            raise TypeError(
+                f"forward() takes a Record, not {type(record).__qualname__}. Next: give it record.replace(...) or "
+                "Record(key, value, timestamp)"
+            )
+        if child is not None and not isinstance(child, str):
+            raise TypeError(f"child= is the name of a child, not {child!r}")
+        self._forwarded.append(CapturedForward(record, child))
+
+    def state_store(self, name: str) -> Any:
+        """Give a store that was added."""
+        return self._room.store(name, self)
+
+    def schedule(
+        self,
+        interval: Duration,
+        type: PunctuationType,  # noqa: A002  # the name that Kafka Streams has
+        callback: Callable[[int], object],
+        *,
+        start: Timestamp | None = None,
+    ) -> CapturedPunctuator:
+        """Catch a schedule."""
+        if not isinstance(type, PunctuationType):
+            raise TypeError(f"schedule() needs a PunctuationType, not {type!r}")
+        check_callback(callback)
+        interval_ms = duration_ms(interval)
+        if interval_ms < 1:
+            raise ValueError(f"the interval of a schedule must be at least 1 ms, not {interval!r}")
+        punctuator = CapturedPunctuator(interval_ms, type, callback)
+        punctuator.start_ms = None if start is None else timestamp_ms(start)
+        self._punctuators.append(punctuator)
+        return punctuator
+
+    def commit(self) -> None:
+        """Note that a commit was asked for."""
+        self._committed = True
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """What the test has set."""
+        return self._metadata
+
+    @property
+    def stream_time_ms(self) -> int:
+        """What the test has set."""
+        return self._stream_time
+
+    @property
+    def system_time_ms(self) -> int:
+        """What the test has set."""
+        return self._system_time
+
+    # What tests use ----------------------------------------------------------------------------
+
+    def init(self, processor: Any) -> None:
+        """Call the processor's `init` with this context."""
+        processor.init(self)
+
+    def forwarded(self, child: str | None = None) -> list[CapturedForward]:
+        """Give what was forwarded: all of it, or what a child of this name would get."""
+        return [each for each in self._forwarded if child is None or each.child in (None, child)]
+
+    def reset_forwards(self) -> None:
+        """Forget what was forwarded."""
+        self._forwarded.clear()
+
+    @property
+    def scheduled_punctuators(self) -> list[CapturedPunctuator]:
+        """All schedules, in their order, cancelled ones too."""
+        return list(self._punctuators)
+
+    @property
+    def committed(self) -> bool:
+        """Was a commit asked for?"""
+        return self._committed
+
+    def reset_commit(self) -> None:
+        """Forget that a commit was asked for."""
+        self._committed = False
+
+    def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
+        """Say where the record comes from."""
+        self._metadata = RecordMetadata(topic, partition, offset)
+
+    def set_current_stream_time_ms(self, time: Timestamp) -> None:
+        """Say what `stream_time_ms` is."""
+        self._stream_time = timestamp_ms(time)
+
+    def set_current_system_time_ms(self, time: Timestamp) -> None:
+        """Say what `system_time_ms` is."""
+        self._system_time = timestamp_ms(time)
+
+    def add_state_store(self, store: StoreBuilder[Any, Any]) -> None:
+        """Add a store, before any store is used."""
+        self._room.add(store)
+
+    def close(self) -> None:
+        """Remove the stores; more than once is allowed."""
+        self._room.close()
+
+    def __enter__(self) -> MockProcessorContext:
+        """Running already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    get_state_store = state_store
+
+
+class _Room:
+    """A driver whose only processor does, at each record, what it is told to do with a store."""
+
+    def __init__(self) -> None:
+        self.builders: dict[str, StoreBuilder[Any, Any]] = {}
+        self.task: Callable[[Any], None] | None = None
+        self._driver: TopologyTestDriver | None = None
+        self._pipe: Callable[[int], None] | None = None
+        self._closed = False
+
+    def add(self, store: StoreBuilder[Any, Any]) -> None:
+        if not isinstance(store, StoreBuilder):
+            raise TypeError(f"a store comes from Stores, not {store!r}. Next: pass Stores.key_value(...)")
+        if self._driver is not None:
+            raise RuntimeError(f"the store '{store.name}' comes too late. Next: add all stores before one is used")
+        self.builders[store.name] = store
+
+    def store(self, name: str, context: MockProcessorContext) -> _Store:
+        if name not in self.builders:
+            known = ", ".join(self.builders) or "none"
+            raise LookupError(
+                f"no store is named '{name}' here (there are: {known}). Next: give it to MockProcessorContext(...)"
+            )
+        return _Store(self, name, _CLASSES[self.builders[name].kind.type], context)
+
+    def run(self, name: str, act: Callable[[Any], Any], time: int) -> Any:
+        """Do something with the store, within a call of the processor."""
+        given: list[Any] = []
+        raised: list[Exception] = []
+
+        def task(context: Any) -> None:
+            try:
+                given.append(act(context.state_store(name)))
+            except Exception as error:
+                # It is the caller's, and must not end the engine.
+                raised.append(error)
+
+        pipe = self._started()
+        self.task = task
+        try:
+            pipe(max(0, time))
+        finally:
+            self.task = None
+        if raised:
+            raise raised[0]
+        return given[0]
+
+    def close(self) -> None:
+        self._closed = True
+        if self._driver is not None:
+            self._driver.close()
+
+    def _started(self) -> Callable[[int], None]:
+        if self._closed:
+            raise RuntimeError("the context is closed, and its stores are gone. Next: use it within its `with`")
+        if self._pipe is None:
+            room = self
+
+            class Works(Processor[bytes, bytes, Any, Any]):
+                """Does the room's task."""
+
+                def init(self, context: Any) -> None:
+                    self.context = context
+
+                def process(self, record: Record[bytes, bytes]) -> None:  # noqa: ARG002
+                    if room.task is not None:
+                        room.task(self.context)
+
+            builder = StreamsBuilder()
+            for store in self.builders.values():
+                builder.add_state_store(store)
+            builder.stream("tasks").process(Works, stores=list(self.builders))
+            self._driver = TopologyTestDriver(builder.build())
+            topic = self._driver.input("tasks")
+            self._pipe = lambda time: topic.pipe(b"", timestamp=time)
+        return self._pipe
+
+
+class _Store:
+    """A store that works at any time: each use of it is one call of the room's processor."""
+
+    def __init__(self, room: _Room, name: str, cls: type, context: MockProcessorContext) -> None:
+        self.name = name
+        self._room = room
+        self._cls = cls
+        self._context = context
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method.startswith("_") or not hasattr(self._cls, method):
+            raise AttributeError(f"{self._cls.__name__} '{self.name}' has no {method!r}")
+        return lambda *given, **named: self._run(lambda store: getattr(store, method)(*given, **named))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._run(lambda store: store[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._run(lambda store: store.__setitem__(key, value))
+
+    def __delitem__(self, key: Any) -> None:
+        self._run(lambda store: store.__delitem__(key))
+
+    def __contains__(self, key: Any) -> bool:
+        return bool(self._run(lambda store: key in store))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._run(list))
+
+    def __repr__(self) -> str:
+        return f"<{self._cls.__name__} '{self.name}' of a MockProcessorContext>"
+
+    def _run(self, act: Callable[[Any], Any]) -> Any:
+        return self._room.run(self.name, act, self._context.stream_time_ms)

@@ -1,0 +1,169 @@
+"""`MockProcessorContext`: a processor alone, on the engine's own stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import stoatflow as sf
+from stoatflow import FixedKeyRecord, PunctuationType, Record, Stores, ValueAndTimestamp, Window, Windowed
+from stoatflow.testing import CapturedForward, MockProcessorContext
+
+
+class Balance(sf.ContextualProcessor[str, int, str, int]):
+    """Adds up; forwards what is overdrawn, and all at a punctuation."""
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self.balances = context.state_store("balances")
+        self.schedule = context.schedule("1h", PunctuationType.STREAM_TIME, self.report, start=5)
+
+    def process(self, record: Record[str, int]) -> None:
+        assert record.key is not None
+        balance = self.balances.get(record.key, 0) + (record.value or 0)
+        self.balances.put(record.key, balance)
+        if balance < 0:
+            self.context.forward(record.replace(value=balance), child="overdrawn")
+            self.context.commit()
+
+    def report(self, timestamp: int) -> None:
+        for account, balance in self.balances.all():
+            self.context.forward(Record(account, balance, timestamp))
+
+
+BALANCES = Stores.in_memory_key_value("balances", key=str, value=int)
+
+
+def test_a_processor_alone() -> None:
+    with MockProcessorContext(BALANCES) as context:
+        balance = Balance()
+        context.init(balance)
+        balance.process(Record("ann", 50, 1))
+        assert context.forwarded() == []
+        assert not context.committed
+        balance.process(Record("bob", -20, 2))
+        assert context.forwarded() == [CapturedForward(Record("bob", -20, 2), "overdrawn")]
+        assert context.committed
+        context.reset_commit()
+        assert not context.committed
+        context.reset_forwards()
+        (punctuator,) = context.scheduled_punctuators
+        assert (punctuator.interval_ms, punctuator.type) == (3_600_000, PunctuationType.STREAM_TIME)
+        assert punctuator.start_ms == 5
+        punctuator.punctuate(7)
+        assert [each.record for each in context.forwarded()] == [Record("ann", 50, 7), Record("bob", -20, 7)]
+        balance.schedule.cancel()
+        assert punctuator.cancelled
+        assert dict(context.state_store("balances").all()) == {"ann": 50, "bob": -20}
+
+
+def test_children() -> None:
+    context = MockProcessorContext()
+    for child in (None, "one", "two"):
+        context.forward(Record(child, 1, 1), child)
+    context.forward(FixedKeyRecord("fixed", 1, 1), child="one")
+    assert [each.record.key for each in context.forwarded("one")] == [None, "one", "fixed"]
+    assert [each.child for each in context.forwarded()] == [None, "one", "two", "one"]
+
+
+def test_times_and_metadata() -> None:
+    context = MockProcessorContext(application_id="me", lane=3)
+    assert (context.application_id, context.lane, context.record_metadata) == ("me", 3, None)
+    assert (context.stream_time_ms, context.system_time_ms) == (-1, 0)
+    context.set_record_metadata("in", 1, 2)
+    context.set_current_stream_time_ms(10)
+    context.set_current_system_time_ms(20)
+    assert context.record_metadata == sf.RecordMetadata("in", 1, 2)
+    assert (context.stream_time_ms, context.system_time_ms) == (10, 20)
+
+
+def test_it_has_all_that_processors_see() -> None:
+    public = {name for name in dir(sf.ProcessorContext) if not name.startswith("_")}
+    assert {name for name in public if not hasattr(MockProcessorContext(), name)} == set()
+
+
+@pytest.fixture
+def context() -> Iterator[MockProcessorContext]:
+    made = MockProcessorContext(
+        Stores.key_value("kv", key=str, value=dict),
+        Stores.timestamped_key_value("timed", key=str, value=int),
+        Stores.window("windows", "1h", "10ms", key=str, value=int),
+        Stores.session("sessions", "1h", key=str, value=int),
+        Stores.versioned("versions", "1h", key=str, value=int, logging=False),
+    )
+    with made:
+        yield made
+
+
+def test_every_kind_of_store(context: MockProcessorContext) -> None:
+    kv = context.state_store("kv")
+    kv["a"] = {"n": [1]}
+    kv.put_all({"b": {"n": [2]}, "c": {}})
+    # What a read gives is the reader's: the store keeps what was put.
+    kv["a"]["n"].append(9)
+    assert kv["a"] == {"n": [1]}
+    del kv["c"]
+    assert ("a" in kv, "c" in kv, list(kv), kv.get("z", 0), kv.name) == (True, False, ["a", "b"], 0, "kv")
+    assert list(kv.range("b", reverse=True)) == [("b", {"n": [2]})]
+    timed = context.state_store("timed")
+    timed.put("a", ValueAndTimestamp(1, 5))
+    assert timed.get("a") == ValueAndTimestamp(1, 5)
+    windows = context.state_store("windows")
+    windows.put("a", 1, 10)
+    windows.put("a", 2, 20)
+    assert list(windows.fetch("a", frm=0, to=100)) == [(10, 1), (20, 2)]
+    sessions = context.state_store("sessions")
+    sessions.put(Windowed("a", Window(1, 5)), 7)
+    assert sessions.fetch_session("a", 1, 5) == 7
+    versions = context.state_store("versions")
+    versions.put("a", 1, 10)
+    versions.put("a", 2, 20)
+    assert versions.get("a", 15).value == 1
+    assert context.get_state_store("versions").get("a").value == 2
+
+
+def test_retention_is_the_engines() -> None:
+    with MockProcessorContext(Stores.in_memory_window("w", "10ms", "5ms", key=str, value=int)) as context:
+        store = context.state_store("w")
+        store.put("a", 1, 0)
+        store.put("a", 2, 100)
+        assert list(store.all()) == [(Windowed("a", Window(100, 105)), 2)]
+
+
+def test_errors_of_stores_are_the_tests_own(context: MockProcessorContext) -> None:
+    kv = context.state_store("kv")
+    with pytest.raises(KeyError):
+        kv["z"]
+    with pytest.raises(TypeError):
+        context.state_store("timed").put("a", 5)
+    with pytest.raises(AttributeError, match="KeyValueStore 'kv' has no 'fetch'"):
+        kv.fetch("a")
+    kv["a"] = {}
+    assert kv["a"] == {}
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "words"),
+    [
+        (lambda c: c.forward("x"), TypeError, "takes a Record, not str"),
+        (lambda c: c.forward(Record("a", 1, 1), 5), TypeError, "name of a child"),
+        (lambda c: c.schedule("1s", "wall", print), TypeError, "PunctuationType"),
+        (lambda c: c.schedule("0ms", PunctuationType.STREAM_TIME, print), ValueError, "at least 1 ms"),
+        (lambda c: c.schedule("1s", PunctuationType.STREAM_TIME, 5), TypeError, "(timestamp)"),
+        (lambda c: c.schedule("1s", PunctuationType.STREAM_TIME, later), TypeError, "is async"),
+        (lambda c: c.state_store("s"), LookupError, "there are: balances"),
+        (lambda c: c.add_state_store("s"), TypeError, "comes from Stores"),
+        (lambda c: (c.state_store("balances").get("a"), c.add_state_store(BALANCES)), RuntimeError, "too late"),
+        (lambda c: (c.close(), c.close(), c.state_store("balances").get("a")), RuntimeError, "is closed"),
+    ],
+)
+def test_what_is_refused(use: Any, kind: type[Exception], words: str) -> None:
+    with MockProcessorContext(BALANCES) as context, pytest.raises(kind) as caught:
+        use(context)
+    assert words in str(caught.value)
+
+
+async def later(timestamp: int) -> None:
+    """Never runs."""
