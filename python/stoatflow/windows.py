@@ -239,7 +239,7 @@ class JoinWindows:
     """Which records of two streams meet: `left - before <= right <= left + after`, both inclusive.
 
     `JoinWindows("5m", grace="1m")` looks both ways; `before=` and `after=` say each on its own. One of them may be
-    negative: `JoinWindows(before="-1m", after="5m", grace="0s")` meets what comes one to five minutes later.
+    negative: `JoinWindows(before="-1m", after="5m", grace="2m")` meets what comes one to five minutes later.
     """
 
     before_ms: int
