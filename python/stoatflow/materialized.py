@@ -159,6 +159,11 @@ def store_spec(
             f"{line} {method}: Materialized(type={how.type!r}) is not known",
             next_step='write type="rocksdb" or type="memory"',
         )
+    if not isinstance(how.logging, bool | Mapping):
+        raise TopologyError(
+            f"{line} {method}: Materialized(logging=) must be True, False or a mapping, not {how.logging!r}",
+            next_step="write logging=False or logging={setting: value}",
+        )
     if store is None and key is None and value is None:
         return None
     key, value = how.key if key is None else key, how.value if value is None else value

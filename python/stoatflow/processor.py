@@ -143,9 +143,11 @@ def supplied(
 def _connected(plan: PlanBuilder, supplier: object, made: object, names: Sequence[str], line: str) -> tuple[str, ...]:
     from stoatflow.stores import StoreBuilder, add_store_once
 
-    if isinstance(names, str):
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        shown = f"the text {names!r}" if isinstance(names, str) else repr(names)
         raise TopologyError(
-            f"{line} stores= must be a list of names, not the text {names!r}", next_step=f'write stores=["{names}"]'
+            f"{line} stores= must be a list of names, not {shown}",
+            next_step=f'write stores=["{names if isinstance(names, str) else "totals"}"]',
         )
     found: dict[str, None] = {}
     for name in names:
@@ -195,6 +197,11 @@ def _made(supplier: Any, ref: ProcessorRef, method: str, line: str) -> object:
         _check_methods(supplier, supplier, ref.display, method, line)
         return supplier
     one, other = supplier(), supplier()
+    if one is None:
+        raise TopologyError(
+            f"{line} {method}: {ref.display} gives None, not a processor",
+            next_step=f"return a new object at each call: {method}(lambda: MyProcessor(...))",
+        )
     if isinstance(one, type):
         raise TopologyError(
             f"{line} {method}: {ref.display} gives the class {one.__name__}, not an object of it",
@@ -212,7 +219,7 @@ def _made(supplier: Any, ref: ProcessorRef, method: str, line: str) -> object:
 def _check_methods(made: object, cls: type, display: str, method: str, line: str) -> None:
     """Raise `TopologyError` for methods that are missing, or would not do what they say."""
     work, given = ("transform", ("key", "value")) if method == "transform_values" else ("process", ("record",))
-    for name, shape in (("init", ("context",)), (work, given), ("close", ())):
+    for name, shape in ((work, given), ("init", ("context",)), ("close", ())):
         wanted = f"{name}({', '.join(shape)})"
         fn = getattr(made, name, None)
         if not callable(fn) or getattr(fn, "__isabstractmethod__", False):

@@ -7,7 +7,7 @@ engine needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -217,6 +217,8 @@ class _ByHand:
         self._nodes[name] = node
 
     def parents(self, parents: Parents, line: str) -> tuple[int, ...]:
+        if not isinstance(parents, Iterable):
+            raise TopologyError(f"{line} parents are named, not {parents!r}", next_step="name a source or a processor")
         names = (parents,) if isinstance(parents, str) else tuple(parents)
         if not names:
             raise TopologyError(f"{line} a node needs a parent", next_step="name a source or a processor")

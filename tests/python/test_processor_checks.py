@@ -111,7 +111,7 @@ PROCESSORS = [
     (AsyncYields, "AsyncYields.process", "is async"),
     (AsyncInit, "AsyncInit.init", "is async"),
     (Nothing, "Nothing", "write process(self, record)"),
-    (Plain, "init(context)", "subclass of sf.Processor"),
+    (Plain, "with process(record)", "subclass of sf.Processor"),
     (TwoArguments, "takes (key", "write def process(self, record)"),
     (NoArguments, "takes ()", "write def process(self, record)"),
     (Transforms, "none", "table.transform_values"),
@@ -159,6 +159,15 @@ def test_transformers(made: Any, words: tuple[str, ...]) -> None:
     table = sf.StreamsBuilder().table("in", store="t")
     refused(table.transform_values, made, *words)
     table.transform_values(Transforms)
+
+
+def test_a_function_that_gives_nothing() -> None:
+    refused(WAYS[0], lambda: None, "gives None", "return a new object")
+
+
+@pytest.mark.parametrize("stores", [5, None, "totals", [5]])
+def test_what_is_no_list_of_stores(stores: Any) -> None:
+    refused(lambda made: sf.StreamsBuilder().stream("in").process(made, stores=stores), Fine, "stores= must")
 
 
 def test_a_function_that_gives_the_class() -> None:

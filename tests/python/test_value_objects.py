@@ -51,6 +51,8 @@ WRONG_KIND: list[tuple[Build, str]] = [
         lambda b, s, t: t.join(t, pair, foreign_key=sf.value, table_joined="x"),
         "join(table_joined=) needs a TableJoined, not str",
     ),
+    (lambda b, s, t: s.to_table(store=sf.Materialized("a", logging="no")), "Materialized(logging=) must be True"),
+    (lambda b, s, t: sf.Topology().add_source("a", "b").add_sink("c", "d", 5), "parents are named, not 5"),
     (lambda b, s, t: sf.Suppressed.until_window_closes("x"), "until_window_closes needs a Buffer, not str"),
     (lambda b, s, t: sf.Suppressed.until_time_limit("1s", 5), "until_time_limit needs a Buffer, not int"),
 ]
