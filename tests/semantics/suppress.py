@@ -21,6 +21,7 @@ class SuppressedTable(Table):
         # Always: what was there before an update in the buffer is what this table shows to joins.
         parent.enable_old(force=True)
         self.versioned = parent.versioned
+        self.open_ms = parent.open_ms
         self.wait_ms = wait_ms
         self.until_close = until_close
         self.max_records = max_records

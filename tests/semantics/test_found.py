@@ -63,3 +63,23 @@ def test_a_materialized_join_keeps_a_store_without_a_name() -> None:
     assert came_out(steps, [event("b", "a"), event("b", None)]) == {"out": ["a/a/a", "a/a/a", "a/a/a", None]}
     del steps[1]["materialized"]
     assert came_out(steps, [event("b", "a"), event("b", None)]) == {"out": ["a/a/a", "a/a/a", "a/a/a"]}
+
+
+def test_suppress_on_top_of_suppress() -> None:
+    """The second one goes by the times of what the first let go: the window before comes with the next one."""
+    key = {"time_windowed": "string", "size_ms": 10}
+    until: Json = {"op": "suppress", "until": "window_closes", "buffer": {"type": "unbounded"}}
+    steps: list[Json] = [
+        {"id": "stream", "op": "stream", "topics": ["in"], **TEXT},
+        {"id": "grouped", "op": "group_by_key", "from": "stream", **TEXT, "name": "grouped"},
+        {"id": "windowed", "op": "windowed_by", "from": "grouped",
+         "window": {"type": "tumbling", "size_ms": 10, "grace_ms": 0}},
+        {"id": "counted", "op": "count", "from": "windowed", "materialized": {"store": "counted", **COUNT}},
+        {"id": "once", **until, "from": "counted", "name": "once"},
+        {"id": "twice", **until, "from": "once", "name": "twice"},
+        {"id": "updates", "op": "to_stream", "from": "twice"},
+        {"id": "out", "op": "to", "from": "updates", "topic": "out", "key_serde": key, "value_serde": "long"},
+    ]  # fmt: skip
+    given = [event("a", "x", 1), event("a", "x", 2), event("a", "x", 12)]
+    assert came_out(steps, given) == {"out": []}
+    assert came_out(steps, [*given, event("a", "x", 25)]) == {"out": [2]}
