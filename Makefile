@@ -16,7 +16,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
-	sim-long versus bench docs docs-check clean
+	test-recovery sim-long versus bench docs docs-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,11 @@ lint: ## rustfmt, clippy, tidy, ruff, mypy --strict, stubtest
 	@scripts/rocksdb.sh
 	@scripts/test.sh lint-rust wheel lint-python
 
+test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a crash at every epoch; longer random searches
+	@scripts/setup.sh build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel recovery
+
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --release --locked -p stoatflow-sim -- --nocapture
 
@@ -82,8 +87,9 @@ versus: ## the same job on Kafka Streams and here, on one broker (needs a JDK an
 bench: rocksdb ## the micro benchmarks of the Rust crates
 	@scripts/cargo.sh bench --locked -p stoatflow-operators -p stoatflow-state
 
-docs: wheel ## write the generated pages of docs/reference again
+docs: wheel ## write the generated pages of docs/reference again; runs the vectors, which the table of methods counts
 	@$(VENV)/bin/python scripts/reference.py
+	@STOATFLOW_RESULTS=write $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/conformance/test_vectors.py
 	@$(VENV)/bin/python scripts/parity.py
 
 docs-check: ## run every code block of the pages, check links and generated pages

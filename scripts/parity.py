@@ -1,9 +1,10 @@
 """Write docs/reference/parity.md: which method of Kafka Streams is which here, `parity.py`, or `parity.py --check`.
 
 Takes: tests/conformance/parity.json (every public method of the DSL, the Processor API and the test utilities of
-Kafka Streams 4.1.1, with its Python spelling or the reason why there is none), the package itself, and the recorded
-vectors. Gives: the page; exit code 1 if it is stale, or if a spelling names what the package does not have. Never:
-believes the table; each spelling is looked up in the package, each vector counted in the files that the tests run.
+Kafka Streams 4.1.1, with its Python spelling or the reason why there is none), the package itself, the recorded
+vectors, and what their last run found (results.json, which the run compares with itself). Gives: the page; exit code 1
+if it is stale, or if a spelling names what the package does not have. Never: believes the table; each spelling is
+looked up in the package, and a run counts only if it gave the same.
 """
 
 from __future__ import annotations
@@ -47,13 +48,12 @@ def _annotated(cls: Any) -> set[str]:
 
 
 def vectors() -> Counter[str]:
-    """Count the recorded runs that pass and in which each operator occurs, by the kind of what it is called on."""
-    listed = (CONFORMANCE / "not_yet.txt").read_text("utf-8").splitlines()
-    left = {line.partition(":")[0] for line in listed if not line.startswith("#")}
+    """Count the runs that gave the same and in which each operator occurs, by the kind of what it is called on."""
+    results: dict[str, str] = json.loads((CONFORMANCE / "results.json").read_text("utf-8"))
     count: Counter[str] = Counter()
     for path in sorted((CONFORMANCE / "vectors").glob("*.json")):
         case = json.loads(path.read_text("utf-8"))
-        if f"{case['area']}/{case['name'].partition('/')[0]}" in left:
+        if results[case["name"]] != "same":
             continue
         count.update(set(_methods(case["topology"])))
     return count
@@ -89,6 +89,7 @@ def page() -> tuple[str, list[str]]:
     """Return the page, and what is wrong with the table."""
     rows: list[dict[str, str]] = json.loads((CONFORMANCE / "parity.json").read_text("utf-8"))
     runs = vectors()
+    results: dict[str, str] = json.loads((CONFORMANCE / "results.json").read_text("utf-8"))
     spelled = [row for row in rows if row.get("python")]
     wrong = [f"{row['java']}: the package has no {row['python']}" for row in spelled if not exists(row["python"])]
     bare = [row for row in rows if not row.get("python") and not row.get("why")]
@@ -101,7 +102,8 @@ def page() -> tuple[str, list[str]]:
         f"Of {len(rows)} public methods of Kafka Streams 4.1.1 (DSL, Processor API, stores, test utilities),",
         f"{len(spelled)} have a spelling here. `X(y=)` is an argument of `X`. *Runs* counts the runs recorded from",
         "Kafka Streams in which the method occurs and which give the same outputs, timestamps, headers, order and",
-        "stores here (`make test-conformance`).",
+        "stores here (`make test-conformance`, which compares what it finds with `tests/conformance/results.json`:",
+        f"{sum(result == 'same' for result in results.values())} of {len(results)} runs give the same).",
     ]
     for section in dict.fromkeys(row["section"] for row in rows):
         lines += ["", f"## {section}", "", "| Kafka Streams | here | runs |", "|---|---|---|"]
