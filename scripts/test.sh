@@ -3,7 +3,7 @@
 #
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
-#                                    kafka integration spark
+#                                    kafka integration spark; and recovery, which takes longer and is not in order
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
@@ -24,6 +24,12 @@ step_lint_python() { scripts/lint.sh python; }
 step_python() { pytest tests/python; }
 
 step_conformance() { pytest tests/conformance tests/semantics; }
+
+# Not with every change: every vector in every way, on the disk too, and longer searches for new topologies.
+step_recovery() {
+    STOATFLOW_RECOVERY=all pytest tests/conformance/test_recovery.py
+    STOATFLOW_RANDOM_EXAMPLES=${STOATFLOW_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py
+}
 
 # The Rust side against a real broker. The broker ends when its standard input closes, also if this script dies.
 step_kafka() {
