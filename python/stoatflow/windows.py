@@ -7,13 +7,19 @@ a window still takes late records. Nothing here computes a window; the engine do
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import TopologyError
 from stoatflow.plan.functions import user_line
 from stoatflow.plan.nodes import JoinWindowSpec, WindowSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 NO_GRACE = timedelta(0)
 
@@ -34,6 +40,22 @@ def span_ms(duration: Duration, what: str, *, least: int | None = 0) -> int:
             f"{user_line()} {what} is {ms} ms, but must be at least {least} ms", next_step="give a longer duration"
         )
     return ms
+
+
+def says_grace(make: Callable[P, R]) -> Callable[P, R]:
+    """Raise `TopologyError` where `grace=` was forgotten: Python's own error says neither line nor fix."""
+
+    @wraps(make)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "grace" not in kwargs:
+            what = make.__qualname__.removesuffix(".__init__")
+            raise TopologyError(
+                f"{user_line()} {what}: grace= is missing: how long after its end a window still takes late records",
+                next_step='add grace="1m", or grace="0s" to drop what is late',
+            )
+        return make(*args, **kwargs)
+
+    return checked
 
 
 class Windows:
@@ -87,6 +109,7 @@ class TimeWindows(Windows):
 
     __slots__ = ()
 
+    @says_grace
     def __init__(
         self,
         size: Duration,
@@ -112,11 +135,13 @@ class TimeWindows(Windows):
         super().__init__(spec, close_when_idle)
 
     @classmethod
+    @says_grace
     def tumbling(cls, size: Duration, *, grace: Duration) -> TimeWindows:
         """Windows next to each other."""
         return cls(size, grace=grace)
 
     @classmethod
+    @says_grace
     def hopping(cls, size: Duration, advance: Duration, *, grace: Duration) -> TimeWindows:
         """Overlapping windows."""
         return cls(size, advance=advance, grace=grace)
@@ -148,6 +173,7 @@ class SlidingWindows(Windows):
 
     __slots__ = ()
 
+    @says_grace
     def __init__(self, difference: Duration, *, grace: Duration, close_when_idle: Duration | None = None) -> None:
         """Say the longest time between two records of a window, and the grace."""
         difference_ms = span_ms(difference, "SlidingWindows(difference)")
@@ -170,6 +196,7 @@ class SessionWindows(Windows):
 
     __slots__ = ()
 
+    @says_grace
     def __init__(self, gap: Duration, *, grace: Duration, close_when_idle: Duration | None = None) -> None:
         """Say the longest silence within a session, and the grace."""
         gap_ms = span_ms(gap, "SessionWindows(gap)", least=1)
@@ -246,6 +273,7 @@ class JoinWindows:
     after_ms: int
     grace_ms: int
 
+    @says_grace
     def __init__(
         self,
         difference: Duration | None = None,

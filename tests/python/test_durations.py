@@ -31,6 +31,12 @@ def test_no_durations(wrong: Any) -> None:
         duration_ms(wrong)
 
 
+@pytest.mark.parametrize("wrong", ["-1s", timedelta(seconds=-1)])
+def test_a_negative_duration_is_called_negative(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="is negative"):
+        duration_ms(wrong)
+
+
 def test_timestamps() -> None:
     assert timestamp_ms(5) == 5
     assert timestamp_ms(datetime(1970, 1, 2, tzinfo=timezone.utc)) == 86_400_000
