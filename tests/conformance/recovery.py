@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,10 @@ class Way:
     def __str__(self) -> str:
         """For the names of tests."""
         return f"lanes-{'-'.join(map(str, self.lanes))}-batch-{self.batch}-{self.back_end}"
+
+
+TOGETHER = Way((5,), 8, "rocksDB", every=0)
+"""Lanes that work at the same time, without a crash."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,17 @@ def epochs(case: Case, size: int) -> Iterator[list[dict[str, Any]]]:
         yield from (found[at : at + length] for at in range(0, len(found), length))
 
 
-def run(case: Case, topology: Topology, way: Way) -> Found:
+def without_input(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out which input caused a record: an epoch has several."""
+    return [{name: part for name, part in record.items() if name != "i"} for record in records]
+
+
+def run(case: Case, topology: Topology, way: Way, settings: Mapping[str, object] | None = None) -> Found:
     """Run a vector in this way; `i` of an output is the number of the first input of its epoch."""
     topics: dict[str, dict[str, Any]] = case.data["topics"]
     outputs: dict[str, list[dict[str, Any]]] = {topic: [] for topic in case.data["outputs"]}
     lanes = itertools.cycle(way.lanes)
-    config = runner.config(case) | {"default.dsl.store": way.back_end}
+    config = runner.config(case) | {"default.dsl.store": way.back_end} | dict(settings or {})
     first = number(case.name) % max(way.every, 1)
     with TopologyTestDriver(topology, config, lanes=next(lanes)) as driver:
         inputs = {t: driver.input(t, runner.serde(s["key"]), runner.serde(s["value"])) for t, s in topics.items()}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -48,7 +47,8 @@ def test_nothing_changes_for_a_key(case: Case, way: Way) -> None:
 @pytest.mark.parametrize("place", sorted(DEPENDENT))
 def test_what_is_listed_shows(place: str) -> None:
     """The list may only shrink: what is the same in every way that an entry concerns needs no entry."""
-    concerned = [way for way in recovery.ways() if way.back_end == "in_memory" and DEPENDENT[place].concerns(way)]
+    ways = [*(way for way in recovery.ways() if way.back_end == "in_memory"), recovery.TOGETHER]
+    concerned = [way for way in ways if DEPENDENT[place].concerns(way)]
     runs = ((case, way) for case in CASES if case.place == place for way in concerned)
     assert any(differs(case, way) for case, way in runs), f"{place} differs nowhere: take it off order_dependent.txt"
 
@@ -66,7 +66,7 @@ def expect(case: Case, way: Way, found: runner.Found, *, listed: bool = True) ->
     """Compare; what is `listed` may come in another order where the list says so."""
     dependent = DEPENDENT.get(case.place) if listed else None
     for topic, records in case.data["outputs"].items():
-        wanted, got = without_input(records), without_input(found.outputs[topic])
+        wanted, got = recovery.without_input(records), recovery.without_input(found.outputs[topic])
         if (
             dependent and dependent.what == "order" and dependent.concerns(way)
         ) or "unordered_per_input" in case.data.get("flags", []):
@@ -79,11 +79,6 @@ def expect(case: Case, way: Way, found: runner.Found, *, listed: bool = True) ->
         assert runner.lines(found.stores[name]) == runner.lines(entries), name
     assert found.store_timestamps == case.data["store_timestamps"]
     assert found.versioned_lookups == case.data.get("versioned_lookups", {})
-
-
-def without_input(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out which input caused a record: an epoch has several."""
-    return [{name: part for name, part in record.items() if name != "i"} for record in records]
 
 
 def test_what_is_listed_exists() -> None:
