@@ -38,7 +38,7 @@ VALUES: dict[str, tuple[sf.Serde[Any], st.SearchStrategy[Any]]] = {
     "double": (Serdes.double(), st.floats(allow_nan=False)),
     "json": (Serdes.json(), json_of(DOUBLES)),
 }
-KEYS = {
+KEYS: dict[str, tuple[sf.Serde[Any], st.SearchStrategy[Any]]] = {
     "time_windowed": (
         Serdes.time_windowed(str, "1m"),
         st.builds(lambda key, at: Windowed(key, Window(at, at + SIZE_MS)), TEXT, TIME),
