@@ -6,6 +6,7 @@ clock moves now and then.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -13,28 +14,38 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from conformance import recovery
 from conformance.runner import Case, same_per_key
 from semantics.interpreter import Result, interpret
 from semantics.moves import SOURCES, all_moves
-from semantics.sketch import Draw, Json, Sketch, applies
+from semantics.sketch import NEEDS, Draw, Json, Sketch, applies
 
 TEXTS = ("a", "b", "x", "abcd", "p q", "a:1", "b:2", "x-y")
 KEYS = ("a", "b", "a-1", "x")
 
 
 @st.composite
-def topologies(draw: Draw, allowed: Collection[str]) -> Sketch:
-    """Two to eight operators, of one to three sources; every loose end goes into a topic."""
+def topologies(draw: Draw, allowed: Collection[str], must: str | None = None) -> Sketch:
+    """Two to eight operators, of one to three sources; every loose end goes into a topic.
+
+    What `must` be among them comes first, with what it needs.
+    """
     sketch, moves = Sketch(), all_moves()
     # Streams twice: most operators begin with one.
     sources = [name for name in ("stream", *SOURCES) if name in allowed]
     for name in draw(st.lists(st.sampled_from(sources), min_size=1, max_size=3)):
         moves[name](sketch, draw)
+        sketch.moves.append(name)
+    for name in () if must is None else (*before(must), must):
+        assume(moves[name](sketch, draw))
+        sketch.moves.append(name)
     others = [name for name in moves if name in allowed and name not in SOURCES]
     for _ in range(draw(st.integers(1, 7))):
         ready = [name for name in others if applies(name, sketch)]
         if ready:
-            moves[draw(st.sampled_from(ready))](sketch, draw)
+            name = draw(st.sampled_from(ready))
+            # A move that found nothing to work on has not been made.
+            sketch.moves += [name] if moves[name](sketch, draw) else []
     ends = [handle for handle in sketch.handles if handle.id not in sketch.used and handle.kind != "global_table"]
     assume(ends)
     for number, handle in enumerate(ends):
@@ -43,6 +54,14 @@ def topologies(draw: Draw, allowed: Collection[str]) -> Sketch:
             at = sketch.step("to_stream", **{"from": at})
         sketch.step("to", **{"from": at}, topic=f"out{number + 1}", key_serde=handle.key, value_serde=handle.value)
     return sketch
+
+
+def before(must: str) -> list[str]:
+    """The moves that make what a move needs."""
+    made = {"stream": ["stream", "stream"], "table": ["stored_table"], "global_table": ["global_table"]}
+    windowed = {"table": ["stream", "tumbling"], "stream": ["stream", "tumbling", "to_stream"]}
+    parts = [need.rpartition(" ") for need in NEEDS[must]]
+    return [name for how, _, kind in parts for name in (windowed if how == "windowed" else made)[kind]]
 
 
 def event(source: Json) -> st.SearchStrategy[Json]:
@@ -88,7 +107,9 @@ def topics_of(steps: list[Json]) -> Json:
 
 
 @st.composite
-def cases(draw: Draw, allowed: Collection[str], *, lanes: bool = False) -> Case:
+def cases(
+    draw: Draw, allowed: Collection[str], *, lanes: bool = False, together: int = 1, must: str | None = None
+) -> Case:
     """A case with what the interpreter makes of it.
 
     Where several internal topics wait, no order is promised among them: cases whose result depends on
@@ -98,9 +119,10 @@ def cases(draw: Draw, allowed: Collection[str], *, lanes: bool = False) -> Case:
     with the next epoch. (Kafka Streams' test driver takes all sub-topologies for one task; in a cluster
     each has a time of its own.)
 
-    For several `lanes`, those are left out too in which a key's results depend on the order of other keys.
+    For several `lanes`, those are left out too in which a key's results depend on the order of other keys: of
+    those that an input causes, and of so many inputs as are processed `together`.
     """
-    sketch: Sketch = draw(topologies(allowed))
+    sketch: Sketch = draw(topologies(allowed, must))
     events: list[Json] = draw(inputs(sketch.sources))
     results = [interpret(sketch.steps, events, order=order) for order in ("earliest", "first", "last")]
     results += [interpret(sketch.steps, events, punctuate_after=what) for what in ("inputs", "everything")]
@@ -109,12 +131,19 @@ def cases(draw: Draw, allowed: Collection[str], *, lanes: bool = False) -> Case:
     if lanes:
         any_order = [interpret(sketch.steps, events, order=order) for order in ("keys", "keys_back")]
         assume(all(per_key(outcome(result)) == per_key(expected[0]) for result in any_order))
+    if together > 1:
+        wanted = without_inputs(expected[0])
+        for backwards in (False, True):
+            mixed = keys_together(events, together, backwards)
+            for order in ("keys", "keys_back"):
+                assume(without_inputs(outcome(interpret(sketch.steps, mixed, order=order))) == wanted)
     data: dict[str, Any] = {
         "name": "random/case",
         "area": "random",
         "config": {"cache_max_bytes": 0, "emit_interval_ms": 0},
         "topics": topics_of(sketch.steps),
         "topology": sketch.steps,
+        "moves": sketch.moves,
         "inputs": events,
         **expected[0],
     }
@@ -128,3 +157,19 @@ def outcome(result: Result) -> Json:
 def per_key(found: Json) -> Json:
     """What is promised with several lanes."""
     return found | {"outputs": {topic: same_per_key(records) for topic, records in found["outputs"].items()}}
+
+
+def without_inputs(found: Json) -> Json:
+    """What is promised where several inputs share an epoch."""
+    return per_key(found | {"outputs": {topic: recovery.without_input(r) for topic, r in found["outputs"].items()}})
+
+
+def keys_together(events: list[Json], size: int, backwards: bool) -> list[Json]:
+    """As if lanes did one key after the other, of each epoch: a key's own records keep their order."""
+    out: list[Json] = []
+    for passes, group in itertools.groupby(events, lambda event: "topic" not in event):
+        found = list(group)
+        for at in range(0, len(found), size):
+            part = found[at : at + size]
+            out += part if passes else sorted(part, key=lambda e: e["key"] or "", reverse=backwards)
+    return out

@@ -60,6 +60,7 @@ class Sketch:
     handles: list[Handle] = field(default_factory=list)
     sources: list[Json] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    moves: list[str] = field(default_factory=list)
     names: int = 0
 
     def step(self, op: str, **fields: Any) -> str:
