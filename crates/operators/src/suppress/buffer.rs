@@ -3,6 +3,9 @@
 //! Takes updates; gives them by the time of the key's first one, then by the key's bytes. Knows which of
 //! them the store doesn't have yet. Never reads or writes the store.
 
+#[cfg(test)]
+mod tests;
+
 use crate::table_update;
 use crate::time_index::TimeIndex;
 use bytes::Bytes;
@@ -102,6 +105,10 @@ impl Buffer {
         let (_, key) = self.line.pop_due(until)?;
         let waiting = self.waiting.remove(&key)?;
         self.bytes -= waiting.bytes;
+        if self.waiting.is_empty() {
+            // What has left need not be saved; until the barrier nobody else takes this list.
+            self.unsaved.clear();
+        }
         Some((key, waiting))
     }
 
@@ -117,5 +124,11 @@ impl Buffer {
                     .is_some_and(|w| std::mem::replace(&mut w.listed, false))
             })
             .collect()
+    }
+
+    /// How many keys are listed to be saved.
+    #[cfg(test)]
+    fn listed(&self) -> usize {
+        self.unsaved.len()
     }
 }
