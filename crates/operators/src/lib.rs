@@ -26,6 +26,7 @@ mod site;
 mod spread;
 mod table_update;
 mod time_index;
+mod told;
 mod view_read;
 mod window;
 mod working_set;

@@ -4,15 +4,25 @@
 //! the node where both sides meet. A row has the later of both times. Without a partner that the join
 //! can't do without nothing is given, not even a tombstone; with one, a deletion gives a tombstone each
 //! time. Updates that aren't the newest of a versioned table are left out.
+//!
+//! The other side is what its store has, as in Kafka Streams. Where updates come late (the store is written
+//! in a lower stage, or record caching holds them back) it is what its updates have said so far, see
+//! [`crate::told`]; and a deletion that finds nothing to do takes back the row if one is kept, because
+//! under at-least-once a crash may have kept the tables' deletions without that of the row.
 
+#[cfg(test)]
+mod orders;
 #[cfg(test)]
 mod tests;
 
+use crate::foreign_key::message::TakeBack;
 use crate::joiner::{Joiner, Needs};
 use crate::site::Site;
+use crate::told;
 use crate::view_read::{AsOf, ViewRead};
 use crate::{Context, Operator, dropped, table_update};
-use stoatflow_core::{Change, Datum, Record, Result};
+use stoatflow_core::{Change, Datum, Error, Record, Result, Serde};
+use stoatflow_state::Stored;
 
 /// See the module.
 #[derive(Debug)]
@@ -23,8 +33,16 @@ pub(crate) struct TableJoin {
     needs: Needs,
     other: ViewRead,
     joiner: Joiner,
+    late: Option<Late>,
     old: bool,
     rows: Vec<Row>,
+}
+
+/// For updates that come after their stores were written.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub key: Serde,
+    pub told: told::Shared,
 }
 
 /// An update of the result, before the joiner was called.
@@ -32,6 +50,8 @@ pub(crate) struct TableJoin {
 struct Row {
     record: Record,
     latest: bool,
+    /// Is there nothing to join, and only a row to be taken back if it is there?
+    gone: bool,
     /// Is there a row now, and was there one before?
     new: bool,
     old: bool,
@@ -44,6 +64,7 @@ impl TableJoin {
         needs: Needs,
         other: ViewRead,
         joiner: Joiner,
+        late: Option<Late>,
         old: bool,
     ) -> Self {
         Self {
@@ -52,9 +73,39 @@ impl TableJoin {
             needs,
             other,
             joiner,
+            late,
             old,
             rows: Vec::new(),
         }
+    }
+
+    /// The other side of each update.
+    fn partners(
+        &mut self,
+        input: &[Record],
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        let Some(late) = &self.late else {
+            return self.other.read(input, AsOf::Latest, context);
+        };
+        let mut told = told::lock(&late.told, context.epoch);
+        let mut found = Vec::with_capacity(input.len());
+        for record in input {
+            let key = late.key.encode(&record.key)?;
+            let key = key.ok_or_else(|| Error::internal("a null key reached a join of tables"))?;
+            found.push(told.ask(!self.left, &key));
+            told.tell(self.left, key, record);
+        }
+        drop(told);
+        if found.iter().all(Option::is_none) {
+            return self.other.read(input, AsOf::EpochStart, context);
+        }
+        let quiet = input.iter().zip(&found).filter(|(_, told)| told.is_none());
+        let quiet: Vec<Record> = quiet.map(|(r, _)| r.with_value(Datum::Null)).collect();
+        let read = self.other.read(&quiet, AsOf::EpochStart, context)?;
+        let mut read = read.into_iter();
+        let partner = |told: Option<_>| told.unwrap_or_else(|| read.next().flatten());
+        Ok(found.into_iter().map(partner).collect())
     }
 
     /// Adds a row for the joiner, if there is one.
@@ -88,8 +139,7 @@ impl Operator for TableJoin {
             table_update::is_latest(&record.value)
         });
         let others = self
-            .other
-            .read(input, AsOf::Latest, context)
+            .partners(input, context)
             .map_err(|e| self.site.name_node(e))?;
         let other_needed = if self.left {
             self.needs.right
@@ -104,7 +154,18 @@ impl Operator for TableJoin {
                     record.timestamp = record.timestamp.max(other.timestamp);
                     other.value
                 }
-                None if other_needed || (new.is_null() && old.is_null()) => continue,
+                None if other_needed || (new.is_null() && old.is_null()) => {
+                    if self.late.is_some() && new.is_null() {
+                        self.rows.push(Row {
+                            record,
+                            latest,
+                            gone: true,
+                            new: false,
+                            old: false,
+                        });
+                    }
+                    continue;
+                }
                 None => Datum::Null,
             };
             let new = self.add(&record, new, other.clone());
@@ -112,6 +173,7 @@ impl Operator for TableJoin {
             self.rows.push(Row {
                 record,
                 latest,
+                gone: false,
                 new,
                 old,
             });
@@ -124,6 +186,11 @@ impl Operator for TableJoin {
             };
             let (new, old) = (result(row.new), result(row.old));
             let mut record = row.record;
+            if row.gone {
+                record.value = TakeBack.wrap();
+                out.push(record);
+                continue;
+            }
             record.value = table_update::make(self.old, old, new, row.latest);
             out.push(record);
         }

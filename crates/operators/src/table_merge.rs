@@ -1,7 +1,8 @@
 //! Where the two sides of a join of tables meet.
 //!
-//! Takes the updates of both sides, keeps the result if it has a store, gives them on. A join by foreign
-//! key may say that a row has to be taken back if it is there: the store knows. Never joins.
+//! Takes the updates of both sides, keeps the result if it has a store, gives them on. A join may say that a
+//! row has to be taken back if it is there: the store knows, and where there is none nobody below is told.
+//! Never joins.
 //!
 //! With `emit.mode = barrier` a result without a store waits for the barrier too. Both sides release
 //! their updates there, one after the other: what the first makes with an old value of the second must
@@ -45,6 +46,9 @@ impl Operator for TableMerge {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        if self.keeper.is_none() {
+            input.retain(|record| !TakeBack::is(&record.value));
+        }
         if let Some((serde, held)) = &mut self.waits {
             for record in input.drain(..) {
                 let key = serde.encode(&record.key).and_then(|key| {

@@ -523,3 +523,16 @@ pub(crate) fn to_streams(mut nodes: Vec<(Op, Vec<u32>, Fork)>) -> Vec<(Op, Vec<u
     }
     nodes
 }
+
+/// Numbers that are the same each time.
+pub(crate) struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).expect("31 bits") % bound
+    }
+}

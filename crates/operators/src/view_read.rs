@@ -11,7 +11,7 @@ use crate::function::Function;
 use crate::joiner::{Joiner, Needs};
 use crate::process::Process;
 use crate::{Context, LaneStore};
-use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_core::{ClockId, Datum, Epoch, Error, Record, Result, Serde, StoreId, Timestamp};
 use stoatflow_state::{SessionView, Stored, VersionedView, WindowView};
 
 /// Which version of a versioned table is read; of another one there is only the newest.
@@ -20,6 +20,18 @@ pub(crate) enum AsOf {
     Latest,
     /// What held at the time of the record that asks.
     Record,
+    /// The newest one that there was when the epoch began: all that its operator has told by then.
+    EpochStart,
+}
+
+impl AsOf {
+    /// Above what has no versions.
+    const fn whole(self) -> Self {
+        match self {
+            Self::Record | Self::Latest => Self::Latest,
+            Self::EpochStart => Self::EpochStart,
+        }
+    }
 }
 
 /// How a store's keys are made.
@@ -107,7 +119,7 @@ impl ViewRead {
                 Ok(found)
             }
             Self::TransformValues { of, transformer } => {
-                let mut found = of.read(asked, AsOf::Latest, context)?;
+                let mut found = of.read(asked, as_of.whole(), context)?;
                 // As in Kafka Streams it is called for keys that the table doesn't have, too.
                 let keyed = || asked.iter().zip(&found).filter(|(r, _)| !r.key.is_null());
                 let updates: Vec<Record> = keyed()
@@ -135,8 +147,8 @@ impl ViewRead {
                 needs,
                 joiner,
             } => {
-                let left = left.read(asked, AsOf::Latest, context)?;
-                let right = right.read(asked, AsOf::Latest, context)?;
+                let left = left.read(asked, as_of.whole(), context)?;
+                let right = right.read(asked, as_of.whole(), context)?;
                 let mut rows = Vec::with_capacity(asked.len());
                 for (record, (left, right)) in asked.iter().zip(left.into_iter().zip(right)) {
                     let (left, left_at) = parts(left);
@@ -184,7 +196,10 @@ impl Read {
         as_of: AsOf,
         context: &mut Context<'_>,
     ) -> Result<Option<Stored>> {
-        let epoch = context.epoch;
+        let epoch = match as_of {
+            AsOf::EpochStart => Epoch(context.epoch.0.saturating_sub(1)),
+            AsOf::Latest | AsOf::Record => context.epoch,
+        };
         let (key, window) = match (&record.key, self.shape) {
             (Datum::Windowed(w), Shape::Window(_) | Shape::Session(_)) => {
                 (&w.key, Some((w.start, w.end)))
@@ -201,7 +216,7 @@ impl Read {
             (Shape::Versioned(clock), _) => {
                 let view = VersionedView::new(store, epoch, seen(clock))?;
                 let version = match as_of {
-                    AsOf::Latest => view.get(&bytes)?,
+                    AsOf::Latest | AsOf::EpochStart => view.get(&bytes)?,
                     AsOf::Record => view.get_as_of(&bytes, record.timestamp.0)?,
                 };
                 Ok(version.map(|version| Stored {

@@ -187,6 +187,11 @@ pub enum Op {
         other: View,
         function: Function,
         with_key: bool,
+        /// Serde of both tables' keys.
+        key: SerdeSpec,
+        /// Is a table behind a side written in a lower stage? Then what its store has is ahead of the
+        /// updates that come from it.
+        apart: bool,
         old: bool,
     },
     /// Where the two sides of a join meet; keeps the result if it has a store.

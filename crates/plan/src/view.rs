@@ -73,6 +73,17 @@ pub enum View {
 }
 
 impl View {
+    /// The stores of the tables that it is made of: not those of transformers.
+    pub(crate) fn tables(&self) -> Vec<StoreId> {
+        match self {
+            Self::Store { store, .. } => vec![*store],
+            Self::Filter { of, .. }
+            | Self::MapValues { of, .. }
+            | Self::TransformValues { of, .. } => of.tables(),
+            Self::Join { left, right, .. } => [left.tables(), right.tables()].concat(),
+        }
+    }
+
     /// The stores it reads.
     #[must_use]
     pub fn stores(&self) -> Vec<StoreId> {

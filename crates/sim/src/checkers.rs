@@ -3,6 +3,7 @@
 //! Takes the broker and the disks; gives the first broken promise. Under exactly-once every update of
 //! every key must be there once; under at-least-once nothing may be missing. Never looks into the engine.
 
+mod joined;
 mod tables;
 mod timed;
 

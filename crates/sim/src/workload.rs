@@ -12,7 +12,7 @@ mod udf;
 pub(crate) mod functions {
     pub(crate) use super::input::CLOSER;
     pub(crate) use super::plan::{GRACE_MS, REACH_MS, SIZE_MS};
-    pub(crate) use super::udf::{bucket, group, half, pair, words};
+    pub(crate) use super::udf::{bucket, group, half, pair, tally, twin, words};
 }
 
 use crate::rng::SimRng;
@@ -47,6 +47,8 @@ pub(crate) enum Part {
     Pairs,
     /// Join of two tables by a foreign key.
     Foreign,
+    /// Join of two tables whose updates come from different stages, kept once; and once counted as it is.
+    Joined,
 }
 
 impl Part {
@@ -65,6 +67,7 @@ impl Part {
             Self::Windows(_) => &["clicks"],
             Self::Pairs => &["halves"],
             Self::Foreign => &["orders", "goods"],
+            Self::Joined => &["plans", "visits"],
         }
     }
 
@@ -74,6 +77,7 @@ impl Part {
             Self::Windows(_) => vec!["clicks-out"],
             Self::Pairs => vec!["pairs-out"],
             Self::Foreign => vec!["orders-out"],
+            Self::Joined => vec!["planned-out", "tally-out"],
             _ => self.tables().iter().map(|t| t.0).collect(),
         }
     }
@@ -94,7 +98,7 @@ impl Part {
             Self::Sums => &[("sums-out", "sums-store"), ("tops-out", "tops-store")],
             Self::Rows => &[("rows-out", "rows-store")],
             Self::Latest => &[("latest-out", "latest-store")],
-            Self::Windows(_) | Self::Pairs | Self::Foreign => &[],
+            Self::Windows(_) | Self::Pairs | Self::Foreign | Self::Joined => &[],
         }
     }
 }
@@ -129,6 +133,7 @@ impl Job {
             Part::Windows(rng.chance(5000)),
             Part::Pairs,
             Part::Foreign,
+            Part::Joined,
         ];
         rng.shuffle(&mut all);
         let count = if rng.chance(6000) {

@@ -180,19 +180,6 @@ fn a_right_value_that_the_cache_never_mentions_leaves_no_row() {
     assert_eq!(lanes.row("1"), "-");
 }
 
-/// Numbers that are the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).expect("31 bits") % bound
-    }
-}
-
 /// Epochs of random changes of both tables, and random arrivals: at the end of each epoch the result is
 /// the join of what the tables have, and who has heard all updates has the same rows.
 #[test]

@@ -117,6 +117,8 @@ fn join(kind: JoinKind) -> Nodes {
         other: store(other),
         function: Function::Udf(0),
         with_key: false,
+        key: serde("string"),
+        apart: false,
         old: false,
     };
     let merge = Op::TableMerge {

@@ -5,9 +5,9 @@ use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
 use stoatflow_plan::{Fork, Function, JoinKind, Op, View};
 
-type Nodes = Vec<(Op, Vec<u32>, Fork)>;
+pub(super) type Nodes = Vec<(Op, Vec<u32>, Fork)>;
 
-fn source(store: u16, old: bool) -> Op {
+pub(super) fn source(store: u16, old: bool) -> Op {
     Op::TableSource {
         store: StoreId(store),
         key: serde("string"),
@@ -15,20 +15,22 @@ fn source(store: u16, old: bool) -> Op {
     }
 }
 
-fn store(store: u16) -> View {
+pub(super) fn store(store: u16) -> View {
     View::Store {
         store: StoreId(store),
         key: serde("string"),
     }
 }
 
-fn side(left: bool, kind: JoinKind, other: View, function: u32, old: bool) -> Op {
+pub(super) fn side(left: bool, kind: JoinKind, other: View, function: u32, old: bool) -> Op {
     Op::TableJoin {
         left,
         kind,
         other,
         function: Function::Udf(function),
         with_key: false,
+        key: serde("string"),
+        apart: false,
         old,
     }
 }
@@ -41,7 +43,7 @@ fn merge(kept: Option<u16>, old: bool) -> Op {
     }
 }
 
-fn sink(id: u16) -> Op {
+pub(super) fn sink(id: u16) -> Op {
     Op::Sink { sink: SinkId(id) }
 }
 

@@ -11,6 +11,7 @@ use crate::check::Kind;
 use crate::logical::{Joining, StoreKind};
 use crate::physical::{Op, Store};
 use crate::serdes::JoinSerdes;
+use crate::view::View;
 use stoatflow_core::{NodeId, StoreId};
 
 impl Cut<'_> {
@@ -195,14 +196,18 @@ impl Cut<'_> {
                 stage,
             ));
         }
+        let views = tables.map(|table| self.view(table));
+        let apart = views.iter().any(|view| self.below(view, stage));
         let mut sides = Vec::new();
         for (slot, &table) in tables.iter().enumerate() {
             let op = Op::TableJoin {
                 left: slot == 0,
                 kind,
-                other: self.view(tables[1 - slot]),
+                other: views[1 - slot].clone(),
                 function: j.function.clone(),
                 with_key: j.with_key,
+                key: self.table_key(i),
+                apart,
                 old,
             };
             let own = self.add(i, &self.names.parts[i][slot], stage, &op);
@@ -221,6 +226,15 @@ impl Cut<'_> {
             self.child(side, own);
         }
         Made::from([(stage, own)])
+    }
+
+    /// Is one of its tables written below a stage?
+    fn below(&self, view: &View, stage: u16) -> bool {
+        let stores = view.tables();
+        let lower = self.out.nodes.iter().filter(|n| n.stage.0 < stage);
+        lower
+            .flat_map(|n| n.op.stores())
+            .any(|store| stores.contains(&store))
     }
 
     /// Updates of a table walk up to the stage in which they are needed.

@@ -432,3 +432,27 @@ fn what_has_no_topic_goes_ahead() {
         "the group has a topic, the side of the join has none"
     );
 }
+
+#[test]
+fn a_join_of_tables_knows_whether_they_are_written_in_lower_stages() {
+    let join = |from: usize, other: usize| json!({"op": "join", "from": from, "other": other, "function": udf()});
+    let kept = json!({"store": "m", "key": "string", "value": "string"});
+    let plan = compiled(&json!([
+        table("a"), table("b"), join(0, 1),
+        of("s"), {"op": "select_key", "from": 3, "function": udf()},
+        {"op": "to_table", "from": 4, "materialized": kept},
+        join(0, 5),
+        // In the stage of the moved table, but one of the tables that it is made of is not.
+        join(6, 5),
+        {"op": "filter", "from": 5, "function": udf()},
+        join(5, 8),
+    ]));
+    sound(&plan);
+    let sides = plan.nodes.iter().filter_map(|node| match node.op {
+        Op::TableJoin { apart, .. } => Some((node.stage.0, apart)),
+        _ => None,
+    });
+    let found: Vec<(u16, bool)> = sides.collect();
+    let joins = [(0, false), (1, true), (1, true), (1, false)];
+    assert_eq!(found, joins.map(|join| [join; 2]).concat());
+}

@@ -132,7 +132,9 @@ fn views(plan: &PhysicalPlan, view: &View) -> bool {
 /// The serdes that an operator writes with by itself.
 fn serdes(op: &Op) -> Vec<&SerdeSpec> {
     match op {
-        Op::Exchange { key, .. } | Op::TableGroupBy { key, .. } => vec![key],
+        Op::Exchange { key, .. } | Op::TableGroupBy { key, .. } | Op::TableJoin { key, .. } => {
+            vec![key]
+        }
         Op::Suppress { key, value, .. } | Op::StreamTableJoin { key, value, .. } => {
             vec![key, value]
         }

@@ -1,6 +1,6 @@
 //! What each part had to give, computed directly from the input topics.
 
-use super::{History, Verdict, history, hold, timed};
+use super::{History, Verdict, history, hold, joined, timed};
 use crate::broker::SimBroker;
 use crate::workload::{Job, Part, functions};
 use bytes::Bytes;
@@ -38,7 +38,7 @@ fn inputs(broker: &SimBroker, part: Part) -> Vec<Input> {
         .collect()
 }
 
-fn number(bytes: &Option<Bytes>) -> Result<i64, String> {
+pub(super) fn number(bytes: &Option<Bytes>) -> Result<i64, String> {
     let fixed = bytes
         .as_ref()
         .and_then(|b| <[u8; 8]>::try_from(b.as_ref()).ok());
@@ -93,6 +93,7 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         Part::Windows(_) => timed::windows(broker, &first, rule),
         Part::Pairs => timed::pairs(broker, &first, rule),
         Part::Foreign => timed::foreign(broker, &first, rule),
+        Part::Joined => joined::check(broker, &first, rule),
     }
 }
 

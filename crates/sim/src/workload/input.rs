@@ -38,16 +38,16 @@ pub(super) fn records(
         let keyed = part == Part::Pairs;
         let key = (keyed || !rng.chance(800)).then(|| Bytes::from(format!("k{}", skewed(rng, 8))));
         // A table's order is that of its partition, so its keys must stay in theirs.
-        let stays = matches!(part, Part::Rows | Part::Foreign) || rng.chance(5000);
+        let stays = matches!(part, Part::Rows | Part::Foreign | Part::Joined) || rng.chance(5000);
         let anywhere = i32::try_from(rng.below(u64::from(partitions.unsigned_abs()))).unwrap_or(0);
         records.push(Outgoing {
             topic: topic.into(),
             partition: (!stays).then_some(Partition(anywhere)),
             value: value(rng, part, topic, number),
-            key: if topic == "goods" {
-                Some(Bytes::from(format!("g{}", skewed(rng, 5))))
-            } else {
-                key
+            key: match topic {
+                "goods" => Some(Bytes::from(format!("g{}", skewed(rng, 5)))),
+                "plans" => Some(Bytes::from(format!("p{}", skewed(rng, 8)))),
+                _ => key,
             },
             timestamp: Timestamp(time - disorder),
             headers: None,
@@ -80,7 +80,9 @@ fn skewed(rng: &mut SimRng, len: usize) -> usize {
 }
 
 fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes> {
-    if rng.chance(600) && !part.is_timed() {
+    // Rows that come and go are what a join of tables must get right.
+    let gone = if part == Part::Joined { 4_000 } else { 600 };
+    if rng.chance(gone) && !part.is_timed() {
         return None;
     }
     Some(match part {
@@ -94,6 +96,7 @@ fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes
         Part::Rows => Bytes::from(format!("v{number}")),
         Part::Foreign if topic == "goods" => Bytes::from(format!("r{number}")),
         Part::Latest | Part::Foreign => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+        Part::Joined => Bytes::from(format!("j{number}")),
         Part::Windows(_) => Bytes::from(format!("c{number}")),
         Part::Pairs if rng.chance(5000) => Bytes::from(format!("l{number}")),
         Part::Pairs => Bytes::from(format!("r{number}")),

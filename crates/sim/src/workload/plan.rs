@@ -36,6 +36,7 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Windows(suppressed) => windows(base, suppressed),
         Part::Pairs => pairs(base),
         Part::Foreign => foreign(base),
+        Part::Joined => joined(base),
     }
 }
 
@@ -168,5 +169,23 @@ fn foreign(base: usize) -> Vec<Value> {
             "name": "ordered", "materialized": {"store": "ordered-store", "key": "string", "value": "string"}}),
         json!({"op": "to_stream", "from": base + 2}),
         json!({"op": "to", "from": base + 3, "topic": "orders-out", "key": "string", "value": "string"}),
+    ]
+}
+
+fn joined(base: usize) -> Vec<Value> {
+    let kept = |name: &str| json!({"store": name, "key": "string", "value": "string"});
+    vec![
+        json!({"op": "table", "topic": "plans", "key": "string", "value": "string", "materialized": {"store": "plans-store"}}),
+        json!({"op": "stream", "topics": ["visits"], "key": "string", "value": "string"}),
+        json!({"op": "select_key", "from": base + 1, "function": udf("twin")}),
+        json!({"op": "to_table", "from": base + 2, "materialized": kept("visits-store")}),
+        json!({"op": "join", "from": base, "other": base + 3, "function": udf("pair"), "name": "planned", "materialized": kept("planned-store")}),
+        json!({"op": "to_stream", "from": base + 4}),
+        json!({"op": "to", "from": base + 5, "topic": "planned-out", "key": "string", "value": "string"}),
+        json!({"op": "join", "from": base, "other": base + 3, "function": udf("pair"), "name": "tallied"}),
+        json!({"op": "group_by", "from": base + 7, "function": udf("tally"), "key": "string", "value": "string"}),
+        json!({"op": "count", "from": base + 8, "materialized": {"store": "tally-store"}}),
+        json!({"op": "to_stream", "from": base + 9}),
+        json!({"op": "to", "from": base + 10, "topic": "tally-out", "key": "string", "value": "int64"}),
     ]
 }

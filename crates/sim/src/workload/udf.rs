@@ -8,7 +8,7 @@ use stoatflow_operators::{Args, Failed, Udf};
 /// Their names, in the order of [`all`].
 pub(super) const NAMES: &[&str] = &[
     "split", "value", "text", "bucket", "add", "half", "greater", "group", "newer", "is_left",
-    "pair",
+    "pair", "twin", "tally",
 ];
 
 /// All of them.
@@ -36,6 +36,18 @@ pub(crate) fn half(bucket: &str) -> &'static str {
 /// The group that a move goes to: what stands before the colon.
 pub(crate) fn group(value: &str) -> &str {
     value.split(':').next().unwrap_or_default()
+}
+
+/// The key of the other table that belongs to a key.
+pub(crate) fn twin(key: &str) -> String {
+    key.replacen('k', "p", 1)
+}
+
+/// What a joined row is counted as: takes both sides.
+pub(crate) fn tally(row: &str) -> String {
+    let digits = row.bytes().filter(u8::is_ascii_digit);
+    let sum: u64 = digits.map(|digit| u64::from(digit - b'0')).sum();
+    format!("t{}", sum % 3)
 }
 
 /// What a join gives.
@@ -72,6 +84,10 @@ impl Native {
     fn of(&self, record: &Record) -> Result<Datum> {
         Ok(match (self.0, &record.value) {
             ("value", value) => value.clone(),
+            ("twin", _) => match &record.key {
+                Datum::Null => Datum::Null,
+                key => Datum::text(twin(text(key))),
+            },
             // Records without a value go nowhere.
             (_, Datum::Null) => Datum::Null,
             ("text", value) => Datum::text(int(value)?.to_string()),
@@ -110,8 +126,16 @@ impl Udf for Native {
         Ok(())
     }
 
-    fn pair(&self, _: Args, _: &[Record], _: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
-        self.wrong("function of pairs")
+    fn pair(&self, _: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
+        if self.0 != "tally" {
+            return self.wrong("function of pairs");
+        }
+        let pair = |record: &Record| {
+            let row = text(&record.value);
+            (Datum::text(tally(row)), record.value.clone())
+        };
+        out.extend(batch.iter().map(pair));
+        Ok(())
     }
 
     fn many(

@@ -1,17 +1,30 @@
-//! Joins of two streams.
+//! Joins of two streams, and what the two sides of a join share.
 
 use super::{Builder, Made};
 use crate::Args::KeyValue;
 use crate::stream_join::{Kept, Parts, Rows, Shape, Side, StreamJoin, Waiting};
+use crate::told;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use stoatflow_core::{Error, Result, StoreId};
+use stoatflow_core::{Error, NodeId, Result, StoreId};
 use stoatflow_plan::{JoinKind, JoinWindow, Node, Op, SerdeSpec};
 
-/// What the two sides of a left or outer join share, by the store of it.
+/// What the two sides of a join share.
 #[derive(Default)]
-pub(super) struct Shared(RefCell<HashMap<StoreId, Arc<Mutex<Waiting>>>>);
+pub(super) struct Shared {
+    /// Of a left or outer join of streams, by the store of it.
+    waiting: RefCell<HashMap<StoreId, Arc<Mutex<Waiting>>>>,
+    /// Of a join of tables, by the node where they meet.
+    told: RefCell<HashMap<NodeId, told::Shared>>,
+}
+
+impl Shared {
+    pub fn told(&self, merge: NodeId) -> told::Shared {
+        let mut told = self.told.borrow_mut();
+        Arc::clone(told.entry(merge).or_default())
+    }
+}
 
 impl Builder<'_> {
     pub(super) fn joins(&self, node: &Node) -> Made {
@@ -85,7 +98,7 @@ impl Builder<'_> {
         window: JoinWindow,
         [key, left, right]: [&SerdeSpec; 3],
     ) -> Result<Arc<Mutex<Waiting>>> {
-        if let Some(found) = self.shared.0.borrow().get(&store) {
+        if let Some(found) = self.shared.waiting.borrow().get(&store) {
             return Ok(Arc::clone(found));
         }
         let JoinWindow {
@@ -102,7 +115,7 @@ impl Builder<'_> {
             reach: [before_ms, after_ms].map(|reach| reach.saturating_add(grace_ms)),
         });
         let waiting = Arc::new(Mutex::new(waiting));
-        let mut shared = self.shared.0.borrow_mut();
+        let mut shared = self.shared.waiting.borrow_mut();
         shared.insert(store, Arc::clone(&waiting));
         Ok(waiting)
     }

@@ -5,7 +5,7 @@ use crate::Args::{KeyValue, Value};
 use crate::global_join::GlobalJoin;
 use crate::joiner::{Joiner, Needs};
 use crate::stream_table_join::{Lookup, Room, StreamTableJoin, Waiting};
-use crate::table_join::TableJoin;
+use crate::table_join::{Late, TableJoin};
 use crate::table_merge::TableMerge;
 use crate::view_read::{Read, Shape, ViewRead};
 use stoatflow_core::{ClockId, Error, Result, Serde, StoreId};
@@ -20,6 +20,8 @@ impl Builder<'_> {
                 other,
                 function,
                 with_key,
+                key,
+                apart,
                 old,
             } => Box::new(TableJoin::new(
                 self.site.clone(),
@@ -27,6 +29,7 @@ impl Builder<'_> {
                 Needs::of(*kind),
                 self.view(node, other)?,
                 self.joiner(function, *with_key)?,
+                self.late(node, key, *apart)?,
                 *old,
             )),
             Op::TableMerge { store, key, old } => {
@@ -76,6 +79,20 @@ impl Builder<'_> {
                 ))
             }
             _ => return Ok(None),
+        }))
+    }
+
+    /// Do updates reach a join of tables after what they say was written?
+    fn late(&self, node: &Node, key: &SerdeSpec, apart: bool) -> Result<Option<Late>> {
+        if !apart && !self.options.cached {
+            return Ok(None);
+        }
+        let Some(merge) = node.children.first() else {
+            return Err(Error::internal("a side of a join of tables has no merge"));
+        };
+        Ok(Some(Late {
+            key: self.foreign.serde(key)?,
+            told: self.shared.told(*merge),
         }))
     }
 

@@ -1,0 +1,82 @@
+//! What a join of two tables had to give, where their updates come from different stages.
+
+use super::tables::{Rule, number};
+use super::{History, Verdict, history, hold, newest};
+use crate::broker::SimBroker;
+use crate::workload::APPLICATION;
+use crate::workload::functions::{pair, tally, twin};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+type Rows = BTreeMap<Bytes, Bytes>;
+
+fn text(bytes: &Bytes) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// In the end there is a row for each key that both tables have, it is what both have, and the counts
+/// behind the other join are those of these rows: nothing was taken back that was not given.
+pub(super) fn check(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
+    let plans = last(broker, "plans");
+    let visits = last(broker, "visits").into_iter();
+    let visits: Rows = visits
+        .map(|(key, value)| (Bytes::from(twin(&text(&key))), value))
+        .collect();
+    let meet = |(key, plan): (&Bytes, &Bytes)| {
+        let row = pair(&text(plan), Some(&text(visits.get(key)?)));
+        Some((key.clone(), Bytes::from(row)))
+    };
+    let expected: Rows = plans.iter().filter_map(meet).collect();
+    let changelog = format!("{APPLICATION}-planned-store-changelog");
+    let kept = newest(&history(broker, &changelog)?);
+    hold!(
+        kept == expected,
+        "{changelog} ends with {kept:?} instead of {expected:?}"
+    );
+    let shown = newest(seen);
+    hold!(
+        rule == Rule::AtLeast || shown == expected,
+        "the rows end as {shown:?} instead of {expected:?}"
+    );
+    if rule == Rule::AtLeast {
+        // What a crash cuts in two is counted twice, or not at all.
+        return Ok(());
+    }
+    counts(broker, &expected)
+}
+
+fn counts(broker: &SimBroker, rows: &Rows) -> Verdict {
+    let mut expected: BTreeMap<String, i64> = BTreeMap::new();
+    for row in rows.values() {
+        *expected.entry(tally(&text(row))).or_insert(0) += 1;
+    }
+    let mut shown = BTreeMap::new();
+    for (key, values) in history(broker, "tally-out")? {
+        let values: Vec<i64> = values.iter().map(number).collect::<Result<_, _>>()?;
+        hold!(
+            values.iter().all(|count| *count >= 0),
+            "'{}' went {values:?}: more rows were taken back than given",
+            text(&key)
+        );
+        if let Some(count) = values.last().filter(|count| **count != 0) {
+            shown.insert(text(&key), *count);
+        }
+    }
+    hold!(
+        shown == expected,
+        "the rows are counted as {shown:?} instead of {expected:?}"
+    );
+    Ok(())
+}
+
+/// Where each key ended; those without one belong to no row.
+fn last(broker: &SimBroker, topic: &str) -> Rows {
+    let mut rows = BTreeMap::new();
+    for (_, kept) in broker.visible(topic).into_iter().flatten() {
+        if let Some(key) = kept.key {
+            rows.insert(key, kept.value);
+        }
+    }
+    let there = |(key, value): (Bytes, Option<Bytes>)| Some((key, value?));
+    rows.into_iter().filter_map(there).collect()
+}
