@@ -107,7 +107,7 @@ impl SessionAggregate {
                 .map_err(|e| self.kept.name(e))?;
             let cells = found.into_iter();
             row.cells
-                .extend(cells.map(|s| Cell::new((s.end, s.start), Some(s.value))));
+                .extend(cells.map(|s| Cell::loaded((s.end, s.start), s.value)));
         }
         Ok(())
     }
@@ -246,7 +246,12 @@ impl Turn<'_> {
     }
 
     fn remove(&mut self, row: &mut Row, at: (i64, i64), before: Datum) -> Result<()> {
-        self.put(row, at, before, Datum::Null)
+        self.put(row, at, before, Datum::Null)?;
+        // Born in this batch: the store never had it, unless it has one that retention hides.
+        if self.kept.shows(self.clocks, at.0) {
+            row.forget_new(at);
+        }
+        Ok(())
     }
 
     fn put(&mut self, row: &mut Row, at: (i64, i64), before: Datum, new: Datum) -> Result<()> {

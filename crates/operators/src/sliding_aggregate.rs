@@ -110,7 +110,7 @@ impl SlidingAggregate {
                 .map_err(|e| self.kept.name(e))?;
             let cells = found.into_iter();
             row.cells
-                .extend(cells.map(|(start, held)| Cell::new((start, 0), Some(held))));
+                .extend(cells.map(|(start, held)| Cell::loaded((start, 0), held)));
         }
         Ok(())
     }

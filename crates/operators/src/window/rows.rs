@@ -18,16 +18,28 @@ pub(crate) struct Cell {
     pub current: Option<Stored>,
     /// Is it to be written?
     pub changed: bool,
+    /// Did the store have it when the batch began?
+    loaded: bool,
     /// Where in the batch's output its last update is.
     pub passed_on: Option<usize>,
 }
 
 impl Cell {
-    pub const fn new(at: (i64, i64), current: Option<Stored>) -> Self {
+    /// One that the store has.
+    pub fn loaded(at: (i64, i64), current: Stored) -> Self {
+        Self {
+            current: Some(current),
+            loaded: true,
+            ..Self::new(at)
+        }
+    }
+
+    const fn new(at: (i64, i64)) -> Self {
         Self {
             at,
-            current,
+            current: None,
             changed: false,
+            loaded: false,
             passed_on: None,
         }
     }
@@ -66,11 +78,20 @@ impl Row {
         let place = match self.find(at) {
             Ok(place) => place,
             Err(place) => {
-                self.cells.insert(place, Cell::new(at, None));
+                self.cells.insert(place, Cell::new(at));
                 place
             }
         };
         &mut self.cells[place]
+    }
+
+    /// Forgets a cell that was made in this batch: nobody needs to hear of its deletion.
+    pub fn forget_new(&mut self, at: (i64, i64)) {
+        if let Ok(place) = self.find(at)
+            && !self.cells[place].loaded
+        {
+            self.cells.remove(place);
+        }
     }
 
     /// What a cell holds.
