@@ -13,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::window::{Folder, Kept, Outcome, Slots};
+use crate::window::{Folder, Kept, Slots};
 use crate::{Context, Operator, dropped};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result, StoreId, Timestamp};
@@ -153,42 +153,17 @@ impl CountWindowAggregate {
             tasks.drain(..).try_for_each(|task| {
                 let record = &batch[task.record];
                 let slot = slots.get(task.slot);
-                kept.freeze(slot.passed_on.take(), out)?;
-                let held = slot.current.take().filter(|held| !held.value.is_null());
-                let existed = held.is_some();
-                let (so_far, timestamp) = match held {
-                    Some(held) => (held.value, held.timestamp.max(record.timestamp)),
-                    None => (folder.start(record)?, record.timestamp),
-                };
-                let before = kept.before(&so_far, record)?;
-                let new = folder
-                    .add(so_far, record)
-                    .map_err(|e| kept.keeper.locate(e, record))?;
-                slot.current = Some(Stored {
-                    value: new.clone(),
-                    // As in windows of time: a deletion has the time of the record that caused it.
-                    timestamp: if new.is_null() {
-                        record.timestamp
-                    } else {
-                        timestamp
-                    },
-                });
+                let folded = slot.fold(record, folder, kept, out)?;
                 let end = task.start.saturating_add(records);
                 let key = Datum::windowed(record.key.clone(), task.start, end);
                 if !on_close {
-                    let outcome = Outcome {
-                        key,
-                        existed,
-                        before,
-                        new,
-                        timestamp,
-                    };
+                    let outcome = folded.under(key);
                     slot.passed_on = kept.forward(&slot.key, record, outcome, out)?;
-                } else if task.fills && !new.is_null() {
+                } else if task.fills && !folded.new.is_null() {
                     out.push(Record {
                         key,
-                        value: kept.keeper.update(true, Datum::Null, new),
-                        timestamp,
+                        value: kept.keeper.update(true, Datum::Null, folded.new),
+                        timestamp: folded.timestamp,
                         headers: record.headers.clone(),
                         origin: record.origin,
                     });

@@ -230,18 +230,6 @@ impl Function {
         }
     }
 
-    /// The callable of a join. Expressions know a key and a value, but no other side.
-    pub fn joiner(&self) -> Result<Arc<dyn Udf>> {
-        match &self.callee {
-            Callee::Foreign(udf) => Ok(Arc::clone(udf)),
-            Callee::Native(expr) => Err(Error::topology(format!(
-                "a join can't use the expression {}: it would see one side only",
-                expr.text()
-            ))
-            .hint("give a function (left, right), or (key, left, right) with with_key=True")),
-        }
-    }
-
     /// Runs `body`, with the interpreter attached if the function has one.
     pub fn scope(&self, body: &mut dyn FnMut()) {
         match &self.callee {

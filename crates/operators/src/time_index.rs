@@ -73,10 +73,4 @@ impl TimeIndex {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-
-    /// Forgets everything.
-    #[allow(dead_code)] // for operators that load anew
-    pub fn clear(&mut self) {
-        self.entries.clear();
-    }
 }

@@ -11,10 +11,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::window::{Assign, Closing, Due, Folder, Kept, Outcome, Slots};
+use crate::window::{Assign, Closing, Due, Folder, Kept, Slots};
 use crate::{Context, Operator, dropped};
 use stoatflow_core::{ClockId, Datum, Record, Result};
-use stoatflow_state::{Stored, WindowView};
+use stoatflow_state::WindowView;
 
 /// A record in a window.
 #[derive(Debug)]
@@ -155,36 +155,12 @@ impl WindowAggregate {
             tasks.drain(..).try_for_each(|task| {
                 let record = &batch[task.record];
                 let slot = slots.get(task.slot);
-                kept.freeze(slot.passed_on.take(), out)?;
-                let held = slot.current.take().filter(|held| !held.value.is_null());
-                let existed = held.is_some();
-                let (so_far, timestamp) = match held {
-                    Some(held) => (held.value, held.timestamp.max(record.timestamp)),
-                    None => (folder.start(record)?, record.timestamp),
-                };
-                let before = kept.before(&so_far, record)?;
-                let new = folder
-                    .add(so_far, record)
-                    .map_err(|e| kept.keeper.locate(e, record))?;
-                slot.current = Some(Stored {
-                    value: new.clone(),
-                    // A deletion has the time of the record that caused it, as in Kafka Streams.
-                    timestamp: if new.is_null() {
-                        record.timestamp
-                    } else {
-                        timestamp
-                    },
-                });
+                let folded = slot.fold(record, folder, kept, out)?;
                 if closing.is_enabled() {
                     return Ok(());
                 }
-                let outcome = Outcome {
-                    key: Datum::windowed(record.key.clone(), task.start, task.end),
-                    existed,
-                    before,
-                    new,
-                    timestamp,
-                };
+                let key = Datum::windowed(record.key.clone(), task.start, task.end);
+                let outcome = folded.under(key);
                 slot.passed_on = kept.forward(&slot.key, record, outcome, out)?;
                 Ok(())
             })

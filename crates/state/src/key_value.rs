@@ -28,7 +28,7 @@ mod tests;
 
 use crate::{Backend, Layout};
 use bytes::Bytes;
-pub(crate) use rows::{after, after_prefix};
+pub use rows::{after, after_prefix};
 use shard::Shard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -8,7 +8,7 @@ use crate::foreign_key::message::Fingerprint;
 use crate::{Context, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
 use stoatflow_core::{Datum, Error, Result, StoreId, Timestamp};
-use stoatflow_state::{KeyRange, Stored};
+use stoatflow_state::{KeyRange, Stored, after_prefix};
 
 fn prefix(foreign: &[u8]) -> Result<BytesMut> {
     let length = u32::try_from(foreign.len())
@@ -17,14 +17,6 @@ fn prefix(foreign: &[u8]) -> Result<BytesMut> {
     key.put_u32(length);
     key.put_slice(foreign);
     Ok(key)
-}
-
-/// The first key behind all that begin with this one.
-fn behind(prefix: &[u8]) -> Option<Bytes> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end.into())
 }
 
 /// Writes that a left row has a foreign key.
@@ -88,7 +80,7 @@ pub(crate) fn of(
 ) -> Result<Vec<(Bytes, Fingerprint)>> {
     let prefix = prefix(foreign)?.freeze();
     let range = KeyRange {
-        to: behind(&prefix),
+        to: after_prefix(&prefix),
         from: Some(prefix.clone()),
         reverse: false,
     };

@@ -16,7 +16,7 @@ use stoatflow_core::{Datum, Error, Origin, Record, Result};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{
     Dirty, KeyRange, SessionEntry, SessionView, Stored, VersionedRecord, VersionedView,
-    WindowEntry, WindowView,
+    WindowEntry, WindowView, after, after_prefix,
 };
 
 /// See the module.
@@ -135,19 +135,6 @@ fn ends(
     Ok((bytes(from)?, bytes(to)?))
 }
 
-/// The least key that is greater than this one.
-fn after(key: &Bytes) -> Bytes {
-    [key, b"\0".as_slice()].concat().into()
-}
-
-/// The least key that is greater than every key with this prefix.
-fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
-    let kept = prefix.iter().rposition(|b| *b != 0xff)?;
-    let mut end = prefix[..=kept].to_vec();
-    end[kept] += 1;
-    Some(end.into())
-}
-
 impl ProcessorHost for Host<'_, '_> {
     fn forward(&mut self, record: Record, child: Option<&str>) -> Result<()> {
         let Some(out) = &mut self.out else {
@@ -223,7 +210,7 @@ impl ProcessorHost for Host<'_, '_> {
     ) -> Result<Vec<(Datum, Stored)>> {
         let store = self.connected(store)?;
         let (from, to) = ends(store, from, to)?;
-        let to = to.as_ref().map(after);
+        let to = to.as_ref().map(|key| after(key));
         self.scan(store, &KeyRange { from, to, reverse })
     }
 

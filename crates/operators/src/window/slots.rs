@@ -4,10 +4,11 @@
 //! interpreter is attached, written back afterwards with one write per window. Empty between batches;
 //! keeps its buffers.
 
+use crate::window::{Folder, Kept, Outcome};
 use crate::{LaneStore, key_hash};
 use bytes::Bytes;
 use hashbrown::HashTable;
-use stoatflow_core::{Epoch, Result};
+use stoatflow_core::{Datum, Epoch, Record, Result, Timestamp};
 use stoatflow_state::{KeyValueStore, Stored};
 
 /// One window.
@@ -19,6 +20,75 @@ pub(crate) struct Slot {
     pub current: Option<Stored>,
     /// Where in the batch's output its last update is.
     pub passed_on: Option<usize>,
+}
+
+/// What a record did to a window.
+#[derive(Debug)]
+pub(crate) struct Folded {
+    /// Had the window a value before?
+    pub existed: bool,
+    /// What the aggregation started from, if children need it.
+    pub before: Datum,
+    pub new: Datum,
+    /// The highest time in the window.
+    pub timestamp: Timestamp,
+}
+
+impl Folded {
+    /// To be passed on under a window's key.
+    pub fn under(self, key: Datum) -> Outcome {
+        let Self {
+            existed,
+            before,
+            new,
+            timestamp,
+        } = self;
+        Outcome {
+            key,
+            existed,
+            before,
+            new,
+            timestamp,
+        }
+    }
+}
+
+impl Slot {
+    /// Takes a record into the window. What it passed on before doesn't change any more.
+    pub fn fold(
+        &mut self,
+        record: &Record,
+        folder: &Folder,
+        kept: &Kept,
+        out: &mut [Record],
+    ) -> Result<Folded> {
+        kept.freeze(self.passed_on.take(), out)?;
+        let held = self.current.take().filter(|held| !held.value.is_null());
+        let existed = held.is_some();
+        let (so_far, timestamp) = match held {
+            Some(held) => (held.value, held.timestamp.max(record.timestamp)),
+            None => (folder.start(record)?, record.timestamp),
+        };
+        let before = kept.before(&so_far, record)?;
+        let new = folder
+            .add(so_far, record)
+            .map_err(|e| kept.keeper.locate(e, record))?;
+        self.current = Some(Stored {
+            value: new.clone(),
+            // A deletion has the time of the record that caused it, as in Kafka Streams.
+            timestamp: if new.is_null() {
+                record.timestamp
+            } else {
+                timestamp
+            },
+        });
+        Ok(Folded {
+            existed,
+            before,
+            new,
+            timestamp,
+        })
+    }
 }
 
 /// See the module.

@@ -278,12 +278,14 @@ impl KeyValueStore {
 }
 
 /// The least key that is greater than this one.
-pub(crate) fn after(key: &[u8]) -> Bytes {
+#[must_use]
+pub fn after(key: &[u8]) -> Bytes {
     [key, b"\0"].concat().into()
 }
 
-/// The least key that is greater than every key with this prefix.
-pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
+/// The least key that is greater than every key with this prefix, if there is one.
+#[must_use]
+pub fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
     let kept = prefix.iter().rposition(|b| *b != 0xff)?;
     let mut end = prefix[..=kept].to_vec();
     end[kept] += 1;

@@ -1,7 +1,6 @@
 //! Joins of two streams, and what the two sides of a join share.
 
 use super::{Builder, Made};
-use crate::Args::KeyValue;
 use crate::stream_join::{Kept, Parts, Rows, Shape, Side, StreamJoin, Waiting};
 use crate::told;
 use std::cell::RefCell;
@@ -72,7 +71,7 @@ impl Builder<'_> {
             other_value: self.foreign.serde(values.1)?,
             clock: *clock,
         };
-        let rows = Rows::new(self.function(function, KeyValue)?, *with_key)?;
+        let rows = Rows::new(self.joiner(function, *with_key)?);
         let waiting = match pending {
             None => None,
             Some(store) => {
