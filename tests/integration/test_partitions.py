@@ -83,8 +83,11 @@ def test_a_pattern_reads_every_topic_that_matches(kafka: KafkaTopics, name: str,
         for topic in ("orders-eu", "orders-us", "old"):
             write(kafka, f"{name}-{topic}", [(f"k{number % 7}", "x") for number in range(50)], at=part * 1_000)
         wanted = {key: 2 * n * (part + 1) for key, n in each.items()}
-        with sf.StoatFlow(topology, config(kafka, name, tmp_path)):
+        app = sf.StoatFlow(topology, config(kafka, name, tmp_path))
+        assert app.lag() == 2 * 50
+        with app:
             until(lambda: counted(kafka, name) == wanted, "both topics are counted")  # noqa: B023
+            until(lambda: app.lag() == 0, "nothing of what matches is left")  # noqa: B023
     assert counted(kafka, name) == wanted
 
 

@@ -175,6 +175,14 @@ impl Engine {
         &self.inner.status
     }
 
+    /// The topics that its sources read, those that match patterns now among them.
+    ///
+    /// # Errors
+    /// What the broker fails with; `MissingTopic` if nothing matches a pattern.
+    pub fn source_topics(&self) -> Result<Vec<String>> {
+        self.inner.blueprint.source_topics()
+    }
+
     /// Where the admin port is.
     #[must_use]
     pub fn admin_address(&self) -> Option<SocketAddr> {

@@ -9,6 +9,8 @@
 use crate::{key_hash, table_update};
 use bytes::Bytes;
 use hashbrown::HashTable;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use stoatflow_core::{Datum, Record};
 
 #[derive(Debug)]
@@ -20,6 +22,10 @@ struct Entry {
     existed: bool,
     record: Record,
 }
+
+/// Of all operators of a lane that write one store, as those of a cogroup do: what one holds and another
+/// has overtaken must not come out beside it.
+pub(crate) type SharedHeld = Arc<Mutex<Held>>;
 
 /// One update per key.
 #[derive(Debug, Default)]

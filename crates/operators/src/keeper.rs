@@ -3,7 +3,7 @@
 //!
 //! Takes records and results, gives key bytes and forwarded updates. Never computes a value.
 
-use crate::held::Held;
+use crate::held::SharedHeld;
 use crate::site::Site;
 use crate::{Context, LaneStore, dropped, table_update};
 use bytes::Bytes;
@@ -20,16 +20,16 @@ pub(crate) struct Keeper {
     old: bool,
     /// Of a versioned store: its clock.
     versions: Option<ClockId>,
-    held: Option<Held>,
+    held: Option<SharedHeld>,
 }
 
 /// How updates go on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sending {
     /// With the value before?
     pub old: bool,
-    /// One per key and epoch, at the barrier?
-    pub cached: bool,
+    /// Where they wait for the barrier, if there is to be one per key and epoch.
+    pub held: Option<SharedHeld>,
     /// Of a versioned store: the clock of what it has taken.
     pub versions: Option<ClockId>,
 }
@@ -65,7 +65,7 @@ impl Keeper {
             value,
             old: sending.old,
             versions: sending.versions,
-            held: sending.cached.then(Held::default),
+            held: sending.held,
         }
     }
 
@@ -246,7 +246,7 @@ impl Keeper {
         }
         record.value = value;
         match &mut self.held {
-            Some(held) => held.hold(key, existed, record),
+            Some(held) => held.lock().hold(key, existed, record),
             None => out.push(record),
         }
     }
@@ -279,7 +279,7 @@ impl Keeper {
 
     pub fn barrier(&mut self, out: &mut Vec<Record>) {
         if let Some(held) = &mut self.held {
-            held.release(out);
+            held.lock().release(out);
         }
     }
 

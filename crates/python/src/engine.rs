@@ -17,7 +17,6 @@ use stoatflow_core::settings::BrokerAddress;
 use stoatflow_core::{Result, TopicPartition};
 use stoatflow_engine::threads::Listener;
 use stoatflow_log::{Broker, embedded, kafka};
-use stoatflow_plan::PhysicalPlan;
 
 /// How long a question to the broker may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,7 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Engine {
     engine: stoatflow_engine::Engine,
     broker: Arc<dyn Broker>,
-    plan: Arc<PhysicalPlan>,
     group: String,
     error: Mutex<Option<PyErr>>,
 }
@@ -83,7 +81,6 @@ impl Engine {
         Ok(Self {
             engine,
             broker,
-            plan: Arc::clone(&plan.plan),
             group,
             error: Mutex::new(None),
         })
@@ -133,7 +130,7 @@ impl Engine {
     /// All metrics as a JSON object.
     fn metrics_json(&self) -> String {
         let status = self.engine.status();
-        let nodes: Map<String, Value> = self
+        let nodes: Map<String, Value> = status
             .plan
             .nodes
             .iter()
@@ -170,12 +167,8 @@ impl Engine {
 
 impl Engine {
     fn count_lag(&self) -> Result<i64> {
-        let names: Vec<&str> = self
-            .plan
-            .sources
-            .iter()
-            .flat_map(|s| s.topics.iter().map(String::as_str))
-            .collect();
+        let topics = self.engine.source_topics()?;
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
         let mut partitions: Vec<TopicPartition> = Vec::new();
         for info in self.broker.topics(&names, PATIENCE)?.into_iter().flatten() {
             partitions.extend(

@@ -60,6 +60,19 @@ impl Blueprint {
         })
     }
 
+    /// The topics of all sources, as they would be read now.
+    pub(crate) fn source_topics(&self) -> Result<Vec<String>> {
+        let patterns = self.plan.sources.iter().any(|s| s.pattern.is_some());
+        let names = if patterns {
+            self.components.broker.topic_names(ASK)?
+        } else {
+            Vec::new()
+        };
+        let resolved = self.resolved(&names)?;
+        let topics = resolved.plan.sources.iter().flat_map(|s| &s.topics);
+        Ok(topics.cloned().collect())
+    }
+
     /// Waits for the broker within its budget and gives the source topics.
     pub(super) fn reach_topics(
         &self,

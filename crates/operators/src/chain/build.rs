@@ -14,11 +14,15 @@ mod windows;
 use super::{Chain, ChainOptions, Scope, Step};
 use crate::fold::Fold;
 use crate::function::Function;
+use crate::held::SharedHeld;
 use crate::idle::ClosesWhenIdle;
 use crate::keeper::{Keeper, Sending};
 use crate::site::Site;
 use crate::{Args, Foreign, Operator};
 use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
 use stoatflow_core::{Error, Result, StageId, StoreId};
 use stoatflow_plan::{
     Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Store, StoreKind,
@@ -49,6 +53,7 @@ impl Chain {
         }
         let topics = Site::topics(plan);
         let shared = joins::Shared::default();
+        let held = RefCell::default();
         let mut steps = Vec::with_capacity(stage.nodes.len());
         for (at, id) in stage.nodes.iter().enumerate() {
             let node = &plan.nodes[id.0 as usize];
@@ -72,6 +77,7 @@ impl Chain {
                 options: options.clone(),
                 site,
                 shared: &shared,
+                held: &held,
             }
             .operator(node)
             .map_err(|e| {
@@ -209,6 +215,7 @@ struct Builder<'a> {
     options: ChainOptions,
     site: Site,
     shared: &'a joins::Shared,
+    held: &'a RefCell<HashMap<StoreId, SharedHeld>>,
 }
 
 /// An operator, if the node is of the family that was asked.
@@ -247,7 +254,7 @@ impl Builder<'_> {
         let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
         let sending = Sending {
             old,
-            cached: self.options.cached && kept.cached && !versioned,
+            held: self.held(kept, !versioned),
             versions: versioned.then(|| lookups::clock(kept)).transpose()?,
         };
         Ok(Keeper::new(
@@ -257,6 +264,12 @@ impl Builder<'_> {
             self.foreign.serde(&kept.value)?,
             sending,
         ))
+    }
+
+    /// Where a store's updates wait for the barrier, unless nothing is held back.
+    fn held(&self, store: &Store, may: bool) -> Option<SharedHeld> {
+        (may && self.options.cached && store.cached)
+            .then(|| Arc::clone(self.held.borrow_mut().entry(store.id).or_default()))
     }
 
     fn fold(&self, node: &Node, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Fold> {

@@ -168,7 +168,7 @@ impl Builder<'_> {
         let sending = Sending {
             old,
             // Final results are not held back any longer.
-            cached: self.options.cached && spec.cached && emit == Emit::OnWindowUpdate,
+            held: self.held(spec, emit == Emit::OnWindowUpdate),
             versions: None,
         };
         let key = self.foreign.serde(key)?;
