@@ -16,7 +16,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
-	test-recovery sim-long versus bench docs docs-check clean
+	test-recovery sim-long versus bench-restore bench docs docs-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,12 @@ versus: ## the same job on Kafka Streams and here, on one broker (needs a JDK an
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python benches/versus/word_count.py $(ARGS)
+
+bench-restore: ## restore of 2 million keys, cold and after a kill, on Kafka Streams and here (ARGS=--help)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python benches/versus/restore.py $(ARGS)
 
 bench: rocksdb ## the micro benchmarks of the Rust crates
 	@scripts/cargo.sh bench --locked -p stoatflow-operators -p stoatflow-state

@@ -12,6 +12,7 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[2] / "tests" / "integration")]
 
+import restore  # noqa: E402
 import word_count  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
@@ -141,3 +142,31 @@ def test_the_reader_of_final_tables_is_not_fooled() -> None:
         producer.commit_transaction(30)
         with pytest.raises(TableError, match="'a' stands in partitions"):
             read_final_table(broker.bootstrap, "counts", 3)
+
+
+def test_every_key_of_a_restore_is_written_once() -> None:
+    for keys in (2, 1000, 20_000):
+        numbers = {n * restore.STRIDE % keys for n in range(keys)}
+        assert numbers == set(range(keys))
+
+
+def test_a_restore_is_compared_with_the_other_side_of_the_same_repeat() -> None:
+    def said(seconds: float) -> dict[str, float]:
+        return {name: seconds for name, _ in restore.METRICS}
+
+    runs = [
+        {
+            restore.KSTREAMS: {"cold": said(8.0), "warm": said(6.0)},
+            restore.STOATFLOW: {"cold": said(2.0), "warm": said(1.0)},
+        },
+        {
+            restore.KSTREAMS: {"cold": said(9.0), "warm": said(6.0)},
+            restore.STOATFLOW: {"cold": said(1.0), "warm": said(1.0)},
+        },
+    ]
+    text = restore.table(runs)
+    cold, warm = text.split("warm:")
+    assert "4.0x 6.5x 9.0x" in cold
+    assert "6.0x 6.0x 6.0x" in warm
+    alone = restore.table([{restore.STOATFLOW: runs[0][restore.STOATFLOW]}])
+    assert "x" not in alone.replace("max", ""), "no ratio without the other side"

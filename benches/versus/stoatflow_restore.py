@@ -1,0 +1,70 @@
+"""The StoatFlow side of the restore benchmark: a count per key, as in kstreams/.../Restore.java.
+
+Takes: the same arguments. Gives: one line of JSON when it is RUNNING, then goes on until it is killed.
+Never: measures anything but this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import stoatflow as sf
+
+STEP_S = 0.005
+
+
+def topology(source: str, sink: str) -> sf.Topology:
+    """A count per key."""
+    builder = sf.StreamsBuilder()
+    stream = builder.stream(source, key=str, value=str)
+    stream.group_by_key(key=str, value=str).count(store="counts").to_stream().to(sink, key=str, value=int)
+    return builder.build()
+
+
+def peak_rss_kb() -> int:
+    """VmHWM: unlike ru_maxrss it does not remember the process that started this one."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    raise RuntimeError("/proc/self/status has no VmHWM: run the benchmark on Linux")
+
+
+def main() -> int:
+    """Starts, says when it runs, goes on."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("bootstrap", "application-id", "input", "output", "state-dir"):
+        parser.add_argument(f"--{name}", required=True)
+    options = parser.parse_args()
+    config = {
+        "bootstrap.servers": options.bootstrap,
+        "application.id": options.application_id,
+        "state.dir": options.state_dir,
+    }
+    app = sf.StoatFlow(topology(options.input, options.output), config)
+    entered: dict[str, float] = {}
+    app.add_state_listener(lambda new, _: entered.setdefault(str(new), time.monotonic()))
+    start = time.monotonic()
+    app.start()
+    while "RUNNING" not in entered:
+        if app.wait(timeout=STEP_S):  # raises what the engine failed with
+            raise RuntimeError("StoatFlow stopped by itself: see its log above")
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    report = {
+        "seconds": round(entered["RUNNING"] - start, 3),
+        "restore_seconds": round(entered["RUNNING"] - entered["RESTORING"], 3),
+        "restored": None,
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
+        "peak_rss_kb": peak_rss_kb(),
+    }
+    print(json.dumps(report), flush=True)
+    app.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
