@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use stoatflow_core::{Offset, Partition, Result, StoreId};
 use stoatflow_state::memory::MemoryBackend;
-use stoatflow_state::{Backend, EpochBatch, KeyRange, Write};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, RestoreRun, Write};
 
 #[cfg(test)]
 mod tests;
@@ -79,6 +79,19 @@ impl Backend for SplitBackend {
         positions: &[(Partition, Offset)],
     ) -> Result<()> {
         self.of(store).restore(store, writes, positions)
+    }
+
+    fn bulk_load(
+        &self,
+        store: StoreId,
+        run: RestoreRun,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()> {
+        self.of(store).bulk_load(store, run, positions)
+    }
+
+    fn loaded(&self, store: StoreId) -> Result<()> {
+        self.of(store).loaded(store)
     }
 
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {

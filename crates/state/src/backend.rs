@@ -1,5 +1,6 @@
 //! The contract of a back end: committed data only, applied one epoch at a time.
 
+use crate::RestoreRun;
 use bytes::Bytes;
 use std::fmt::Debug;
 use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId};
@@ -77,6 +78,27 @@ pub trait Backend: Send + Sync + Debug {
         writes: Vec<Write>,
         positions: &[(Partition, Offset)],
     ) -> Result<()>;
+    /// As `restore`, for a whole run: a back end may have a faster way for one. Runs of one store come one
+    /// after the other, those of different stores at the same time.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn bulk_load(
+        &self,
+        store: StoreId,
+        run: RestoreRun,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()> {
+        self.restore(store, run.into_writes(), positions)
+    }
+    /// The store has caught up: nothing more is loaded, what was put off for it can be done now.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn loaded(&self, store: StoreId) -> Result<()> {
+        let _ = store;
+        Ok(())
+    }
     /// The changelog positions that the data of this store stands for.
     ///
     /// # Errors

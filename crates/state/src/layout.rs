@@ -8,7 +8,7 @@
 //! All numbers are big-endian, so that the order of bytes is the order of numbers: window and session
 //! times are not negative; times of versions may be, their sign bit is turned over.
 
-use crate::{KeyRange, KeyValueStore, Sealed, Write};
+use crate::{KeyRange, KeyValueStore, RestoreRun, Sealed, Write};
 use bytes::{BufMut, Bytes, BytesMut};
 use stoatflow_core::{Error, Result, Timestamp};
 
@@ -187,6 +187,28 @@ impl Layout {
             timestamp,
             changelog: true,
         }))
+    }
+
+    /// Adds what the back end is to hold for a changelog record to a run.
+    ///
+    /// # Errors
+    /// As [`Self::from_changelog`].
+    pub fn restore_into(
+        &self,
+        run: &mut RestoreRun,
+        key: Bytes,
+        value: Option<Bytes>,
+        timestamp: Timestamp,
+    ) -> Result<()> {
+        if let Self::KeyValue | Self::TimeKey = self {
+            // The same bytes without a copy of their own.
+            let time = timestamp.0.to_be_bytes();
+            let parts = value.as_ref().map(|value| [&time[..], value.as_ref()]);
+            run.push(&[&key], parts.as_ref().map(|parts| &parts[..]));
+            return Ok(());
+        }
+        run.push_write(&self.from_changelog(key, value, timestamp)?);
+        Ok(())
     }
 
     /// The internal range of the segments that lie wholly before `before_ms` (exclusive); `None` if

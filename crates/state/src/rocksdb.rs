@@ -9,17 +9,22 @@
 //! The meta column family holds the format version, a format word per store, and positions.
 
 mod batch;
+mod damage;
 mod errors;
 mod open;
 mod options;
 #[cfg(test)]
 mod tests;
 
-use crate::{Backend, EpochBatch, KeyRange, StoreLayout, Write};
+use crate::{Backend, EpochBatch, KeyRange, RestoreRun, StoreLayout, Write};
 use ::rocksdb::{BoundColumnFamily, DB, Direction, IteratorMode, ReadOptions};
 use bytes::Bytes;
+pub use damage::Opened;
+use damage::Refusal;
 use errors::Place;
 use options::Budget;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -39,6 +44,8 @@ pub struct RocksBackend {
     /// Where sorted files are made before they are taken in.
     ingest: PathBuf,
     next_file: AtomicU64,
+    /// Stores that are being restored.
+    loaded: Mutex<BTreeMap<StoreId, batch::Loaded>>,
 }
 
 impl std::fmt::Debug for RocksBackend {
@@ -55,14 +62,33 @@ impl RocksBackend {
     /// within about `memory_max_bytes`.
     ///
     /// # Errors
-    /// `StateLocked` if another process has it, `Incompatible` if it was written in another format,
-    /// `StateCorrupt`, `DiskFull`, `Config` if the directory can't be made or read.
+    /// `StateLocked` if another process has it, `Incompatible` if it is not ours or was written with
+    /// other serdes, `DiskFull`, `Config` if the directory can't be made or read.
+    pub fn open_or_damage(
+        dir: impl Into<PathBuf>,
+        layouts: &[StoreLayout],
+        memory_max_bytes: usize,
+    ) -> Result<Opened> {
+        match open::open(dir.into(), layouts, memory_max_bytes) {
+            Ok(backend) => Ok(Opened::Whole(Box::new(backend))),
+            Err(Refusal::Damaged(error)) => Ok(Opened::Damaged(error)),
+            Err(Refusal::Other(error)) => Err(error),
+        }
+    }
+
+    /// As [`Self::open_or_damage`], where damage is an error like others.
+    ///
+    /// # Errors
+    /// `StateCorrupt` and `Incompatible` too.
     pub fn open(
         dir: impl Into<PathBuf>,
         layouts: &[StoreLayout],
         memory_max_bytes: usize,
     ) -> Result<Self> {
-        open::open(dir.into(), layouts, memory_max_bytes)
+        match Self::open_or_damage(dir, layouts, memory_max_bytes)? {
+            Opened::Whole(backend) => Ok(*backend),
+            Opened::Damaged(error) => Err(error),
+        }
     }
 
     /// Stores on disk that the topology doesn't have (any more). They are kept, and cost only space.
@@ -143,7 +169,20 @@ impl Backend for RocksBackend {
         writes: Vec<Write>,
         positions: &[(Partition, Offset)],
     ) -> Result<()> {
-        self.restore_writes(store, writes, positions)
+        self.load(store, writes.into_iter().collect(), positions)
+    }
+
+    fn bulk_load(
+        &self,
+        store: StoreId,
+        run: RestoreRun,
+        positions: &[(Partition, Offset)],
+    ) -> Result<()> {
+        self.load(store, run, positions)
+    }
+
+    fn loaded(&self, store: StoreId) -> Result<()> {
+        self.release_compaction(store)
     }
 
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {

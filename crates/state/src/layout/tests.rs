@@ -131,6 +131,30 @@ fn short_changelog_keys_are_refused() {
 }
 
 #[test]
+fn a_run_gets_what_single_writes_would_be() {
+    let long = bytes(b"0123456789012345678901234567");
+    let layouts = [
+        Layout::KeyValue,
+        Layout::TimeKey,
+        Layout::window(600_000),
+        Layout::session(600_000),
+        Layout::Versioned { history_ms: 1_000 },
+    ];
+    for layout in layouts {
+        let mut run = RestoreRun::default();
+        let mut writes = Vec::new();
+        for value in [Some(bytes(b"v")), None, Some(bytes(b""))] {
+            let single = layout.from_changelog(long.clone(), value.clone(), Timestamp(77));
+            writes.push(single.unwrap());
+            layout
+                .restore_into(&mut run, long.clone(), value, Timestamp(77))
+                .unwrap();
+        }
+        assert_eq!(run.into_writes(), writes, "{layout:?}");
+    }
+}
+
+#[test]
 fn segments_are_as_long_as_in_kafka_streams() {
     for (retention, length) in [(0, 60_000), (120_000, 60_000), (200_000, 100_000)] {
         assert_eq!(

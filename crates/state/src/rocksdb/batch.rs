@@ -6,13 +6,30 @@
 
 use super::open::position_prefix;
 use super::{META, RocksBackend};
-use crate::{EpochBatch, KeyRange, Write};
+use crate::{EpochBatch, KeyRange, RestoreRun, Write};
 use ::rocksdb::{IngestExternalFileOptions, IteratorMode, SstFileWriter, WriteBatch, WriteOptions};
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Offset, Partition, Result, StoreId};
 
 /// From here on a sorted file is cheaper than a batch.
 const INGEST_FROM: usize = 4_096;
+/// With this file of one restore, merging is put off until the store has caught up. (Changing the option
+/// writes a file, so small restores don't.)
+const COMPACT_LATER_FROM: u32 = 3;
+/// So many files may wait to be merged; of a very large store, the others are merged beside restoring.
+/// RocksDB holds writes back from 20 unmerged files on, and stops them at 36.
+const COMPACT_AGAIN_FROM: u32 = 16;
+
+/// Files taken in for a store that has not caught up yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Loaded(u32);
+
+impl Loaded {
+    const fn add_one(&mut self) -> u32 {
+        self.0 += 1;
+        self.0
+    }
+}
 
 impl RocksBackend {
     pub(super) fn apply_epoch(&self, epoch: &EpochBatch) -> Result<()> {
@@ -29,22 +46,59 @@ impl RocksBackend {
         self.write(batch)
     }
 
-    pub(super) fn restore_writes(
+    pub(super) fn load(
         &self,
         store: StoreId,
-        writes: Vec<Write>,
+        run: RestoreRun,
         positions: &[(Partition, Offset)],
     ) -> Result<()> {
         let mut batch = WriteBatch::default();
-        if writes.len() < INGEST_FROM {
-            self.add_writes(&mut batch, store, &writes)?;
+        if run.len() < INGEST_FROM {
+            let family = self.store(store)?;
+            for (key, value) in run.iter() {
+                match value {
+                    Some(value) => batch.put_cf(&family, key, value),
+                    None => batch.delete_cf(&family, key),
+                }
+            }
         } else {
-            self.ingest(store, latest(writes))?;
+            self.hold_compaction(store)?;
+            self.ingest(store, &run)?;
         }
+        drop(run);
         for (partition, offset) in positions {
             self.add_position(&mut batch, store, *partition, *offset)?;
         }
         self.write(batch)
+    }
+
+    /// While files are taken in one after the other, merging them again and again would take the
+    /// processor from restoring; once is enough, when the store has caught up.
+    fn hold_compaction(&self, store: StoreId) -> Result<()> {
+        let loaded = self.loaded.lock().entry(store).or_default().add_one();
+        match loaded {
+            COMPACT_LATER_FROM => self.set_compaction(store, false),
+            COMPACT_AGAIN_FROM => self.set_compaction(store, true),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn release_compaction(&self, store: StoreId) -> Result<()> {
+        let loaded = self.loaded.lock().remove(&store).unwrap_or_default();
+        if (COMPACT_LATER_FROM..COMPACT_AGAIN_FROM).contains(&loaded.0) {
+            self.set_compaction(store, true)?;
+        }
+        Ok(())
+    }
+
+    fn set_compaction(&self, store: StoreId, on: bool) -> Result<()> {
+        let disabled = if on { "false" } else { "true" };
+        self.db
+            .set_options_cf(
+                &self.store(store)?,
+                &[("disable_auto_compactions", disabled)],
+            )
+            .map_err(|e| self.place.error(&e))
     }
 
     /// Data and positions go in one batch; the space is given back afterwards.
@@ -142,8 +196,7 @@ impl RocksBackend {
             .map_err(|e| self.place.error(&e))
     }
 
-    /// `writes` is sorted and without duplicates.
-    fn ingest(&self, store: StoreId, writes: Vec<Write>) -> Result<()> {
+    fn ingest(&self, store: StoreId, run: &RestoreRun) -> Result<()> {
         let family = self.store(store)?;
         let cold = self
             .db
@@ -151,13 +204,10 @@ impl RocksBackend {
             .next()
             .is_none();
         // A delete of what isn't there is not worth an entry.
-        let mut writes = writes
-            .into_iter()
-            .filter(|w| !cold || w.value.is_some())
-            .peekable();
-        if writes.peek().is_none() {
+        let mut rows = run.sorted().filter(|(_, value)| !cold || value.is_some());
+        let Some(first) = rows.next() else {
             return Ok(());
-        }
+        };
         std::fs::create_dir_all(&self.ingest).map_err(|e| self.place.io(&e))?;
         let path = self
             .ingest
@@ -166,10 +216,10 @@ impl RocksBackend {
         let fail = |e: ::rocksdb::Error| self.place.error(&e);
         let mut file = SstFileWriter::create(&options);
         file.open(&path).map_err(fail)?;
-        for write in writes {
-            match &write.value {
-                Some(value) => file.put(&write.key, value),
-                None => file.delete(&write.key),
+        for (key, value) in std::iter::once(first).chain(rows) {
+            match value {
+                Some(value) => file.put(key, value),
+                None => file.delete(key),
             }
             .map_err(fail)?;
         }
@@ -180,14 +230,4 @@ impl RocksBackend {
             .ingest_external_file_cf_opts(&family, &options, vec![path])
             .map_err(fail)
     }
-}
-
-/// Sorted by key, the last write of each.
-fn latest(mut writes: Vec<Write>) -> Vec<Write> {
-    // Stable: writes of one key stay in changelog order.
-    writes.sort_by(|a, b| a.key.cmp(&b.key));
-    writes.reverse();
-    writes.dedup_by(|a, b| a.key == b.key);
-    writes.reverse();
-    writes
 }

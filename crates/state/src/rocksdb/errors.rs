@@ -11,12 +11,22 @@ use stoatflow_core::{Error, ErrorKind};
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub dir: PathBuf,
+    /// Is it open, so that damage found now must be remembered?
+    pub open: bool,
 }
 
 impl Place {
+    pub const fn new(dir: PathBuf) -> Self {
+        Self { dir, open: false }
+    }
+
     pub fn error(&self, cause: &::rocksdb::Error) -> Error {
         let text = cause.to_string();
-        self.say(classify(&cause.kind(), &text), &text)
+        let kind = classify(&cause.kind(), &text);
+        if kind == ErrorKind::StateCorrupt && self.open {
+            super::damage::remember(&self.dir, &text);
+        }
+        self.say(kind, &text)
     }
 
     pub fn io(&self, cause: &std::io::Error) -> Error {
@@ -43,7 +53,7 @@ impl Place {
             ),
             ErrorKind::StateCorrupt => (
                 format!("the local state in {dir} is damaged"),
-                format!("stop the application, delete {dir} and start again: it is rebuilt from the changelog topics"),
+                format!("stop the application, delete {dir} and start again: it is rebuilt from the changelog topics (state.damaged = rebuild does that by itself)"),
             ),
             ErrorKind::DiskFull => (
                 format!("the disk of the local state in {dir} is full"),

@@ -4,11 +4,13 @@
 //! of the meta column family. Refuses what another version or another topology wrote, before it
 //! changes anything.
 
+use super::damage::{self, Refusal};
 use super::errors::Place;
 use super::options::Budget;
 use super::{META, RocksBackend};
 use crate::StoreLayout;
 use ::rocksdb::{ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, IteratorMode};
+use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use stoatflow_core::{Error, Result};
@@ -30,10 +32,11 @@ pub(super) fn open(
     dir: PathBuf,
     layouts: &[StoreLayout],
     memory_max_bytes: usize,
-) -> Result<RocksBackend> {
-    let place = Place { dir };
+) -> Result<RocksBackend, Refusal> {
+    let place = Place::new(dir);
     let names = names(layouts)?;
     std::fs::create_dir_all(&place.dir).map_err(|e| place.io(&e))?;
+    damage::look(&place)?;
     let budget = Budget::new(memory_max_bytes);
     let database = budget.database();
     let exists = place.dir.join("CURRENT").exists();
@@ -51,7 +54,8 @@ pub(super) fn open(
             "{} holds a RocksDB that StoatFlow didn't write",
             place.dir.display()
         ))
-        .hint("give the application another state.dir"));
+        .hint("give the application another state.dir")
+        .into());
     }
     if !families.iter().any(|f| f == DEFAULT_COLUMN_FAMILY_NAME) {
         families.push(DEFAULT_COLUMN_FAMILY_NAME.to_owned());
@@ -70,6 +74,7 @@ pub(super) fn open(
         orphans: Vec::new(),
         ingest,
         next_file: AtomicU64::new(0),
+        loaded: Mutex::default(),
     };
     backend.check_version(families.iter().any(|f| f == META))?;
     backend.check_formats(layouts)?;
@@ -82,10 +87,18 @@ pub(super) fn open(
         .collect();
     // Files that an earlier process made and didn't get to take in.
     match std::fs::remove_dir_all(&backend.ingest) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(backend.place.io(&e)),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(backend.place.io(&e).into());
+        }
         _ => {}
     }
+    backend.place.open = true;
     Ok(backend)
+}
+
+/// The words for key and value in a format: the same in the store and in its changelog.
+fn serdes(format: &str) -> Option<&str> {
+    format.split_once(':').map(|(_, serdes)| serdes)
 }
 
 fn names(layouts: &[StoreLayout]) -> Result<Vec<Option<String>>> {
@@ -114,7 +127,7 @@ fn names(layouts: &[StoreLayout]) -> Result<Vec<Option<String>>> {
 }
 
 impl RocksBackend {
-    fn check_version(&self, has_meta: bool) -> Result<()> {
+    fn check_version(&self, has_meta: bool) -> Result<(), Refusal> {
         if !has_meta {
             self.create(META)?;
         }
@@ -125,18 +138,18 @@ impl RocksBackend {
             .map_err(|e| self.place.error(&e))?;
         match found {
             Some(version) if version == VERSION.as_bytes() => Ok(()),
-            Some(version) => Err(Error::incompatible(format!(
+            Some(version) => Err(Refusal::Damaged(Error::incompatible(format!(
                 "the local state in {} has the layout '{}', this version of StoatFlow reads '{VERSION}'",
                 self.place.dir.display(),
                 String::from_utf8_lossy(&version)
             ))
-            .hint(format!("start the version that wrote it, or delete {} and start again: it is rebuilt from the changelog topics", self.place.dir.display()))),
-            None => self.db.put_cf(&meta, VERSION_KEY, VERSION).map_err(|e| self.place.error(&e)),
+            .hint(format!("start the version that wrote it, or delete {} and start again: it is rebuilt from the changelog topics (state.damaged = rebuild does that by itself)", self.place.dir.display())))),
+            None => Ok(self.db.put_cf(&meta, VERSION_KEY, VERSION).map_err(|e| self.place.error(&e))?),
         }
     }
 
     /// All stores are checked before the first one is made.
-    fn check_formats(&self, layouts: &[StoreLayout]) -> Result<()> {
+    fn check_formats(&self, layouts: &[StoreLayout]) -> Result<(), Refusal> {
         let meta = self.family(META)?;
         for layout in layouts {
             let Some(family) = self.db.cf_handle(&layout.name) else {
@@ -161,14 +174,21 @@ impl RocksBackend {
             };
             if found != layout.format {
                 let dir = self.place.dir.display();
-                return Err(Error::incompatible(format!(
+                let error = Error::incompatible(format!(
                     "the store '{}' on disk has the format '{found}', the topology asks for '{}' (in {dir})",
                     layout.name, layout.format
                 ))
-                .at(|w| w.store = Some(layout.name.clone()))
-                .hint(format!(
-                    "go back to the serdes that wrote it, or give the store another name; if its changelog topic holds the new format, delete {dir} and start again"
-                )));
+                .at(|w| w.store = Some(layout.name.clone()));
+                return Err(if serdes(&found) == serdes(&layout.format) {
+                    Refusal::Damaged(error.hint(format!(
+                        "delete {dir} and start again: it is rebuilt from the changelog topics (state.damaged = rebuild does that by itself)"
+                    )))
+                } else {
+                    // The changelog was written with those serdes too: restoring it would not help.
+                    Refusal::Other(error.hint(format!(
+                        "go back to the serdes that wrote it, or give the store another name; if its changelog topic holds the new format, delete {dir} and start again"
+                    )))
+                });
             }
         }
         Ok(())

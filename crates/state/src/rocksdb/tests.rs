@@ -272,3 +272,179 @@ fn memory_stays_within_the_budget() {
         "{used} of {budget}"
     );
 }
+
+/// Files of a database that has something in its tables and in its log.
+fn filled(dir: &Path) {
+    let b = open(dir).unwrap();
+    contract::large_restores(&b);
+    put(&b, 1, "k", "v");
+}
+
+fn file(dir: &Path, part: &str) -> std::path::PathBuf {
+    let mut found: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .filter(|p| p.file_name().unwrap().to_string_lossy().contains(part))
+        .collect();
+    found.sort();
+    found.pop().unwrap()
+}
+
+fn flip(path: &Path, at: impl Fn(usize) -> usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let at = at(bytes.len());
+    bytes[at] ^= 0x5a;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn whatever_is_broken_it_is_not_used_and_can_be_thrown_away() {
+    type Break = fn(&Path);
+    let breaks: [(&str, Break); 6] = [
+        ("a table is shorter", |dir| {
+            let sst = std::fs::OpenOptions::new()
+                .write(true)
+                .open(file(dir, ".sst"))
+                .unwrap();
+            let half = sst.metadata().unwrap().len() / 2;
+            sst.set_len(half).unwrap();
+        }),
+        ("a table is gone", |dir| {
+            std::fs::remove_file(file(dir, ".sst")).unwrap()
+        }),
+        ("a bit of the manifest", |dir| {
+            flip(&file(dir, "MANIFEST"), |len| len / 2)
+        }),
+        ("a bit of CURRENT", |dir| flip(&file(dir, "CURRENT"), |_| 3)),
+        ("CURRENT is empty", |dir| {
+            std::fs::write(file(dir, "CURRENT"), b"").unwrap()
+        }),
+        ("CURRENT is gone", |dir| {
+            std::fs::remove_file(file(dir, "CURRENT")).unwrap()
+        }),
+    ];
+    for (what, break_it) in breaks {
+        let dir = tempfile::tempdir().unwrap();
+        filled(dir.path());
+        break_it(dir.path());
+        for _ in 0..2 {
+            match RocksBackend::open_or_damage(dir.path(), &layouts(), MEMORY).unwrap() {
+                Opened::Damaged(error) => {
+                    assert_eq!(error.kind(), ErrorKind::StateCorrupt, "{what}: {error}");
+                    assert!(
+                        error.next_step().contains("state.damaged"),
+                        "{what}: {error}"
+                    );
+                }
+                Opened::Whole(_) => panic!("{what}: it was used"),
+            }
+        }
+        RocksBackend::discard(dir.path()).unwrap();
+        let b = open(dir.path()).unwrap();
+        assert_eq!(b.positions(StoreId(0)).unwrap(), [], "{what}");
+        assert_eq!(b.get(StoreId(1), b"k").unwrap(), None, "{what}");
+    }
+}
+
+#[test]
+fn a_database_that_was_about_to_be_made_is_no_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("MANIFEST-000001"), b"half").unwrap();
+    std::fs::write(dir.path().join("LOCK"), b"").unwrap();
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn damage_that_shows_only_while_it_is_read_is_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    // The first block of the store's tables: nothing looks at it before somebody reads.
+    let tables = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap());
+    tables
+        .filter(|t| t.file_name().to_string_lossy().ends_with(".sst"))
+        .filter(|t| t.metadata().unwrap().len() > 20_000)
+        .for_each(|t| flip(&t.path(), |_| 9));
+    let b = open(dir.path()).unwrap();
+    let error = b
+        .scan(StoreId(0), &KeyRange::default(), usize::MAX)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StateCorrupt, "{error}");
+    drop(b);
+    let error = open(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StateCorrupt, "{error}");
+    assert!(
+        format!("{error:?}").contains("an earlier run found it damaged"),
+        "{error:?}"
+    );
+    RocksBackend::discard(dir.path()).unwrap();
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn only_a_format_that_the_changelog_does_not_share_can_be_rebuilt() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let asked = |format: &str| {
+        let mut other = layouts();
+        other[0].format = format.to_owned();
+        RocksBackend::open_or_damage(dir.path(), &other, MEMORY)
+    };
+    let serdes = layouts()[0].format.split_once(':').unwrap().1.to_owned();
+    match asked(&format!("another-layout-2:{serdes}")).unwrap() {
+        Opened::Damaged(error) => assert_eq!(error.kind(), ErrorKind::Incompatible),
+        Opened::Whole(_) => panic!("it was used"),
+    }
+    let refused = asked("another-layout-2:string:json").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
+    open(dir.path()).unwrap();
+}
+
+#[test]
+fn what_a_process_has_open_is_not_thrown_away() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let b = open(dir.path()).unwrap();
+    let error = RocksBackend::discard(dir.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StateLocked, "{error}");
+    assert_eq!(
+        b.get(StoreId(1), b"k").unwrap().as_deref(),
+        Some(b"v".as_slice())
+    );
+}
+
+#[test]
+fn merging_is_put_off_while_much_is_loaded_and_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let b = open(dir.path()).unwrap();
+    let files = |b: &RocksBackend| {
+        let family = b.store(StoreId(0)).unwrap();
+        let count = |level: u32| {
+            let name = format!("rocksdb.num-files-at-level{level}");
+            b.db.property_int_value_cf(&family, &name).unwrap().unwrap()
+        };
+        (0..7).map(count).sum::<u64>()
+    };
+    let rounds = 12;
+    for round in 0..rounds {
+        let mut run = RestoreRun::default();
+        for i in 0..5_000u32 {
+            let key = (i * 7 + round).to_be_bytes();
+            run.push(&[b"key-", &key], Some(&[b"v", &round.to_be_bytes()]));
+        }
+        b.bulk_load(StoreId(0), run, &[(Partition(0), Offset(i64::from(round)))])
+            .unwrap();
+    }
+    assert_eq!(
+        files(&b),
+        u64::from(rounds),
+        "one file per run, none merged yet"
+    );
+    b.loaded(StoreId(0)).unwrap();
+    for _ in 0..200 {
+        if files(&b) < u64::from(rounds) {
+            return;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
+    }
+    panic!("{} files are still not merged", files(&b));
+}

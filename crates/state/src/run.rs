@@ -1,0 +1,201 @@
+//! A run: restored changelog records on their way into a back end.
+//!
+//! Takes writes in changelog order, gives them in that order or sorted with only the last one of each
+//! key. Owns their bytes in one block: a record costs no allocation, and a run of millions moves
+//! between threads as three pointers. Never knows a store, a topic or a file.
+
+use crate::Write;
+use bytes::Bytes;
+use std::cmp::Ordering;
+
+#[cfg(test)]
+mod tests;
+
+/// The length of a value that is not there.
+const DELETED: u32 = u32::MAX;
+/// Before each record: the lengths of key and value.
+const HEADER: usize = 8;
+/// What sorting needs for each record, on top of what the run holds.
+const SORT_BYTES: usize = size_of::<Place>();
+
+/// Where a record stands in the order of keys: the first 16 bytes after what all keys share decide
+/// nearly always, without a look at the block.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    high: u64,
+    low: u64,
+    at: usize,
+}
+
+/// One record in the block: key, value.
+type Record<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// Restored records, see the module.
+#[derive(Clone, Debug, Default)]
+pub struct RestoreRun {
+    /// Lengths, key and value of one record after the other.
+    block: Vec<u8>,
+    len: usize,
+    /// How many bytes all keys begin with.
+    shared: usize,
+}
+
+impl RestoreRun {
+    /// Adds a record behind all others; key and value are given in parts. `None` deletes the key.
+    ///
+    /// # Panics
+    /// If a key or a value is 4 GiB or longer: no broker has such a record.
+    pub fn push(&mut self, key: &[&[u8]], value: Option<&[&[u8]]>) {
+        let at = self.block.len();
+        let size = |parts: &[&[u8]]| length(parts.iter().map(|p| p.len()).sum());
+        self.block.extend_from_slice(&size(key).to_le_bytes());
+        let value_len = value.map_or(DELETED, size);
+        self.block.extend_from_slice(&value_len.to_le_bytes());
+        for part in key.iter().chain(value.unwrap_or_default()) {
+            self.block.extend_from_slice(part);
+        }
+        self.len += 1;
+        self.shared = if at == 0 {
+            self.record(0).0.len()
+        } else {
+            let (first, this) = (&self.record(0).0[..self.shared], self.record(at).0);
+            if this.starts_with(first) {
+                self.shared
+            } else {
+                first.iter().zip(this).take_while(|(a, b)| a == b).count()
+            }
+        };
+    }
+
+    /// Adds a write behind all others.
+    pub fn push_write(&mut self, write: &Write) {
+        let value = write.value.as_ref().map(|v| [v.as_ref()]);
+        self.push(&[&write.key], value.as_ref().map(|v| &v[..]));
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Is there none?
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Memory that it takes, with what sorting it will take.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.block.len() + self.len * SORT_BYTES
+    }
+
+    /// All records in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
+        self.places().map(|at| self.record(at))
+    }
+
+    /// The last record of each key, in the order of keys.
+    pub fn sorted(&self) -> impl Iterator<Item = Record<'_>> {
+        let mut places: Vec<Place> = Vec::with_capacity(self.len);
+        places.extend(self.places().map(|at| {
+            let rest = &self.record(at).0[self.shared..];
+            Place {
+                high: word(rest, 0),
+                low: word(rest, 8),
+                at,
+            }
+        }));
+        places.sort_unstable_by(|a, b| self.order(a, b));
+        let mut places = places.into_iter().peekable();
+        std::iter::from_fn(move || {
+            loop {
+                let place = places.next()?;
+                let record = self.record(place.at);
+                // Records of one key stand in the order in which they came: the last one counts.
+                let repeated = places.peek().is_some_and(|next| {
+                    (next.high, next.low) == (place.high, place.low)
+                        && self.record(next.at).0 == record.0
+                });
+                if !repeated {
+                    return Some(record);
+                }
+            }
+        })
+    }
+
+    /// The same as single writes, each with bytes of its own: who keeps one keeps nothing else alive.
+    #[must_use]
+    pub fn into_writes(self) -> Vec<Write> {
+        let write = |(key, value): Record<'_>| Write {
+            key: Bytes::copy_from_slice(key),
+            value: value.map(Bytes::copy_from_slice),
+        };
+        self.iter().map(write).collect()
+    }
+
+    /// Where records begin.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let here = at;
+            (here < self.block.len()).then(|| {
+                let value = self.number(here + 4);
+                let value = if value == DELETED { 0 } else { value };
+                at += HEADER + self.number(here) as usize + value as usize;
+                here
+            })
+        })
+    }
+
+    #[inline]
+    fn number(&self, at: usize) -> u32 {
+        let bytes = self.block[at..].first_chunk();
+        u32::from_le_bytes(*bytes.expect("each record begins with two lengths"))
+    }
+
+    #[inline]
+    fn record(&self, at: usize) -> Record<'_> {
+        let (key, value) = (self.number(at), self.number(at + 4));
+        let middle = at + HEADER + key as usize;
+        let value = (value != DELETED).then(|| &self.block[middle..middle + value as usize]);
+        (&self.block[at + HEADER..middle], value)
+    }
+
+    #[inline]
+    fn order(&self, a: &Place, b: &Place) -> Ordering {
+        (a.high, a.low).cmp(&(b.high, b.low)).then_with(|| {
+            let key = |place: &Place| self.record(place.at).0;
+            key(a).cmp(key(b)).then(a.at.cmp(&b.at))
+        })
+    }
+}
+
+impl FromIterator<Write> for RestoreRun {
+    fn from_iter<I: IntoIterator<Item = Write>>(writes: I) -> Self {
+        let mut run = Self::default();
+        for write in writes {
+            run.push_write(&write);
+        }
+        run
+    }
+}
+
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes)
+        .ok()
+        .filter(|n| *n != DELETED)
+        .expect("a record of a broker is shorter than 4 GiB")
+}
+
+/// Eight bytes from `at` on as a number that orders as they do; zeros stand for what is missing.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let rest = bytes.get(at..).unwrap_or_default();
+    if let Some(whole) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*whole);
+    }
+    let mut word = [0; 8];
+    word[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(word)
+}
