@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from stoatflow.record import Record as Record
     from stoatflow.record import RecordMetadata as RecordMetadata
     from stoatflow.record_context import RecordContext as RecordContext
+    from stoatflow.restoring import RestoreListener as RestoreListener
+    from stoatflow.restoring import TopicPartition as TopicPartition
     from stoatflow.serdes import Serde as Serde
     from stoatflow.serdes import Serdes as Serdes
     from stoatflow.settings import Settings as Settings
@@ -155,6 +157,7 @@ _HOMES = {
     "record": ("FixedKeyRecord", "Record", "RecordMetadata"),
     "punctuation": ("PunctuationType",),
     "record_context": ("RecordContext",),
+    "restoring": ("RestoreListener", "TopicPartition"),
     "consumed_record": ("ConsumedRecord",),
     "wrapping": ("NodeInfo", "Wrapper"),
 }  # fmt: skip

@@ -125,9 +125,12 @@ class Engine:
         pairs: list[tuple[str, object]],
         broker: EmbeddedBroker | None = None,
         listener: Callable[[str, str], None] | None = None,
+        on_restore: Callable[[str, str, str, int, int, int], None] | None = None,
     ) -> Engine:
         """`listener(new, old)` hears of every change of state, from a thread of the engine.
 
+        `on_restore(step, store, topic, partition, first, second)` hears of changelog partitions: `start` with the
+        first offset and the end, `batch` with position and records, `end` and `suspended` with all records.
         With `broker` the engine runs on this open broker; `bootstrap.servers` may then be left out.
         """
     def start(self) -> None:
@@ -147,6 +150,8 @@ class Engine:
         """Records of the source topics that are not committed yet."""
     def metrics_json(self) -> str:
         """All metrics as a JSON object."""
+    def restore_progress(self) -> list[tuple[str, int, int, bool]]:
+        """Give all stores that have a changelog: name, records to read, records read, has it caught up."""
     def admin_url(self) -> str | None:
         """Where the admin port answers, if it is on and open."""
 

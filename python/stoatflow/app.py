@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from stoatflow import _bridge
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.errors import ConfigError, StoatFlowError
+from stoatflow.restoring import RestoreBar, RestoreListener, hear
 from stoatflow.settings import Settings, as_settings
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class StoatFlow:
         config: Settings | Mapping[str, object] | None = None,
         *,
         broker: EmbeddedBroker | None = None,
+        on_restore: RestoreListener | None = None,
         **settings: object,
     ) -> None:
         """Check everything and start nothing; raise `ConfigError` or `TopologyError`."""
@@ -82,7 +85,13 @@ class StoatFlow:
         self._raised = False
         native = None if broker is None else broker.native
         try:
-            self._engine = _bridge.Engine(topology.plan, self.settings.pairs(), native, self._on_state)
+            self._engine = _bridge.Engine(
+                topology.plan,
+                self.settings.pairs(),
+                native,
+                self._on_state,
+                None if on_restore is None else hear(on_restore),
+            )
         except ConfigError as error:
             raise self.settings.explain(error) from None
 
@@ -96,6 +105,7 @@ class StoatFlow:
         self.start()
         try:
             with self._signals():
+                self._show_restore()
                 while not self._wait(_STEP_S):
                     pass
         except BaseException:
@@ -219,6 +229,15 @@ class StoatFlow:
         return f"<StoatFlow {self.settings.get('application.id')} {self.state}>"
 
     # Inside ----------------------------------------------------------------------------------
+
+    def _show_restore(self) -> None:
+        """On a terminal: a bar for as long as stores catch up (elsewhere the log has a line now and then)."""
+        if not sys.stderr.isatty():
+            return
+        bar = RestoreBar(sys.stderr)
+        while self.state in {State.STARTING, State.CREATED, State.RESTORING} and not self._wait(_STEP_S):
+            bar.draw(self._engine.restore_progress())
+        bar.clear()
 
     def _wait(self, seconds: float) -> bool:
         """Wait once; the engine's error is kept, not raised."""

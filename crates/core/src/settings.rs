@@ -67,6 +67,8 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// `state.memory.max.bytes`: block cache and write buffers of all stores together.
     pub state_memory_max_bytes: usize,
+    /// `state.damaged`: throw away local state that can't be used, and restore it?
+    pub rebuild_damaged_state: bool,
     /// `default.dsl.store`.
     pub store_backend: StoreBackend,
     /// `in.flight.max.bytes`: records admitted but not yet committed.

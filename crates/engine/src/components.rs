@@ -1,6 +1,7 @@
 //! The objects an engine is built from: what differs between the product, the test driver and the
 //! simulator. Plain data goes into `Settings`, objects go here.
 
+use crate::recover::RestoreListener;
 use std::sync::Arc;
 use stoatflow_core::{Clock, SystemClock};
 use stoatflow_log::Broker;
@@ -8,7 +9,7 @@ use stoatflow_protocol::{CommitOrder, Lease};
 use stoatflow_state::Backend;
 
 /// The parts.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Components {
     /// Where topics are.
     pub broker: Arc<dyn Broker>,
@@ -18,6 +19,8 @@ pub struct Components {
     pub backend: Option<Arc<dyn Backend>>,
     /// The order of a commit; anything but [`CommitOrder::SAFE`] is a test of the tests.
     pub commit_order: CommitOrder,
+    /// Who wants to know how a restore goes on.
+    pub on_restore: Option<RestoreListener>,
     /// Align barriers? `false` is a test of the tests.
     pub align_barriers: bool,
     /// How instances keep apart whose records nothing fences; anything but [`Lease::STANDARD`] is a test of
@@ -34,6 +37,7 @@ impl Components {
             clock: Arc::new(SystemClock::new()),
             backend: None,
             commit_order: CommitOrder::SAFE,
+            on_restore: None,
             align_barriers: true,
             lease: Lease::STANDARD,
         }

@@ -18,7 +18,7 @@ use crate::guard::Guard;
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
 use crate::partition_counts::BrokerPartitions;
-use crate::recover;
+use crate::recover::{Hands, Recovery};
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::status::Status;
@@ -56,6 +56,15 @@ pub struct House {
     pub slots: Slots,
 }
 
+/// Who furnishes.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// Told of every state.
+    pub enter: &'a dyn Fn(Lifecycle),
+    /// Who does what can be done side by side.
+    pub hands: Hands<'a>,
+}
+
 /// What a house is made of.
 #[derive(Clone)]
 pub struct Blueprint {
@@ -82,27 +91,23 @@ impl Blueprint {
         ))
     }
 
-    /// Furnishes, telling `enter` of STARTING and RESTORING. `None` if a stop was asked for.
+    /// Furnishes, telling the host of STARTING and RESTORING. `None` if a stop was asked for.
     ///
     /// # Errors
     /// Everything that can keep an application from starting.
-    pub fn furnish(
-        &self,
-        shared: &Arc<Shared>,
-        enter: &dyn Fn(Lifecycle),
-    ) -> Result<Option<House>> {
-        enter(Lifecycle::Starting);
+    pub fn furnish(&self, shared: &Arc<Shared>, host: &Host<'_>) -> Result<Option<House>> {
+        (host.enter)(Lifecycle::Starting);
         if self.settings.ensure_explicit_naming {
             stoatflow_plan::require_explicit_names(&self.plan)?;
         }
         let Some(names) = self.matched(shared)? else {
             return Ok(None);
         };
-        self.resolved(&names)?.build(shared, enter)
+        self.resolved(&names)?.build(shared, host)
     }
 
     /// As [`Self::furnish`], with every source's topics known.
-    fn build(&self, shared: &Arc<Shared>, enter: &dyn Fn(Lifecycle)) -> Result<Option<House>> {
+    fn build(&self, shared: &Arc<Shared>, host: &Host<'_>) -> Result<Option<House>> {
         let settings = &self.settings;
         let broker = &self.components.broker;
         let Some(topics) = self.reach_topics(shared)? else {
@@ -123,15 +128,22 @@ impl Blueprint {
             return Ok(None);
         };
         let stores = self.stores(&backend, &changelogs, &specs)?;
-        enter(Lifecycle::Restoring);
-        recover::restore(
+        (host.enter)(Lifecycle::Restoring);
+        let recovery = Recovery {
             shared,
-            broker.as_ref(),
-            backend.as_ref(),
-            &stores,
-            &settings.application_id,
-            settings.broker_wait,
-        )?;
+            broker: broker.as_ref(),
+            backend: &backend,
+            stores: &stores,
+            group: &settings.application_id,
+            timeout: settings.broker_wait,
+            // The caches are still empty: a part of their share serves the restore.
+            memory: settings.state_memory_max_bytes / 4,
+            hands: host.hands,
+            listener: self.components.on_restore.clone(),
+        };
+        if !recovery.run()? {
+            return Ok(None);
+        }
         if let Some(id) = timing.store {
             timing.load(&stores[usize::from(id.0)].store)?;
         }

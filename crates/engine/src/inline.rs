@@ -3,8 +3,9 @@
 //! Takes turns as its caller says: the test driver runs everything until nothing moves, the simulator
 //! picks rooms by a seed. The rooms are those of the product; only who calls `step` differs.
 
-use crate::furnish::{Blueprint, House};
+use crate::furnish::{Blueprint, Host, House};
 use crate::lane::LaneRoom;
+use crate::recover::Hands;
 use crate::status::Status;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,9 +41,15 @@ impl Inline {
         ));
         let shared = blueprint.shared(status);
         let house = blueprint
-            .furnish(&shared, &|state| {
-                shared.status.enter(state, shared.clock.now());
-            })?
+            .furnish(
+                &shared,
+                &Host {
+                    enter: &|state| {
+                        shared.status.enter(state, shared.clock.now());
+                    },
+                    hands: Hands::One,
+                },
+            )?
             .ok_or_else(|| {
                 Error::internal("an inline engine was asked to stop while it was starting")
             })?;

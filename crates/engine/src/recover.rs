@@ -1,26 +1,69 @@
 //! Recover: brings every store up to its changelog before any input is read.
 //!
 //! Takes the positions that the local data stands for, reads what is missing of all stores and
-//! partitions through one consumer side by side, gives the back end batches with the position they
-//! reach. Never runs beside processing.
+//! partitions side by side, gives the back end runs of records with the positions they reach. Reading
+//! and loading overlap: while one run is sorted and written, the next one is read; what waits between
+//! the two is bounded in bytes. Owns the order: runs of one store are loaded one after the other.
+//! Never runs beside processing, and never says that it is done before every store has caught up.
+
+mod load;
+mod progress;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use progress::{RestoreEvent, RestoreListener, RestoreStep};
 
 use crate::commit::LoggedStore;
 use crate::furnish::layout;
 use crate::shared::Shared;
-use crate::status::RestoreProgress;
+use load::Loaders;
+use progress::Progress;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, StoreId, TopicPartition};
-use stoatflow_log::{Broker, Fetched};
+use stoatflow_log::Broker;
 use stoatflow_protocol::{RestoreFacts, RestorePlan};
-use stoatflow_state::{Backend, Write};
+use stoatflow_state::Backend;
 
-/// Records per batch handed to the back end; large enough for sorted bulk loading to pay.
-const BATCH: usize = 50_000;
+/// Makes a thread (name, body).
+pub type Spawn<'a> = &'a dyn Fn(&str, Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>>;
+
+/// Who does the work.
+#[derive(Clone, Copy)]
+pub enum Hands<'a> {
+    /// The caller, alone.
+    One,
+    /// The caller reads, so many threads load.
+    Many(Spawn<'a>, usize),
+}
+
+/// What a restore needs.
+pub struct Recovery<'a> {
+    /// Stop requests, clock and status.
+    pub shared: &'a Arc<Shared>,
+    /// Where changelogs are.
+    pub broker: &'a dyn Broker,
+    /// Where they go.
+    pub backend: &'a Arc<dyn Backend>,
+    /// What is restored.
+    pub stores: &'a [LoggedStore],
+    /// The name of the reader.
+    pub group: &'a str,
+    /// How long silence of the broker is waited out.
+    pub timeout: Duration,
+    /// Memory for what is between broker and back end.
+    pub memory: usize,
+    /// Who does it.
+    pub hands: Hands<'a>,
+    /// Who wants to know.
+    pub listener: Option<RestoreListener>,
+}
 
 /// One partition to read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Task {
     store: usize,
     partition: TopicPartition,
@@ -28,132 +71,37 @@ struct Task {
     end: Offset,
 }
 
-/// Reads what is missing. Returns early (Ok) when a stop is asked for.
-///
-/// # Errors
-/// `Unavailable`, `Incompatible`, and what the back end fails with.
-pub fn restore(
-    shared: &Shared,
-    broker: &dyn Broker,
-    backend: &dyn Backend,
-    stores: &[LoggedStore],
-    group: &str,
-    timeout: Duration,
-) -> Result<()> {
-    let tasks = plan(broker, backend, stores, timeout)?;
-    let mut progress: Vec<RestoreProgress> = stores
-        .iter()
-        .filter(|s| s.changelog.is_some())
-        .map(|s| RestoreProgress {
-            store: s.store.name().to_owned(),
-            ..RestoreProgress::default()
-        })
-        .collect();
-    let index: HashMap<&str, usize> = stores
-        .iter()
-        .filter(|s| s.changelog.is_some())
-        .enumerate()
-        .map(|(i, s)| (s.store.name(), i))
-        .collect();
-    for task in &tasks {
-        let total = u64::try_from(task.end.0 - task.from.0).unwrap_or(0);
-        progress[index[stores[task.store].store.name()]].total += total;
-    }
-    for entry in &mut progress {
-        entry.complete = entry.total == 0;
-        shared.status.restoring(entry.clone());
-    }
-    if tasks.is_empty() {
-        return Ok(());
-    }
-    let mut consumer = broker.consumer(group)?;
-    consumer.assign(
-        &tasks
-            .iter()
-            .map(|t| (t.partition.clone(), t.from))
-            .collect::<Vec<_>>(),
-    )?;
-    let mut pending: Vec<Vec<Write>> = tasks.iter().map(|_| Vec::new()).collect();
-    let mut finished = vec![false; tasks.len()];
-    let mut fetched: Vec<Fetched> = Vec::new();
-    let mut silent = Duration::ZERO;
-    let mut seen: Vec<Offset> = Vec::new();
-    while !finished.iter().all(|f| *f) {
-        if shared.is_stopping() {
-            return Ok(());
+impl Recovery<'_> {
+    /// Reads what is missing. `false` if a stop was asked for before every store had caught up.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Incompatible`, and what the back end fails with.
+    pub fn run(&self) -> Result<bool> {
+        let tasks: Arc<[Task]> = plan(
+            self.broker,
+            self.backend.as_ref(),
+            self.stores,
+            self.timeout,
+        )?
+        .into();
+        let progress = Progress::new(
+            self.shared,
+            self.stores,
+            &tasks,
+            self.listener.clone(),
+            self.hands,
+        )?;
+        if tasks.is_empty() {
+            return Ok(true);
         }
-        let step = Duration::from_millis(100);
-        consumer.poll(BATCH, step, &mut fetched)?;
-        // Progress is a moved position, not only a record: a long aborted stretch brings none.
-        let positions = consumer.positions();
-        silent = if positions == seen {
-            silent + step
-        } else {
-            Duration::ZERO
-        };
-        seen.clone_from(&positions);
-        if silent > timeout {
-            return Err(Error::unavailable(format!(
-                "no changelog record came from {} for {} s during restore",
-                broker.address(),
-                timeout.as_secs()
-            )));
-        }
-        for record in fetched.drain(..) {
-            let task = &tasks[record.slot as usize];
-            if record.offset < task.end
-                && let Some(key) = record.key
-            {
-                let layout = stores[task.store].store.layout();
-                let write = layout
-                    .from_changelog(key, record.value, record.timestamp)
-                    .map_err(|e| {
-                        e.at(|at| {
-                            at.topic = Some(task.partition.topic.to_string());
-                            at.partition = Some(task.partition.partition);
-                            at.offset = Some(record.offset);
-                        })
-                    })?;
-                pending[record.slot as usize].push(write);
-            }
-        }
-        for (slot, position) in positions.into_iter().enumerate() {
-            let task = &tasks[slot];
-            let arrived = position >= task.end && !finished[slot];
-            if arrived || pending[slot].len() >= BATCH {
-                let writes = std::mem::take(&mut pending[slot]);
-                let reached = position.min(task.end);
-                let done = writes.len() as u64;
-                backend.restore(
-                    stores[task.store].store.id(),
-                    writes,
-                    &[(task.partition.partition, reached)],
-                )?;
-                let entry = &mut progress[index[stores[task.store].store.name()]];
-                entry.done += done;
-            }
-            finished[slot] |= arrived;
-        }
-        report(shared, &mut progress, &tasks, &finished, stores, &index);
-    }
-    Ok(())
-}
-
-fn report(
-    shared: &Shared,
-    progress: &mut [RestoreProgress],
-    tasks: &[Task],
-    finished: &[bool],
-    stores: &[LoggedStore],
-    index: &HashMap<&str, usize>,
-) {
-    for (name, at) in index {
-        let open = tasks
-            .iter()
-            .zip(finished)
-            .any(|(t, f)| !f && stores[t.store].store.name() == *name);
-        progress[*at].complete = !open;
-        shared.status.restoring(progress[*at].clone());
+        let loaders = Loaders::new(self, &tasks, &progress)?;
+        let outcome = read::read(self, &tasks, &loaders);
+        // The reason of a failed loader is better than that of a reader who missed it.
+        let whole = loaders.finish().and(outcome);
+        // A loader that was asked to stop leaves work behind, whatever the reader had reached.
+        let whole = whole.map(|all_read| all_read && progress.is_complete());
+        progress.close();
+        whole
     }
 }
 

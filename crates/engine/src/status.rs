@@ -40,9 +40,9 @@ pub struct LaneStatus {
 pub struct RestoreProgress {
     /// The store.
     pub store: String,
-    /// Changelog records to read.
+    /// Changelog offsets to read: records, and what compaction and markers have left of others.
     pub total: u64,
-    /// Changelog records read.
+    /// Those of them that are in the store.
     pub done: u64,
     /// Has it caught up?
     pub complete: bool,

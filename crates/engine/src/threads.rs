@@ -7,8 +7,9 @@
 
 use crate::admin::{AdminOptions, serve};
 use crate::components::Components;
-use crate::furnish::{Blueprint, House};
+use crate::furnish::{Blueprint, Host, House};
 use crate::lane::LaneRoom;
+use crate::recover::{Hands, RestoreListener};
 use crate::shared::Shared;
 use crate::status::{PartitionStatus, Status};
 use parking_lot::{Condvar, Mutex};
@@ -28,6 +29,9 @@ use tokio::sync::watch;
 const OBSERVE_EVERY: Duration = Duration::from_millis(250);
 /// `/health/ready` calls an engine stalled after this long without a commit although records wait.
 const STALL_AFTER: Duration = Duration::from_secs(45);
+
+/// More threads than this don't load a restore faster: one reader feeds them.
+const LOADERS: usize = 4;
 
 /// Called with every change of state: old, new.
 pub type Listener = Box<dyn Fn(Lifecycle, Lifecycle) + Send + Sync>;
@@ -65,6 +69,7 @@ impl Engine {
         broker: Arc<dyn Broker>,
         settings_view: serde_json::Value,
         listener: Option<Listener>,
+        on_restore: Option<RestoreListener>,
     ) -> Self {
         let status = Arc::new(Status::new(
             &settings.application_id,
@@ -75,7 +80,10 @@ impl Engine {
             plan,
             foreign,
             settings: Arc::new(settings),
-            components: Components::new(broker),
+            components: Components {
+                on_restore,
+                ..Components::new(broker)
+            },
         };
         Self {
             inner: Arc::new(Inner {
@@ -316,9 +324,17 @@ impl Inner {
     }
 
     fn furnish(&self, shared: &Arc<Shared>) -> Result<Option<House>> {
-        self.blueprint.furnish(shared, &|state| {
-            self.enter(state, self.blueprint.components.clock.now())
-        })
+        let enter = |state| self.enter(state, self.blueprint.components.clock.now());
+        // One core reads, the others load.
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let host = Host {
+            enter: &enter,
+            hands: Hands::Many(
+                &|name, body| spawn(name, body),
+                (cores - 1).clamp(1, LOADERS),
+            ),
+        };
+        self.blueprint.furnish(shared, &host)
     }
 
     fn end(&self, error: Option<Error>, shared: &Shared) {

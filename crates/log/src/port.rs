@@ -167,6 +167,13 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`, `Config`.
     fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>>;
+    /// As `consumer`, for reading much at once and nothing beside it: it may fetch further ahead.
+    ///
+    /// # Errors
+    /// As `consumer`.
+    fn bulk_consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
+        self.consumer(group)
+    }
     /// Opens a writer; see [`ProducerMode`] for what opening does to older ones.
     ///
     /// # Errors

@@ -18,5 +18,5 @@ pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 pub use lease::{Hold, Lease};
 pub use lifecycle::Lifecycle;
 pub use rendezvous::Rendezvous;
-pub use restore::{RestoreFacts, RestorePlan};
+pub use restore::{RestoreFacts, RestorePlan, on_damage};
 pub use schedule::{Schedule, ScheduleFacts};

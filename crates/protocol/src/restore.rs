@@ -1,7 +1,7 @@
 //! How a store catches up with its changelog partition.
 //!
 //! Takes the position that the local data stands for and the range that the broker still has; gives
-//! the part to read, or the reason to refuse.
+//! the part to read, or the reason to refuse. Decides too what becomes of local data that can't be used.
 
 use stoatflow_core::{Error, Offset, Result};
 
@@ -49,6 +49,31 @@ impl RestoreFacts {
             Some(at) => Ok(RestorePlan::Delta(at)),
         }
     }
+}
+
+/// What to do with local data that can't be used: damaged, or of another format.
+///
+/// Takes the declared policy, the stores that no changelog can give back, and what was found.
+///
+/// # Errors
+/// What was found, unless it may be thrown away and restored.
+pub fn on_damage(rebuild: bool, unlogged: &[&str], found: Error) -> Result<()> {
+    if !rebuild {
+        return Err(found);
+    }
+    if unlogged.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        found.kind(),
+        format!(
+            "{}; it is not rebuilt, because no changelog has the stores {}",
+            found.message(),
+            unlogged.join(", ")
+        ),
+    )
+    .hint("bring the directory back from a copy, or delete it and start again without what these stores held")
+    .caused_by(found.to_string()))
 }
 
 #[cfg(test)]

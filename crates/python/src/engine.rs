@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::settings::BrokerAddress;
 use stoatflow_core::{Result, TopicPartition};
+use stoatflow_engine::recover::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::threads::Listener;
 use stoatflow_log::{Broker, embedded, kafka};
 
@@ -33,13 +34,14 @@ pub struct Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (plan, pairs, broker=None, listener=None))]
+    #[pyo3(signature = (plan, pairs, broker=None, listener=None, on_restore=None))]
     fn new(
         py: Python<'_>,
         plan: &Plan,
         pairs: Pairs<'_>,
         broker: Option<&EmbeddedBroker>,
         listener: Option<Py<PyAny>>,
+        on_restore: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         crate::logging::init();
         let mut values = to_values(&pairs)?;
@@ -77,6 +79,7 @@ impl Engine {
             Arc::clone(&broker),
             view(&values),
             listener.map(hear),
+            on_restore.map(hear_restore),
         );
         Ok(Self {
             engine,
@@ -159,6 +162,15 @@ impl Engine {
         .to_string()
     }
 
+    /// The restore progress of all stores: name, records to read, records read, caught up?
+    fn restore_progress(&self) -> Vec<(String, u64, u64, bool)> {
+        let stores = self.engine.status().restore();
+        stores
+            .into_iter()
+            .map(|s| (s.store, s.total, s.done, s.complete))
+            .collect()
+    }
+
     /// Where the admin port answers.
     fn admin_url(&self) -> Option<String> {
         self.engine.admin_address().map(|a| format!("http://{a}/"))
@@ -216,4 +228,28 @@ fn hear(listener: Py<PyAny>) -> Listener {
             }
         });
     })
+}
+
+/// Called with (what, store, topic, partition, two numbers), from a thread that nothing waits for while
+/// it restores.
+fn hear_restore(listener: Py<PyAny>) -> RestoreListener {
+    Arc::new(move |event: &RestoreEvent| {
+        let (word, first, second) = match event.step {
+            RestoreStep::Started { from, end } => ("start", from.0, end.0),
+            RestoreStep::Batch { reached, records } => ("batch", reached.0, count(records)),
+            RestoreStep::Ended { records } => ("end", count(records), 0),
+            RestoreStep::Suspended { records } => ("suspended", count(records), 0),
+        };
+        let (topic, number) = (&*event.partition.topic, event.partition.partition.0);
+        Python::attach(|py| {
+            let said = (word, event.store.as_str(), topic, number, first, second);
+            if let Err(error) = listener.call1(py, said) {
+                error.write_unraisable(py, Some(listener.bind(py)));
+            }
+        });
+    })
+}
+
+fn count(records: u64) -> i64 {
+    i64::try_from(records).unwrap_or(i64::MAX)
 }

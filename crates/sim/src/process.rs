@@ -69,6 +69,7 @@ impl Process {
                 Mutation::OffsetsOutside => CommitOrder::BROKEN_OFFSETS_OUTSIDE,
                 _ => CommitOrder::SAFE,
             },
+            on_restore: None,
             align_barriers: mutation != Mutation::Unaligned,
             lease: match mutation {
                 Mutation::Unchecked => Lease {

@@ -117,6 +117,7 @@ impl Schedule {
             batch_max_records: [1, 2, 7, 50][self.rng.index(4)],
             state_dir: PathBuf::new(),
             state_memory_max_bytes: self.cache,
+            rebuild_damaged_state: false,
             store_backend: StoreBackend::Memory,
             in_flight_max_bytes: self.in_flight,
             cache_max_bytes: if job.cached { 1 << 20 } else { 0 },

@@ -174,6 +174,7 @@ impl Reading {
             // As in Kafka Streams: applications that share the directory don't share their state.
             state_dir: PathBuf::from(self.text("state.dir")).join(&application_id),
             state_memory_max_bytes: self.size("state.memory.max.bytes"),
+            rebuild_damaged_state: self.text("state.damaged") == "rebuild",
             store_backend: if self.text("default.dsl.store") == "in_memory" {
                 StoreBackend::Memory
             } else {

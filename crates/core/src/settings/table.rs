@@ -105,6 +105,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("auto.offset.reset", Choice, "earliest", "Where a source starts that has no committed offset.").words(&["earliest", "latest"]),
     KeySpec::new("state.dir", Path, "<temporary directory>/stoatflow", "Where local state lives, in a directory named after application.id. Losing it costs a restore, never data."),
     KeySpec::new("state.memory.max.bytes", Size, "256MiB", "Memory for the block cache and the write buffers of all stores together.").between(8 << 20, i64::MAX),
+    KeySpec::new("state.damaged", Choice, "refuse", "What becomes of local state that is damaged or of another format: the application doesn't start, or it is thrown away and restored from the changelogs. It is never used.").words(&["refuse", "rebuild"]),
     KeySpec::new("default.dsl.store", Choice, "rocksDB", "What keeps stores that don't choose: disk, or memory that is rebuilt at every start.").words(&["rocksDB", "in_memory"]),
     KeySpec::new("statestore.cache.max.bytes", Size, "10485760", "0 forwards every update of a table; more forwards the last one per key and commit.").also("cache.max.bytes.buffering"),
     KeySpec::new("emit.mode", Choice, "eager", "When tables give their updates: each as it comes (or as statestore.cache.max.bytes says), or at the barrier one result per key and commit, all of which belong to the same input.").words(&["eager", "barrier"]),

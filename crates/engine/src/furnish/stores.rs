@@ -16,8 +16,9 @@ use stoatflow_core::settings::StoreBackend;
 use stoatflow_core::{ErrorKind, Result};
 use stoatflow_log::{Broker, NewTopic, TopicInfo};
 use stoatflow_plan::{Store, StoreKind};
+use stoatflow_protocol::on_damage;
 use stoatflow_state::memory::MemoryBackend;
-use stoatflow_state::rocksdb::RocksBackend;
+use stoatflow_state::rocksdb::{Opened, RocksBackend};
 use stoatflow_state::{Backend, KeyValueStore, Layout, StoreLayout};
 
 #[cfg(test)]
@@ -146,12 +147,35 @@ impl Blueprint {
         let dir = self.settings.state_dir.join("rocksdb");
         let clock = &self.components.clock;
         let began = clock.monotonic();
+        let mut rebuild = self.settings.rebuild_damaged_state;
+        let budget = self.settings.state_memory_max_bytes / 4 * 3;
         loop {
-            match RocksBackend::open(&dir, &layouts, self.settings.state_memory_max_bytes / 4 * 3) {
-                Ok(backend) if memory.is_empty() => return Ok(Some(Arc::new(backend))),
-                Ok(backend) => {
+            let opened = RocksBackend::open_or_damage(&dir, &layouts, budget).and_then(|opened| {
+                let found = match opened {
+                    Opened::Whole(backend) => return Ok(Some(backend)),
+                    Opened::Damaged(found) => found,
+                };
+                let unlogged = layouts.iter().map(|l| &specs[usize::from(l.id.0)]);
+                let unlogged: Vec<&str> = unlogged
+                    .filter(|s| !s.logged)
+                    .map(|s| s.name.as_str())
+                    .collect();
+                tracing::error!(error = %found, rebuild, "the local state can't be used");
+                on_damage(rebuild, &unlogged, found)?;
+                RocksBackend::discard(&dir)?;
+                // What is damaged again at once is no accident.
+                rebuild = false;
+                Ok(None)
+            });
+            match opened {
+                Ok(None) => {}
+                Ok(Some(backend)) if memory.is_empty() => return Ok(Some(Arc::new(*backend))),
+                Ok(Some(backend)) => {
                     let memory = memory.iter().map(|l| l.id);
-                    return Ok(Some(Arc::new(SplitBackend::new(Arc::new(backend), memory))));
+                    return Ok(Some(Arc::new(SplitBackend::new(
+                        Arc::new(*backend),
+                        memory,
+                    ))));
                 }
                 Err(error)
                     if error.kind() == ErrorKind::StateLocked

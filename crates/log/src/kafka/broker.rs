@@ -11,6 +11,7 @@ use super::produce::KafkaProducer;
 use super::properties::Properties;
 use crate::{Broker, Committed, Consumer, NewTopic, Producer, ProducerMode, Range, TopicInfo};
 use parking_lot::Mutex;
+use rdkafka::config::ClientConfig;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,11 @@ pub fn connect(
 }
 
 impl KafkaBroker {
+    fn reader(&self, config: &ClientConfig) -> Result<Box<dyn Consumer>> {
+        let (bootstrap, admin) = (self.properties.bootstrap(), self.admin.clone());
+        Ok(Box::new(KafkaConsumer::new(config, bootstrap, admin)?))
+    }
+
     fn group(&self, name: &str) -> Result<Arc<Group>> {
         let mut groups = self.groups.lock();
         if let Some(group) = groups.get(name) {
@@ -95,11 +101,11 @@ impl Broker for KafkaBroker {
     }
 
     fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
-        Ok(Box::new(KafkaConsumer::new(
-            &self.properties,
-            self.admin.clone(),
-            group,
-        )?))
+        self.reader(&self.properties.consumer(group))
+    }
+
+    fn bulk_consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
+        self.reader(&self.properties.bulk_consumer(group))
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {

@@ -12,9 +12,9 @@
 use super::admin::Admin;
 use super::errors::{Doing, error, kind_of};
 use super::native::{Client, Fault, list, millis, text};
-use super::properties::Properties;
 use crate::{Consumer, Fetched};
 use bytes::{Bytes, BytesMut};
+use rdkafka::config::ClientConfig;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::collections::HashMap;
@@ -82,8 +82,8 @@ pub(super) struct KafkaConsumer {
 unsafe impl Send for KafkaConsumer {}
 
 impl KafkaConsumer {
-    pub(super) fn new(properties: &Properties, admin: Arc<Admin>, group: &str) -> Result<Self> {
-        let client = Client::new(true, &properties.consumer(group))?;
+    pub(super) fn new(config: &ClientConfig, bootstrap: &str, admin: Arc<Admin>) -> Result<Self> {
+        let client = Client::new(true, config)?;
         // SAFETY: the client is alive; the queue is dropped before it.
         let queue = unsafe {
             sys::rd_kafka_poll_set_consumer(client.ptr());
@@ -93,7 +93,7 @@ impl KafkaConsumer {
             queue,
             client,
             admin,
-            address: properties.bootstrap().to_owned(),
+            address: bootstrap.to_owned(),
             slots: Vec::new(),
             places: HashMap::new(),
             last: None,

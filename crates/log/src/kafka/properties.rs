@@ -129,6 +129,15 @@ const CONSUMER: &[(&str, &str)] = &[
     ("topic.metadata.propagation.max.ms", "10000"),
 ];
 
+/// A restore reads much at once, and nothing runs beside it: fetched far enough ahead that the broker
+/// never waits for a run to be written.
+const BULK: &[(&str, &str)] = &[
+    ("queued.max.messages.kbytes", "32768"),
+    ("queued.min.messages", "20000"),
+    ("fetch.message.max.bytes", "1048576"),
+    ("fetch.max.bytes", "8388608"),
+];
+
 const PRODUCER: &[(&str, &str)] = &[
     ("enable.idempotence", "true"),
     ("acks", "all"),
@@ -183,6 +192,12 @@ impl Properties {
 
     pub(super) fn consumer(&self, group: &str) -> ClientConfig {
         let mut config = self.layers(CONSUMER, ClientRole::Consumer);
+        config.set("group.id", group);
+        config
+    }
+
+    pub(super) fn bulk_consumer(&self, group: &str) -> ClientConfig {
+        let mut config = self.layers(&[CONSUMER, BULK].concat(), ClientRole::Consumer);
         config.set("group.id", group);
         config
     }

@@ -209,8 +209,12 @@ fn a_reader_waits_an_outage_out() {
     let (cluster, broker) = cluster();
     let mut producer = open(&broker);
     let properties = Properties::new(&broker.address(), &[]).unwrap();
-    let mut reader =
-        KafkaConsumer::new(&properties, Arc::new(Admin::new(&properties).unwrap()), "g").unwrap();
+    let mut reader = KafkaConsumer::new(
+        &properties.consumer("g"),
+        properties.bootstrap(),
+        Arc::new(Admin::new(&properties).unwrap()),
+    )
+    .unwrap();
     reader
         .place(&[(TopicPartition::new("t", 0), Offset(0))])
         .unwrap();

@@ -31,3 +31,21 @@ fn every_case() {
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     assert!(error.to_string().contains("'counts'"));
 }
+
+#[test]
+fn damage_is_thrown_away_only_if_that_is_declared_and_nothing_is_lost_by_it() {
+    let found = || Error::state_corrupt("the local state is damaged").hint("delete it");
+    on_damage(true, &[], found()).unwrap();
+    let refused = on_damage(false, &[], found()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
+    assert_eq!(refused.next_step(), "delete it");
+    assert_eq!(
+        on_damage(false, &["seen"], found())
+            .unwrap_err()
+            .next_step(),
+        "delete it"
+    );
+    let refused = on_damage(true, &["seen", "sums"], found()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
+    assert!(refused.to_string().contains("seen, sums"), "{refused}");
+}

@@ -1,0 +1,200 @@
+//! What a start does with state that is missing, behind or damaged.
+
+use super::*;
+use stoatflow_core::{Error, ErrorKind, Result};
+use stoatflow_log::{Committed, Consumer, Producer, Range, TopicInfo};
+use stoatflow_state::Backend;
+use stoatflow_state::memory::MemoryBackend;
+
+const COUNTS: StoreId = StoreId(0);
+
+fn count() -> PhysicalPlan {
+    compile(json!([
+        {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+        {"op": "group_by_key", "from": 0, "key": "string", "value": "string"},
+        {"op": "count", "from": 1, "materialized": {"store": "counts"}},
+        {"op": "to_stream", "from": 2},
+        {"op": "to", "from": 3, "topic": "out", "key": "string", "value": "int64"},
+    ]))
+}
+
+fn counted(engine: &mut Inline, key: &str) -> Option<i64> {
+    let row = engine
+        .house()
+        .backend
+        .get(COUNTS, key.as_bytes())
+        .unwrap()?;
+    Some(i64::from_be_bytes(row[8..16].try_into().unwrap()))
+}
+
+/// Counts, committed, and the engine gone.
+fn counted_before(stand: &Stand) {
+    let mut engine = stand.start();
+    stand.send("in", &[("a", "x", 1), ("a", "x", 2), ("b", "x", 3)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(counted(&mut engine, "a"), Some(2));
+}
+
+fn disk(stand: &Stand) -> std::path::PathBuf {
+    stand.blueprint.settings.state_dir.join("rocksdb")
+}
+
+fn set(stand: &mut Stand, change: impl FnOnce(&mut Settings)) {
+    let mut settings = (*stand.blueprint.settings).clone();
+    change(&mut settings);
+    stand.blueprint.settings = Arc::new(settings);
+}
+
+/// A broker on which input may be assigned only when the stores stand at the ends of their changelogs.
+#[derive(Debug)]
+struct Strict {
+    broker: Arc<embedded::EmbeddedBroker>,
+    backend: MemoryBackend,
+    changelog: &'static str,
+    /// Assignments of input that were seen.
+    seen: Arc<std::sync::atomic::AtomicU32>,
+}
+
+struct StrictConsumer {
+    inner: Box<dyn Consumer>,
+    missing: bool,
+    seen: Arc<std::sync::atomic::AtomicU32>,
+}
+
+impl Consumer for StrictConsumer {
+    fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
+        if partitions.iter().any(|(p, _)| &*p.topic == "in") {
+            self.seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            if self.missing {
+                return Err(Error::internal(
+                    "input is read before the stores have caught up",
+                ));
+            }
+        }
+        self.inner.assign(partitions)
+    }
+    fn poll(&mut self, max: usize, wait: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+        self.inner.poll(max, wait, into)
+    }
+    fn positions(&self) -> Vec<Offset> {
+        self.inner.positions()
+    }
+    fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
+        self.inner.pause(slots, paused)
+    }
+}
+
+impl Broker for Strict {
+    fn address(&self) -> String {
+        self.broker.address()
+    }
+    fn topics(&self, names: &[&str], t: Duration) -> Result<Vec<Option<TopicInfo>>> {
+        self.broker.topics(names, t)
+    }
+    fn topic_names(&self, t: Duration) -> Result<Vec<Arc<str>>> {
+        self.broker.topic_names(t)
+    }
+    fn create_topics(&self, topics: &[NewTopic], t: Duration) -> Result<()> {
+        self.broker.create_topics(topics, t)
+    }
+    fn committed(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        t: Duration,
+    ) -> Result<Vec<Option<Committed>>> {
+        self.broker.committed(group, partitions, t)
+    }
+    fn ranges(&self, partitions: &[TopicPartition], t: Duration) -> Result<Vec<Range>> {
+        self.broker.ranges(partitions, t)
+    }
+    fn first_since(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        t: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        self.broker.first_since(partitions, since, t)
+    }
+    fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
+        let changelog: Vec<_> = (0..2)
+            .map(|p| TopicPartition::new(self.changelog, p))
+            .collect();
+        let ranges = self.broker.ranges(&changelog, SOON)?;
+        let stored = self.backend.positions(COUNTS)?;
+        let missing = changelog.iter().zip(ranges).any(|(p, range)| {
+            let at = stored.iter().find(|(n, _)| *n == p.partition);
+            range.stable_end > at.map_or(Offset(0), |(_, at)| *at)
+        });
+        Ok(Box::new(StrictConsumer {
+            inner: self.broker.consumer(group)?,
+            missing,
+            seen: Arc::clone(&self.seen),
+        }))
+    }
+    fn bulk_consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
+        self.broker.bulk_consumer(group)
+    }
+    fn producer(&self, mode: &ProducerMode, t: Duration) -> Result<Box<dyn Producer>> {
+        self.broker.producer(mode, t)
+    }
+}
+
+#[test]
+fn input_is_read_only_when_every_store_has_caught_up() {
+    let mut stand = Stand::new(&["in", "out"], 2, count());
+    counted_before(&stand);
+    let backend = MemoryBackend::new(false);
+    let seen = Arc::default();
+    stand.blueprint.components.backend = Some(Arc::new(backend.clone()));
+    stand.blueprint.components.broker = Arc::new(Strict {
+        broker: Arc::clone(&stand.broker),
+        backend,
+        changelog: "stand-counts-changelog",
+        seen: Arc::clone(&seen),
+    });
+    // What comes now must be counted on top of what was counted before.
+    stand.send("in", &[("a", "x", 4)]);
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    assert_eq!(counted(&mut engine, "a"), Some(3));
+    assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+#[test]
+fn damaged_state_is_refused_or_rebuilt_as_declared() {
+    let mut stand = Stand::new(&["in", "out"], 2, count());
+    counted_before(&stand);
+    std::fs::write(disk(&stand).join("CURRENT"), b"nonsense").unwrap();
+    let refused = Inline::start(&stand.blueprint).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
+    assert!(
+        refused.next_step().contains("state.damaged = rebuild"),
+        "{refused}"
+    );
+    set(&mut stand, |s| s.rebuild_damaged_state = true);
+    let mut engine = stand.start();
+    assert_eq!(counted(&mut engine, "a"), Some(2), "from the changelog");
+    stand.send("in", &[("a", "x", 4)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(counted(&mut engine, "a"), Some(3));
+}
+
+#[test]
+fn what_no_changelog_has_is_not_thrown_away() {
+    let mut plan = count();
+    plan.stores[0].logged = false;
+    let mut stand = Stand::new(&["in", "out"], 2, plan);
+    counted_before(&stand);
+    let current = disk(&stand).join("CURRENT");
+    let whole = std::fs::read(&current).unwrap();
+    std::fs::write(&current, b"nonsense").unwrap();
+    set(&mut stand, |s| s.rebuild_damaged_state = true);
+    let refused = Inline::start(&stand.blueprint).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
+    assert!(refused.to_string().contains("counts"), "{refused}");
+    // Nothing was removed: the file brought back, everything is there.
+    std::fs::write(&current, whole).unwrap();
+    let mut engine = stand.start();
+    assert_eq!(counted(&mut engine, "a"), Some(2));
+}

@@ -1,0 +1,185 @@
+//! Reading: one consumer over all changelog partitions that something is missing of.
+//!
+//! Takes records, gives runs. A run holds records of one store, of all its partitions, so that a
+//! large store becomes few sorted files. Owns the runs that are being filled, together within a share of the
+//! memory of the restore. Never waits for the back end longer than it takes to finish two runs.
+
+use super::load::{Job, Loaders, Part};
+use super::{Recovery, Task};
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Result};
+use stoatflow_log::Fetched;
+use stoatflow_state::RestoreRun;
+
+/// Records taken at a time: few enough to stay in the processor's cache.
+const BATCH: usize = 2_048;
+/// The smallest share of memory that a run gets.
+const LEAST_RUN: usize = 64 << 10;
+/// How long one look at the broker takes when there is nothing.
+const STEP: Duration = Duration::from_millis(100);
+
+/// What was read of one partition.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// Records in the open run.
+    records: u64,
+    /// The position that the last run brought.
+    given: Offset,
+    finished: bool,
+}
+
+struct Reader<'a> {
+    recovery: &'a Recovery<'a>,
+    tasks: &'a [Task],
+    marks: Vec<Mark>,
+    /// The open run of each store.
+    runs: Vec<RestoreRun>,
+    limit: usize,
+}
+
+/// Reads until every partition has reached its end; `false` if a stop was asked for, or if a loader
+/// has ended.
+pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -> Result<bool> {
+    let shared = recovery.shared;
+    let mut consumer = recovery.broker.bulk_consumer(recovery.group)?;
+    let start: Vec<_> = tasks
+        .iter()
+        .map(|t| (t.partition.clone(), t.from))
+        .collect();
+    consumer.assign(&start)?;
+    let mut reader = Reader {
+        recovery,
+        tasks,
+        marks: tasks
+            .iter()
+            .map(|t| Mark {
+                given: t.from,
+                ..Mark::default()
+            })
+            .collect(),
+        runs: recovery
+            .stores
+            .iter()
+            .map(|_| RestoreRun::default())
+            .collect(),
+        limit: (recovery.memory / loaders.runs()).max(LEAST_RUN),
+    };
+    let mut fetched: Vec<Fetched> = Vec::with_capacity(BATCH);
+    let mut seen: Vec<Offset> = Vec::new();
+    let mut silent = Duration::ZERO;
+    while reader.marks.iter().any(|m| !m.finished) {
+        if shared.is_stopping() || loaders.has_failed() {
+            return Ok(false);
+        }
+        consumer.poll(BATCH, STEP, &mut fetched)?;
+        // Progress is a moved position, not only a record: a long aborted stretch brings none.
+        let positions = consumer.positions();
+        silent = if positions == seen {
+            silent + STEP
+        } else {
+            Duration::ZERO
+        };
+        if silent > recovery.timeout {
+            return Err(Error::unavailable(format!(
+                "no changelog record came from {} for {} s during restore",
+                recovery.broker.address(),
+                recovery.timeout.as_secs()
+            )));
+        }
+        for record in fetched.drain(..) {
+            reader.take(record)?;
+        }
+        if !reader.hand_over(&positions, loaders)? {
+            return Ok(false);
+        }
+        seen = positions;
+    }
+    Ok(true)
+}
+
+impl Reader<'_> {
+    fn take(&mut self, record: Fetched) -> Result<()> {
+        let slot = record.slot as usize;
+        let task = &self.tasks[slot];
+        let Some(key) = record.key.filter(|_| record.offset < task.end) else {
+            return Ok(());
+        };
+        let layout = self.recovery.stores[task.store].store.layout();
+        layout
+            .restore_into(
+                &mut self.runs[task.store],
+                key,
+                record.value,
+                record.timestamp,
+            )
+            .map_err(|e| {
+                e.at(|at| {
+                    at.topic = Some(task.partition.topic.to_string());
+                    at.partition = Some(task.partition.partition);
+                    at.offset = Some(record.offset);
+                })
+            })?;
+        self.marks[slot].records += 1;
+        Ok(())
+    }
+
+    /// Gives runs of stores that have caught up, and the largest ones while there is too much.
+    fn hand_over(&mut self, positions: &[Offset], loaders: &Loaders) -> Result<bool> {
+        let mut caught_up = Vec::new();
+        for (slot, task) in self.tasks.iter().enumerate() {
+            let arrived = positions[slot] >= task.end && !self.marks[slot].finished;
+            if arrived {
+                self.marks[slot].finished = true;
+                caught_up.push(task.store);
+            }
+        }
+        caught_up.dedup();
+        for store in caught_up {
+            let mut of_store = self
+                .tasks
+                .iter()
+                .zip(&self.marks)
+                .filter(|(t, _)| t.store == store);
+            if of_store.all(|(_, m)| m.finished) && !self.give(store, positions, true, loaders)? {
+                return Ok(false);
+            }
+        }
+        while self.runs.iter().map(RestoreRun::weight).sum::<usize>() >= self.limit {
+            let largest = (0..self.runs.len()).max_by_key(|s| self.runs[*s].weight());
+            let largest = largest.expect("a sum of nothing is no weight");
+            if !self.give(largest, positions, false, loaders)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn give(
+        &mut self,
+        store: usize,
+        positions: &[Offset],
+        last: bool,
+        loaders: &Loaders,
+    ) -> Result<bool> {
+        let mut parts = Vec::new();
+        for (slot, task) in self.tasks.iter().enumerate() {
+            let mark = &mut self.marks[slot];
+            let reached = positions[slot].min(task.end);
+            if task.store == store && (mark.records > 0 || reached > mark.given) {
+                parts.push(Part {
+                    task: slot,
+                    reached,
+                    records: std::mem::take(&mut mark.records),
+                });
+                mark.given = reached;
+            }
+        }
+        let run = std::mem::take(&mut self.runs[store]);
+        loaders.give(Job {
+            store,
+            run,
+            parts,
+            last,
+        })
+    }
+}

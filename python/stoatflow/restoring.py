@@ -1,0 +1,101 @@
+"""How a restore is watched: a listener of the application's own, and a bar on a terminal.
+
+Takes what the engine tells of changelog partitions. Gives calls of a listener and one line on a terminal. Never
+touches a store, and never stops a restore: what a listener raises is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TextIO
+
+_log = logging.getLogger("stoatflow")
+_WIDTH = 28
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class RestoreListener:
+    """Hears how stores catch up with their changelogs: extend it and override what matters.
+
+    Only partitions of which something is missing are told of. The calls come from one thread of the engine, in
+    order, and restoring does not wait for them; the application runs when all of them have returned.
+    """
+
+    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
+        """Records from offset `start` to before `end` will be read."""
+
+    def on_batch_restored(self, partition: TopicPartition, store: str, end: int, restored: int) -> None:
+        """So many more records are in the store; the next one is at offset `end`."""
+
+    def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
+        """The store has caught up with the partition."""
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
+        """The application stops before the store has caught up; the next start goes on from there."""
+
+
+def hear(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], None]:
+    """Make what the engine calls from a listener."""
+
+    def told(step: str, store: str, topic: str, number: int, first: int, second: int) -> None:
+        partition = TopicPartition(topic, number)
+        try:
+            if step == "start":
+                listener.on_restore_start(partition, store, first, second)
+            elif step == "batch":
+                listener.on_batch_restored(partition, store, first, second)
+            elif step == "end":
+                listener.on_restore_end(partition, store, first)
+            else:
+                listener.on_restore_suspended(partition, store, first)
+        except Exception:  # whatever a listener does, the restore goes on
+            _log.exception("a restore listener failed at '%s' of %s", step, store)
+
+    return told
+
+
+class RestoreBar:
+    """One line that is written again and again, and taken away at the end."""
+
+    def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is written yet."""
+        self._stream, self._now = stream, now
+        self._began: float | None = None
+        self._shown = 0
+
+    def draw(self, rows: Iterable[tuple[str, int, int, bool]]) -> None:
+        """Show the progress of all stores: name, records to read, records read, has it caught up."""
+        stores = [row for row in rows if row[1]]
+        total, done = sum(row[1] for row in stores), sum(row[2] for row in stores)
+        if not total or all(row[3] for row in stores):
+            self.clear()
+            return
+        now = self._now()
+        self._began = now if self._began is None else self._began
+        passed = now - self._began
+        filled = done * _WIDTH // total
+        line = (
+            f"restoring [{'#' * filled}{'.' * (_WIDTH - filled)}] {100 * done // total:3}% "
+            f"{done:,} of {total:,} records, {sum(row[3] for row in stores)} of {len(stores)} stores"
+        )
+        if done and passed > 1:
+            line += f", {done / passed:,.0f}/s, {(total - done) * passed / done:.0f} s left"
+        # The cursor goes back to the beginning: a line of a log is written over the bar, not behind it.
+        self._stream.write(line.ljust(self._shown) + "\r")
+        self._stream.flush()
+        self._shown = len(line)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            self._stream.write(" " * self._shown + "\r")
+            self._stream.flush()
+            self._shown = 0
