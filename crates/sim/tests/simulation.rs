@@ -228,5 +228,5 @@ fn mutation_unchecked_is_caught() {
 /// What the newcomer's wait is for.
 #[test]
 fn mutation_unwaited_is_caught() {
-    caught(Mutation::Unwaited, 1_000);
+    caught(Mutation::Unwaited, 10_000);
 }
