@@ -21,7 +21,7 @@ from stoatflow.errors import ConfigError
 
 _PREFIX = "STOATFLOW_"
 # Variables of the tools around the engine; they are no settings of an application.
-_NOT_SETTINGS = ("STOATFLOW_LOG", "STOATFLOW_TEST_", "STOATFLOW_DEMO_", "STOATFLOW_BENCH_")
+_NOT_SETTINGS = ("STOATFLOW_LOG", "STOATFLOW_FAILPOINTS", "STOATFLOW_TEST_", "STOATFLOW_DEMO_", "STOATFLOW_BENCH_")
 
 
 class Settings:

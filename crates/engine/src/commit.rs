@@ -4,6 +4,7 @@
 //! sealed writes, and everyone the news. Owns the producer. What to do in which order, and what a
 //! failure means, is decided by [`stoatflow_protocol::CommitMachine`]; here it is only done.
 
+use crate::failpoint::Place;
 use crate::guard::Guard;
 use crate::outbox::OutItem;
 use crate::shared::Shared;
@@ -172,6 +173,7 @@ impl CommitRoom {
     fn send(&mut self, mut records: Vec<Outgoing>, bytes: i64) -> Result<()> {
         self.assure()?;
         self.begin()?;
+        self.parts.shared.failpoints.reach(Place::EpochSend)?;
         self.outputs += records.len() as u64;
         self.parts
             .shared
@@ -279,6 +281,7 @@ impl CommitRoom {
 
     fn execute(&mut self, step: Step, cut: &Cut, sealed: &Writes) -> Result<()> {
         let timeout = self.parts.timeout;
+        self.parts.shared.failpoints.reach(place_before(step))?;
         match step {
             Step::Changelog => self.send_changelog(&sealed.stores),
             Step::Flush => self.flush(),
@@ -394,6 +397,7 @@ impl CommitRoom {
                 );
             }
         }
+        (self.parts.shared.failpoints).reach(Place::CommitDuringApply)?;
         self.parts.backend.apply(batch)
     }
 
@@ -478,6 +482,17 @@ impl CommitRoom {
         {
             tracing::warn!(%error, "the transaction was not aborted; the next start or its timeout will");
         }
+    }
+}
+
+const fn place_before(step: Step) -> Place {
+    match step {
+        Step::Changelog => Place::CommitBeforeChangelog,
+        Step::Flush => Place::CommitBeforeFlush,
+        Step::Offsets => Place::CommitBeforeOffsets,
+        Step::Commit => Place::CommitBeforeCommit,
+        Step::Apply => Place::CommitBeforeApply,
+        Step::Announce => Place::CommitAfterApply,
     }
 }
 

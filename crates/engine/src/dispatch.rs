@@ -5,6 +5,7 @@
 //! Owns the buffers in front of the lanes, the cut, and the admission (law 7). Never decodes a value,
 //! never waits.
 
+use crate::failpoint::Place;
 use crate::gate::{Gate, GateFacts};
 use crate::outbox::OutItem;
 use crate::queue::Item;
@@ -15,7 +16,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Offset, StageId, Timestamp};
+use stoatflow_core::{Epoch, Offset, Result, StageId, Timestamp};
 use stoatflow_log::{CutEntry, Fetched};
 use stoatflow_operators::{jump_hash, key_hash};
 use stoatflow_protocol::{Admission, Schedule, ScheduleFacts};
@@ -306,12 +307,18 @@ impl Dispatch {
     }
 
     /// Puts a barrier in if the schedule says so; true if it did.
-    pub fn barrier_if_due(&mut self, stopping: bool) -> bool {
+    ///
+    /// # Errors
+    /// What a failpoint asks for.
+    pub fn barrier_if_due(&mut self, stopping: bool) -> Result<bool> {
         let due = self.schedule.is_due(&self.facts(stopping));
         if due {
+            if stopping {
+                self.shared.failpoints.reach(Place::ShutdownBarrier)?;
+            }
             self.barrier();
         }
-        due
+        Ok(due)
     }
 
     /// Puts a barrier in now. The epoch before must be committed.

@@ -14,6 +14,7 @@ use crate::commit::{CommitParts, CommitRoom, LoggedStore};
 use crate::components::Components;
 use crate::dispatch::{Dispatch, Limits, encode_stream_time};
 use crate::extract::Extract;
+use crate::failpoint::{Failpoints, Place};
 use crate::guard::Guard;
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
@@ -81,13 +82,14 @@ pub struct Blueprint {
 impl Blueprint {
     /// What rooms share, before any of them exists (the admin port needs it while restoring).
     #[must_use]
-    pub fn shared(&self, status: Arc<Status>) -> Arc<Shared> {
+    pub fn shared(&self, status: Arc<Status>, failpoints: Failpoints) -> Arc<Shared> {
         Arc::new(Shared::new(
             status,
             Arc::clone(&self.components.clock),
             self.settings.lanes,
             self.plan.stages.len(),
             self.components.align_barriers,
+            failpoints,
         ))
     }
 
@@ -121,6 +123,7 @@ impl Blueprint {
         let mode = self.producer_mode();
         let producer = broker.producer(&mode, settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
+        shared.failpoints.reach(Place::StartFenced)?;
         if !self.outwait(shared, &topics, fenced)? {
             return Ok(None);
         }

@@ -3,6 +3,7 @@
 //! Takes turns as its caller says: the test driver runs everything until nothing moves, the simulator
 //! picks rooms by a seed. The rooms are those of the product; only who calls `step` differs.
 
+use crate::failpoint::Failpoints;
 use crate::furnish::{Blueprint, Host, House};
 use crate::lane::LaneRoom;
 use crate::recover::Hands;
@@ -34,12 +35,20 @@ impl Inline {
     /// # Errors
     /// What keeps an application from starting.
     pub fn start(blueprint: &Blueprint) -> Result<Self> {
+        Self::start_with(blueprint, Failpoints::default())
+    }
+
+    /// As [`Self::start`], with faults that are to happen.
+    ///
+    /// # Errors
+    /// What keeps an application from starting.
+    pub fn start_with(blueprint: &Blueprint, failpoints: Failpoints) -> Result<Self> {
         let status = Arc::new(Status::new(
             &blueprint.settings.application_id,
             Arc::clone(&blueprint.plan),
             blueprint.settings.lanes,
         ));
-        let shared = blueprint.shared(status);
+        let shared = blueprint.shared(status, failpoints);
         let house = blueprint
             .furnish(
                 &shared,

@@ -94,7 +94,7 @@ impl Intake {
                 self.shared.wait_for_credit(Duration::from_millis(2));
             }
         }
-        moved |= self.dispatch.barrier_if_due(stopping);
+        moved |= self.dispatch.barrier_if_due(stopping)?;
         if self.dispatch.is_settled() {
             let now = u64::try_from(self.shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
             self.shared.status.progress_ms.store(now, Relaxed);

@@ -18,6 +18,7 @@ pub mod commit;
 pub mod components;
 pub mod dispatch;
 pub mod extract;
+pub mod failpoint;
 pub mod furnish;
 pub mod gate;
 pub mod guard;

@@ -1,6 +1,7 @@
 //! What the rooms of one run have in common: the queues, the alignment, the admission budget, and the
 //! first failure. Owns no thread; a room may read or signal here, never wait for another room's lock.
 
+use crate::failpoint::Failpoints;
 use crate::outbox::Outbox;
 use crate::queue::LaneQueue;
 use crate::status::Status;
@@ -29,6 +30,8 @@ pub struct Shared {
     pub in_flight: AtomicI64,
     /// When punctuations are due, for processors of all lanes.
     pub run: Arc<Run>,
+    /// Faults that are to happen: none, except in a test of crashes.
+    pub failpoints: Failpoints,
     /// How long the last commit took, microseconds.
     pub last_commit_us: AtomicU64,
     /// How long the last barrier took to reach the end of the lanes, microseconds.
@@ -52,6 +55,7 @@ impl Shared {
         lanes: u32,
         stages: usize,
         align: bool,
+        failpoints: Failpoints,
     ) -> Self {
         let alignment = if align {
             Alignment::new(lanes, stages + 1)
@@ -66,6 +70,7 @@ impl Shared {
             alignment,
             outbox: Outbox::default(),
             in_flight: AtomicI64::new(0),
+            failpoints,
             last_commit_us: AtomicU64::new(0),
             last_align_us: AtomicU64::new(0),
             next_punctuation: AtomicI64::new(i64::MAX),

@@ -7,6 +7,7 @@
 
 use crate::admin::{AdminOptions, serve};
 use crate::components::Components;
+use crate::failpoint::Failpoints;
 use crate::furnish::{Blueprint, Host, House};
 use crate::lane::LaneRoom;
 use crate::recover::{Hands, RestoreListener};
@@ -102,8 +103,10 @@ impl Engine {
     /// Starts in the background.
     ///
     /// # Errors
-    /// `Config` if it was started before, or if the admin port can't be opened.
+    /// `Config` if it was started before, if the admin port can't be opened, or if the environment arms
+    /// a failpoint that doesn't exist.
     pub fn start(&self) -> Result<()> {
+        let failpoints = Failpoints::from_environment()?;
         {
             let mut outcome = self.inner.outcome.lock();
             if std::mem::replace(&mut outcome.started, true) || outcome.over {
@@ -112,7 +115,9 @@ impl Engine {
             }
         }
         let inner = Arc::clone(&self.inner);
-        let shared = inner.blueprint.shared(Arc::clone(&inner.status));
+        let shared = inner
+            .blueprint
+            .shared(Arc::clone(&inner.status), failpoints);
         *inner.shared.lock() = Some(Arc::clone(&shared));
         let runtime = Builder::new_multi_thread()
             .thread_name("stoatflow-worker")

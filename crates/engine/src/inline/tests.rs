@@ -1,6 +1,7 @@
 //! Whole engines on an embedded broker, one room at a time.
 
 mod clocks;
+mod failpoints;
 mod restore;
 mod sources;
 

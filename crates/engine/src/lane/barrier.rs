@@ -7,6 +7,7 @@
 //! [`stoatflow_protocol::Rendezvous`].
 
 use super::LaneRoom;
+use crate::failpoint::Place;
 use crate::outbox::OutItem;
 use crate::queue::Item;
 use crate::timing;
@@ -21,6 +22,7 @@ impl LaneRoom {
     pub(super) fn barrier(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
         let index = usize::from(stage.0);
         debug_assert_eq!(self.stages[index].epoch, epoch);
+        self.shared.failpoints.reach(Place::LaneBarrier)?;
         let timing = self.timing.stages[index];
         if timing.timed {
             self.set_wall(self.shared.clock.now());
@@ -168,6 +170,7 @@ impl LaneRoom {
 
     /// Every lane has finished every stage.
     pub(super) fn seal(&mut self, epoch: Epoch) -> Result<()> {
+        self.shared.failpoints.reach(Place::LaneSeal)?;
         self.keep_times(epoch)?;
         let mut stores = Vec::with_capacity(self.to_seal.len());
         for (id, dirty) in std::mem::take(&mut self.to_seal) {

@@ -6,6 +6,7 @@
 
 use super::progress::Progress;
 use super::{Hands, Recovery, Task};
+use crate::failpoint::Place;
 use crate::shared::Shared;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -56,6 +57,7 @@ impl Loader {
             .iter()
             .map(|p| (self.tasks[p.task].partition.partition, p.reached))
             .collect();
+        self.shared.failpoints.reach(Place::RestoreBatch)?;
         self.backend.bulk_load(id, job.run, &positions)?;
         if job.last {
             self.backend.loaded(id)?;

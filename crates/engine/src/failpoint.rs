@@ -1,0 +1,240 @@
+//! Failpoints: named places where a run can be made to die, stop, fail or wait, on purpose.
+//!
+//! Takes `STOATFLOW_FAILPOINTS="commit.before-offsets=kill@3,restore.batch=sleep:50"` when an engine
+//! starts; gives each place its fault when its turn has come. It is in the shipped wheel, so that
+//! anyone can repeat what the documentation says about a crash. Unset, a place costs a look at an
+//! `Option`. Never decides what a fault means: that is the business of the room it strikes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use stoatflow_core::{Error, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// The environment variable.
+pub const VARIABLE: &str = "STOATFLOW_FAILPOINTS";
+
+/// Where a fault can strike, in the order in which a run meets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The producer is open, which has fenced older ones; the state directory is not open yet.
+    StartFenced,
+    /// A batch of a changelog was read and is about to go to the back end.
+    RestoreBatch,
+    /// A part of an epoch's outputs is about to be sent, in the middle of the epoch.
+    EpochSend,
+    /// A lane has met a barrier and not acted on it.
+    LaneBarrier,
+    /// A lane has finished an epoch and not handed over what it wrote.
+    LaneSeal,
+    /// Every lane has handed over; no changelog record is sent.
+    CommitBeforeChangelog,
+    /// Everything is handed to the producer, not everything is acknowledged.
+    CommitBeforeFlush,
+    /// Everything is acknowledged; the offsets are not in the transaction.
+    CommitBeforeOffsets,
+    /// The offsets are in the transaction; it is not ended.
+    CommitBeforeCommit,
+    /// The broker has committed; the local store knows nothing of it.
+    CommitBeforeApply,
+    /// The write batch is built and handed to the local store: with `kill:MICROSECONDS` the end comes
+    /// while it is written.
+    CommitDuringApply,
+    /// The local store has it too; nobody was told.
+    CommitAfterApply,
+    /// A stop was asked for, and its barrier is about to go in.
+    ShutdownBarrier,
+}
+
+/// Every place with its name.
+pub const PLACES: &[(Place, &str)] = &[
+    (Place::StartFenced, "start.fenced"),
+    (Place::RestoreBatch, "restore.batch"),
+    (Place::EpochSend, "epoch.send"),
+    (Place::LaneBarrier, "lane.barrier"),
+    (Place::LaneSeal, "lane.seal"),
+    (Place::CommitBeforeChangelog, "commit.before-changelog"),
+    (Place::CommitBeforeFlush, "commit.before-flush"),
+    (Place::CommitBeforeOffsets, "commit.before-offsets"),
+    (Place::CommitBeforeCommit, "commit.before-commit"),
+    (Place::CommitBeforeApply, "commit.before-apply"),
+    (Place::CommitDuringApply, "commit.during-apply"),
+    (Place::CommitAfterApply, "commit.after-apply"),
+    (Place::ShutdownBarrier, "shutdown.barrier"),
+];
+
+impl Place {
+    /// As the variable has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let row = PLACES.iter().find(|row| row.0 == self);
+        row.expect("every place is in PLACES (tested)").1
+    }
+}
+
+/// What happens there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// SIGKILL, at once or so long after the place was met, while the engine goes on.
+    Kill(Duration),
+    /// SIGSTOP: the process stands still until somebody sends SIGCONT.
+    Stop,
+    /// The place fails as if the broker were away.
+    Error,
+    /// The place takes longer.
+    Sleep(Duration),
+}
+
+impl FromStr for Fault {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let number = |text: &str| text.parse::<u64>().map_err(drop);
+        match text.split_once(':') {
+            None if text == "kill" => Ok(Self::Kill(Duration::ZERO)),
+            None if text == "stop" => Ok(Self::Stop),
+            None if text == "error" => Ok(Self::Error),
+            Some(("kill", us)) => Ok(Self::Kill(Duration::from_micros(number(us)?))),
+            Some(("sleep", ms)) => Ok(Self::Sleep(Duration::from_millis(number(ms)?))),
+            _ => Err(()),
+        }
+    }
+}
+
+/// One entry of the variable.
+#[derive(Debug)]
+struct Armed {
+    place: Place,
+    fault: Fault,
+    /// At which meeting it strikes, counted from 1; only then.
+    at: u64,
+    met: AtomicU64,
+}
+
+/// What is armed. Copies count together.
+#[derive(Clone, Default)]
+pub struct Failpoints(Option<Arc<[Armed]>>);
+
+impl fmt::Debug for Failpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("none"),
+            Some(armed) => f.debug_list().entries(armed.iter()).finish(),
+        }
+    }
+}
+
+impl Failpoints {
+    /// What the environment arms.
+    ///
+    /// # Errors
+    /// `Config`, as [`Self::parse`].
+    pub fn from_environment() -> Result<Self> {
+        // Not a setting: a fault must not come with a configuration file by accident.
+        #[allow(clippy::disallowed_methods)]
+        match std::env::var(VARIABLE) {
+            Ok(text) => Self::parse(&text),
+            Err(_) => Ok(Self::default()),
+        }
+    }
+
+    /// From `place=fault[@meeting],...`.
+    ///
+    /// # Errors
+    /// `Config`, with the places and faults that exist.
+    pub fn parse(text: &str) -> Result<Self> {
+        let entries = text.split(',').map(str::trim).filter(|e| !e.is_empty());
+        let armed = entries.map(entry).collect::<Result<Vec<_>>>()?;
+        Ok(Self((!armed.is_empty()).then(|| armed.into())))
+    }
+
+    /// The engine is at this place.
+    ///
+    /// # Errors
+    /// `Unavailable` if that is what was asked for.
+    #[inline]
+    pub fn reach(&self, place: Place) -> Result<()> {
+        match &self.0 {
+            None => Ok(()),
+            Some(armed) => meet(armed, place),
+        }
+    }
+}
+
+#[cold]
+fn meet(armed: &[Armed], place: Place) -> Result<()> {
+    for one in armed.iter().filter(|one| one.place == place) {
+        if one.met.fetch_add(1, Relaxed) + 1 == one.at {
+            tracing::warn!(place = place.name(), fault = ?one.fault, "failpoint");
+            strike(one)?;
+        }
+    }
+    Ok(())
+}
+
+fn strike(armed: &Armed) -> Result<()> {
+    match armed.fault {
+        Fault::Kill(Duration::ZERO) => signal(libc::SIGKILL),
+        Fault::Kill(later) => {
+            let end = move || {
+                wait(later);
+                signal(libc::SIGKILL);
+            };
+            let thread = std::thread::Builder::new().name("stoatflow-failpoint".into());
+            // Never joined: the process does not outlive it.
+            thread
+                .spawn(end)
+                .map_err(|e| Error::internal("the failpoint has no thread").caused_by(e))?;
+        }
+        Fault::Stop => signal(libc::SIGSTOP),
+        Fault::Error => {
+            return Err(Error::unavailable(format!(
+                "the failpoint {} says that the broker is away",
+                armed.place.name()
+            ))
+            .hint(format!("it was armed by {VARIABLE}; start again without")));
+        }
+        Fault::Sleep(time) => wait(time),
+    }
+    Ok(())
+}
+
+#[allow(clippy::disallowed_methods)] // to be late is what was asked for
+fn wait(time: Duration) {
+    std::thread::sleep(time);
+}
+
+fn signal(number: libc::c_int) {
+    // SAFETY: two system calls without pointers; the process sends to itself.
+    unsafe { libc::kill(libc::getpid(), number) };
+}
+
+fn entry(text: &str) -> Result<Armed> {
+    let wrong = |what: String| {
+        let places: Vec<_> = PLACES.iter().map(|(_, name)| *name).collect();
+        Error::config(format!("{VARIABLE}: {what} in '{text}'")).hint(format!(
+            "write PLACE=FAULT or PLACE=FAULT@N (at the Nth meeting), with commas in between. Places: {}. \
+             Faults: kill, kill:MICROSECONDS, stop, error, sleep:MILLISECONDS",
+            places.join(", ")
+        ))
+    };
+    let (name, rest) = text
+        .split_once('=')
+        .ok_or_else(|| wrong("there is no '='".into()))?;
+    let place = PLACES.iter().find(|(_, known)| *known == name.trim());
+    let (place, _) = *place.ok_or_else(|| wrong(format!("there is no place '{}'", name.trim())))?;
+    let (fault, at) = rest.split_once('@').unwrap_or((rest, "1"));
+    let fault =
+        (fault.trim().parse()).map_err(|()| wrong(format!("there is no fault '{fault}'")))?;
+    let at = at.trim().parse().ok().filter(|at| *at > 0);
+    Ok(Armed {
+        place,
+        fault,
+        at: at.ok_or_else(|| wrong("the number after '@' is not 1 or more".into()))?,
+        met: AtomicU64::new(0),
+    })
+}

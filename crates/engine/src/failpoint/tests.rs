@@ -1,0 +1,74 @@
+//! What the variable may say. That the engine meets every place is tested where whole engines run.
+
+use super::*;
+use stoatflow_core::ErrorKind;
+
+#[test]
+fn every_place_has_a_name_of_its_own() {
+    for (place, name) in PLACES {
+        assert_eq!(place.name(), *name);
+        assert!(Failpoints::parse(&format!("{name}=kill")).is_ok());
+    }
+    let names: std::collections::BTreeSet<_> = PLACES.iter().map(|(_, name)| name).collect();
+    assert_eq!(names.len(), PLACES.len());
+    // The last of the enumeration stands in the table too.
+    assert_eq!(Place::ShutdownBarrier as usize + 1, PLACES.len());
+}
+
+#[test]
+fn nothing_is_armed_by_nothing() {
+    for text in ["", " ", ","] {
+        assert!(Failpoints::parse(text).unwrap().0.is_none());
+    }
+}
+
+#[test]
+fn a_fault_strikes_at_its_meeting_only() {
+    let points = Failpoints::parse("lane.seal=error@3, lane.barrier=error").unwrap();
+    let meet = |place| points.reach(place).map_err(|e| e.kind());
+    assert_eq!(meet(Place::LaneSeal), Ok(()));
+    assert_eq!(meet(Place::LaneBarrier), Err(ErrorKind::Unavailable));
+    assert_eq!(meet(Place::LaneSeal), Ok(()));
+    assert_eq!(meet(Place::CommitBeforeFlush), Ok(()));
+    // Copies count together: rooms of one run share what is armed.
+    assert!(points.clone().reach(Place::LaneSeal).is_err());
+    assert_eq!(meet(Place::LaneSeal), Ok(()));
+    assert_eq!(meet(Place::LaneBarrier), Ok(()));
+}
+
+#[test]
+fn faults_are_read() {
+    assert_eq!("kill".parse(), Ok(Fault::Kill(Duration::ZERO)));
+    assert_eq!(
+        "kill:70".parse(),
+        Ok(Fault::Kill(Duration::from_micros(70)))
+    );
+    assert_eq!("stop".parse(), Ok(Fault::Stop));
+    assert_eq!(
+        "sleep:9".parse(),
+        Ok(Fault::Sleep(Duration::from_millis(9)))
+    );
+    for wrong in ["", "die", "kill:", "kill:soon", "sleep", "stop:1"] {
+        assert_eq!(wrong.parse::<Fault>(), Err(()), "{wrong}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_refused_with_what_does() {
+    for wrong in [
+        "commit.before-flsh=kill",
+        "lane.seal",
+        "lane.seal=die",
+        "lane.seal=kill@0",
+        "lane.seal=kill@x",
+    ] {
+        let error = Failpoints::parse(wrong).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let text = error.to_string();
+        assert!(text.contains(wrong), "{text}");
+        for (_, name) in PLACES {
+            assert!(text.contains(name), "{text} lacks {name}");
+        }
+        assert!(text.contains("sleep:MILLISECONDS"), "{text}");
+    }
+}

@@ -1,0 +1,76 @@
+"""Failpoints in the wheel: a real SIGKILL at each place, and a result that shows nothing of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import stoatflow
+from stoatflow import EmbeddedBroker
+
+PAGE = Path(__file__).parents[2] / "docs" / "explain" / "exactly-once.md"
+PLACES = re.findall(r"^\| `([a-z]+\.[a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+LINES = 60
+
+
+def run(folder: Path, failpoints: str = "") -> subprocess.CompletedProcess[str]:
+    """One life of a word count, until nothing is left or it is killed."""
+    where = ["--bootstrap", f"embedded:{folder / 'broker'}", "--state-dir", str(folder / "state"), "--lanes", "2"]
+    # A commit for every few lines, so that an epoch more or less is there to be lost.
+    environ = os.environ | {
+        "STOATFLOW_FAILPOINTS": failpoints,
+        "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
+        "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
+        "PYTHONPATH": os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-m", "stoatflow", "word-count", *where, "--every-update"]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def write(folder: Path, first: int) -> None:
+    with EmbeddedBroker(folder / "broker") as broker:
+        for topic in ("lines", "counts"):
+            broker.create_topic(topic, 2)
+        broker.produce_many(
+            "lines", ((n % 2, None, f"w{n % 7} all".encode(), n + 1) for n in range(first, first + LINES))
+        )
+
+
+def test_the_page_lists_every_place(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    done = run(tmp_path, "commit.before-flsh=kill")
+    assert done.returncode not in {0, -signal.SIGKILL}
+    assert "there is no place 'commit.before-flsh'" in done.stderr
+    listed = re.search(r"Places: ([a-z., -]+)\. Faults", " ".join(done.stderr.split()))
+    assert listed, done.stderr
+    assert listed[1].split(", ") == PLACES
+
+
+# A shutdown has work left only while input comes: the kill harness of the integration tests meets that place.
+@pytest.mark.parametrize("place", [place for place in PLACES if place != "shutdown.barrier"])
+def test_a_kill_there_loses_and_doubles_nothing(tmp_path: Path, place: str) -> None:
+    write(tmp_path, 0)
+    assert run(tmp_path).returncode == 0
+    write(tmp_path, LINES)
+    for path in sorted((tmp_path / "state").rglob("*"), reverse=True) if place == "restore.batch" else []:
+        path.rmdir() if path.is_dir() else path.unlink()
+    fault = "kill:150" if place == "commit.during-apply" else "kill"
+    killed = run(tmp_path, f"{place}={fault}")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[int]] = defaultdict(list)
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        for row in broker.read("counts"):
+            found[(row.key or b"").decode()].append(int.from_bytes(row.value or b"", "big"))
+    assert found.pop("all") == list(range(1, 2 * LINES + 1))
+    assert sum(len(counts) for counts in found.values()) == 2 * LINES
+    for word, counts in found.items():
+        assert counts == list(range(1, len(counts) + 1)), word
