@@ -59,6 +59,10 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
         | Code::KafkaStorageError
         | Code::InvalidProducerIdMapping
         | Code::UnknownLeaderEpoch
+        // The client knows no leader of a partition: a broker that has just come back is none yet.
+        | Code::NoEnt
+        // The client is being closed while it is asked.
+        | Code::DestroyBroker
         | Code::FencedLeaderEpoch => ErrorKind::Unavailable,
 
         Code::MessageSizeTooLarge

@@ -25,6 +25,9 @@ const LOOK_UP: Duration = Duration::from_secs(30);
 /// One wait for room in the client's buffer.
 const ROOM: Duration = Duration::from_millis(20);
 
+/// How librdkafka names the state of a transaction that can only be aborted.
+const GIVEN_UP: &str = "AbortableError";
+
 /// librdkafka's "let the key decide" (a C macro that has no binding).
 const ANY: i32 = -1;
 
@@ -255,16 +258,24 @@ impl KafkaProducer {
                     self.delivered()?;
                 }
                 Some(fault) => {
-                    let (code, said) = self
-                        .client
-                        .fatal()
-                        .filter(|_| fault.fatal || fault.code == Code::Fatal)
-                        .unwrap_or((fault.code, fault.said));
-                    return Err(error(
-                        code,
-                        &said,
-                        self.doing("writing", Some(&record.topic)),
-                    ));
+                    let doing = self.doing("writing", Some(&record.topic));
+                    let dead = fault.fatal || matches!(fault.code, Code::Fatal | Code::State);
+                    if let Some((code, said)) = self.client.fatal().filter(|_| dead) {
+                        return Err(error(code, &said, doing));
+                    }
+                    // "Not allowed in this state": what failed before says why.
+                    self.client.serve(Duration::ZERO);
+                    self.delivered()?;
+                    // The client has given the transaction up and told nobody the reason, such as a
+                    // broker that was away for longer than the transaction may last.
+                    if fault.code == Code::State && fault.said.contains(GIVEN_UP) {
+                        return Err(Error::unavailable(format!(
+                            "writing: the broker at {} was away for too long, the transaction of '{}' is lost ({})",
+                            self.address, self.id, fault.said
+                        ))
+                        .hint("start again: nothing of it is visible, and its records are read again"));
+                    }
+                    return Err(error(fault.code, &fault.said, doing));
                 }
             }
         }

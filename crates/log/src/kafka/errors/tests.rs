@@ -30,6 +30,8 @@ const TABLE: &[(Code, ErrorKind)] = &[
     (Code::NotEnoughReplicas, ErrorKind::Unavailable),
     (Code::ConcurrentTransactions, ErrorKind::Unavailable),
     (Code::UnstableOffsetCommit, ErrorKind::Unavailable),
+    (Code::NoEnt, ErrorKind::Unavailable),
+    (Code::DestroyBroker, ErrorKind::Unavailable),
     (Code::MessageSizeTooLarge, ErrorKind::Serde),
     (Code::MessageBatchTooLarge, ErrorKind::Serde),
     (Code::InvalidConfig, ErrorKind::Config),
