@@ -3,6 +3,7 @@
 #   BOOTSTRAP=host:port   a real broker for the demo (default: the embedded one)
 #   PYTHON=python3.12     the interpreter of the virtual environment
 #   VENV=.venv            where it is
+#   SEED=7                of a run of chaos or a soak (default: a random one, printed)
 
 SHELL := /bin/bash
 VENV ?= .venv
@@ -13,10 +14,13 @@ endif
 BOOTSTRAP ?=
 SEEDS ?= 20000
 ARGS ?=
+KILLS ?= 200
+RECORDS ?= 2000000
+MINUTES ?= 30
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
-	test-recovery sim-long versus bench-restore bench docs docs-check clean
+	test-recovery sim-long chaos soak versus bench-restore bench docs docs-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +81,18 @@ test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a cra
 
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --release --locked -p stoatflow-sim -- --nocapture
+
+chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2000000)
+	@scripts/setup.sh java maven build dev spark
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python tests/integration/chaos/run.py $(if $(SEED),--seed $(SEED)) --kills $(KILLS) --records $(RECORDS) $(ARGS)
+
+soak: ## steady work with kills: memory, file handles and threads stay bounded (MINUTES=30)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python tests/integration/chaos/soak.py $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
 
 versus: ## the same job on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
 	@scripts/setup.sh java maven build dev

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 
 PATIENCE_S = 40.0
@@ -69,6 +70,23 @@ class Process:
     def lines(self) -> list[str]:
         """What it printed so far."""
         return list(self._lines)
+
+    @property
+    def last(self) -> str:
+        """The last line that it printed, if any."""
+        return self._lines[-1] if self._lines else ""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._child.pid
+
+    @property
+    def is_stopped(self) -> bool:
+        """Does it stand still, by SIGSTOP?"""
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        return False
 
     @property
     def errors(self) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from stoatflow.embedded import EmbeddedBroker
 
@@ -110,6 +110,10 @@ class KafkaTopics:
             if number % 1000 == 0:
                 producer.poll(0)
         assert producer.flush(PATIENCE_S) == 0
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Add partitions until there are so many."""
+        self._admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE_S)
 
     def partitions(self, topic: str) -> int:
         """How many partitions it has."""

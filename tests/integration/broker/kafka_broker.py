@@ -134,6 +134,10 @@ class KafkaBroker:
         """Ends it with SIGKILL, as a crash would."""
         self._end(signal.SIGKILL, 10.0)
 
+    def send(self, number: signal.Signals) -> None:
+        """Sends it a signal, such as SIGSTOP and SIGCONT: a broker that is there and does not answer."""
+        os.kill(self.pid, number)
+
     def restart(self) -> Self:
         """Starts it again on the same data and port; stops it first if it runs."""
         self.stop()

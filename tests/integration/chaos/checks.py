@@ -7,7 +7,6 @@ are decoded by hand, not by the engine's serdes.
 from __future__ import annotations
 
 import json
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
@@ -15,8 +14,9 @@ from typing import TypeVar
 from topics import KafkaTopics, Row
 
 from chaos import application as app
-from chaos import expected
+from chaos import bank, expected
 from chaos.inputs import END, Inputs
+from chaos.inputs import read_long as long
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -25,11 +25,6 @@ V = TypeVar("V")
 def text(data: bytes) -> str:
     """UTF-8."""
     return data.decode()
-
-
-def long(data: bytes) -> int:
-    """8 bytes, big-endian."""
-    return int(struct.unpack(">q", data)[0])
 
 
 def windowed(data: bytes) -> tuple[str, int]:
@@ -125,6 +120,10 @@ def exact(found: Found, given: Inputs) -> list[str]:
         *_readings(found),
         *_joins(found, given),
         *_tables(found, given),
+        *bank.wrong(found.rows("balances"), given),
+        *same(
+            "changelog of accounts", found.table("accounts-changelog", text, long), found.table("balances", text, long)
+        ),
     ]
 
 

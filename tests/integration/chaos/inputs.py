@@ -23,9 +23,15 @@ PATIENCE_S = 30.0
 HOURS = 3_600_000
 ROUND_MS = 10 * 60_000
 AGO_MS = 20 * HOURS
+MOST_ROUNDS = 100
+"""Of full length; more of them are shorter."""
 END = "~end"
 """Key of the records that close windows; their time is that of the end."""
-TICKS, READINGS, CLICKS, LINES = 500, 450, 300, 300
+TICKS, READINGS, CLICKS, LINES, TRANSFERS = 500, 450, 300, 300, 300
+PER_ROUND = TICKS + READINGS + LINES + TRANSFERS + int(CLICKS * 2.15)
+"""Records of a round of size 1, about."""
+CROWD = 8
+"""From this size of a round on, keys become more with it, so that joins don't grow with its square."""
 CITIES = ("rome", "oslo", "bonn", "lima", "kiew")
 
 
@@ -49,54 +55,86 @@ def long(number: int) -> bytes:
     return struct.pack(">q", number)
 
 
-class Inputs:
-    """All that was given so far, and more of it round by round."""
+def read_long(data: bytes) -> int:
+    """Back again."""
+    return int(struct.unpack(">q", data)[0])
 
-    def __init__(self, seed: int) -> None:
+
+class Inputs:
+    """All that was given so far, and more of it round by round.
+
+    `rows` holds it all, unless it is not kept because another reads it from the topics.
+    """
+
+    def __init__(self, seed: int, *, size: float = 1.0, rounds: int = MOST_ROUNDS, keep: bool = True) -> None:
         self._rng = random.Random(seed)
+        self._size, self._keep = size, keep
+        self._many = max(1, int(size / CROWD))
+        self._round_ms = ROUND_MS * MOST_ROUNDS // max(rounds, MOST_ROUNDS)
         # Whole hours: windows lie the same whenever a seed is run again.
         self.start = int(time.time() * 1000 - AGO_MS) // HOURS * HOURS
         self.end = self.start + AGO_MS
         self.rows: list[Given] = []
-        self._round = self._id = 0
+        self.count = self._round = self._id = 0
 
     def of(self, topic: str) -> list[Given]:
         """Everything given to a topic, in order."""
         return [row for row in self.rows if row.topic == topic]
 
-    def round(self, size: float = 1.0) -> list[Given]:
-        """Ten more minutes of everything."""
-        began = self.start + self._round * ROUND_MS
+    def round(self) -> list[Given]:
+        """Some more minutes of everything."""
+        began = self.start + self._round * self._round_ms
         self._round += 1
-        rng, rows = self._rng, []
+        assert began + self._round_ms < self.end, "too many rounds: say their number before"
+        rng, rows, many = self._rng, [], self._many
 
         def times(count: int) -> list[int]:
-            return sorted(rng.randrange(began, began + ROUND_MS) for _ in range(int(count * size)))
+            return sorted(rng.randrange(began, began + self._round_ms) for _ in range(int(count * self._size)))
 
         for at in times(TICKS):
             side = rng.choice(["l", "r", "r", None])
             value = {"id": self._next(), "v": rng.randrange(1, 100), "side": side}
-            rows.append(self._row("ticks", f"k{rng.randrange(15)}", value, at))
+            rows.append(self._row("ticks", f"k{rng.randrange(15 * many)}", value, at))
         for at in times(READINGS):
             late = rng.choice([0, 0, 0, 5_000, 25_000, 120_000])
             null = rng.random() < 0.05
-            rows.append(self._row("readings", f"r{rng.randrange(20)}", None if null else self._next(), at - late))
+            rows.append(
+                self._row("readings", f"r{rng.randrange(20 * many)}", None if null else self._next(), at - late)
+            )
         for at in times(CLICKS):
-            who = f"u{rng.randrange(25)}"
+            who = f"u{rng.randrange(25 * many)}"
             rows.append(self._row(rng.choice(["clicks", "clicks", "views"]), who, str(self._next()), at))
             if rng.random() < 0.5:
                 user = {"city": rng.choice(CITIES), "amount": rng.randrange(100), "version": self._next()}
-                rows.append(self._row("users", f"u{rng.randrange(25)}", None if rng.random() < 0.15 else user, at))
+                rows.append(
+                    self._row("users", f"u{rng.randrange(25 * many)}", None if rng.random() < 0.15 else user, at)
+                )
             if rng.random() < 0.5:
-                order = {"product": f"p{rng.randrange(8)}", "amount": self._next()}
-                rows.append(self._row("orders", f"o{rng.randrange(40)}", None if rng.random() < 0.15 else order, at))
+                order = {"product": f"p{rng.randrange(8 * many)}", "amount": self._next()}
+                rows.append(
+                    self._row("orders", f"o{rng.randrange(40 * many)}", None if rng.random() < 0.15 else order, at)
+                )
             if rng.random() < 0.15:
                 tea = f"tea{self._next()}"
-                rows.append(self._row("products", f"p{rng.randrange(8)}", None if rng.random() < 0.2 else tea, at))
+                rows.append(
+                    self._row("products", f"p{rng.randrange(8 * many)}", None if rng.random() < 0.2 else tea, at)
+                )
         for at in times(LINES):
             line = " ".join(f"w{int(rng.paretovariate(0.7)) % 200}" for _ in range(5))
             rows.append(Given("lines", rng.randrange(INPUTS["lines"]), None, line.encode(), at))
+        for at in times(TRANSFERS):
+            one, two = rng.sample(range(30 * many), 2)
+            value = {"from": f"a{one}", "to": f"a{two}", "amount": rng.randrange(1, 1000)}
+            partition = rng.randrange(INPUTS["transfers"])
+            rows.append(Given("transfers", partition, None, json.dumps(value).encode(), at))
         return self._give(rows)
+
+    def lines(self, count: int) -> list[Given]:
+        """Only lines: the one topic whose records may come at any time."""
+        at = self.start + self._round * self._round_ms
+        partitions = INPUTS["lines"]
+        texts = [" ".join(f"w{int(self._rng.paretovariate(0.7)) % 200}" for _ in range(5)) for _ in range(count)]
+        return self._give([Given("lines", n % partitions, None, text.encode(), at) for n, text in enumerate(texts)])
 
     def closing(self) -> list[Given]:
         """What moves stream time beyond every window."""
@@ -108,7 +146,9 @@ class Inputs:
 
     def afterwards(self) -> list[Given]:
         """Clicks of every user, when the table of users is known to be whole."""
-        return self._give([self._row("clicks", f"u{n}", str(self._next()), self.end + 1) for n in range(25)])
+        return self._give(
+            [self._row("clicks", f"u{n}", str(self._next()), self.end + 1) for n in range(25 * self._many)]
+        )
 
     def _next(self) -> int:
         self._id += 1
@@ -127,15 +167,21 @@ class Inputs:
 
     def _give(self, rows: list[Given]) -> list[Given]:
         rows.sort(key=lambda row: (row.topic, row.partition))  # stable: the order within a partition stays
-        self.rows += rows
+        self.count += len(rows)
+        if self._keep:
+            self.rows += rows
         return rows
 
 
 def write(address: str, name: str, rows: Iterable[Given]) -> None:
     """Write them to the topics `<name>-<topic>`."""
-    producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "acks": "all", "log_level": 0})
+    # Idempotent: a broker that is stopped and started again must not get a record twice.
+    producer = Producer({
+        "bootstrap.servers": address, "linger.ms": 5, "enable.idempotence": True, "log_level": 0,
+        "queue.buffering.max.messages": 1_000_000,
+    })  # fmt: skip
     failed: list[object] = []
-    for row in rows:
+    for number, row in enumerate(rows):
         producer.produce(
             f"{name}-{row.topic}",
             row.value,
@@ -144,6 +190,7 @@ def write(address: str, name: str, rows: Iterable[Given]) -> None:
             timestamp=row.timestamp,
             on_delivery=lambda error, _message: failed.append(error) if error else None,
         )
-        producer.poll(0)
+        if number % 1000 == 0:
+            producer.poll(0)
     assert producer.flush(PATIENCE_S) == 0
     assert not failed, failed[:3]

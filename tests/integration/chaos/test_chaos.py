@@ -1,40 +1,52 @@
-"""Everything the DSL has, killed at seeded moments: what committed readers see is that of an undisturbed run.
+"""Everything the DSL has, with everything done to it: what committed readers see is that of an undisturbed run.
 
 `STOATFLOW_CHAOS_KILLS=40` kills more often, `STOATFLOW_CHAOS_SEED=7` from another seed. A failure says its seed; to
-repeat it: `python tests/integration/chaos/run.py --seed SEED --kills KILLS`.
+repeat it: `python tests/integration/chaos/run.py --seed SEED --kills KILLS`. The long run is `make chaos`.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from topics import KafkaTopics
+from broker.kafka_broker import KafkaBroker
+from topics import KafkaTopics, Row
 
+from chaos import bank
 from chaos.application import INPUTS, OUTPUTS
 from chaos.checks import Found, at_least, describe, exact, same, same_counts, steps
-from chaos.inputs import Inputs
-from chaos.run import Chaos
+from chaos.faults import OTHERS, PLACES, Kind, schedule
+from chaos.harness import BROKER, SENTENCE, Chaos
+from chaos.inputs import Inputs, long
+from chaos.run import report
 
-KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "6"))
+KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "12"))
 SEED = int(os.environ.get("STOATFLOW_CHAOS_SEED", "1"))
 INTERNAL = ("words", "sums", "sums-final-store", "closed", "sessions", "totals", "since", "readings",
-            "readings-final-store", "users", "people", "cities", "orders", "products", "named")  # fmt: skip
+            "readings-final-store", "users", "people", "cities", "orders", "products", "named", "accounts")  # fmt: skip
 WINDOWED = ("sums", "closed", "sessions", "readings")
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[KafkaBroker]:
+    """A broker that may be stopped."""
+    with KafkaBroker(settings=BROKER) as broker:
+        yield broker
 
 
 def told(chaos: Chaos, kills: int) -> str:
     """How to see it again."""
     again = f"run.py --seed {chaos.seed} --kills {kills} --guarantee {chaos.guarantee}"
-    return f"\nkills: {dict(chaos.met)}\nagain: python tests/integration/chaos/{again}"
+    return f"\n{report(chaos)}\nagain: python tests/integration/chaos/{again}"
 
 
 def test_undisturbed_and_again_without_state(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """The check itself, topics and their settings; and a restore of everything gives nothing out once more."""
     chaos = Chaos(kafka, name, tmp_path / "state", SEED, "exactly_once_v2")
-    chaos.run(kills=0)
+    chaos.run()
     wrong = exact(Found(kafka, name), chaos.inputs)
     assert not wrong, describe(wrong) + told(chaos, 0)
     mine = {topic.removeprefix(f"{name}-") for topic in kafka.topics() if topic.startswith(f"{name}-")}
@@ -61,19 +73,22 @@ def is_windowed(store: str) -> bool:
     return store in WINDOWED or (store.startswith(("pairs", "meetings")) and "shared" not in store)
 
 
-@pytest.mark.parametrize("seed", [SEED, SEED + 1])
-def test_exactly_once(kafka: KafkaTopics, name: str, tmp_path: Path, seed: int) -> None:
-    chaos = Chaos(kafka, name, tmp_path / "state", seed, "exactly_once_v2")
-    chaos.run(KILLS)
-    wrong = exact(Found(kafka, name), chaos.inputs)
+def test_exactly_once(own: KafkaBroker, name: str, tmp_path: Path) -> None:
+    """Kills at every named place and at random moments, and every other fault, those of the broker included."""
+    kafka = KafkaTopics(own.bootstrap)
+    chaos = Chaos(kafka, name, tmp_path / "state", SEED, "exactly_once_v2", kills=KILLS, others=True, broker=own)
+    chaos.run()
+    wrong = [*chaos.violations, *exact(Found(kafka, name), chaos.inputs)]
     assert not wrong, describe(wrong) + told(chaos, KILLS)
+    assert chaos.kills >= KILLS
+    assert chaos.places.keys() == set(PLACES), told(chaos, KILLS)
 
 
 def test_at_least_once(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    chaos = Chaos(kafka, name, tmp_path / "state", SEED + 2, "at_least_once")
-    chaos.run(KILLS // 2)
-    wrong = at_least(Found(kafka, name), chaos.inputs)
-    assert not wrong, describe(wrong) + told(chaos, KILLS // 2)
+    chaos = Chaos(kafka, name, tmp_path / "state", SEED + 2, "at_least_once", kills=KILLS // 3)
+    chaos.run()
+    wrong = [*chaos.violations, *at_least(Found(kafka, name), chaos.inputs)]
+    assert not wrong, describe(wrong) + told(chaos, KILLS // 3)
 
 
 def test_the_checks_see_what_they_should() -> None:
@@ -87,6 +102,52 @@ def test_the_checks_see_what_they_should() -> None:
     assert same_counts("it", Counter("aab"), Counter("aab")) == []
     assert "1 of 3 lost" in same_counts("it", Counter("ab"), Counter("aab"))[0]
     assert "1 too many" in same_counts("it", Counter("aabb"), Counter("aab"))[0]
+
+
+def test_the_check_of_the_bank_sees_what_it_should() -> None:
+    """A transaction that is torn, a transfer that is there twice, one that is lost."""
+    inputs = Inputs(5)
+    inputs.round()
+    balances: Counter[str] = Counter()
+    rows: list[Row] = []
+    at = 0
+    for given in inputs.of("transfers"):
+        for account, amount in bank.transfer(given.value):
+            balances[account] += amount
+            rows.append(Row(0, at, account.encode(), long(balances[account])))
+            at += 1
+        at += 1  # the marker of a transaction
+    assert bank.wrong(rows, inputs) == []
+    assert len(bank.cuts(rows)) == len(rows) // 2
+    torn = [row._replace(offset=row.offset + (row.offset > 0)) for row in rows]
+    assert "1 committed cuts" in bank.wrong(torn, inputs)[0]
+    assert "lost" in bank.wrong(rows[:-2], inputs)[0]
+    again = [*rows, *(row._replace(offset=row.offset + 100_000) for row in rows[-2:])]
+    assert "too many {0: 1}" in bank.wrong(again, inputs)[0]
+
+
+def test_the_schedule_has_everything_and_is_that_of_its_seed() -> None:
+    for seed in range(20):
+        faults = schedule(seed, 12, others=True, broker=True)
+        assert faults == schedule(seed, 12, others=True, broker=True)
+        assert sum(fault.is_kill for fault in faults) == 12
+        met = {fault.where for fault in faults if fault.kind in {Kind.KILL_AT, Kind.ERROR_AT}}
+        assert met == set(PLACES)
+        assert {fault.kind for fault in faults} >= set(OTHERS)
+    many = schedule(1, 200, others=True, broker=True)
+    assert sum(fault.is_kill for fault in many) == 200
+    assert {fault.where for fault in many if fault.kind is Kind.KILL_AT} == set(PLACES)
+    assert any(fault.kind is Kind.KILL for fault in many)
+    page = (Path(__file__).parents[3] / "docs" / "explain" / "exactly-once.md").read_text(encoding="utf-8")
+    assert all(f"| `{place}` |" in page for place in PLACES)
+
+
+def test_a_sentence_is_told_from_a_crash() -> None:
+    assert SENTENCE.findall("stoatflow.errors.DiskFullError: the disk of state.dir is full. Next: free space") == [
+        "DiskFullError"
+    ]
+    assert SENTENCE.findall("Segmentation fault") == []
+    assert SENTENCE.findall("KeyError: 'x'") == []
 
 
 def test_the_same_seed_gives_the_same() -> None:

@@ -1,0 +1,65 @@
+"""The bank: money only moves, so that every committed cut adds up to nothing.
+
+Takes the rows of the topic of balances, which has one partition; gives what is wrong, and how many cuts were seen.
+A transaction ends with a marker, which takes an offset of its own: rows without a gap between them belong to one
+epoch, and at every gap all balances together must be zero.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from topics import Row
+
+from chaos.inputs import Inputs, read_long
+
+
+def transfer(value: bytes | None) -> list[tuple[str, int]]:
+    """What it adds to which account."""
+    given = json.loads(value or b"")
+    return [(given["from"], -given["amount"]), (given["to"], given["amount"])]
+
+
+def moved(inputs: Inputs) -> dict[str, Counter[int]]:
+    """For each account what was added to it, how often."""
+    found: dict[str, Counter[int]] = defaultdict(Counter)
+    for row in inputs.of("transfers"):
+        for account, amount in transfer(row.value):
+            found[account][amount] += 1
+    return dict(found)
+
+
+def cuts(rows: Iterable[Row]) -> list[int]:
+    """The sum of all balances at every cut."""
+    balances: dict[bytes | None, int] = {}
+    found: list[int] = []
+    total, before = 0, -1
+    for row in rows:
+        if before not in {-1, row.offset - 1}:
+            found.append(total)
+        value = read_long(row.value or b"")
+        total += value - balances.get(row.key, 0)
+        balances[row.key] = value
+        before = row.offset
+    return [*found, total]
+
+
+def wrong(rows: list[Row], inputs: Inputs) -> list[str]:
+    """What is: cuts that don't add up, and transfers that are lost, there twice, or nobody's."""
+    torn = [total for total in cuts(rows) if total]
+    told = [f"balances: {len(torn)} committed cuts don't add up to nothing: {torn[:8]}"] if torn else []
+    steps: dict[str, Counter[int]] = defaultdict(Counter)
+    balances: dict[str, int] = {}
+    for row in rows:
+        account, value = (row.key or b"").decode(), read_long(row.value or b"")
+        steps[account][value - balances.get(account, 0)] += 1
+        balances[account] = value
+    wanted = moved(inputs)
+    for account in sorted(steps.keys() | wanted.keys()):
+        found, given = steps.get(account, Counter()), wanted.get(account, Counter())
+        if found != given:
+            lost, more = given - found, found - given
+            told.append(f"balance of {account}: lost {dict(lost)}, too many {dict(more)}")
+    return told[:8]

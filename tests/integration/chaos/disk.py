@@ -1,0 +1,52 @@
+"""What can happen to a state directory: it is lost, its bytes change, its disk is full.
+
+Takes paths; gives nothing but broken disks. A small disk is a tmpfs in a mount namespace of the process that uses it,
+so that nothing stays mounted whoever dies; where the machine forbids that, a limit on the size of files stands in.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+_MOUNT = 'mount -t tmpfs -o size="$1" stoatflow "$2" && shift 2 && exec "$@"'
+
+
+def small(path: Path, size: int) -> tuple[str, list[object]]:
+    """What to run a program under so that `path` is an empty disk of so many bytes: a word for it, a command."""
+    path.mkdir(parents=True, exist_ok=True)
+    flags = _namespace()
+    if flags is None:
+        return "limit on the size of files", ["prlimit", f"--fsize={size // 8}"]
+    return "tmpfs", ["unshare", flags, "sh", "-c", _MOUNT, "sh", size, path]
+
+
+@functools.cache
+def _namespace() -> str | None:
+    """How `unshare` may mount here: as root, as a user of a namespace of its own, or not at all."""
+    if shutil.which("unshare") is None:
+        return None
+    for flags in ("-m", "-rm"):
+        tried = ["unshare", flags, "sh", "-c", "mount -t tmpfs stoatflow /mnt"]
+        if subprocess.run(tried, capture_output=True, check=False).returncode == 0:
+            return flags
+    return None
+
+
+def corrupt(path: Path, rng: random.Random) -> str | None:
+    """Flip bytes in one kind of RocksDB's files; gives which, or None if there is no state to corrupt."""
+    kinds = {"tables": "*.sst", "manifest": "MANIFEST-*", "write-ahead log": "*.log", "current": "CURRENT"}
+    there = {kind: [p for p in path.rglob(pattern) if p.stat().st_size] for kind, pattern in kinds.items()}
+    choices = [kind for kind, files in there.items() if files]
+    if not choices:
+        return None
+    kind = rng.choice(choices)
+    for file in there[kind]:
+        data = bytearray(file.read_bytes())
+        for _ in range(1 + len(data) // 2000):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        file.write_bytes(data)
+    return kind

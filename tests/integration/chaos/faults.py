@@ -1,0 +1,92 @@
+"""Which faults a run meets, in which order: drawn from a seed, nothing left to chance that the report needs.
+
+Takes a seed and a number of kills; gives `Fault`s. Every named place is met at least once in a run of as many kills as
+there are places, less one; other faults come in between. Never does any of them (see harness.py).
+"""
+
+from __future__ import annotations
+
+import random
+from enum import Enum
+from typing import NamedTuple
+
+PLACES = (
+    "start.fenced", "restore.batch", "epoch.send", "lane.barrier", "lane.seal", "commit.before-changelog",
+    "commit.before-flush", "commit.before-offsets", "commit.before-commit", "commit.before-apply",
+    "commit.during-apply", "commit.after-apply", "shutdown.barrier",
+)  # fmt: skip
+"""As docs/explain/exactly-once.md lists them."""
+MOMENTS = {"starting": 1, "restoring": 2, "working": 6, "stopping": 2}
+"""Of a kill at random, with weights."""
+FREEZABLE = (
+    "epoch.send",
+    "commit.before-flush",
+    "commit.before-offsets",
+    "commit.before-commit",
+    "commit.before-apply",
+)
+PARTITIONS_MAY_GROW = False
+"""Off until the engine takes in partitions that are added while it runs; then they are added by every run."""
+
+
+class Kind(Enum):
+    """What is done to the application, and what stands in the report."""
+
+    KILL = "killed at a random moment"
+    KILL_AT = "killed at a named place"
+    ERROR_AT = "an error at a named place"
+    FREEZE = "stopped in a commit (SIGSTOP) beyond the transaction timeout"
+    BROKER_STOPPED = "broker stopped in order and started again"
+    BROKER_KILLED = "broker killed and started again"
+    BROKER_PAUSED = "broker paused (SIGSTOP) beyond the transaction timeout"
+    DISK_FULL = "disk of the state directory full"
+    CORRUPTED = "bytes of the local state flipped"
+    SECOND = "a second instance started"
+    PARTITIONS = "partitions added while running"
+
+
+OF_BROKER = (Kind.BROKER_STOPPED, Kind.BROKER_KILLED, Kind.BROKER_PAUSED)
+OTHERS = (Kind.ERROR_AT, Kind.FREEZE, Kind.DISK_FULL, Kind.CORRUPTED, Kind.SECOND, *OF_BROKER)
+
+
+class Fault(NamedTuple):
+    """One of them; `where` is a moment or a place."""
+
+    kind: Kind
+    where: str = ""
+
+    @property
+    def is_kill(self) -> bool:
+        """Does it count as one?"""
+        return self.kind in {Kind.KILL, Kind.KILL_AT}
+
+
+def schedule(seed: int, kills: int, *, others: bool, broker: bool) -> list[Fault]:
+    """So many kills, half of what is left over after the places at random, and other faults between them."""
+    rng = random.Random(f"faults {seed}")
+    places = list(PLACES)
+    rng.shuffle(places)
+    if not others:
+        return [_moment(rng) for _ in range(kills)]
+    at_places = places[:kills]
+    at_places += rng.choices(PLACES, k=(kills - len(at_places)) // 2)
+    faults = [Fault(Kind.KILL_AT, place) for place in at_places]
+    faults += [_moment(rng) for _ in range(kills - len(faults))]
+    # Places that no kill is left for are met by an error, if there are few of them.
+    unmet = places[kills:] if kills >= len(PLACES) - 1 else []
+    faults += [Fault(Kind.ERROR_AT, place) for place in unmet]
+    kinds = [kind for kind in OTHERS if broker or kind not in OF_BROKER]
+    for number in range(max(len(kinds), kills // 5)):
+        kind = kinds[number % len(kinds)]
+        if kind is Kind.ERROR_AT and unmet and number < len(kinds):
+            continue
+        where = {Kind.ERROR_AT: PLACES[3:-1], Kind.FREEZE: FREEZABLE}.get(kind)
+        faults.append(Fault(kind, rng.choice(where) if where else ""))
+    if PARTITIONS_MAY_GROW:
+        faults.append(Fault(Kind.PARTITIONS))
+    rng.shuffle(faults)
+    return faults
+
+
+def _moment(rng: random.Random) -> Fault:
+    return Fault(Kind.KILL, rng.choices(list(MOMENTS), list(MOMENTS.values()))[0])

@@ -1,0 +1,355 @@
+"""An application that is given work, and everything that can happen to it, one life after another.
+
+Takes a broker and a seed; owns the inputs, one process at a time (two while a second instance is started), and the
+state directory. After each fault the application must go on, or end by itself, not by a signal, with an error that has
+a name and says what to do; then it is started again, as a supervisor would. Never looks at what came out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from broker.kafka_broker import KafkaBroker
+from processes import Process
+from topics import KafkaTopics
+
+from chaos import disk
+from chaos.application import INPUTS, OUTPUTS
+from chaos.faults import Fault, Kind, schedule
+from chaos.inputs import PER_ROUND, Inputs, write
+
+PATIENCE_S = 90.0
+CLOSING_KILLS = 2
+MANY_ROUNDS = 100
+TRANSACTION_TIMEOUT_S = 6.0
+BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500", "controlled.shutdown.enable": "false"}
+"""Else it looks for transactions that are too old every ten seconds; and being alone, it has nobody to hand over to."""
+PATIENT = {"STOATFLOW_TRANSACTION_TIMEOUT_MS": str(int(TRANSACTION_TIMEOUT_S * 1000)),
+           "STOATFLOW_COMMIT_TIMEOUT_MS": "30000"}  # fmt: skip
+# Small enough that a run has many commits, so that most kills hit one.
+SLOW = PATIENT | {"STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB", "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1"}
+SENTENCE = re.compile(r"^(?:stoatflow\.)?(?:errors\.)?(\w+Error): .{20,}", re.MULTILINE)
+
+
+class Chaos:
+    """One application on one broker; `broker` is needed for what is done to the broker itself."""
+
+    def __init__(
+        self,
+        kafka: KafkaTopics,
+        name: str,
+        state: Path,
+        seed: int,
+        guarantee: str,
+        *,
+        kills: int = 0,
+        records: int = 0,
+        rounds: int = 0,
+        others: bool = False,
+        broker: KafkaBroker | None = None,
+        keep: bool = True,
+        say: bool = False,
+    ) -> None:
+        self.faults = schedule(seed, kills, others=others, broker=broker is not None)
+        # A round each, unless they would be more than event time has room for.
+        self._every = 1 + len(self.faults) // MANY_ROUNDS
+        rounds = rounds or 1 + (len(self.faults) + self._every - 1) // self._every
+        self.inputs = Inputs(seed, size=max(1.0, records / rounds / PER_ROUND), rounds=rounds, keep=keep)
+        self.met: Counter[str] = Counter()
+        self.places: Counter[str] = Counter()
+        self.violations: list[str] = []
+        """Endings without a sentence, standstills: each fails the run."""
+        self.kills = 0
+        self.kafka, self.name, self.broker = kafka, name, broker
+        self.seed, self.guarantee = seed, guarantee
+        self._rng, self._state, self._say = random.Random(seed), state, say
+        # A long run has much to restore: it loses its disk less often.
+        self._wipes = 0.4 if kills <= 40 else 0.15
+        for topic, partitions in INPUTS.items() | OUTPUTS.items():
+            kafka.create(f"{name}-{topic}", partitions, {"retention.ms": "-1"})
+
+    # -- the run
+
+    def run(self) -> None:
+        """Rounds with a fault each; then everything to its end, closing records with kills, and the end again."""
+        for number, fault in enumerate(self.faults):
+            if number % self._every == 0:
+                self.feed()
+            began = time.monotonic()
+            try:
+                self.suffer(fault)
+            except AssertionError as broken:  # the run goes on: what it finds further on is worth knowing
+                self.violations.append(f"{fault.kind.value} {fault.where}: {broken}")
+            self._tell(f"{number + 1}/{len(self.faults)} {fault.kind.value} {fault.where}", began)
+        self.close()
+
+    def close(self) -> None:
+        """The rest of the work, the closing records, and what can only be asked when everything is known."""
+        self.feed()
+        self.finish()
+        # Only now: what is in order within its partition must not become late.
+        write(self.kafka.address, self.name, self.inputs.closing())
+        for _ in range(min(CLOSING_KILLS, self.kills // 2)):
+            self._kill("working")
+        self.finish()
+        write(self.kafka.address, self.name, self.inputs.afterwards())
+        self.finish()
+
+    def feed(self) -> None:
+        """One more round."""
+        write(self.kafka.address, self.name, self.inputs.round())
+
+    def finish(self) -> None:
+        """Run it undisturbed until nothing lags."""
+        began = time.monotonic()
+        with self.process(environ=PATIENT) as child:
+            self._progress(child, lambda: child.code is not None, "it finishes")
+            assert child.wait() == 0, child.told()
+        self._tell("finished", began)
+
+    def wipe(self) -> None:
+        """Lose the local state."""
+        shutil.rmtree(self._state, ignore_errors=True)
+
+    def suffer(self, fault: Fault) -> None:
+        """One life, with this fault in it."""
+        kind = fault.kind
+        if kind is Kind.KILL:
+            self._maybe_wipe()
+            self._kill(fault.where)
+        elif kind in {Kind.KILL_AT, Kind.ERROR_AT}:
+            self._at(fault)
+        elif kind is Kind.FREEZE:
+            self._freeze(fault.where)
+        elif kind is Kind.DISK_FULL:
+            self._disk_full()
+        elif kind is Kind.CORRUPTED:
+            self._corrupted()
+        elif kind is Kind.SECOND:
+            self._second()
+        elif kind is Kind.PARTITIONS:
+            self._partitions()
+        else:
+            self._broker(kind)
+
+    # -- faults
+
+    def _kill(self, moment: str) -> None:
+        pause = self._rng.random()
+        with self.process("--follow") as child:
+            if moment == "starting":
+                time.sleep(0.2 + pause)
+            else:
+                goal = {"RESTORING", "RUNNING"} if moment == "restoring" else {"RUNNING"}
+                child.until(lambda: told(child).get("state") in goal, f"it is {moment}", PATIENCE_S)
+                time.sleep(pause * (0.1 if moment == "restoring" else 0.8))
+            if moment == "stopping":
+                child.signal(signal.SIGTERM)
+                time.sleep(pause * 0.2)
+            last = told(child)
+            child.signal(signal.SIGKILL)
+            assert child.wait() in {0, -signal.SIGKILL}, child.told()
+        self.kills += 1
+        work = "work left" if last.get("lag") else "no work"
+        self.met[f"killed while {moment}: {last.get('state', 'not yet told')}, {work}"] += 1
+
+    def _at(self, fault: Fault) -> None:
+        """A kill or an error at a named place; again, if a life ends without coming there."""
+        if fault.where == "restore.batch":
+            self.wipe()
+        else:
+            self._maybe_wipe()
+        word = "kill" if fault.kind is Kind.KILL_AT else "error"
+        if fault.where == "commit.during-apply" and word == "kill":
+            word = f"kill:{self._rng.randrange(1, 1500)}"
+        most = {"start.fenced": 1, "restore.batch": 8, "shutdown.barrier": 1}.get(fault.where, 5)
+        armed = f"{fault.where}={word}@{self._rng.randint(1, most)}"
+        for _ in range(8):
+            with self.process("--follow", failpoints=armed) as child:
+                ended = self._meet(child, stop=fault.where == "shutdown.barrier")
+                if ended and child.code == -signal.SIGKILL:
+                    self.kills += 1
+                elif ended and child.code != 0:
+                    self._sentence(child, f"{fault.kind.value}")
+                else:
+                    child.signal(signal.SIGKILL)
+                    child.wait()
+                    self.feed_a_little()
+                    continue
+            self.places[fault.where] += 1
+            self.met[fault.kind.value] += 1
+            return
+        raise AssertionError(f"{armed} was not met in 8 lives")
+
+    def _meet(self, child: Process, *, stop: bool) -> bool:
+        """Wait until it ends by itself, or has nothing left to do."""
+        if stop:
+            child.until(lambda: told(child).get("state") == "RUNNING", "it runs", PATIENCE_S)
+            time.sleep(self._rng.random() * 0.5)
+            child.signal(signal.SIGTERM)
+        idle = {"state": "RUNNING", "lag": 0}
+
+        def is_over() -> bool:
+            last = told(child)
+            return child.code is not None or (not stop and {k: last.get(k) for k in idle} == idle)
+
+        self._progress(child, is_over, "it comes to its failpoint")
+        if child.code is not None:
+            child.wait()
+        return child.code is not None
+
+    def _freeze(self, place: str) -> None:
+        armed = f"{place}=stop@{self._rng.randint(1, 5)}"
+        with self.process("--follow", failpoints=armed) as child:
+            child.until(lambda: child.is_stopped, f"it stops at {place}", PATIENCE_S)
+            self.places[place] += 1
+            time.sleep(TRANSACTION_TIMEOUT_S + 1.5 + self._rng.random())
+            child.signal(signal.SIGCONT)
+            self._outcome(child, f"{Kind.FREEZE.value}")
+
+    def _broker(self, kind: Kind) -> None:
+        assert self.broker is not None
+        pause = self._rng.random()
+        with self.process("--follow") as child:
+            child.until(lambda: told(child).get("state") == "RUNNING", "it runs", PATIENCE_S)
+            time.sleep(pause * 0.5)
+            if kind is Kind.BROKER_PAUSED:
+                self.broker.send(signal.SIGSTOP)
+                time.sleep(TRANSACTION_TIMEOUT_S + 1.0 + 2 * pause)
+                self.broker.send(signal.SIGCONT)
+            else:
+                (self.broker.stop if kind is Kind.BROKER_STOPPED else self.broker.kill)()
+                time.sleep(pause * 2)
+                self.broker.start()
+            self._outcome(child, kind.value)
+
+    def _disk_full(self) -> None:
+        how, under = disk.small(self._state, self._rng.randrange(3, 12) << 17)
+        with self.process("--follow", under=under) as child:
+            for _ in range(6):
+                self._meet(child, stop=False)
+                if child.code is not None:
+                    break
+                self.feed_a_little()
+            self._outcome(child, f"{Kind.DISK_FULL.value} ({how})")
+
+    def _corrupted(self) -> None:
+        kind = disk.corrupt(self._state, self._rng)
+        if kind is None:
+            with self.process("--follow") as child:
+                self._meet(child, stop=False)
+            kind = disk.corrupt(self._state, self._rng)
+        with self.process("--follow") as child:
+            self._outcome(child, f"{Kind.CORRUPTED.value} ({kind})")
+            refused = child.code is not None
+        # What says that it is damaged is deleted, as its message asks for; so is what nobody has read yet.
+        if refused or self._rng.random() < 0.5:
+            self.wipe()
+
+    def _second(self) -> None:
+        same = self._rng.random() < 0.5
+        other = self._state if same else self._state.with_name("other")
+        where = "the same directory" if same else "another directory"
+        with self.process("--follow") as first:
+            first.until(lambda: told(first).get("state") == "RUNNING", "the first runs", PATIENCE_S)
+            time.sleep(self._rng.random())
+            with self.process("--follow", state=other) as second:
+                first.until(lambda: first.code is not None, "the first is fenced", PATIENCE_S)
+                assert first.wait() > 0, first.told()
+                assert "FencedError: " in first.errors, first.told()
+                self._outcome(second, f"{Kind.SECOND.value} ({where}), the first is fenced")
+        shutil.rmtree(self._state.with_name("other"), ignore_errors=True)
+
+    def _partitions(self) -> None:
+        with self.process("--follow") as child:
+            child.until(lambda: told(child).get("state") == "RUNNING", "it runs", PATIENCE_S)
+            self.kafka.grow(f"{self.name}-lines", INPUTS["lines"] + 2)
+            self._outcome(child, Kind.PARTITIONS.value)
+
+    # -- what becomes of it
+
+    def _outcome(self, child: Process, what: str) -> None:
+        """It goes on (and is killed then), or it has ended with a sentence."""
+        self.feed_a_little()
+        before = told(child).get("committed")
+        child.until(
+            lambda: child.code is not None or self._has_moved(child, before), f"{what}: it goes on or ends", PATIENCE_S
+        )
+        if child.code is None:
+            self.met[f"{what}: went on"] += 1
+            child.signal(signal.SIGKILL)
+            child.wait()
+        else:
+            child.wait()
+            self._sentence(child, what)
+
+    @staticmethod
+    def _has_moved(child: Process, before: object) -> bool:
+        last = told(child)
+        return last.get("state") == "RUNNING" and last.get("committed") not in {None, 0, before}
+
+    def _sentence(self, child: Process, what: str) -> None:
+        assert child.code is not None
+        assert child.code > 0, f"it ended with {child.code}, not by an error. {child.told()}"
+        found = SENTENCE.findall(child.errors)
+        assert found, f"it ended with {child.code} and no sentence. {child.told()}"
+        if found[-1] == "InternalError":
+            self.violations.append(f"{what}: {child.told()}")
+        self.met[f"{what}: ended, {found[-1]}"] += 1
+        if found[-1] == "StateCorruptError":
+            self.wipe()
+
+    def _progress(self, child: Process, done: Callable[[], bool], why: str) -> None:
+        """Wait as long as it moves."""
+        seen, since = told(child), time.monotonic()
+        while not done():
+            if (now := told(child)) != seen:
+                seen, since = now, time.monotonic()
+            assert time.monotonic() - since < PATIENCE_S, f"{why}: it stands at {seen}. {child.told()}"
+            time.sleep(0.005)
+
+    def feed_a_little(self) -> None:
+        """Something to do, in what is already given: lines only, which have no order to keep."""
+        write(self.kafka.address, self.name, self.inputs.lines(200))
+
+    def _maybe_wipe(self) -> None:
+        if self._rng.random() < self._wipes:
+            self.wipe()
+            self.met["local state deleted"] += 1
+
+    def process(
+        self,
+        *more: str,
+        environ: dict[str, str] | None = None,
+        failpoints: str = "",
+        under: list[object] | None = None,
+        state: Path | None = None,
+    ) -> Process:
+        """The application, with another number of lanes each time."""
+        lanes = self._rng.choice([4, 4, 4, 1, 16, 3])
+        application = Path(__file__).with_name("application.py")
+        given = [application, self.kafka.address, self.name, state or self._state, lanes, self.guarantee, *more]
+        variables = (SLOW if environ is None else environ) | (
+            {"STOATFLOW_FAILPOINTS": failpoints} if failpoints else {}
+        )
+        return Process(given, variables, under=under or ())
+
+    def _tell(self, what: str, began: float) -> None:
+        if self._say:
+            seconds = time.monotonic() - began
+            sys.stderr.write(f"[{self.inputs.count:,} records, {self.kills} kills] {what}: {seconds:.1f} s\n")
+
+
+def told(child: Process) -> dict[str, object]:
+    """What it last said of itself."""
+    line = child.last
+    return dict(json.loads(line)) if line.startswith("{") and line.endswith("}") else {}
