@@ -25,18 +25,20 @@ from topics import KafkaTopics
 from chaos import disk
 from chaos.application import INPUTS, OUTPUTS
 from chaos.faults import Fault, Kind, schedule
-from chaos.inputs import PER_ROUND, Inputs, write
+from chaos.inputs import MOST_ROUNDS, PER_ROUND, Inputs, write
 
 PATIENCE_S = 90.0
 CLOSING_KILLS = 2
-MANY_ROUNDS = 100
 TRANSACTION_TIMEOUT_S = 6.0
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500", "controlled.shutdown.enable": "false"}
 """Else it looks for transactions that are too old every ten seconds; and being alone, it has nobody to hand over to."""
-PATIENT = {"STOATFLOW_TRANSACTION_TIMEOUT_MS": str(int(TRANSACTION_TIMEOUT_S * 1000)),
-           "STOATFLOW_COMMIT_TIMEOUT_MS": "30000"}  # fmt: skip
 # Small enough that a run has many commits, so that most kills hit one.
-SLOW = PATIENT | {"STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB", "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1"}
+SLOW = {
+    "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
+    "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
+    "STOATFLOW_TRANSACTION_TIMEOUT_MS": str(int(TRANSACTION_TIMEOUT_S * 1000)),
+    "STOATFLOW_COMMIT_TIMEOUT_MS": "30000",
+}
 SENTENCE = re.compile(r"^(?:stoatflow\.)?(?:errors\.)?(\w+Error): .{20,}", re.MULTILINE)
 
 
@@ -61,7 +63,7 @@ class Chaos:
     ) -> None:
         self.faults = schedule(seed, kills, others=others, broker=broker is not None)
         # A round each, unless they would be more than event time has room for.
-        self._every = 1 + len(self.faults) // MANY_ROUNDS
+        self._every = 1 + len(self.faults) // MOST_ROUNDS
         rounds = rounds or 1 + (len(self.faults) + self._every - 1) // self._every
         self.inputs = Inputs(seed, size=max(1.0, records / rounds / PER_ROUND), rounds=rounds, keep=keep)
         self.met: Counter[str] = Counter()
@@ -111,7 +113,7 @@ class Chaos:
     def finish(self) -> None:
         """Run it undisturbed until nothing lags."""
         began = time.monotonic()
-        with self.process(environ=PATIENT) as child:
+        with self.process(environ={}) as child:
             self._progress(child, lambda: child.code is not None, "it finishes")
             assert child.wait() == 0, child.told()
         self._tell("finished", began)

@@ -23,14 +23,14 @@ PATIENCE_S = 30.0
 HOURS = 3_600_000
 ROUND_MS = 10 * 60_000
 AGO_MS = 20 * HOURS
-MOST_ROUNDS = 100
-"""Of full length; more of them are shorter."""
+MOST_ROUNDS = 40
+"""Of full length; more of them are shorter, so that the closing records, hours later, close everything."""
 END = "~end"
 """Key of the records that close windows; their time is that of the end."""
 TICKS, READINGS, CLICKS, LINES, TRANSFERS = 500, 450, 300, 300, 300
 PER_ROUND = TICKS + READINGS + LINES + TRANSFERS + int(CLICKS * 2.15)
 """Records of a round of size 1, about."""
-CROWD = 8
+CROWD = 1.0
 """From this size of a round on, keys become more with it, so that joins don't grow with its square."""
 CITIES = ("rome", "oslo", "bonn", "lima", "kiew")
 

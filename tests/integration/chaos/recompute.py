@@ -174,7 +174,7 @@ class Recompute:
             self.read(t, value="text").select("key", f.col("timestamp").alias("at"), f.col("value").alias("text"))
             for t in ("clicks", "views")
         )
-        both, alone = _outer(clicks, views, app.MEET_MS, end)
+        both, alone = _outer(clicks, views, app.MEET_MS, end - app.MEET_MS - app.MEET_GRACE_MS)
         met = self.read("meetings", value="text").select(*pair)
         lonely = f.col("value").startswith("None|") | f.col("value").endswith("|None")
         # A record that comes after its window is alone at once, though a partner may still come: allowed, once each.
@@ -182,7 +182,7 @@ class Recompute:
         visits = self.read("visits", value="text").select("key", f.split("value", r"\|").getItem(0).alias("value"))
         wanted = clicks.select("key", f.col("text").alias("value"))
         even = f.col("value").cast("long") % 2 == 0
-        found, lost = _outer(left, right, app.PAIR_MS, end)
+        found, lost = _outer(left, right, app.PAIR_MS, end - app.PAIR_MS - app.PAIR_GRACE_MS)
         return [
             multisets("outer join of ticks", self.read("pairs", value="text"), found.unionByName(lost), pair),
             multisets("outer join of clicks and views, pairs", met.where(~lonely), both, pair),
@@ -259,8 +259,8 @@ class Recompute:
         return tables(f"store of {store}, from its changelog", found, wanted, keys)
 
 
-def _outer(left: DataFrame, right: DataFrame, reach: int, end: int) -> tuple[DataFrame, DataFrame]:
-    """Pairs that meet, and records that have no partner and can't get one any more."""
+def _outer(left: DataFrame, right: DataFrame, reach: int, before: int) -> tuple[DataFrame, DataFrame]:
+    """Pairs that meet, and records before this time that have no partner: they can't get one any more."""
     from pyspark.sql import functions as f
 
     one, two = left.alias("one"), right.alias("two")
@@ -271,8 +271,8 @@ def _outer(left: DataFrame, right: DataFrame, reach: int, end: int) -> tuple[Dat
 
     none = f.lit("None")
     both = one.join(two, near).select(*row("one.key", f.col("one.text"), f.col("two.text")))
-    no_right = one.join(two, near, "left_anti").where(f.col("one.at") < end)
-    no_left = two.join(one, near, "left_anti").where(f.col("two.at") < end)
+    no_right = one.join(two, near, "left_anti").where(f.col("one.at") < before)
+    no_left = two.join(one, near, "left_anti").where(f.col("two.at") < before)
     alone = no_right.select(*row("one.key", f.col("one.text"), none)).unionAll(
         no_left.select(*row("two.key", none, f.col("two.text")))
     )

@@ -23,7 +23,7 @@ from broker.kafka_broker import KafkaBroker
 from processes import Process
 from topics import KafkaTopics
 
-from chaos.harness import BROKER, PATIENT, Chaos, told
+from chaos.harness import BROKER, Chaos, told
 from chaos.run import EXACTLY, judge
 
 EVERY_S = 0.5
@@ -91,12 +91,12 @@ class Soak:
         """What is wrong with the use of resources."""
         began = time.monotonic()
         while (left := began + self._seconds / 2 - time.monotonic()) > 0:
-            with self.chaos.process("--follow", environ=PATIENT) as child:
+            with self.chaos.process("--follow", environ={}) as child:
                 self.lives.append(most(self._work(child, min(KILL_EVERY_S, left))))
                 child.signal(signal.SIGKILL)
                 child.wait()
                 self.chaos.kills += 1
-        with self.chaos.process("--follow", environ=PATIENT) as child:
+        with self.chaos.process("--follow", environ={}) as child:
             self.steady = self._work(child, began + self._seconds - time.monotonic())
             child.signal(signal.SIGTERM)
             assert child.wait() == 0, child.told()
