@@ -123,6 +123,7 @@ impl Stand {
                 1,
                 1,
                 true,
+                crate::failpoint::Failpoints::default(),
             )),
             broker,
             backend,
