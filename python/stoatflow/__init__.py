@@ -57,6 +57,13 @@ if TYPE_CHECKING:
     from stoatflow.global_table import GlobalKTable as GlobalKTable
     from stoatflow.grouped import KGroupedStream as KGroupedStream
     from stoatflow.grouped import KGroupedTable as KGroupedTable
+    from stoatflow.handlers import DLQ as DLQ
+    from stoatflow.handlers import Decide as Decide
+    from stoatflow.handlers import ErrorContext as ErrorContext
+    from stoatflow.handlers import ErrorHandler as ErrorHandler
+    from stoatflow.handlers import Retry as Retry
+    from stoatflow.handlers import log_and_continue as log_and_continue
+    from stoatflow.handlers import log_and_fail as log_and_fail
     from stoatflow.joined import Joined as Joined
     from stoatflow.joined import StreamJoined as StreamJoined
     from stoatflow.joined import TableJoined as TableJoined
@@ -132,6 +139,9 @@ _HOMES = {
     "topology": ("Topology",),
     "branched": ("Branched", "BranchedKStream"),
     "cogrouped": ("CogroupedKStream", "SessionWindowedCogroupedKStream", "TimeWindowedCogroupedKStream"),
+    "handlers": (
+        "DLQ", "Decide", "ErrorContext", "ErrorHandler", "Retry", "log_and_continue", "log_and_fail",
+    ),
     "global_table": ("GlobalKTable",),
     "grouped": ("KGroupedStream", "KGroupedTable"),
     "joined": ("Joined", "StreamJoined", "TableJoined"),

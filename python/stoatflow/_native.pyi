@@ -88,6 +88,8 @@ class Plan:
     @property
     def physical_json(self) -> str:
         """What will run, as JSON (`stores` say name, key and value serde)."""
+    def with_handlers(self, handlers_json: str, functions: list[Callable[..., Any]], function_names: list[str]) -> Plan:
+        """The same with an application's handlers; their callables are numbered from 0."""
 
 @final
 class EmbeddedBroker:

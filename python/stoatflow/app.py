@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from stoatflow import _bridge
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.errors import ConfigError, StoatFlowError
+from stoatflow.handlers import OnError, with_handlers
 from stoatflow.restoring import RestoreBar, RestoreListener, hear
 from stoatflow.settings import Settings, as_settings
 
@@ -65,9 +66,16 @@ class StoatFlow:
         *,
         broker: EmbeddedBroker | None = None,
         on_restore: RestoreListener | None = None,
+        on_processing_error: OnError | None = None,
+        on_deserialization_error: OnError | None = None,
+        on_production_error: OnError | None = None,
         **settings: object,
     ) -> None:
-        """Check everything and start nothing; raise `ConfigError` or `TopologyError`."""
+        """Check everything and start nothing; raise `ConfigError` or `TopologyError`.
+
+        `on_..._error` say what becomes of records that fail where neither source nor operator says it.
+        """
+        plan = with_handlers(topology.plan, on_processing_error, on_deserialization_error, on_production_error)
         self.settings = as_settings(config, settings)
         if broker is not None:
             servers = str(self.settings.get("bootstrap.servers", "embedded:"))
@@ -86,7 +94,7 @@ class StoatFlow:
         native = None if broker is None else broker.native
         try:
             self._engine = _bridge.Engine(
-                topology.plan,
+                plan,
                 self.settings.pairs(),
                 native,
                 self._on_state,

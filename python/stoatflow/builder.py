@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from stoatflow.errors import TopologyError
 from stoatflow.global_table import GlobalKTable
+from stoatflow.handlers import OnError, handler
 from stoatflow.materialized import (
     Consumed,
     Materialized,
@@ -54,6 +55,7 @@ class StreamsBuilder:
         key: SerdeLike[K],
         value: SerdeLike[V],
         name: str | None = ...,
+        on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
     ) -> KStream[K, V]: ...
@@ -64,6 +66,7 @@ class StreamsBuilder:
         *,
         value: SerdeLike[V],
         name: str | None = ...,
+        on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
     ) -> KStream[bytes, V]: ...
@@ -74,6 +77,7 @@ class StreamsBuilder:
         *,
         key: SerdeLike[K],
         name: str | None = ...,
+        on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
     ) -> KStream[K, bytes]: ...
@@ -83,6 +87,7 @@ class StreamsBuilder:
         topics: Topics,
         *,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
     ) -> KStream[bytes, bytes]: ...
@@ -95,6 +100,7 @@ class StreamsBuilder:
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         reset: Reset | None = None,
         timestamp: TimestampLike | None = None,
         consumed: Consumed[Any, Any] | None = None,
@@ -104,13 +110,14 @@ class StreamsBuilder:
         Between several, the smallest timestamp goes first.
         """
         line = user_line()
-        how = _consumed(consumed, key, value, name, reset, timestamp, "stream", line)
+        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "stream", line)
         names, pattern = _topics(topics, line)
         if not names and pattern is None:
             raise TopologyError(f"{line} stream: no topic is given", next_step="give at least one topic")
         node = nodes.Stream(
             line=line,
             name=how.name,
+            on_error=handler(how.on_error, "stream", line),
             topics=tuple(check_topic(topic, "stream", line) for topic in names) or None,
             pattern=pattern,
             key=resolve(how.key),
@@ -129,6 +136,7 @@ class StreamsBuilder:
         value: SerdeLike[V],
         store: str | Materialized | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
     ) -> KTable[K, V]: ...
@@ -140,6 +148,7 @@ class StreamsBuilder:
         value: SerdeLike[V],
         store: str | Materialized | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
     ) -> KTable[bytes, V]: ...
@@ -151,6 +160,7 @@ class StreamsBuilder:
         key: SerdeLike[K],
         store: str | Materialized | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
     ) -> KTable[K, bytes]: ...
@@ -161,6 +171,7 @@ class StreamsBuilder:
         *,
         store: str | Materialized | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
     ) -> KTable[bytes, bytes]: ...
@@ -176,16 +187,18 @@ class StreamsBuilder:
         value: SerdeLike[Any] | None = None,
         store: str | Materialized | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         reset: Reset | None = None,
         timestamp: TimestampLike | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[Any, Any]:
         """Read a topic as a table: the last value of each key. Null keys are dropped, null values delete."""
         line = user_line()
-        how = _consumed(consumed, key, value, name, reset, timestamp, "table", line)
+        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "table", line)
         node = nodes.Table(
             line=line,
             name=how.name,
+            on_error=handler(how.on_error, "table", line),
             topic=check_topic(topic, "table", line),
             key=resolve(how.key),
             value=resolve(how.value),
@@ -203,12 +216,13 @@ class StreamsBuilder:
         value: SerdeLike[V] | None = None,
         store: str | Materialized | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         timestamp: TimestampLike | None = None,
         consumed: Consumed[K, V] | None = None,
     ) -> GlobalKTable[K, V]:
         """Read a topic as a table that is complete before anything else is read; join it by any key."""
         line = user_line()
-        how = _consumed(consumed, key, value, name, None, timestamp, "global_table", line)
+        how = _consumed(consumed, key, value, name, None, timestamp, on_error, "global_table", line)
         if how.reset is not None:
             raise TopologyError(
                 f"{line} global_table: it is always read from the beginning", next_step="leave reset= out"
@@ -216,6 +230,7 @@ class StreamsBuilder:
         node = nodes.GlobalTable(
             line=line,
             name=how.name,
+            on_error=handler(how.on_error, "global_table", line),
             topic=check_topic(topic, "global_table", line),
             key=resolve(how.key),
             value=resolve(how.value),
@@ -240,6 +255,7 @@ class StreamsBuilder:
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         timestamp: TimestampLike | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> StreamsBuilder:
@@ -247,7 +263,7 @@ class StreamsBuilder:
         from stoatflow.stores import add_global_store
 
         line = user_line()
-        how = _consumed(consumed, key, value, name, None, timestamp, "add_global_store", line)
+        how = _consumed(consumed, key, value, name, None, timestamp, on_error, "add_global_store", line)
         add_global_store(self._plan, store, check_topic(topic, "add_global_store", line), supplier, how, line)
         return self
 
@@ -291,21 +307,24 @@ def _consumed(
     name: str | None,
     reset: Reset | None,
     timestamp: TimestampLike | None,
+    on_error: OnError | None,
     method: str,
     line: str,
 ) -> Consumed[Any, Any]:
     how = given(consumed, Consumed, None, f"{method}(consumed=)", line)
     if how is not None:
-        if (key, value, name, reset, timestamp) != (None, None, None, None, None):
+        if (key, value, name, reset, timestamp, on_error) != (None,) * 6:
             raise TopologyError(
-                f"{line} {method}: key=, value=, name=, reset= or timestamp= is given beside consumed=",
+                f"{line} {method}: key=, value=, name=, reset=, timestamp= or on_error= is given beside consumed=",
                 next_step="give them either to Consumed or to the method",
             )
         key, value, name, reset, timestamp = how.key, how.value, how.name, how.reset, how.timestamp
+        on_error = how.on_error
     return Consumed(
         Serdes.bytes() if key is None else key,
         Serdes.bytes() if value is None else value,
         name=name,
         reset=reset,
         timestamp=timestamp,
+        on_error=on_error,
     )

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar, overload
 from stoatflow.expressions import Expression
 from stoatflow.folding import Folding
 from stoatflow.grouped import KGroupedStream
+from stoatflow.handlers import OnError
 from stoatflow.materialized import Materialized
 from stoatflow.plan.functions import needed, user_line
 from stoatflow.serdes import SerdeLike
@@ -44,6 +45,7 @@ class CogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, A]: ...
     @overload
     def aggregate(
@@ -54,6 +56,7 @@ class CogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, A]: ...
     def aggregate(
         self,
@@ -63,9 +66,10 @@ class CogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[A] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[K, A]:
         """Start each key with `initializer()`."""
-        return self._aggregate(initializer, store, key, value, name)
+        return self._aggregate(initializer, store, key, value, name, on_error)
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, A]: ...
@@ -97,6 +101,7 @@ class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -107,6 +112,7 @@ class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
@@ -116,9 +122,10 @@ class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[A] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
         """Start each window with `initializer()`."""
-        return self._aggregate(initializer, store, key, value, name)
+        return self._aggregate(initializer, store, key, value, name, on_error)
 
 
 class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
@@ -136,6 +143,7 @@ class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -147,6 +155,7 @@ class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
@@ -157,6 +166,7 @@ class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[A] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
         """Start each session with `initializer()`; `merger(key, one, two)` puts sessions together."""
-        return self._aggregate(initializer, store, key, value, name, merger=merger)
+        return self._aggregate(initializer, store, key, value, name, on_error, merger=merger)

@@ -11,6 +11,7 @@ from typing import Any
 
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
+from stoatflow.handlers import OnError, handler
 from stoatflow.materialized import Materialized, store_spec
 from stoatflow.plan import Handle, nodes
 from stoatflow.plan.builder import same_plan
@@ -48,6 +49,7 @@ class Folding(Handle):
         key: SerdeLike[Any] | None,
         value: SerdeLike[Any] | None,
         name: str | None,
+        on_error: OnError | None,
         *,
         subtractor: Fold | None = None,
     ) -> KTable[Any, Any]:
@@ -56,6 +58,7 @@ class Folding(Handle):
             nodes.Reduce(
                 line=line,
                 name=name,
+                on_error=handler(on_error, "reduce", line),
                 parent=self._at,
                 function=_fold(adder, AGG_VALUE, "reduce", line),
                 subtractor=None if subtractor is None else _fold(subtractor, AGG_VALUE, "reduce", line),
@@ -70,6 +73,7 @@ class Folding(Handle):
         key: SerdeLike[Any] | None,
         value: SerdeLike[Any] | None,
         name: str | None,
+        on_error: OnError | None,
         **folds: Fold,
     ) -> KTable[Any, Any]:
         """`folds`: the fields `function`, `subtractor` and `merger` of the node, as far as there are such."""
@@ -83,7 +87,15 @@ class Folding(Handle):
         }
         kept = store_spec(store, key, value, "aggregate", line)
         return self._made(
-            nodes.Aggregate(line=line, name=name, parent=self._at, initializer=start, materialized=kept, **checked)
+            nodes.Aggregate(
+                line=line,
+                name=name,
+                on_error=handler(on_error, "aggregate", line),
+                parent=self._at,
+                initializer=start,
+                materialized=kept,
+                **checked,
+            )
         )
 
     def _cogroup(self, aggregator: Fold, grouped: Handle | None = None) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from stoatflow.expressions import Expression
 from stoatflow.folding import Folding
+from stoatflow.handlers import OnError
 from stoatflow.materialized import Materialized
 from stoatflow.serdes import SerdeLike
 from stoatflow.table import KTable
@@ -49,9 +50,10 @@ class KGroupedStream(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[K, V]:
         """Make one value with `fn(agg, value)`; the first value is taken as it is, `None` deletes the key."""
-        return self._reduce(fn, store, key, value, name)
+        return self._reduce(fn, store, key, value, name, on_error)
 
     @overload
     def aggregate(
@@ -63,6 +65,7 @@ class KGroupedStream(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, A]: ...
     @overload
     def aggregate(
@@ -74,6 +77,7 @@ class KGroupedStream(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, A]: ...
     def aggregate(
         self,
@@ -84,12 +88,13 @@ class KGroupedStream(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[A] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[K, A]:
         """Start with `initializer()`, go on with `aggregator(key, value, agg)`; `None` deletes the key.
 
         Never change `agg` in place: give a new one.
         """
-        return self._aggregate(initializer, store, key, value, name, function=aggregator)
+        return self._aggregate(initializer, store, key, value, name, on_error, function=aggregator)
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
@@ -138,9 +143,10 @@ class KGroupedTable(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[K, V]:
         """Make one value with `adder(agg, value)`; `subtractor(agg, value)` takes a value away again."""
-        return self._reduce(adder, store, key, value, name, subtractor=subtractor)
+        return self._reduce(adder, store, key, value, name, on_error, subtractor=subtractor)
 
     @overload
     def aggregate(
@@ -153,6 +159,7 @@ class KGroupedTable(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, A]: ...
     @overload
     def aggregate(
@@ -165,6 +172,7 @@ class KGroupedTable(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, A]: ...
     def aggregate(
         self,
@@ -176,9 +184,10 @@ class KGroupedTable(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[A] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[K, A]:
         """Start with `initializer()`; `adder` and `subtractor` take `(key, value, agg)`.
 
         The subtractor may see a key that the adder has not seen since it was deleted.
         """
-        return self._aggregate(initializer, store, key, value, name, function=adder, subtractor=subtractor)
+        return self._aggregate(initializer, store, key, value, name, on_error, function=adder, subtractor=subtractor)

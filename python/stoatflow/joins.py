@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from stoatflow.errors import TopologyError
+from stoatflow.handlers import OnError, handler
 from stoatflow.joined import Joined, StreamJoined, TableJoined
 from stoatflow.materialized import Materialized, optional_serde, store_spec
 from stoatflow.plan import Handle, nodes
@@ -38,6 +39,7 @@ def with_stream(
     with_key: bool,
     name: str | None,
     line: str,
+    on_error: OnError | None = None,
 ) -> nodes.Joining:
     """Two streams."""
     if not isinstance(window, JoinWindows):
@@ -49,6 +51,7 @@ def with_stream(
     return kind(
         line=line,
         name=one_name(name, how.name, kind.op, line),
+        on_error=handler(on_error, kind.op, line),
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         function=joiner_of(joiner, with_key, kind.op, line),
@@ -71,12 +74,14 @@ def with_table(
     with_key: bool,
     name: str | None,
     line: str,
+    on_error: OnError | None = None,
 ) -> nodes.Joining:
     """A stream with a table."""
     how = given(joined, Joined, Joined(), f"{kind.op}(joined=) with a table", line)
     return kind(
         line=line,
         name=one_name(name, how.name, kind.op, line),
+        on_error=handler(on_error, kind.op, line),
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         function=joiner_of(joiner, with_key, kind.op, line),
@@ -97,11 +102,13 @@ def with_global(
     with_key: bool,
     name: str | None,
     line: str,
+    on_error: OnError | None = None,
 ) -> nodes.Joining:
     """A stream with a global table."""
     return kind(
         line=line,
         name=name,
+        on_error=handler(on_error, kind.op, line),
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         key_function=function(key_fn, KEY_VALUE, f"{kind.op}(key_fn)", line),
@@ -123,6 +130,7 @@ def of_tables(
     value: Any,
     name: str | None,
     line: str,
+    on_error: OnError | None = None,
 ) -> nodes.Joining:
     """Two tables, by key or by foreign key."""
     how = given(table_joined, TableJoined, TableJoined(), f"{kind.op}(table_joined=)", line)
@@ -137,6 +145,7 @@ def of_tables(
     return kind(
         line=line,
         name=one_name(name, how.name, kind.op, line),
+        on_error=handler(on_error, kind.op, line),
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         # With a foreign key the flag speaks of that function.
@@ -161,9 +170,15 @@ def _with_stream(
     kind: type[nodes.Joining], left: Handle, right: Handle, arguments: Any, options: Any, line: str
 ) -> nodes.Joining:
     def call(
-        joiner: Any, window: Any, *, joined: Any = None, with_key: bool = False, name: str | None = None
+        joiner: Any,
+        window: Any,
+        *,
+        joined: Any = None,
+        with_key: bool = False,
+        name: str | None = None,
+        on_error: OnError | None = None,
     ) -> nodes.Joining:
-        return with_stream(kind, left, right, joiner, window, joined, with_key, name, line)
+        return with_stream(kind, left, right, joiner, window, joined, with_key, name, line, on_error)
 
     return _call(call, "(stream, joiner, window)", kind, arguments, options, line)
 
@@ -171,8 +186,15 @@ def _with_stream(
 def _with_table(
     kind: type[nodes.Joining], left: Handle, right: Handle, arguments: Any, options: Any, line: str
 ) -> nodes.Joining:
-    def call(joiner: Any, *, joined: Any = None, with_key: bool = False, name: str | None = None) -> nodes.Joining:
-        return with_table(kind, left, right, joiner, joined, with_key, name, line)
+    def call(
+        joiner: Any,
+        *,
+        joined: Any = None,
+        with_key: bool = False,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> nodes.Joining:
+        return with_table(kind, left, right, joiner, joined, with_key, name, line, on_error)
 
     return _call(call, "(table, joiner)", kind, arguments, options, line)
 
@@ -180,8 +202,10 @@ def _with_table(
 def _with_global(
     kind: type[nodes.Joining], left: Handle, right: Handle, arguments: Any, options: Any, line: str
 ) -> nodes.Joining:
-    def call(key_fn: Any, joiner: Any, *, with_key: bool = False, name: str | None = None) -> nodes.Joining:
-        return with_global(kind, left, right, key_fn, joiner, with_key, name, line)
+    def call(
+        key_fn: Any, joiner: Any, *, with_key: bool = False, name: str | None = None, on_error: OnError | None = None
+    ) -> nodes.Joining:
+        return with_global(kind, left, right, key_fn, joiner, with_key, name, line, on_error)
 
     return _call(call, "(table, key_fn, joiner)", kind, arguments, options, line)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
+from stoatflow.handlers import OnError
 from stoatflow.plan.functions import callable_only, given
 from stoatflow.plan.nodes import StoreSpec, TimestampFunction, Timestamps
 from stoatflow.serdes import SerdeLike, resolve
@@ -81,6 +82,7 @@ class Consumed(Generic[K, V]):
     name: str | None = None
     reset: Reset | None = None
     timestamp: TimestampLike | None = None
+    on_error: OnError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

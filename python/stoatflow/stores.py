@@ -22,6 +22,7 @@ from stoatflow._bridge import (
 )
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
+from stoatflow.handlers import handler
 from stoatflow.plan import PlanBuilder, nodes
 from stoatflow.plan.functions import user_line
 from stoatflow.serdes import SerdeLike, Serdes, resolve
@@ -378,6 +379,7 @@ def add_global_store(
         nodes.GlobalStore(
             line=line,
             name=how.name,
+            on_error=handler(how.on_error, "add_global_store", line),
             store=checked.name,
             kind=checked.kind,
             topic=topic,

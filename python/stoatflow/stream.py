@@ -16,6 +16,7 @@ from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.global_table import GlobalKTable
 from stoatflow.grouped import KGroupedStream
+from stoatflow.handlers import OnError, handler
 from stoatflow.joined import Joined, StreamJoined
 from stoatflow.materialized import (
     Grouped,
@@ -57,91 +58,189 @@ class KStream(Handle, Generic[K, V]):
     def _then(self, node: nodes.Node) -> KStream[Any, Any]:
         return KStream(self._plan, self._plan.add(node))
 
-    def filter(self, predicate: Callable[[K, V], object] | Expression, *, name: str | None = None) -> KStream[K, V]:
+    def filter(
+        self,
+        predicate: Callable[[K, V], object] | Expression,
+        *,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> KStream[K, V]:
         """Keep records for which `predicate(key, value)` holds. It gets null values too."""
         line = user_line()
         fn = function(predicate, KEY_VALUE, "filter", line)
-        return self._then(nodes.Filter(line=line, name=name, parent=self._at, function=fn))
+        return self._then(
+            nodes.Filter(line=line, name=name, on_error=handler(on_error, "filter", line), parent=self._at, function=fn)
+        )
 
-    def filter_not(self, predicate: Callable[[K, V], object] | Expression, *, name: str | None = None) -> KStream[K, V]:
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], object] | Expression,
+        *,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> KStream[K, V]:
         """Drop records for which `predicate(key, value)` holds."""
         line = user_line()
         fn = function(predicate, KEY_VALUE, "filter_not", line)
-        return self._then(nodes.FilterNot(line=line, name=name, parent=self._at, function=fn))
+        return self._then(
+            nodes.FilterNot(
+                line=line, name=name, on_error=handler(on_error, "filter_not", line), parent=self._at, function=fn
+            )
+        )
 
-    def map(self, fn: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
+    def map(
+        self, fn: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None, on_error: OnError | None = None
+    ) -> KStream[K2, V2]:
         """Give another `(key, value)` for each `fn(key, value)`. Where the key stays, use `map_values`."""
         line = user_line()
         udf = callable_only(fn, KEY_VALUE, "map", line, "write select_key(key).map_values(value) with two expressions")
-        return self._then(nodes.Map(line=line, name=name, parent=self._at, function=udf))
+        return self._then(
+            nodes.Map(line=line, name=name, on_error=handler(on_error, "map", line), parent=self._at, function=udf)
+        )
 
     @overload
-    def map_values(self, fn: Expression, *, name: str | None = ...) -> KStream[K, Any]: ...
+    def map_values(
+        self, fn: Expression, *, name: str | None = ..., on_error: OnError | None = ...
+    ) -> KStream[K, Any]: ...
     @overload
     def map_values(
-        self, fn: Callable[[K, V], V2], *, with_key: Literal[True], name: str | None = ...
+        self,
+        fn: Callable[[K, V], V2],
+        *,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, V2]: ...
     @overload
     def map_values(
-        self, fn: Callable[[V], V2], *, with_key: Literal[False] = ..., name: str | None = ...
+        self,
+        fn: Callable[[V], V2],
+        *,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, V2]: ...
     def map_values(
-        self, fn: Callable[..., Any] | Expression, *, with_key: bool = False, name: str | None = None
+        self,
+        fn: Callable[..., Any] | Expression,
+        *,
+        with_key: bool = False,
+        name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KStream[Any, Any]:
         """Give another value for each `fn(value)`, or `fn(key, value)` with `with_key=True`."""
         line = user_line()
         checked = function(fn, KEY_VALUE if with_key else VALUE, "map_values", line)
-        return self._then(nodes.MapValues(line=line, name=name, parent=self._at, function=checked, with_key=with_key))
+        return self._then(
+            nodes.MapValues(
+                line=line,
+                name=name,
+                on_error=handler(on_error, "map_values", line),
+                parent=self._at,
+                function=checked,
+                with_key=with_key,
+            )
+        )
 
-    def flat_map(self, fn: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None) -> KStream[K2, V2]:
+    def flat_map(
+        self, fn: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None, on_error: OnError | None = None
+    ) -> KStream[K2, V2]:
         """Give any number of `(key, value)` pairs for each `fn(key, value)`."""
         line = user_line()
         udf = callable_only(
             fn, KEY_VALUE, "flat_map", line, "write flat_map_values(values).select_key(key) with two expressions"
         )
-        return self._then(nodes.FlatMap(line=line, name=name, parent=self._at, function=udf))
+        return self._then(
+            nodes.FlatMap(
+                line=line, name=name, on_error=handler(on_error, "flat_map", line), parent=self._at, function=udf
+            )
+        )
 
     @overload
-    def flat_map_values(self, fn: Expression, *, name: str | None = ...) -> KStream[K, Any]: ...
+    def flat_map_values(
+        self, fn: Expression, *, name: str | None = ..., on_error: OnError | None = ...
+    ) -> KStream[K, Any]: ...
     @overload
     def flat_map_values(
-        self, fn: Callable[[K, V], Iterable[V2]], *, with_key: Literal[True], name: str | None = ...
+        self,
+        fn: Callable[[K, V], Iterable[V2]],
+        *,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, V2]: ...
     @overload
     def flat_map_values(
-        self, fn: Callable[[V], Iterable[V2]], *, with_key: Literal[False] = ..., name: str | None = ...
+        self,
+        fn: Callable[[V], Iterable[V2]],
+        *,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, V2]: ...
     def flat_map_values(
-        self, fn: Callable[..., Any] | Expression, *, with_key: bool = False, name: str | None = None
+        self,
+        fn: Callable[..., Any] | Expression,
+        *,
+        with_key: bool = False,
+        name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KStream[Any, Any]:
         """Give any number of values for each `fn(value)`. A function that returns text is refused."""
         line = user_line()
         checked = function(fn, KEY_VALUE if with_key else VALUE, "flat_map_values", line)
         return self._then(
-            nodes.FlatMapValues(line=line, name=name, parent=self._at, function=checked, with_key=with_key)
+            nodes.FlatMapValues(
+                line=line,
+                name=name,
+                on_error=handler(on_error, "flat_map_values", line),
+                parent=self._at,
+                function=checked,
+                with_key=with_key,
+            )
         )
 
     @overload
-    def select_key(self, fn: Expression, *, name: str | None = ...) -> KStream[Any, V]: ...
+    def select_key(
+        self, fn: Expression, *, name: str | None = ..., on_error: OnError | None = ...
+    ) -> KStream[Any, V]: ...
     @overload
-    def select_key(self, fn: Callable[[K, V], K2], *, name: str | None = ...) -> KStream[K2, V]: ...
-    def select_key(self, fn: Callable[..., Any] | Expression, *, name: str | None = None) -> KStream[Any, Any]:
+    def select_key(
+        self, fn: Callable[[K, V], K2], *, name: str | None = ..., on_error: OnError | None = ...
+    ) -> KStream[K2, V]: ...
+    def select_key(
+        self, fn: Callable[..., Any] | Expression, *, name: str | None = None, on_error: OnError | None = None
+    ) -> KStream[Any, Any]:
         """Give another key for each `fn(key, value)`."""
         line = user_line()
         checked = function(fn, KEY_VALUE, "select_key", line)
-        return self._then(nodes.SelectKey(line=line, name=name, parent=self._at, function=checked))
+        return self._then(
+            nodes.SelectKey(
+                line=line, name=name, on_error=handler(on_error, "select_key", line), parent=self._at, function=checked
+            )
+        )
 
-    def peek(self, fn: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
+    def peek(
+        self, fn: Callable[[K, V], object], *, name: str | None = None, on_error: OnError | None = None
+    ) -> KStream[K, V]:
         """Call `fn(key, value)` and pass the record on. After a crash it may see a record again."""
         line = user_line()
         udf = callable_only(fn, KEY_VALUE, "peek", line, "pass a function: an expression has no effect to peek for")
-        return self._then(nodes.Peek(line=line, name=name, parent=self._at, function=udf))
+        return self._then(
+            nodes.Peek(line=line, name=name, on_error=handler(on_error, "peek", line), parent=self._at, function=udf)
+        )
 
-    def foreach(self, fn: Callable[[K, V], object], *, name: str | None = None) -> None:
+    def foreach(
+        self, fn: Callable[[K, V], object], *, name: str | None = None, on_error: OnError | None = None
+    ) -> None:
         """Call `fn(key, value)` at the end of the stream. After a crash it may see a record again."""
         line = user_line()
         udf = callable_only(fn, KEY_VALUE, "foreach", line, "pass a function: an expression has no effect")
-        self._plan.add(nodes.Foreach(line=line, name=name, parent=self._at, function=udf))
+        self._plan.add(
+            nodes.Foreach(
+                line=line, name=name, on_error=handler(on_error, "foreach", line), parent=self._at, function=udf
+            )
+        )
 
     def merge(self, other: KStream[K, V], *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """Put streams together. No order holds between their records."""
@@ -177,7 +276,13 @@ class KStream(Handle, Generic[K, V]):
 
     @overload
     def group_by(
-        self, fn: Expression, *, key: SerdeLike[K2], value: SerdeLike[V] | None = ..., name: str | None = ...
+        self,
+        fn: Expression,
+        *,
+        key: SerdeLike[K2],
+        value: SerdeLike[V] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KGroupedStream[K2, V]: ...
     @overload
     def group_by(
@@ -186,6 +291,7 @@ class KStream(Handle, Generic[K, V]):
         *,
         value: SerdeLike[V] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         grouped: Grouped[Any, V] | None = ...,
     ) -> KGroupedStream[Any, V]: ...
     @overload
@@ -196,6 +302,7 @@ class KStream(Handle, Generic[K, V]):
         key: SerdeLike[K2] | None = ...,
         value: SerdeLike[V] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         grouped: Grouped[K2, V] | None = ...,
     ) -> KGroupedStream[K2, V]: ...
     def group_by(
@@ -205,6 +312,7 @@ class KStream(Handle, Generic[K, V]):
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         grouped: Grouped[Any, Any] | None = None,
     ) -> KGroupedStream[Any, Any]:
         """Group by `fn(key, value)`; `key=` says how the new key is written."""
@@ -213,6 +321,7 @@ class KStream(Handle, Generic[K, V]):
         node = nodes.GroupBy(
             line=line,
             name=how.name,
+            on_error=handler(on_error, "group_by", line),
             parent=self._at,
             function=function(fn, KEY_VALUE, "group_by", line),
             key=optional_serde(how.key),
@@ -221,7 +330,7 @@ class KStream(Handle, Generic[K, V]):
         return KGroupedStream(self._plan, self._plan.add(node))
 
     @overload
-    def split(self, *, name: str | None = ...) -> BranchedKStream[K, V]: ...
+    def split(self, *, name: str | None = ..., on_error: OnError | None = ...) -> BranchedKStream[K, V]: ...
     @overload
     def split(
         self,
@@ -229,6 +338,7 @@ class KStream(Handle, Generic[K, V]):
         *,
         default: str | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> dict[str, KStream[K, V]]: ...
     def split(
         self,
@@ -236,6 +346,7 @@ class KStream(Handle, Generic[K, V]):
         *,
         default: str | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> BranchedKStream[K, V] | dict[str, KStream[K, V]]:
         """Give each record to the first branch that fits.
 
@@ -245,9 +356,8 @@ class KStream(Handle, Generic[K, V]):
         line = user_line()
         instead = 'write split({"late": predicate}), or split().branch(predicate, "late")'
         given(branches, Mapping, None, "split", line, instead)  # type: ignore[type-abstract]  # it is only looked for
-        split: BranchedKStream[K, V] = BranchedKStream(
-            self._plan, self._plan.add(nodes.Split(line=line, name=name, parent=self._at)), name
-        )
+        node = nodes.Split(line=line, name=name, on_error=handler(on_error, "split", line), parent=self._at)
+        split: BranchedKStream[K, V] = BranchedKStream(self._plan, self._plan.add(node), name)
         if branches is None:
             return split
         for branch, predicate in branches.items():
@@ -292,20 +402,46 @@ class KStream(Handle, Generic[K, V]):
         )
 
     def process(
-        self, supplier: ProcessorSupplier[K, V, K2, V2], *, stores: Sequence[str] = (), name: str | None = None
+        self,
+        supplier: ProcessorSupplier[K, V, K2, V2],
+        *,
+        stores: Sequence[str] = (),
+        name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KStream[K2, V2]:
         """Run a `Processor` of your own, which may give other keys. `stores` are the names of those it uses."""
         line = user_line()
         ref, connected = self._supplied(supplier, stores, "process", line)
-        return self._then(nodes.Process(line=line, name=name, parent=(self._at,), processor=ref, stores=connected))
+        node = nodes.Process(
+            line=line,
+            name=name,
+            on_error=handler(on_error, "process", line),
+            parent=(self._at,),
+            processor=ref,
+            stores=connected,
+        )
+        return self._then(node)
 
     def process_values(
-        self, supplier: FixedKeySupplier[K, V, V2], *, stores: Sequence[str] = (), name: str | None = None
+        self,
+        supplier: FixedKeySupplier[K, V, V2],
+        *,
+        stores: Sequence[str] = (),
+        name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KStream[K, V2]:
         """Run a `FixedKeyProcessor` of your own, which keeps the keys."""
         line = user_line()
         ref, connected = self._supplied(supplier, stores, "process_values", line)
-        return self._then(nodes.ProcessValues(line=line, name=name, parent=self._at, processor=ref, stores=connected))
+        node = nodes.ProcessValues(
+            line=line,
+            name=name,
+            on_error=handler(on_error, "process_values", line),
+            parent=self._at,
+            processor=ref,
+            stores=connected,
+        )
+        return self._then(node)
 
     def _supplied(
         self, supplier: object, stores: Sequence[str], method: str, line: str
@@ -321,6 +457,7 @@ class KStream(Handle, Generic[K, V]):
         within: Duration,
         store: str | Materialized | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KStream[K, V]:
         """Pass the first record of each key on, and drop those that follow `within` this time of it.
 
@@ -331,6 +468,7 @@ class KStream(Handle, Generic[K, V]):
         node = nodes.Deduplicate(
             line=line,
             name=name,
+            on_error=handler(on_error, "deduplicate", line),
             parent=self._at,
             function=None if key is None else function(key, KEY_VALUE, "deduplicate", line),
             within_ms=span_ms(within, "deduplicate(within=)", least=1),
@@ -338,13 +476,19 @@ class KStream(Handle, Generic[K, V]):
         )
         return self._then(node)
 
-    def print(self, printed: Printed[K, V] | None = None, *, name: str | None = None) -> None:
+    def print(
+        self, printed: Printed[K, V] | None = None, *, name: str | None = None, on_error: OnError | None = None
+    ) -> None:
         """Write a line per record, to standard output unless `Printed` says otherwise."""
         line = user_line()
         how = given(printed, Printed, Printed(), "print", line)
         node = self._plan.snapshot()[self._at]
         writer = nodes.Udf(how.writer(node.name or node.op), f"{line} print")
-        self._plan.add(nodes.Foreach(line=line, name=name, parent=self._at, function=writer))
+        self._plan.add(
+            nodes.Foreach(
+                line=line, name=name, on_error=handler(on_error, "print", line), parent=self._at, function=writer
+            )
+        )
 
     @overload
     def join(
@@ -356,6 +500,7 @@ class KStream(Handle, Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = ...,
         with_key: Literal[False] = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def join(
@@ -367,6 +512,7 @@ class KStream(Handle, Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = ...,
         with_key: Literal[True],
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def join(
@@ -377,6 +523,7 @@ class KStream(Handle, Generic[K, V]):
         joined: Joined[K, V, VO] | None = ...,
         with_key: Literal[False] = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def join(
@@ -387,6 +534,7 @@ class KStream(Handle, Generic[K, V]):
         joined: Joined[K, V, VO] | None = ...,
         with_key: Literal[True],
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def join(
@@ -397,6 +545,7 @@ class KStream(Handle, Generic[K, V]):
         *,
         with_key: Literal[False] = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def join(
@@ -407,6 +556,7 @@ class KStream(Handle, Generic[K, V]):
         *,
         with_key: Literal[True],
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     def join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
         """Give `joiner(left, right)` for records that meet.
@@ -426,6 +576,7 @@ class KStream(Handle, Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = ...,
         with_key: Literal[False] = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
@@ -437,6 +588,7 @@ class KStream(Handle, Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = ...,
         with_key: Literal[True],
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
@@ -447,6 +599,7 @@ class KStream(Handle, Generic[K, V]):
         joined: Joined[K, V, VO] | None = ...,
         with_key: Literal[False] = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
@@ -457,6 +610,7 @@ class KStream(Handle, Generic[K, V]):
         joined: Joined[K, V, VO] | None = ...,
         with_key: Literal[True],
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
@@ -467,6 +621,7 @@ class KStream(Handle, Generic[K, V]):
         *,
         with_key: Literal[False] = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def left_join(
@@ -477,6 +632,7 @@ class KStream(Handle, Generic[K, V]):
         *,
         with_key: Literal[True],
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     def left_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
         """As `join`, and records of this stream without a partner, with `None` on the right.
@@ -496,6 +652,7 @@ class KStream(Handle, Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = ...,
         with_key: Literal[False] = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     @overload
     def outer_join(
@@ -507,6 +664,7 @@ class KStream(Handle, Generic[K, V]):
         joined: StreamJoined[K, V, VO] | None = ...,
         with_key: Literal[True],
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
     def outer_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
         """As `left_join`, and records of the other stream without a partner, with `None` on the left."""
@@ -532,6 +690,7 @@ class KStream(Handle, Generic[K, V]):
         value: SerdeLike[V] | None = None,
         partitioner: Callable[[str, K, V, int], Iterable[int] | None] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         produced: Produced[K, V] | None = None,
     ) -> None:
         """Write to a topic, with timestamp and headers; a function `(key, value, context)` chooses it per record.
@@ -554,6 +713,7 @@ class KStream(Handle, Generic[K, V]):
             nodes.To(
                 line=line,
                 name=name,
+                on_error=handler(on_error, "to", line),
                 parent=self._at,
                 topic=None if chosen else check_topic(topic, "to", line),
                 topic_function=chosen,

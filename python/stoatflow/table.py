@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from stoatflow import joins
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
+from stoatflow.handlers import OnError, handler
 from stoatflow.joined import TableJoined
 from stoatflow.materialized import Grouped, Materialized, grouped_how, optional_serde, store_spec
 from stoatflow.plan import Handle, nodes
@@ -49,12 +50,22 @@ class KTable(Handle, Generic[K, V]):
         *,
         store: str | Materialized | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[K, V]:
         """Keep rows for which `predicate(key, value)` holds; for the others deletions go on."""
         line = user_line()
         fn = function(predicate, KEY_VALUE, "filter", line)
         kept = store_spec(store, None, None, "filter", line)
-        return self._then(nodes.Filter(line=line, name=name, parent=self._at, function=fn, materialized=kept))
+        return self._then(
+            nodes.Filter(
+                line=line,
+                name=name,
+                on_error=handler(on_error, "filter", line),
+                parent=self._at,
+                function=fn,
+                materialized=kept,
+            )
+        )
 
     def filter_not(
         self,
@@ -62,12 +73,22 @@ class KTable(Handle, Generic[K, V]):
         *,
         store: str | Materialized | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[K, V]:
         """Drop rows for which `predicate(key, value)` holds."""
         line = user_line()
         fn = function(predicate, KEY_VALUE, "filter_not", line)
         kept = store_spec(store, None, None, "filter_not", line)
-        return self._then(nodes.FilterNot(line=line, name=name, parent=self._at, function=fn, materialized=kept))
+        return self._then(
+            nodes.FilterNot(
+                line=line,
+                name=name,
+                on_error=handler(on_error, "filter_not", line),
+                parent=self._at,
+                function=fn,
+                materialized=kept,
+            )
+        )
 
     @overload
     def map_values(
@@ -78,6 +99,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[V2] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, Any]: ...
     @overload
     def map_values(
@@ -89,6 +111,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[V2] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, V2]: ...
     @overload
     def map_values(
@@ -100,6 +123,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[V2] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[K, V2]: ...
     def map_values(
         self,
@@ -110,6 +134,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[Any, Any]:
         """Give another value for each `fn(value)`, or `fn(key, value)`; it is not called for deletions.
 
@@ -119,6 +144,7 @@ class KTable(Handle, Generic[K, V]):
         node = nodes.MapValues(
             line=line,
             name=name,
+            on_error=handler(on_error, "map_values", line),
             parent=self._at,
             function=function(fn, KEY_VALUE if with_key else VALUE, "map_values", line),
             with_key=with_key,
@@ -133,6 +159,7 @@ class KTable(Handle, Generic[K, V]):
         stores: Sequence[str] = (),
         store: str | Materialized | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[K, V2]:
         """Run a `ValueTransformer` of your own, which may read stores. `stores` are their names."""
         from stoatflow.processor import supplied
@@ -142,6 +169,7 @@ class KTable(Handle, Generic[K, V]):
         node = nodes.TransformValues(
             line=line,
             name=name,
+            on_error=handler(on_error, "transform_values", line),
             parent=self._at,
             processor=ref,
             stores=connected,
@@ -156,6 +184,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K2] | None = None,
         value: SerdeLike[V2] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         grouped: Grouped[K2, V2] | None = None,
     ) -> KGroupedTable[K2, V2]:
         """Group rows by the key of `fn(key, value) -> (key, value)`.
@@ -169,6 +198,7 @@ class KTable(Handle, Generic[K, V]):
         node = nodes.GroupBy(
             line=line,
             name=how.name,
+            on_error=handler(on_error, "group_by", line),
             parent=self._at,
             function=callable_only(fn, KEY_VALUE, "group_by", line, "pass a function that gives a (key, value) tuple"),
             key=optional_serde(how.key),
@@ -207,6 +237,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[False] = ...,
     ) -> KTable[K, R]: ...
     @overload
@@ -219,6 +250,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[True],
     ) -> KTable[K, R]: ...
     @overload
@@ -232,6 +264,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[False] = ...,
         table_joined: TableJoined | None = ...,
     ) -> KTable[K, R]: ...
@@ -246,6 +279,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[True],
         table_joined: TableJoined | None = ...,
     ) -> KTable[K, R]: ...
@@ -259,6 +293,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         with_key: bool = False,
         table_joined: TableJoined | None = None,
     ) -> KTable[Any, Any]:
@@ -281,6 +316,7 @@ class KTable(Handle, Generic[K, V]):
             value,
             name,
             line,
+            on_error,
         )
         return KTable(self._plan, self._plan.add(node))
 
@@ -294,6 +330,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[False] = ...,
     ) -> KTable[K, R]: ...
     @overload
@@ -306,6 +343,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[True],
     ) -> KTable[K, R]: ...
     @overload
@@ -319,6 +357,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[False] = ...,
         table_joined: TableJoined | None = ...,
     ) -> KTable[K, R]: ...
@@ -333,6 +372,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[True],
         table_joined: TableJoined | None = ...,
     ) -> KTable[K, R]: ...
@@ -346,6 +386,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         with_key: bool = False,
         table_joined: TableJoined | None = None,
     ) -> KTable[Any, Any]:
@@ -368,6 +409,7 @@ class KTable(Handle, Generic[K, V]):
             value,
             name,
             line,
+            on_error,
         )
         return KTable(self._plan, self._plan.add(node))
 
@@ -381,6 +423,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[False] = ...,
     ) -> KTable[K, R]: ...
     @overload
@@ -393,6 +436,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[R] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
         with_key: Literal[True],
     ) -> KTable[K, R]: ...
     def outer_join(
@@ -404,6 +448,7 @@ class KTable(Handle, Generic[K, V]):
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
         with_key: bool = False,
     ) -> KTable[Any, Any]:
         """As `left_join`, and for keys of the other table alone, with `None` on the left."""
@@ -421,6 +466,7 @@ class KTable(Handle, Generic[K, V]):
             value,
             name,
             line,
+            on_error,
         )
         return KTable(self._plan, self._plan.add(node))
 

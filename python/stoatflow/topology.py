@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from stoatflow import _bridge
 from stoatflow.errors import TopologyError
+from stoatflow.handlers import OnError, handler
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
 from stoatflow.plan.functions import user_line
 from stoatflow.wrapping import Wrapper, checked_wrapper, wrapped
@@ -53,6 +54,7 @@ class Topology:
         value: SerdeLike[Any] | None = None,
         timestamp: TimestampLike | None = None,
         reset: Reset | None = None,
+        on_error: OnError | None = None,
     ) -> Topology:
         """Read topics. Serdes that are left out mean bytes as they are."""
         from stoatflow.builder import StreamsBuilder
@@ -67,13 +69,20 @@ class Topology:
             name=name,
             reset=reset,
             timestamp=timestamp,
+            on_error=on_error,
         )
         (node,) = builder._plan.snapshot()
         hand.add(name, node, "add_source")
         return self
 
     def add_processor(
-        self, name: str, supplier: Callable[[], Any], parents: Parents, *, stores: Sequence[str] = ()
+        self,
+        name: str,
+        supplier: Callable[[], Any],
+        parents: Parents,
+        *,
+        stores: Sequence[str] = (),
+        on_error: OnError | None = None,
     ) -> Topology:
         """Run a processor behind its parents (names of sources or processors)."""
         from stoatflow.processor import supplied
@@ -83,6 +92,7 @@ class Topology:
         node = nodes.Process(
             line=line,
             name=name,
+            on_error=handler(on_error, "add_processor", line),
             parent=hand.parents(parents, line),
             processor=ref,
             stores=connected,
@@ -100,6 +110,7 @@ class Topology:
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         partitioner: Callable[..., Any] | None = None,
+        on_error: OnError | None = None,
     ) -> Topology:
         """Write to a topic (or to the one that `topic(key, value, context)` gives) behind its parents."""
         from stoatflow.serdes import Serdes
@@ -113,6 +124,7 @@ class Topology:
             value=Serdes.bytes() if value is None else value,
             partitioner=partitioner,
             name=name,
+            on_error=on_error,
         )
         (node,) = plan.snapshot()
         sink = replace(cast("nodes.To", node), line=line, parent=hand.parents(parents, line))
@@ -146,13 +158,16 @@ class Topology:
         value: SerdeLike[Any] | None = None,
         name: str | None = None,
         timestamp: TimestampLike | None = None,
+        on_error: OnError | None = None,
     ) -> Topology:
         """Keep a store with a processor from a topic, complete before anything else is read."""
         from stoatflow.builder import StreamsBuilder
 
         hand = self._hand("add_global_store")
         builder = StreamsBuilder()
-        builder.add_global_store(store, topic, supplier, key=key, value=value, name=name, timestamp=timestamp)
+        builder.add_global_store(
+            store, topic, supplier, key=key, value=value, name=name, timestamp=timestamp, on_error=on_error
+        )
         (node,) = builder._plan.snapshot()
         hand.stores.add(node)
         return self

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar, overload
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.folding import Folding
+from stoatflow.handlers import OnError
 from stoatflow.materialized import Materialized
 from stoatflow.plan import nodes
 from stoatflow.plan.functions import user_line
@@ -58,9 +59,10 @@ class _WindowedKStream(Folding, Generic[K, V]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[Windowed[K], V]:
         """Make one value with `fn(agg, value)`; the first value of a window is taken as it is."""
-        return self._reduce(fn, store, key, value, name)
+        return self._reduce(fn, store, key, value, name, on_error)
 
 
 class TimeWindowedKStream(_WindowedKStream[K, V]):
@@ -82,6 +84,7 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -93,6 +96,7 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
@@ -103,9 +107,10 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[A] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
         """Start each window with `initializer()`, go on with `aggregator(key, value, agg)`."""
-        return self._aggregate(initializer, store, key, value, name, function=aggregator)
+        return self._aggregate(initializer, store, key, value, name, on_error, function=aggregator)
 
 
 class SessionWindowedKStream(_WindowedKStream[K, V]):
@@ -128,6 +133,7 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
     @overload
     def aggregate(
@@ -140,6 +146,7 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         key: SerdeLike[K] | None = ...,
         value: SerdeLike[A] | None = ...,
         name: str | None = ...,
+        on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
@@ -151,6 +158,7 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         key: SerdeLike[K] | None = None,
         value: SerdeLike[A] | None = None,
         name: str | None = None,
+        on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
         """As with time windows; `merger(key, one, two)` puts sessions together that a record connects."""
-        return self._aggregate(initializer, store, key, value, name, function=aggregator, merger=merger)
+        return self._aggregate(initializer, store, key, value, name, on_error, function=aggregator, merger=merger)

@@ -6,6 +6,7 @@
 
 pub mod datum;
 pub mod error;
+pub mod handler;
 pub mod ids;
 pub mod ports;
 pub mod record;
@@ -15,6 +16,7 @@ pub mod settings;
 pub use bytes::Bytes;
 pub use datum::{Change, Datum, Opaque, Text, Windowed};
 pub use error::{Error, ErrorKind, Result, Where};
+pub use handler::{Calling, Failing, Handler, Handlers, Retrying};
 pub use ids::{
     ClockId, Epoch, Lane, NodeId, Offset, Partition, ProcessorId, SinkId, SourceId, StageId,
     StoreId, Timestamp, TopicPartition, UdfId,

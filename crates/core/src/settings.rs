@@ -99,6 +99,8 @@ pub struct Settings {
     pub shutdown_timeout: Duration,
     /// `admin.listen`: `host:port` of the admin port; `None` is off. Port 0 takes a free one.
     pub admin_listen: Option<String>,
+    /// `processing.exception.handler`, `deserialization.exception.handler`, `production.exception.handler`.
+    pub handlers: crate::Handlers,
     /// `ensure.explicit.naming`: refuse generated names on disk.
     pub ensure_explicit_naming: bool,
     /// Client properties with Kafka's prefixes (`consumer.`, `producer.`, `admin.`, none): passed through.

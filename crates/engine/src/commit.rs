@@ -7,6 +7,7 @@
 use crate::failpoint::Place;
 use crate::guard::Guard;
 use crate::outbox::OutItem;
+use crate::reread::reread;
 use crate::shared::Shared;
 use crate::status::CommitStatus;
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId};
-use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
+use stoatflow_log::{Broker, CommitOutcome, CutEntry, Outgoing, Producer};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 
@@ -54,6 +55,8 @@ pub struct CommitParts {
     pub lanes: u32,
     /// The order of steps.
     pub order: CommitOrder,
+    /// Where dead letters find their records again.
+    pub broker: Arc<dyn Broker>,
 }
 
 /// What all lanes have written, and what retention lets go.
@@ -134,13 +137,17 @@ impl CommitRoom {
                 epoch,
                 records,
                 bytes,
+            } => self.take(epoch, records, bytes)?,
+            OutItem::Letters {
+                epoch,
+                letters,
+                bytes,
             } => {
-                // At-least-once holds nothing back: an output is visible as soon as it is acknowledged.
-                if epoch == self.open || self.parts.guarantee == Guarantee::AtLeastOnce {
-                    self.send(records, bytes)?;
-                } else {
-                    self.held.push_back((epoch, records, bytes));
-                }
+                let (group, timeout) = (&self.parts.group, self.parts.timeout);
+                let clock = self.parts.shared.clock.as_ref();
+                let broker = self.parts.broker.as_ref();
+                let records = reread(broker, group, letters, timeout, clock)?;
+                self.take(epoch, records, bytes)?;
             }
             OutItem::Cut {
                 epoch,
@@ -167,6 +174,15 @@ impl CommitRoom {
                 self.sealed.drops.extend(drops);
             }
         }
+        Ok(())
+    }
+
+    fn take(&mut self, epoch: Epoch, records: Vec<Outgoing>, bytes: i64) -> Result<()> {
+        // At-least-once holds nothing back: an output is visible as soon as it is acknowledged.
+        if epoch == self.open || self.parts.guarantee == Guarantee::AtLeastOnce {
+            return self.send(records, bytes);
+        }
+        self.held.push_back((epoch, records, bytes));
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::slots::{Slot, Slots};
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Error, Record, Result, Timestamp};
+use stoatflow_core::{Error, Offset, Record, Result, Timestamp};
 use stoatflow_log::Fetched;
 use stoatflow_operators::{Udf, dropped};
 
@@ -64,6 +64,8 @@ pub struct Extract {
     plain: bool,
     batch: Vec<Record>,
     times: Vec<i64>,
+    /// Places of records that can't be decoded.
+    unreadable: Vec<usize>,
 }
 
 impl Extract {
@@ -80,6 +82,7 @@ impl Extract {
             sources,
             batch: Vec::new(),
             times: Vec::new(),
+            unreadable: Vec::new(),
         }
     }
 
@@ -145,33 +148,48 @@ impl Extract {
         };
         self.batch.clear();
         self.times.clear();
-        for record in run.iter() {
-            self.batch.push(reader.decode(slot, record)?);
+        self.unreadable.clear();
+        for (at, record) in run.iter().enumerate() {
+            match reader.decode(slot, record) {
+                Ok(record) => self.batch.push(record),
+                // The lane finds it out again, and asks the handler: there a dead letter has an epoch.
+                Err(_) if reader.judge.is_some() => self.unreadable.push(at),
+                Err(error) => return Err(error),
+            }
         }
         let topic = &slot.partition.topic;
         udf.timestamps(&self.batch, topic, highest, &mut self.times)
-            .map_err(|failed| match run.get(failed.at) {
-                Some(record) => located(failed.error, slot, record),
+            .map_err(|failed| match self.batch.get(failed.at) {
+                Some(record) => at_offset(failed.error, slot, record.origin.offset),
                 None => failed.error,
             })?;
+        let asked = self.batch.len();
         self.batch.clear();
-        if self.times.len() != run.len() {
+        if self.times.len() != asked {
             return Err(Error::internal(
                 "a timestamp extractor gave fewer times than records",
             ));
         }
-        for (record, time) in run.iter_mut().zip(&self.times) {
-            record.timestamp = Timestamp(*time);
+        let (mut unreadable, mut times) = (self.unreadable.iter().peekable(), self.times.iter());
+        for (at, record) in run.iter_mut().enumerate() {
+            if unreadable.next_if(|lost| **lost == at).is_some() {
+                // It keeps its own time; a negative one would drop it here, before the handler is asked.
+                if record.timestamp.0 < 0 {
+                    record.timestamp = Timestamp(highest.max(0));
+                }
+            } else if let Some(time) = times.next() {
+                record.timestamp = Timestamp(*time);
+            }
         }
         Ok(())
     }
 }
 
-fn located(error: Error, slot: &Slot, record: &Fetched) -> Error {
+fn at_offset(error: Error, slot: &Slot, offset: Offset) -> Error {
     error.at(|at| {
         at.topic = Some(slot.partition.topic.to_string());
         at.partition = Some(slot.partition.partition);
-        at.offset = Some(record.offset);
+        at.offset = Some(offset);
     })
 }
 
@@ -181,5 +199,5 @@ fn invalid(slot: &Slot, record: &Fetched) -> Error {
         record.timestamp.0
     ))
     .hint("set timestamps where the records are made, or give the source a timestamp extractor (log_and_skip, use_partition_time, wallclock or a function)");
-    located(error, slot, record)
+    at_offset(error, slot, record.offset)
 }

@@ -4,6 +4,7 @@
 //! instance, opens the state, restores it, and gives all rooms, positioned at the committed cut.
 //! Runs once per start; owns nothing afterwards.
 
+mod handlers;
 mod outwait;
 mod sources;
 mod stores;
@@ -18,7 +19,6 @@ use crate::failpoint::{Failpoints, Place};
 use crate::guard::Guard;
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
-use crate::partition_counts::BrokerPartitions;
 use crate::recover::{Hands, Recovery};
 use crate::shared::Shared;
 use crate::slots::Slots;
@@ -115,6 +115,7 @@ impl Blueprint {
         let Some(topics) = self.reach_topics(shared)? else {
             return Ok(None);
         };
+        self.find_dead_letter_topics(broker.as_ref())?;
         let mut timing = self.timing();
         let specs = self.specs(&timing)?;
         let changelogs = self.changelogs(broker.as_ref(), &topics, &specs)?;
@@ -174,10 +175,7 @@ impl Blueprint {
             cached: settings.cache_max_bytes > 0 || settings.emit_at_barrier,
             at_barrier: settings.emit_at_barrier,
             // One for all lanes: each would ask the broker for itself.
-            partitions: Some(BrokerPartitions::new(
-                &self.components,
-                settings.broker_wait,
-            )),
+            partitions: Some(self.partition_counts()),
         };
         let lanes = (0..settings.lanes)
             .map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing, &options));
@@ -197,6 +195,7 @@ impl Blueprint {
                 timeout: settings.commit_timeout,
                 lanes: settings.lanes,
                 order: self.components.commit_order,
+                broker: Arc::clone(broker),
             }),
             shared: Arc::clone(shared),
             stores,
@@ -274,6 +273,7 @@ impl Blueprint {
                 })
                 .collect(),
             slots: Arc::clone(slots),
+            limits: self.output_limits()?,
             sinks: self
                 .plan
                 .sinks

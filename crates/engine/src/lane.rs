@@ -7,6 +7,9 @@
 
 mod barrier;
 mod effects;
+mod letters;
+
+pub(crate) use letters::with_body;
 
 use crate::queue::Item;
 use crate::shared::Shared;
@@ -17,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
 use stoatflow_log::Fetched;
-use stoatflow_operators::{Chain, Context, Effects, LaneClocks, LaneStore, Share, Time};
+use stoatflow_operators::{Chain, Context, Effects, Judge, LaneClocks, LaneStore, Share, Time};
 use stoatflow_plan::{Fork, Op, PhysicalPlan};
 use stoatflow_protocol::Rendezvous;
 use stoatflow_state::Dirty;
@@ -51,6 +54,15 @@ enum Opened {
     All,
 }
 
+/// What is known of outputs before they are sent.
+#[derive(Clone, Debug)]
+pub struct OutputLimits {
+    /// The largest record that the producer sends, if anybody is to be asked about larger ones.
+    pub largest: Option<usize>,
+    /// Who decides, by sink.
+    pub judges: Arc<[Option<Arc<Judge>>]>,
+}
+
 /// The parts of a lane.
 pub struct LaneParts {
     /// Its number.
@@ -67,6 +79,8 @@ pub struct LaneParts {
     pub slots: Slots,
     /// Topics of the sinks, by number.
     pub sinks: Arc<[Arc<str>]>,
+    /// What may be too large for them.
+    pub limits: OutputLimits,
     /// Most records at a time.
     pub batch_max: usize,
     /// What is to be known of time.
@@ -82,6 +96,7 @@ pub struct LaneRoom {
     stores: Vec<LaneStore>,
     slots: Slots,
     sinks: Arc<[Arc<str>]>,
+    limits: OutputLimits,
     batch_max: usize,
     stages: Vec<StageState>,
     /// Items that a barrier has let go: older than anything else.
@@ -127,6 +142,7 @@ impl LaneRoom {
             stores,
             slots,
             sinks,
+            limits,
             batch_max,
             timing,
         } = parts;
@@ -176,6 +192,7 @@ impl LaneRoom {
             stores,
             slots,
             sinks,
+            limits,
             batch_max,
         }
     }
@@ -290,7 +307,7 @@ impl LaneRoom {
             Item::Input { batch, bytes, .. } => {
                 self.status().queued_items.fetch_sub(1, Relaxed);
                 let began = self.begin(stage, batch.len());
-                let done = self.input(batch);
+                let done = self.input(&batch);
                 self.end(began, bytes);
                 done
             }
@@ -410,13 +427,19 @@ impl LaneRoom {
         taken
     }
 
-    fn input(&mut self, batch: Vec<Fetched>) -> Result<()> {
+    fn input(&mut self, batch: &[Fetched]) -> Result<()> {
         let grouped = self.plan.stages[0].independent_entries || self.plan.sources.len() == 1;
         let slots = Arc::clone(&self.slots);
         for fetched in batch {
             let slot = &slots[fetched.slot as usize];
             for reader in &slot.readers {
-                let record = reader.decode(slot, &fetched)?;
+                let record = match reader.decode(slot, fetched) {
+                    Ok(record) => record,
+                    Err(error) => match self.unreadable(error, reader, slot, fetched)? {
+                        Some(record) => record,
+                        None => continue,
+                    },
+                };
                 self.sorted[usize::from(reader.source.0)].push(record);
                 if !grouped {
                     self.push_source(usize::from(reader.source.0))?;
@@ -428,6 +451,7 @@ impl LaneRoom {
                 self.push_source(source)?;
             }
         }
+        self.settle_handled(StageId(0), batch)?;
         self.send_effects(StageId(0))
     }
 

@@ -29,6 +29,7 @@ pub mod outbox;
 pub mod partition_counts;
 pub mod queue;
 pub mod recover;
+mod reread;
 pub mod shared;
 pub mod slots;
 mod split_backend;

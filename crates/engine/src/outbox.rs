@@ -7,9 +7,20 @@
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Lane, StoreId};
+use stoatflow_core::{Epoch, Lane, Offset, StoreId, TopicPartition};
 use stoatflow_log::{CutEntry, Outgoing};
 use stoatflow_state::{KeyRange, Sealed};
+
+/// A dead letter whose record is not at hand any more.
+#[derive(Debug)]
+pub struct Unread {
+    /// Where the record is.
+    pub from: TopicPartition,
+    /// And at which offset.
+    pub offset: Offset,
+    /// The letter without its body.
+    pub record: Outgoing,
+}
 
 /// What commit can find.
 #[derive(Debug)]
@@ -21,6 +32,15 @@ pub enum OutItem {
         /// The records, in the lane's order.
         records: Vec<Outgoing>,
         /// Their weight in the admission budget: released when the producer has them.
+        bytes: i64,
+    },
+    /// Dead letters of an epoch whose records are to be read again.
+    Letters {
+        /// The epoch.
+        epoch: Epoch,
+        /// The letters.
+        letters: Vec<Unread>,
+        /// As of `Records`.
         bytes: i64,
     },
     /// The dispatcher ended an epoch: where its partitions go on.

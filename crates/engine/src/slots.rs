@@ -4,6 +4,7 @@ use crate::extract::TimeOf;
 use std::sync::Arc;
 use stoatflow_core::{NodeId, Offset, Origin, Record, Result, Serde, SourceId, TopicPartition};
 use stoatflow_log::Fetched;
+use stoatflow_operators::Judge;
 
 /// One source that reads a slot's topic.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct Reader {
     pub key: Serde,
     /// Serde of values.
     pub value: Serde,
+    /// Who decides about records that can't be decoded.
+    pub judge: Option<Arc<Judge>>,
 }
 
 /// One partition that is read.
@@ -41,6 +44,14 @@ pub struct Slot {
 pub type Slots = Arc<[Slot]>;
 
 impl Slot {
+    /// Does a record with this origin come from here?
+    #[must_use]
+    pub fn has(&self, origin: &Origin) -> bool {
+        let mut readers = self.readers.iter();
+        self.partition.partition == origin.partition
+            && readers.any(|r| (r.source, r.topic) == (origin.source, origin.topic))
+    }
+
     /// The part of a key's bytes that decides the lane.
     #[must_use]
     pub fn affinity<'a>(&self, key: &'a [u8]) -> &'a [u8] {
@@ -68,12 +79,18 @@ impl Reader {
             value: self.value.decode(fetched.value.clone()).map_err(located)?,
             timestamp: fetched.timestamp,
             headers: fetched.headers.clone(),
-            origin: Origin {
-                source: self.source,
-                topic: self.topic,
-                partition: slot.partition.partition,
-                offset: fetched.offset,
-            },
+            origin: self.origin(slot, fetched),
         })
+    }
+
+    /// Where a record comes from.
+    #[must_use]
+    pub fn origin(&self, slot: &Slot, fetched: &Fetched) -> Origin {
+        Origin {
+            source: self.source,
+            topic: self.topic,
+            partition: slot.partition.partition,
+            offset: fetched.offset,
+        }
     }
 }

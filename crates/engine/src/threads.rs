@@ -248,7 +248,7 @@ impl Inner {
             return Ok(());
         };
         self.enter(Lifecycle::Running, clock.now());
-        let foreign = self.blueprint.plan.stages.iter().any(|s| s.foreign);
+        let foreign = self.blueprint.plan.calls_out();
         let House {
             intake,
             lanes,

@@ -132,6 +132,7 @@ impl CountWindowAggregate {
         let next = position
             .checked_add(1)
             .ok_or_else(|| Error::user("a key had more records than 64 bits can count"))?;
+        slot.changed = true;
         slot.current = Some(Stored {
             value: Datum::Int(next),
             timestamp,
@@ -139,7 +140,8 @@ impl CountWindowAggregate {
         Ok(position)
     }
 
-    fn compute(&mut self, out: &mut Vec<Record>) -> Result<()> {
+    /// `false`: a record was left out.
+    fn compute(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<bool> {
         let Self {
             kept,
             folder,
@@ -149,11 +151,15 @@ impl CountWindowAggregate {
             ..
         } = self;
         let (records, on_close) = (self.records, self.on_close);
+        let mut lost = false;
         folder.scope(&mut || {
             tasks.drain(..).try_for_each(|task| {
                 let record = &batch[task.record];
                 let slot = slots.get(task.slot);
-                let folded = slot.fold(record, folder, kept, out)?;
+                let Some(folded) = slot.fold(record, folder, kept, out, context)? else {
+                    lost = true;
+                    return Ok(());
+                };
                 let end = task.start.saturating_add(records);
                 let key = Datum::windowed(record.key.clone(), task.start, end);
                 if !on_close {
@@ -172,7 +178,7 @@ impl CountWindowAggregate {
             })
         })?;
         batch.clear();
-        Ok(())
+        Ok(!lost)
     }
 
     fn write(&mut self, context: &mut Context<'_>) -> Result<()> {
@@ -187,6 +193,24 @@ impl CountWindowAggregate {
     }
 }
 
+impl CountWindowAggregate {
+    fn take(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.gather(input, context)?;
+        if self.compute(out, context)? {
+            return self.write(context).map_err(|e| self.kept.name(e));
+        }
+        self.counted.forget();
+        self.slots.forget();
+        self.outdated.clear();
+        Ok(())
+    }
+}
+
 impl Operator for CountWindowAggregate {
     fn process(
         &mut self,
@@ -194,9 +218,16 @@ impl Operator for CountWindowAggregate {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.gather(input, context)?;
-        self.compute(out)?;
-        self.write(context).map_err(|e| self.kept.name(e))
+        if self.kept.keeper.site.is_lenient() && input.len() > 1 {
+            // A record that is left out must not count for the windows of those behind it.
+            let mut one = Vec::with_capacity(1);
+            for record in input.drain(..) {
+                one.push(record);
+                self.take(&mut one, out, context)?;
+            }
+            return Ok(());
+        }
+        self.take(input, out, context)
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

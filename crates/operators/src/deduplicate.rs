@@ -117,14 +117,23 @@ impl Operator for Deduplicate {
         if let Some(function) = &self.function {
             self.ids.borrow_mut().clear();
             // The records stay as they are: an id is not a part of them.
-            function.one(input, &mut self.scratch, |_, id| {
+            function.one(input, &mut self.scratch, context, |_, id| {
                 self.ids.borrow_mut().push(id);
             })?;
         }
         for (at, record) in input.drain(..).enumerate() {
             context.clocks.observe(self.clock, record.timestamp.0);
             let id = self.id(at, &record);
-            let id = id.map_err(|e| self.site.locate(e, &record.origin))?;
+            let id = match id {
+                Ok(id) => id,
+                Err(error) => {
+                    let again = |_: &mut Context<'_>| self.id(at, &record);
+                    let Some(id) = self.site.rescue(error, &record, context, again)? else {
+                        continue;
+                    };
+                    id
+                }
+            };
             let reason = match id {
                 None if self.function.is_none() => Some(dropped::NULL_KEY),
                 None => None,

@@ -10,7 +10,7 @@ mod tests;
 
 use crate::site::Site;
 use crate::{Context, Operator, Routed, dropped, key_hash};
-use stoatflow_core::{Datum, Origin, Record, Result, Serde, StageId};
+use stoatflow_core::{Datum, Error, Origin, Record, Result, Serde, StageId};
 
 /// See the module.
 #[derive(Debug)]
@@ -47,6 +47,23 @@ impl Exchange {
     }
 }
 
+impl Exchange {
+    /// Sends a record whose key could not be written at once, if the handler says so.
+    #[cold]
+    fn late(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
+        let again = |_: &mut Context<'_>| self.hash(&record.key);
+        if let Some(hash) = self.site.rescue(error, &record, context, again)? {
+            context.effects.routed.push(Routed {
+                via: self.site.node,
+                stage: self.stage,
+                hash,
+                record,
+            });
+        }
+        Ok(())
+    }
+}
+
 impl Operator for Exchange {
     fn process(
         &mut self,
@@ -58,8 +75,13 @@ impl Operator for Exchange {
         context.effects.routed.reserve(input.len());
         for record in input.drain(..) {
             let hash = if !record.key.is_null() {
-                self.hash(&record.key)
-                    .map_err(|e| self.site.locate(e, &record.origin))?
+                match self.hash(&record.key) {
+                    Ok(hash) => hash,
+                    Err(error) => {
+                        self.late(error, record, context)?;
+                        continue;
+                    }
+                }
             } else if self.keep_null {
                 by_origin(&record.origin)
             } else {

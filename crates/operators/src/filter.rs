@@ -29,9 +29,9 @@ impl Operator for Filter {
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
-        self.function.test(input, &mut self.verdicts)?;
+        self.function.test(input, &mut self.verdicts, context)?;
         let mut verdicts = self.verdicts.iter();
         input.retain(|_| verdicts.next().copied().unwrap_or(false));
         pour(input, out);

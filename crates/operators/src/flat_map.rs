@@ -4,7 +4,7 @@
 //! Walking to the new keys' lanes is `exchange`'s work.
 
 use crate::expr::Compiled;
-use crate::function::Function;
+use crate::function::{Function, Many};
 use crate::spread::{Shape, Spread};
 use crate::{Context, Operator, Udf};
 use stoatflow_core::{Datum, Record, Result};
@@ -18,11 +18,11 @@ impl Shape for Pairs {
     fn call(
         function: &Function,
         udf: &dyn Udf,
-        batch: &[Record],
-        results: &mut Vec<Self::Item>,
-        ends: &mut Vec<usize>,
+        batch: &mut Vec<Record>,
+        results: &mut Many<Self::Item>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
-        function.many_pairs(udf, batch, results, ends)
+        function.many_pairs(udf, batch, results, context)
     }
 
     fn push(record: &Record, element: Datum, out: &mut Vec<Record>) -> Result<()> {

@@ -4,7 +4,7 @@
 //! Nulls inside a list become records with null values. A native split cuts the parts out of the
 //! line's bytes, without a list in between.
 
-use crate::function::Function;
+use crate::function::{Function, Many};
 use crate::spread::{Shape, Spread};
 use crate::{Context, Operator, Udf};
 use stoatflow_core::{Datum, Record, Result};
@@ -18,11 +18,11 @@ impl Shape for Values {
     fn call(
         function: &Function,
         udf: &dyn Udf,
-        batch: &[Record],
-        results: &mut Vec<Datum>,
-        ends: &mut Vec<usize>,
+        batch: &mut Vec<Record>,
+        results: &mut Many<Self::Item>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
-        function.many(udf, batch, results, ends)
+        function.many(udf, batch, results, context)
     }
 
     fn push(record: &Record, element: Datum, out: &mut Vec<Record>) -> Result<()> {

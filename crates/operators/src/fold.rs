@@ -64,7 +64,7 @@ impl<S: Steps> Operator for Folding<S> {
         if input.is_empty() {
             return Ok(());
         }
-        self.compute(input, out)?;
+        self.compute(input, out, context)?;
         let Fold {
             keeper, working, ..
         } = &mut self.fold;
@@ -78,14 +78,19 @@ impl<S: Steps> Operator for Folding<S> {
 }
 
 impl<S: Steps> Folding<S> {
-    fn compute(&mut self, input: &mut Vec<Record>, out: &mut Vec<Record>) -> Result<()> {
+    fn compute(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let Self { fold, steps } = self;
         match steps.attach() {
-            None => fold.compute(input, out, steps),
+            None => fold.compute(input, out, steps, context),
             Some(udf) => {
                 // Should a port ever forget to run the body, records must not vanish.
                 let mut done = Err(Error::internal("a function's scope did not run"));
-                udf.scope(&mut || done = fold.compute(input, out, steps));
+                udf.scope(&mut || done = fold.compute(input, out, steps, context));
                 done
             }
         }
@@ -110,17 +115,24 @@ pub(crate) fn fold_versions(
         }
         let before = match kept {
             Some(kept) => Some(kept.value),
-            None => steps.start(&record)?,
+            None => {
+                let start = |_: &mut Context<'_>| steps.start(&record);
+                match keeper.site.attempt(&record, context, start)? {
+                    Some(start) => start,
+                    None => continue,
+                }
+            }
         };
         // The step may change what it gets; the version before stays what it was.
-        let so_far = match &before {
-            Some(value) => keeper
-                .copy(value)
-                .map_err(|e| keeper.locate(e, &record))?
-                .or_else(|| Some(value.clone())),
-            None => None,
+        let step = |_: &mut Context<'_>| {
+            let so_far = before.as_ref().map(|value| keeper.spare(value, &record));
+            let new = steps.step(so_far.transpose()?, &record)?;
+            keeper.check(&new)?;
+            Ok(new)
         };
-        let new = steps.step(so_far, &record)?;
+        let Some(new) = keeper.site.attempt(&record, context, step)? else {
+            continue;
+        };
         let before = Before::Given(before.unwrap_or_default());
         keeper.keep(record, new, before, out, context)?;
     }
@@ -150,30 +162,53 @@ impl Fold {
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
         steps: &mut S,
+        context: &mut Context<'_>,
     ) -> Result<()> {
+        let lenient = self.keeper.site.is_lenient();
         for (at, record) in input.drain(..).enumerate() {
             let entry = self.working.entry(at);
             if let Some(earlier) = entry.passed_on.take() {
                 self.keeper.freeze(&mut out[earlier])?;
             }
-            let old = entry.current.take().filter(|old| !old.value.is_null());
+            // If the function fails, its key stays as it is: it gets a copy then.
+            let old = if lenient {
+                entry.current.clone()
+            } else {
+                entry.current.take()
+            };
+            let old = old.filter(|old| !old.value.is_null());
             let timestamp = old
                 .as_ref()
                 .map_or(record.timestamp, |old| record.timestamp.max(old.timestamp));
             let existed = old.is_some();
-            let so_far = match old {
-                Some(old) => Some(old.value),
-                None => steps.start(&record)?,
+            let keeper = &self.keeper;
+            let mut one = |old: Option<Datum>| {
+                let so_far = match old {
+                    Some(old) => Some(old),
+                    None => steps.start(&record)?,
+                };
+                let before = match &so_far {
+                    Some(before) if keeper.sends_old() => keeper.spare(before, &record)?,
+                    _ => Datum::Null,
+                };
+                Ok((before, steps.step(so_far, &record)?))
             };
-            let before = match &so_far {
-                Some(before) if self.keeper.sends_old() => self
-                    .keeper
-                    .copy(before)
-                    .map_err(|e| self.keeper.locate(e, &record))?
-                    .unwrap_or_else(|| before.clone()),
-                _ => Datum::Null,
+            let old = old.map(|old| old.value);
+            let stepped = if lenient {
+                let again = |_: &mut Context<'_>| {
+                    let old = old.as_ref().map(|old| keeper.spare(old, &record));
+                    let (before, value) = one(old.transpose()?)?;
+                    keeper.check(&value)?;
+                    Ok((before, value))
+                };
+                keeper.site.attempt(&record, context, again)?
+            } else {
+                Some(one(old)?)
             };
-            let value = steps.step(so_far, &record)?;
+            let Some((before, value)) = stepped else {
+                continue;
+            };
+            entry.changed = true;
             // A tombstone in the changelog has the time of the record that caused it, as in Kafka Streams.
             let stored_at = if value.is_null() {
                 record.timestamp

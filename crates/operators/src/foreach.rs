@@ -23,9 +23,9 @@ impl Operator for Foreach {
         &mut self,
         input: &mut Vec<Record>,
         _out: &mut Vec<Record>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
-        self.function.effect(input)?;
+        self.function.effect(input, context)?;
         input.clear();
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Takes indices from the plan, gives what they stand for. Owns nothing but references.
 
-use crate::{ProcessorSupplier, Udf};
+use crate::{ProcessorSupplier, Runtime, Udf};
 use std::sync::Arc;
 use stoatflow_core::{CustomSerde, Error, ProcessorId, Result, Serde};
 use stoatflow_plan::SerdeSpec;
@@ -16,6 +16,8 @@ pub struct Foreign {
     pub serdes: Vec<Arc<dyn CustomSerde>>,
     /// Processors, as the plan numbers them.
     pub processors: Vec<Arc<dyn ProcessorSupplier>>,
+    /// Where they come from.
+    pub runtime: Option<Arc<dyn Runtime>>,
 }
 
 impl Foreign {

@@ -43,10 +43,12 @@ impl Operator for GlobalJoin {
         input.retain(|record| self.lookup.admits(record, true, context));
         self.asked.clear();
         self.asked.extend_from_slice(input);
+        let set = |asked: &mut Record, key| asked.key = key;
+        let gone = |at: usize| {
+            input.remove(at);
+        };
         self.key_function
-            .one(&mut self.asked, &mut self.scratch, |asked, key| {
-                asked.key = key;
-            })?;
+            .one_telling(&mut self.asked, &mut self.scratch, context, set, gone)?;
         let lookup = &mut self.lookup;
         let mut keys = self.asked.iter();
         input.retain(|record| {

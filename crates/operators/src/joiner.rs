@@ -4,7 +4,8 @@
 //! operator, not here. Never reads a store: rows are gathered before, written after.
 
 use crate::function::{Callee, Function};
-use crate::{Failed, Udf};
+use crate::judge::Outcome;
+use crate::{Context, Failed, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Origin, Record, Result};
 use stoatflow_plan::JoinKind;
@@ -18,6 +19,7 @@ pub(crate) struct Joiner {
     arguments: Vec<Datum>,
     origins: Vec<Origin>,
     results: Vec<Datum>,
+    lost: Vec<usize>,
 }
 
 impl Joiner {
@@ -41,6 +43,7 @@ impl Joiner {
             arguments: Vec::new(),
             origins: Vec::new(),
             results: Vec::new(),
+            lost: Vec::new(),
         })
     }
 
@@ -58,31 +61,80 @@ impl Joiner {
         self.udf.scope(body);
     }
 
-    /// The results of all rows that were added, in their order. Forgets the rows.
-    pub fn join(&mut self) -> Result<std::vec::Drain<'_, Datum>> {
+    /// The results of all rows that were added, in their order; null for those that were left out. Forgets
+    /// the rows.
+    pub fn join(&mut self, context: &mut Context<'_>) -> Result<Joined<'_>> {
         let arity = if self.with_key { 3 } else { 2 };
         self.results.clear();
+        self.lost.clear();
         let rows = self.origins.len();
-        let called = if rows == 0 {
-            Ok(())
-        } else {
-            self.udf.calls(arity, &self.arguments, &mut self.results)
-        };
-        self.arguments.clear();
-        let origins = std::mem::take(&mut self.origins);
-        if let Err(Failed { at, error }) = called {
-            let record = Record {
-                origin: origins.get(at).copied().unwrap_or_default(),
-                ..Record::default()
+        let (mut from, mut attempts) = (0, 0);
+        while from < rows {
+            let rest = &self.arguments[from * arity..];
+            let Err(Failed { at, error }) = self.udf.calls(arity, rest, &mut self.results) else {
+                break;
             };
-            return Err(self.function.locate(error, &record));
+            attempts = if at > 0 { 0 } else { attempts };
+            from += at;
+            let call = self.arguments.chunks_exact(arity).nth(from);
+            let record = self.record(from, call.unwrap_or_default());
+            let error = self.function.locate(error, &record);
+            let site = &self.function.site;
+            let outcome = site.judge(error, &record, attempts, context)?;
+            self.results.truncate(from);
+            match outcome {
+                Outcome::Again => attempts += 1,
+                Outcome::Gone => {
+                    self.lost.push(from);
+                    self.results.push(Datum::Null);
+                    (from, attempts) = (from + 1, 0);
+                }
+            }
         }
+        self.arguments.clear();
+        self.origins.clear();
         if self.results.len() != rows {
             return Err(Error::internal("a joiner gave too few results"));
         }
-        self.origins = origins;
-        self.origins.clear();
-        Ok(self.results.drain(..))
+        Ok(Joined {
+            results: self.results.drain(..),
+            lost: &self.lost,
+        })
+    }
+
+    /// What a handler is shown of a row: its key if the joiner has it, and its left side, or else its right.
+    fn record(&self, row: usize, call: &[Datum]) -> Record {
+        let (key, sides) = match call {
+            [key, sides @ ..] if self.with_key => (key.clone(), sides),
+            sides => (Datum::Null, sides),
+        };
+        let value = sides.iter().find(|side| !side.is_null());
+        Record {
+            key,
+            value: value.cloned().unwrap_or_default(),
+            origin: self.origins.get(row).copied().unwrap_or_default(),
+            ..Record::default()
+        }
+    }
+}
+
+/// What came of the rows.
+#[derive(Debug)]
+pub(crate) struct Joined<'a> {
+    pub results: std::vec::Drain<'a, Datum>,
+    /// Rows that were left out, in order.
+    pub lost: &'a [usize],
+}
+
+impl Joined<'_> {
+    /// Puts each result into its record of `out`, from `at` on, and takes those out that were left out.
+    pub fn fill(self, at: usize, out: &mut Vec<Record>) {
+        for (record, result) in out[at..].iter_mut().zip(self.results) {
+            record.value = result;
+        }
+        for row in self.lost.iter().rev() {
+            out.remove(at + row);
+        }
     }
 }
 

@@ -277,6 +277,21 @@ impl Keeper {
         self.value.decode(bytes).map(Some)
     }
 
+    /// A value that a function may change: a copy, if it is one that can be changed in place.
+    pub fn spare(&self, value: &Datum, record: &Record) -> Result<Datum> {
+        let copy = self.copy(value).map_err(|e| self.locate(e, record))?;
+        Ok(copy.unwrap_or_else(|| value.clone()))
+    }
+
+    /// Can the store write this? Asked where a record that fails may be left out: at the end of the epoch
+    /// it would be too late for that.
+    pub fn check(&self, value: &Datum) -> Result<()> {
+        if self.site.is_lenient() {
+            self.value.encode(value)?;
+        }
+        Ok(())
+    }
+
     pub fn barrier(&mut self, out: &mut Vec<Record>) {
         if let Some(held) = &mut self.held {
             held.lock().release(out);

@@ -28,9 +28,9 @@ impl Operator for Map {
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
-        self.function.pair(input, &mut self.results)?;
+        self.function.pair(input, &mut self.results, context)?;
         for (record, (key, value)) in input.iter_mut().zip(self.results.drain(..)) {
             record.key = key;
             record.value = value;

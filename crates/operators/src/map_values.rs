@@ -28,11 +28,11 @@ impl Operator for MapValues {
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
         self.function
-            .one(input, &mut self.results, |record, value| {
-                record.value = value
+            .one(input, &mut self.results, context, |record, value| {
+                record.value = value;
             })?;
         pour(input, out);
         Ok(())

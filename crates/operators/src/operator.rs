@@ -1,10 +1,12 @@
 //! The contract of an operator, and what it may touch while it runs.
 
 use crate::clocks::{LaneClocks, Share};
+use crate::judge::{Handled, Place};
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{
-    Epoch, Headers, NodeId, Origin, Partition, Record, Result, SinkId, StageId, StoreId, Timestamp,
+    Epoch, Headers, Lane, NodeId, Origin, Partition, Record, Result, SinkId, StageId, StoreId,
+    Timestamp,
 };
 use stoatflow_state::{Dirty, KeyValueStore};
 
@@ -71,6 +73,8 @@ pub struct Effects {
     pub routed: Vec<Routed>,
     /// Records dropped, by reason (law 11); the engine counts them.
     pub dropped: Vec<(NodeId, &'static str)>,
+    /// Records that failed and were left out: the engine counts and logs them and sends their letters.
+    pub handled: Vec<Handled>,
     /// Of an operator that chooses among its children ([`Operator::routes`]): for each record it has
     /// put into `out`, the child it is for, or [`ALL_CHILDREN`].
     pub routes: Vec<u32>,
@@ -94,6 +98,14 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Where errors of this moment happen.
+    pub(crate) const fn place(&self) -> Place {
+        Place {
+            lane: Lane(self.share.lane),
+            epoch: self.epoch,
+        }
+    }
+
     /// A store by its number.
     pub fn store(&mut self, id: StoreId) -> &mut LaneStore {
         &mut self.stores[usize::from(id.0)]

@@ -25,9 +25,9 @@ impl Operator for Peek {
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
-        self.function.effect(input)?;
+        self.function.effect(input, context)?;
         pour(input, out);
         Ok(())
     }

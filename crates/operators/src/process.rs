@@ -14,10 +14,11 @@ pub(crate) use host::Host;
 pub use schedules::Run;
 pub(crate) use seat::Seat;
 
+use crate::site::Site;
 use crate::{Context, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role};
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
 
 /// See the module.
 pub(crate) struct Process {
@@ -47,7 +48,8 @@ impl Process {
         }
     }
 
-    /// A transformer's results, one per record, with one attach for all. Nothing may be forwarded.
+    /// A transformer's results, one per record, with one attach for all. Nothing may be forwarded. Fewer:
+    /// a record was left out, and those behind it were not asked for.
     pub fn transform(
         &mut self,
         asked: &[Record],
@@ -59,17 +61,31 @@ impl Process {
             return Ok(());
         };
         let (seat, supplier) = (&self.seat, &self.supplier);
+        let mut lost = false;
         // Should a port ever forget to run the body, updates must not vanish.
         let mut done = Err(Error::internal("a transformer's scope did not run"));
         supplier.scope(&mut || {
             done = asked.iter().try_for_each(|record| {
-                let made = processor.transform(record, &mut Host::new(seat, context, None));
-                let made = made.map_err(|e| seat.locate(e, &record.origin, supplier.name()));
-                results.push(made?);
+                let transform = |context: &mut Context<'_>| {
+                    let made = processor.transform(record, &mut Host::new(seat, context, None));
+                    made.map_err(|e| seat.locate(e, &record.origin, supplier.name()))
+                };
+                if lost {
+                    return Ok(());
+                }
+                match seat.site.attempt(record, context, transform)? {
+                    Some(made) => results.push(made),
+                    None => lost = true,
+                }
                 Ok(())
             });
         });
         done
+    }
+
+    /// May records that fail be left out?
+    pub fn is_lenient(&self) -> bool {
+        self.seat.site.is_lenient()
     }
 
     /// The instance; the first one to ask has it made.
@@ -92,6 +108,54 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Record by record, so that what a call has forwarded before it failed can be taken back. What it
+    /// wrote to stores stays, as in Kafka Streams.
+    fn process_singly(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Some(processor) = self.processor.as_mut() else {
+            return Ok(());
+        };
+        let (seat, supplier) = (&self.seat, &self.supplier);
+        // Should a port ever forget to run the body, records must not vanish.
+        let mut done = Err(Error::internal("a processor's scope did not run"));
+        supplier.scope(&mut || {
+            done = input.drain(..).try_for_each(|record| {
+                let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
+                    let mut host = Host::new(seat, context, Some(out));
+                    processor
+                        .process(std::slice::from_ref(&record), &mut host)
+                        .map_err(|f| seat.locate(f.error, &record.origin, supplier.name()))
+                };
+                undoing(&seat.site, &record, out, context, act)
+            });
+        });
+        done
+    }
+}
+
+/// Tries something that forwards; what a failed try has forwarded is taken back.
+fn undoing(
+    site: &Site,
+    record: &Record,
+    out: &mut Vec<Record>,
+    context: &mut Context<'_>,
+    mut act: impl FnMut(&mut Context<'_>, &mut Vec<Record>) -> Result<()>,
+) -> Result<()> {
+    let before = (out.len(), context.effects.routes.len());
+    site.attempt(record, context, |context| {
+        act(context, out).inspect_err(|_| {
+            out.truncate(before.0);
+            context.effects.routes.truncate(before.1);
+        })
+    })
+    .map(drop)
+}
+
 impl Operator for Process {
     fn process(
         &mut self,
@@ -103,6 +167,9 @@ impl Operator for Process {
         let Some(processor) = self.processor.as_mut() else {
             return Ok(());
         };
+        if self.seat.site.is_lenient() {
+            return self.process_singly(input, out, context);
+        }
         let mut host = Host::new(&self.seat, context, Some(out));
         processor.process(input, &mut host).map_err(|failed| {
             let origin = input.get(failed.at).map_or(NO_ORIGIN, |r| r.origin);
@@ -134,10 +201,19 @@ impl Operator for Process {
             }
             while let Some(punctuator) = self.run.due(node, kind, now) {
                 let forwards = self.role != Role::TransformValues;
-                let mut host = Host::new(&self.seat, context, forwards.then_some(&mut *out));
-                punctuator
-                    .punctuate(now, &mut host)
-                    .map_err(|e| self.seat.locate(e, &NO_ORIGIN, self.supplier.name()))?;
+                // No record made it: a handler sees an empty one with the time that it is.
+                let nobody = Record {
+                    origin: NO_ORIGIN,
+                    timestamp: Timestamp(now),
+                    ..Record::default()
+                };
+                let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
+                    let mut host = Host::new(&self.seat, context, forwards.then_some(out));
+                    punctuator
+                        .punctuate(now, &mut host)
+                        .map_err(|e| self.seat.locate(e, &NO_ORIGIN, self.supplier.name()))
+                };
+                undoing(&self.seat.site, &nobody, out, context, act)?;
             }
         }
         let stream = context.clocks.stream(self.seat.clock);

@@ -28,10 +28,12 @@ impl Operator for SelectKey {
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
         self.function
-            .one(input, &mut self.results, |record, key| record.key = key)?;
+            .one(input, &mut self.results, context, |record, key| {
+                record.key = key
+            })?;
         pour(input, out);
         Ok(())
     }

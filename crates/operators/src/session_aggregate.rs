@@ -15,7 +15,7 @@ mod tests;
 use crate::window::{
     Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, session_place, split_session_place,
 };
-use crate::{Context, LaneClocks, LaneStore, Operator, dropped};
+use crate::{Context, LaneStore, Operator, dropped};
 use bytes::Bytes;
 use stoatflow_core::{ClockId, Datum, Record, Result, Timestamp};
 use stoatflow_state::{SessionView, Stored, session_changelog_key, session_key};
@@ -125,15 +125,13 @@ impl SessionAggregate {
         } = self;
         let folder = &*folder;
         let node = kept.keeper.site.node;
-        let clocks = &mut *context.clocks;
-        let dropped = &mut context.effects.dropped;
         folder.scope(&mut || {
             for (at, (record, close_time)) in batch.drain(..).enumerate() {
                 let mut turn = Turn {
                     kept: &mut *kept,
                     folder,
                     closing: &mut *closing,
-                    clocks: &mut *clocks,
+                    context: &mut *context,
                     touched: &mut *touched,
                     gap_ms: *gap_ms,
                     close_time,
@@ -141,7 +139,7 @@ impl SessionAggregate {
                     record: &record,
                 };
                 if !turn.take(rows.of(at))? {
-                    dropped.push((node, dropped::LATE));
+                    context.effects.dropped.push((node, dropped::LATE));
                 }
             }
             Ok(())
@@ -190,11 +188,11 @@ impl SessionAggregate {
 }
 
 /// One record among the sessions of its key.
-struct Turn<'a> {
+struct Turn<'a, 'c> {
     kept: &'a mut Kept,
     folder: &'a Folder,
     closing: &'a mut Closing,
-    clocks: &'a mut LaneClocks,
+    context: &'a mut Context<'c>,
     touched: &'a mut Vec<(i64, i64)>,
     gap_ms: i64,
     close_time: i64,
@@ -202,7 +200,7 @@ struct Turn<'a> {
     record: &'a Record,
 }
 
-impl Turn<'_> {
+impl Turn<'_, '_> {
     /// `false`: the record is too late.
     fn take(&mut self, row: &mut Row) -> Result<bool> {
         let at = self.record.timestamp.0;
@@ -210,7 +208,7 @@ impl Turn<'_> {
         let latest_start = at.saturating_add(self.gap_ms);
         self.touched.clear();
         for cell in row.from((at.saturating_sub(self.gap_ms), i64::MIN)) {
-            let shown = self.kept.shows(self.clocks, cell.at.0);
+            let shown = self.kept.shows(self.context.clocks, cell.at.0);
             if shown && cell.at.1 <= latest_start && cell.held().is_some() {
                 self.touched.push(cell.at);
                 (start, end) = (start.min(cell.at.1), end.max(cell.at.0));
@@ -219,36 +217,54 @@ impl Turn<'_> {
         if end < self.close_time {
             return Ok(false);
         }
-        let mut so_far = self.folder.start(self.record)?;
         // Even a session whose bounds stay is deleted first; only one of a single instant is not.
         let deletes = (start, end) != (at, at);
-        for nth in 0..self.touched.len() {
-            let cell = row.cell(self.touched[nth]);
-            self.kept.freeze(cell.passed_on.take(), self.out)?;
-            let Some(found) = cell.held().cloned() else {
-                continue;
-            };
-            if deletes {
-                let before = self.kept.before(&found.value, self.record)?;
-                self.remove(row, self.touched[nth], before)?;
-            }
-            so_far = self
-                .folder
-                .merge(so_far, found.value, self.record)
-                .map_err(|e| self.kept.keeper.locate(e, self.record))?;
+        let Some((new, befores)) = self.fold(row, deletes)? else {
+            return Ok(true);
+        };
+        for (nth, before) in befores.into_iter().enumerate() {
+            self.remove(row, self.touched[nth], before)?;
         }
-        let new = self
-            .folder
-            .add(so_far, self.record)
-            .map_err(|e| self.kept.keeper.locate(e, self.record))?;
         self.put(row, (end, start), Datum::Null, new)?;
         Ok(true)
+    }
+
+    /// What the record and the sessions that it touches are together, and what was in each that is to be
+    /// deleted. `None`: the record was left out, and nothing has changed.
+    fn fold(&mut self, row: &mut Row, deletes: bool) -> Result<Option<(Datum, Vec<Datum>)>> {
+        let mut found = Vec::with_capacity(self.touched.len());
+        for at in self.touched.iter() {
+            let cell = row.cell(*at);
+            self.kept.freeze(cell.passed_on.take(), self.out)?;
+            found.extend(cell.held().map(|held| held.value.clone()));
+        }
+        let (kept, folder, record) = (&*self.kept, self.folder, self.record);
+        let lenient = kept.keeper.site.is_lenient();
+        let whole = |_: &mut Context<'_>| {
+            let mut so_far = folder.start(record)?;
+            let mut befores = Vec::with_capacity(found.len());
+            for value in &found {
+                if deletes {
+                    befores.push(kept.before(value, record)?);
+                }
+                let value = if lenient {
+                    kept.keeper.spare(value, record)?
+                } else {
+                    value.clone()
+                };
+                so_far = folder.merge(so_far, value, record)?;
+            }
+            let new = folder.add(so_far, record)?;
+            kept.keeper.check(&new)?;
+            Ok((new, befores))
+        };
+        kept.keeper.site.attempt(record, self.context, whole)
     }
 
     fn remove(&mut self, row: &mut Row, at: (i64, i64), before: Datum) -> Result<()> {
         self.put(row, at, before, Datum::Null)?;
         // Born in this batch: the store never had it, unless it has one that retention hides.
-        if self.kept.shows(self.clocks, at.0) {
+        if self.kept.shows(self.context.clocks, at.0) {
             row.forget_new(at);
         }
         Ok(())
@@ -258,7 +274,7 @@ impl Turn<'_> {
         let (end, start) = at;
         let timestamp = Timestamp(end);
         // Deleting moves the store's clock too.
-        self.clocks.observe(self.kept.clock, end);
+        self.context.clocks.observe(self.kept.clock, end);
         let cell = row.cell(at);
         let existed = cell.held().is_some();
         cell.put(Stored {

@@ -10,6 +10,7 @@ mod tests;
 use crate::function::Function;
 use crate::site::Site;
 use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions, dropped};
+use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{Error, Partition, Record, Result, Serde, SinkId};
 
@@ -23,6 +24,9 @@ pub(crate) struct Target {
     /// Chooses the partitions.
     pub partitioner: Option<(Function, Arc<dyn PartitionCounts>)>,
 }
+
+/// The bytes of a key and a value.
+type Written = (Option<Bytes>, Option<Bytes>);
 
 /// See the module.
 #[derive(Debug)]
@@ -51,22 +55,18 @@ impl Sink {
         }
     }
 
-    fn choose_topics(&mut self, batch: &[Record]) -> Result<()> {
-        let Some(function) = &self.target.choose else {
-            return Ok(());
-        };
-        function.topics(batch, &mut self.topics)?;
-        match self.topics.iter().position(|topic| topic.is_empty()) {
+    fn choose_topics(&mut self, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        match &self.target.choose {
+            Some(function) => function.topics(batch, &mut self.topics, context),
             None => Ok(()),
-            Some(at) => {
-                let error = Error::user("the function gave an empty text for a topic's name")
-                    .hint("give the name of a topic for every record");
-                Err(function.locate(error, &batch[at]))
-            }
         }
     }
 
-    fn choose_partitions(&mut self, batch: &[Record]) -> Result<()> {
+    fn choose_partitions(
+        &mut self,
+        batch: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let Some((function, counts)) = &self.target.partitioner else {
             return Ok(());
         };
@@ -85,7 +85,50 @@ impl Sink {
             };
             self.sized.push(sized);
         }
-        function.partitions(batch, &self.sized, &mut self.partitions)
+        let topics = &mut self.topics;
+        let gone = |at: usize| {
+            if at < topics.len() {
+                topics.remove(at);
+            }
+        };
+        function.partitions(batch, &mut self.sized, &mut self.partitions, context, gone)
+    }
+
+    #[inline]
+    fn encode(&self, record: &Record) -> Result<Written> {
+        Ok((
+            self.key.encode(&record.key)?,
+            self.value.encode(&record.value)?,
+        ))
+    }
+
+    /// Asks the handler; `None`: the record is left out.
+    #[cold]
+    fn rescue(
+        &self,
+        error: Error,
+        record: &Record,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Written>> {
+        let again = |_: &mut Context<'_>| self.encode(record);
+        self.site.rescue(error, record, context, again)
+    }
+
+    /// Gives a record that could not be written at once, if the handler says so.
+    #[cold]
+    fn late(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
+        if let Some((key, value)) = self.rescue(error, &record, context)? {
+            context.effects.outputs.push(Output {
+                sink: self.sink,
+                chosen: None,
+                key,
+                value,
+                timestamp: record.timestamp,
+                headers: record.headers,
+                origin: record.origin,
+            });
+        }
+        Ok(())
     }
 
     /// Sends records where functions said.
@@ -95,11 +138,15 @@ impl Sink {
         let mut topics_left = topics.drain(..);
         let mut partitions_left = partitions.drain(..);
         for record in input.drain(..) {
-            let key = self.key.encode(&record.key);
-            let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
-            let value = self.value.encode(&record.value);
-            let value = value.map_err(|e| self.site.locate(e, &record.origin))?;
             let topic = topics_left.next();
+            let partitions = partitions_left.next().flatten();
+            let (key, value) = match self.encode(&record) {
+                Ok(written) => written,
+                Err(error) => match self.rescue(error, &record, context)? {
+                    Some(written) => written,
+                    None => continue,
+                },
+            };
             let to = |topic: Option<Arc<str>>, partition: Option<Partition>| {
                 let chosen = topic.is_some() || partition.is_some();
                 chosen.then(|| Box::new(Chosen { topic, partition }))
@@ -114,7 +161,7 @@ impl Sink {
                 origin: record.origin,
             };
             let effects = &mut *context.effects;
-            match partitions_left.next().flatten() {
+            match partitions {
                 None => output.chosen = to(topic, None),
                 Some(chosen) => {
                     let Some((last, others)) = chosen.split_last() else {
@@ -144,17 +191,27 @@ impl Operator for Sink {
         _out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.choose_topics(input)?;
-        self.choose_partitions(input)?;
+        self.choose_topics(input, context)?;
+        self.choose_partitions(input, context)?;
         context.effects.outputs.reserve(input.len());
         if self.target.choose.is_some() || self.target.partitioner.is_some() {
             return self.direct(input, context);
         }
         for record in input.drain(..) {
-            let key = self.key.encode(&record.key);
-            let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
-            let value = self.value.encode(&record.value);
-            let value = value.map_err(|e| self.site.locate(e, &record.origin))?;
+            let key = match self.key.encode(&record.key) {
+                Ok(key) => key,
+                Err(error) => {
+                    self.late(error, record, context)?;
+                    continue;
+                }
+            };
+            let value = match self.value.encode(&record.value) {
+                Ok(value) => value,
+                Err(error) => {
+                    self.late(error, record, context)?;
+                    continue;
+                }
+            };
             context.effects.outputs.push(Output {
                 sink: self.sink,
                 chosen: None,

@@ -3,19 +3,22 @@
 //! Takes an error and the origin of a record, gives the error with node, function, topic, partition
 //! and offset. Never swallows and never decides.
 
+use crate::judge::{Judge, Outcome};
+use crate::{Context, NO_ORIGIN};
 use std::sync::Arc;
-use stoatflow_core::{Error, NodeId, Origin, SourceId};
+use stoatflow_core::{Error, NodeId, Origin, Record, Result, SourceId};
 use stoatflow_plan::PhysicalPlan;
 
 /// Topics by source, shared by all operators of a chain.
 pub(crate) type Topics = Arc<[Vec<String>]>;
 
-/// Node, name and topics.
+/// Node, name and topics, and who decides about records that fail here.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub node: NodeId,
     name: Arc<str>,
     topics: Topics,
+    judge: Option<Arc<Judge>>,
 }
 
 impl Site {
@@ -24,6 +27,70 @@ impl Site {
             node,
             name: name.into(),
             topics,
+            judge: None,
+        }
+    }
+
+    /// The same place with another judge.
+    pub fn judged_by(mut self, judge: Option<Arc<Judge>>) -> Self {
+        self.judge = judge;
+        self
+    }
+
+    /// May records that fail be left out?
+    pub fn is_lenient(&self) -> bool {
+        self.judge.is_some()
+    }
+
+    /// Decides about a record that failed; `attempts` failed before. The error has its coordinates.
+    pub fn judge(
+        &self,
+        error: Error,
+        record: &Record,
+        attempts: u32,
+        context: &mut Context<'_>,
+    ) -> Result<Outcome> {
+        let Some(judge) = &self.judge else {
+            return Err(error);
+        };
+        let place = context.place();
+        let handled = &mut context.effects.handled;
+        judge.judge(error, record, None, attempts + 1, place, handled)
+    }
+
+    /// Tries something with a record until it is done, or the record is given up: then `None`.
+    pub fn attempt<T>(
+        &self,
+        record: &Record,
+        context: &mut Context<'_>,
+        mut act: impl FnMut(&mut Context<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match act(context) {
+            Ok(done) => Ok(Some(done)),
+            Err(error) => self.rescue(error, record, context, act),
+        }
+    }
+
+    /// As `attempt`, when the first one has failed.
+    #[cold]
+    pub fn rescue<T>(
+        &self,
+        mut error: Error,
+        record: &Record,
+        context: &mut Context<'_>,
+        mut act: impl FnMut(&mut Context<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut attempts = 0;
+        loop {
+            let located = self.locate(error, &record.origin);
+            match self.judge(located, record, attempts, context)? {
+                Outcome::Again => attempts += 1,
+                Outcome::Gone => return Ok(None),
+            }
+            error = match act(context) {
+                Ok(done) => return Ok(Some(done)),
+                Err(error) => error,
+            };
         }
     }
 
@@ -64,6 +131,10 @@ impl Site {
 
     /// Adds the coordinates of a record and the function that worked on it.
     pub fn locate_call(&self, error: Error, origin: &Origin, function: Option<&str>) -> Error {
+        if *origin == NO_ORIGIN {
+            let error = error.at(|at| at.function = function.map(str::to_owned));
+            return self.name_node(error);
+        }
         error.at(|at| {
             at.node = Some(self.name.to_string());
             at.function = function.map(str::to_owned);

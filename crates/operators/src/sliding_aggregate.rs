@@ -126,18 +126,18 @@ impl SlidingAggregate {
             ..
         } = self;
         let folder = &*folder;
-        let clocks = &mut *context.clocks;
         folder.scope(&mut || {
             for (at, (record, close_time)) in batch.drain(..).enumerate() {
                 let mut turn = Turn {
                     kept: &mut *kept,
                     folder,
                     closing: &mut *closing,
-                    clocks: &mut *clocks,
+                    context: &mut *context,
                     difference: *difference,
                     close_time,
                     out: &mut *out,
                     record: &record,
+                    lost: false,
                 };
                 turn.take(rows.of(at))?;
             }

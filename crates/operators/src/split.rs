@@ -53,9 +53,14 @@ impl Split {
         nth: usize,
         branch: u32,
         out: &mut Vec<Record>,
-        routes: &mut Vec<u32>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
-        self.predicates[nth].test(&self.rest, &mut self.verdicts)?;
+        let places = &mut self.places;
+        let gone = |at: usize| {
+            places.remove(at);
+        };
+        self.predicates[nth].test_telling(&mut self.rest, &mut self.verdicts, context, gone)?;
+        let routes = &mut context.effects.routes;
         let mut kept = 0;
         for (at, record) in self.rest.drain(..).enumerate() {
             let place = self.places[at];
@@ -86,7 +91,6 @@ impl Operator for Split {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let routes = &mut context.effects.routes;
         self.places.clear();
         self.places.extend(0..input.len());
         self.branches.clear();
@@ -101,8 +105,9 @@ impl Operator for Split {
             if self.rest.is_empty() {
                 break;
             }
-            self.take(nth, branch, out, routes)?;
+            self.take(nth, branch, out, context)?;
         }
+        let routes = &mut context.effects.routes;
         if self.default {
             let default = u32::try_from(self.predicates.len()).unwrap_or(NOBODY);
             for (record, &place) in self.rest.drain(..).zip(&self.places) {

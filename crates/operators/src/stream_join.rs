@@ -75,7 +75,7 @@ impl StreamJoin {
     }
 
     /// Encodes a batch; with one attach where that needs the interpreter.
-    fn prepare(&mut self, batch: &[Record]) -> Result<()> {
+    fn prepare(&mut self, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let Self {
             parts, rows, keyed, ..
         } = self;
@@ -83,34 +83,49 @@ impl StreamJoin {
         let foreign = matches!(parts.key, Serde::Custom(_))
             || batch.iter().any(|r| matches!(r.value, Datum::Opaque(_)));
         if !foreign {
-            return parts.prepare(batch, keyed);
+            return parts.prepare(batch, keyed, context);
         }
         // Should a port ever forget to run the body, records must not vanish.
         let mut done = Err(Error::internal("a function's scope did not run"));
         rows.joiner()
-            .scope(&mut || done = parts.prepare(batch, keyed));
+            .scope(&mut || done = parts.prepare(batch, keyed, context));
         done
     }
 }
 
 impl Parts {
-    fn prepare(&self, batch: &[Record], keyed: &mut Vec<Option<(Bytes, Datum)>>) -> Result<()> {
-        batch.iter().try_for_each(|record| {
-            let one = || -> Result<Option<(Bytes, Datum)>> {
-                if record.value.is_null() {
-                    return Ok(None);
+    fn prepare(
+        &self,
+        batch: &mut Vec<Record>,
+        keyed: &mut Vec<Option<(Bytes, Datum)>>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut at = 0;
+        while let Some(record) = batch.get(at) {
+            let one = |_: &mut Context<'_>| self.keyed(record);
+            match self.site.attempt(record, context, one)? {
+                Some(one) => {
+                    keyed.push(one);
+                    at += 1;
                 }
-                let Some(key) = self.key.encode(&record.key)? else {
-                    return Ok(None);
-                };
-                Ok(Some((
-                    key,
-                    own_copy(&self.own_value, record.value.clone())?,
-                )))
-            };
-            keyed.push(one().map_err(|e| self.site.locate(e, &record.origin))?);
-            Ok(())
-        })
+                None => {
+                    batch.remove(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Key and value of a record as they are kept; `None`: it can't be joined.
+    fn keyed(&self, record: &Record) -> Result<Option<(Bytes, Datum)>> {
+        if record.value.is_null() {
+            return Ok(None);
+        }
+        let Some(key) = self.key.encode(&record.key)? else {
+            return Ok(None);
+        };
+        let value = own_copy(&self.own_value, record.value.clone())?;
+        Ok(Some((key, value)))
     }
 
     /// Keeps a record for the other side.
@@ -213,7 +228,7 @@ impl Operator for StreamJoin {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.prepare(input)?;
+        self.prepare(input, context)?;
         let Self {
             parts,
             rows,
@@ -225,13 +240,13 @@ impl Operator for StreamJoin {
             parts
                 .take(&record, keyed, waiting.as_deref_mut(), rows, context)
                 .map_err(|e| parts.site.locate(e, &record.origin))?;
-            rows.relieve(out)?;
+            rows.relieve(out, context)?;
         }
         if let Some(waiting) = &mut waiting {
             let settled = waiting.settle(context);
             settled.map_err(|e| parts.site.name_node(e))?;
         }
-        rows.finish(out)
+        rows.finish(out, context)
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
@@ -253,7 +268,7 @@ impl Operator for StreamJoin {
         for one in expired.map_err(|e| self.parts.site.name_node(e))? {
             one.give(&nobody, &mut self.rows);
         }
-        self.rows.finish(out)
+        self.rows.finish(out, context)
     }
 }
 

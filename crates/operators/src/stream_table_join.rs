@@ -51,11 +51,15 @@ impl Lookup {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        let mut lost = Vec::new();
+        let asked = asked.unwrap_or(records);
         let mut found = self
             .table
-            .read(asked.unwrap_or(records), AsOf::Record, context)
-            .map_err(|e| self.site.name_node(e))?
+            .look_up(&self.site, asked, AsOf::Record, &mut lost, context)?
             .into_iter();
+        for at in lost.into_iter().rev() {
+            records.remove(at);
+        }
         let from = out.len();
         for mut record in records.drain(..) {
             let held = found.next().flatten();
@@ -67,9 +71,7 @@ impl Lookup {
             self.joiner.add(&record.key, left, right, record.origin);
             out.push(record);
         }
-        for (record, result) in out[from..].iter_mut().zip(self.joiner.join()?) {
-            record.value = result;
-        }
+        self.joiner.join(context)?.fill(from, out);
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct TableFilter {
 impl TableFilter {
     pub fn new(function: Function, keeper: Option<Keeper>, filtering: Filtering) -> Self {
         Self {
-            function,
+            function: function.together(),
             keeper,
             filtering,
             probes: Vec::new(),
@@ -47,8 +47,8 @@ impl TableFilter {
     }
 }
 
-impl Operator for TableFilter {
-    fn process(
+impl TableFilter {
+    fn take(
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
@@ -62,11 +62,18 @@ impl Operator for TableFilter {
         // With a store of its own, that says what was before.
         let asks_old = sends_old && self.keeper.is_none();
         if table_update::all_plain(input) {
-            self.function.test(input, &mut self.verdicts)?;
+            self.function.test(input, &mut self.verdicts, context)?;
         } else {
             table_update::probe(input, asks_old, &mut self.probes);
-            self.function.test(&self.probes, &mut self.verdicts)?;
+            let asked = self.probes.len();
+            self.function
+                .test(&mut self.probes, &mut self.verdicts, context)?;
+            let whole = self.probes.len() == asked;
             self.probes.clear();
+            if !whole {
+                input.clear();
+                return Ok(());
+            }
         }
         let mut verdicts = self.verdicts.iter();
         let mut kept = |value: Datum| {
@@ -94,6 +101,25 @@ impl Operator for TableFilter {
             out.push(record);
         }
         Ok(())
+    }
+}
+
+impl Operator for TableFilter {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if self.function.singly(input.len()) {
+            let mut one = Vec::with_capacity(1);
+            for record in input.drain(..) {
+                one.push(record);
+                self.take(&mut one, out, context)?;
+            }
+            return Ok(());
+        }
+        self.take(input, out, context)
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

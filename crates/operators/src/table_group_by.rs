@@ -24,7 +24,7 @@ pub(crate) struct TableGroupBy {
 impl TableGroupBy {
     pub fn new(function: Function, key: Serde) -> Self {
         Self {
-            function,
+            function: function.together(),
             key,
             probes: Vec::new(),
             pairs: Vec::new(),
@@ -37,17 +37,24 @@ impl TableGroupBy {
     }
 }
 
-impl Operator for TableGroupBy {
-    fn process(
+impl TableGroupBy {
+    fn take(
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<()> {
         input.retain(|record| table_update::is_latest(&record.value));
         table_update::probe(input, true, &mut self.probes);
-        self.function.pair(&self.probes, &mut self.pairs)?;
+        let asked = self.probes.len();
+        self.function
+            .pair(&mut self.probes, &mut self.pairs, context)?;
+        let whole = self.probes.len() == asked;
         self.probes.clear();
+        if !whole {
+            input.clear();
+            return Ok(());
+        }
         let mut pairs = std::mem::take(&mut self.pairs);
         let mut results = pairs.drain(..);
         let mut grouped = |value: &Datum| {
@@ -63,9 +70,14 @@ impl Operator for TableGroupBy {
             let change = |old, new| Datum::change(old, new, true);
             match (grouped(&new), grouped(&old)) {
                 (Some((key, new)), Some((old_key, old))) => {
-                    let same = self
-                        .same(&key, &old_key)
-                        .map_err(|e| self.function.locate(e, &record))?;
+                    let same = |_: &mut Context<'_>| {
+                        self.same(&key, &old_key)
+                            .map_err(|e| self.function.locate(e, &record))
+                    };
+                    let site = &self.function.site;
+                    let Some(same) = site.attempt(&record, context, same)? else {
+                        continue;
+                    };
                     if same {
                         out.push(record.with_pair(key, change(old, new)));
                     } else {
@@ -85,5 +97,24 @@ impl Operator for TableGroupBy {
         drop(results);
         self.pairs = pairs;
         Ok(())
+    }
+}
+
+impl Operator for TableGroupBy {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if self.function.singly(input.len()) {
+            let mut one = Vec::with_capacity(1);
+            for record in input.drain(..) {
+                one.push(record);
+                self.take(&mut one, out, context)?;
+            }
+            return Ok(());
+        }
+        self.take(input, out, context)
     }
 }

@@ -16,7 +16,7 @@ mod orders;
 mod tests;
 
 use crate::foreign_key::message::TakeBack;
-use crate::joiner::{Joiner, Needs};
+use crate::joiner::{Joined, Joiner, Needs};
 use crate::site::Site;
 use crate::told;
 use crate::view_read::{AsOf, ViewRead};
@@ -79,14 +79,17 @@ impl TableJoin {
         }
     }
 
-    /// The other side of each update.
+    /// The other side of each update; of those in `lost` it could not be found out, and they are left out.
     fn partners(
         &mut self,
         input: &[Record],
+        lost: &mut Vec<usize>,
         context: &mut Context<'_>,
     ) -> Result<Vec<Option<Stored>>> {
         let Some(late) = &self.late else {
-            return self.other.read(input, AsOf::Latest, context);
+            return self
+                .other
+                .look_up(&self.site, input, AsOf::Latest, lost, context);
         };
         let mut told = told::lock(&late.told, context.epoch);
         let mut found = Vec::with_capacity(input.len());
@@ -138,9 +141,13 @@ impl Operator for TableJoin {
             }
             table_update::is_latest(&record.value)
         });
+        let mut lost = Vec::new();
         let others = self
-            .partners(input, context)
+            .partners(input, &mut lost, context)
             .map_err(|e| self.site.name_node(e))?;
+        for at in lost.into_iter().rev() {
+            input.remove(at);
+        }
         let other_needed = if self.left {
             self.needs.right
         } else {
@@ -178,13 +185,22 @@ impl Operator for TableJoin {
                 old,
             });
         }
-        let mut results = self.joiner.join()?;
+        let Joined { mut results, lost } = self.joiner.join(context)?;
+        let (mut called, mut lost) = (0, lost.iter().peekable());
         for row in self.rows.drain(..) {
+            let mut whole = true;
             let mut result = |there: bool| {
-                let found = there.then(|| results.next()).flatten();
-                found.unwrap_or_default()
+                if !there {
+                    return Datum::Null;
+                }
+                whole &= lost.next_if(|row| **row == called).is_none();
+                called += 1;
+                results.next().unwrap_or_default()
             };
             let (new, old) = (result(row.new), result(row.old));
+            if !whole {
+                continue;
+            }
             let mut record = row.record;
             if row.gone {
                 record.value = TakeBack.wrap();

@@ -25,7 +25,7 @@ pub(crate) struct TableMapValues {
 impl TableMapValues {
     pub fn new(function: Function, keeper: Option<Keeper>, old: bool) -> Self {
         Self {
-            function,
+            function: function.together(),
             keeper,
             old,
             probes: Vec::new(),
@@ -45,9 +45,35 @@ impl Operator for TableMapValues {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        if self.function.singly(input.len()) {
+            let mut one = Vec::with_capacity(1);
+            for record in input.drain(..) {
+                one.push(record);
+                self.take(&mut one, out, context)?;
+            }
+            return Ok(());
+        }
+        self.take(input, out, context)
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.barrier(out);
+        }
+        Ok(())
+    }
+}
+
+impl TableMapValues {
+    fn take(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let asks_old = self.old && self.keeper.is_none();
         if table_update::all_plain(input) {
-            self.function.one(input, &mut self.scratch, set)?;
+            self.function.one(input, &mut self.scratch, context, set)?;
             for mut record in input.drain(..) {
                 let new = std::mem::take(&mut record.value);
                 self.give(record, Datum::Null, new, true, out, context)?;
@@ -55,8 +81,13 @@ impl Operator for TableMapValues {
             return Ok(());
         }
         table_update::probe(input, asks_old, &mut self.probes);
+        let asked = self.probes.len();
         self.function
-            .one(&mut self.probes, &mut self.scratch, set)?;
+            .one(&mut self.probes, &mut self.scratch, context, set)?;
+        if self.probes.len() < asked {
+            input.clear();
+            return Ok(());
+        }
         let mut probes = std::mem::take(&mut self.probes);
         let mut results = probes.drain(..).map(|probe| probe.value);
         let mut mapped = |value: &Datum| {
@@ -78,15 +109,6 @@ impl Operator for TableMapValues {
         Ok(())
     }
 
-    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.barrier(out);
-        }
-        Ok(())
-    }
-}
-
-impl TableMapValues {
     fn give(
         &mut self,
         mut record: Record,

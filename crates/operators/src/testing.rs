@@ -167,6 +167,19 @@ impl Udf for Closure {
         self.calls.fetch_add(1, Ordering::Relaxed);
         (self.body)(arguments)
     }
+    /// As a handler it gets message and attempt, and says what a setting would.
+    fn decide(&self, failure: &crate::judge::Failure<'_>) -> Result<stoatflow_core::Handler> {
+        let attempt = Datum::Int(i64::from(failure.attempt));
+        let said = (self.body)(&[&text(failure.error.message()), &attempt])?;
+        Ok(match word(&said).as_str() {
+            "again" => stoatflow_core::Handler::Retry(Box::new(stoatflow_core::Retrying {
+                times: u32::MAX,
+                backoff_ms: 0,
+                then: stoatflow_core::Handler::Fail,
+            })),
+            other => stoatflow_core::Handler::of_setting(other).expect("a handler's word"),
+        })
+    }
     fn scope(&self, body: &mut dyn FnMut()) {
         self.scopes.fetch_add(1, Ordering::Relaxed);
         self.attached.fetch_add(1, Ordering::Relaxed);
@@ -293,6 +306,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
             idle: None,
             foreign: false,
             line: Some("app.py:5".into()),
+            on_error: None,
         });
     PhysicalPlan {
         sources: vec![Source {
@@ -318,6 +332,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
         processors: vec![],
         nodes: nodes.collect(),
         stages: vec![stage],
+        handlers: stoatflow_core::Handlers::default(),
         functions: vec![],
         description: String::new(),
     }
@@ -364,6 +379,7 @@ impl Rig {
             udfs,
             serdes: vec![],
             processors: vec![],
+            ..Foreign::default()
         };
         Self::of_foreign(plan, &foreign, cached)
     }
@@ -489,6 +505,16 @@ impl Rig {
         found.map_or("-".into(), |s| {
             format!("{}@{}", word(&s.value), s.timestamp)
         })
+    }
+
+    /// Records that were left out: time, reason, dead-letter topic.
+    pub fn handled(&mut self) -> Vec<String> {
+        let handled = std::mem::take(&mut self.effects.handled).into_iter();
+        let shown = handled.map(|h| match &h.letter {
+            None => h.reason.to_owned(),
+            Some(letter) => format!("{} {}@{}", h.reason, letter.topic, letter.timestamp),
+        });
+        shown.collect()
     }
 
     pub fn dropped(&mut self) -> Vec<(u32, &'static str)> {

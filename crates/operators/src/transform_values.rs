@@ -34,8 +34,8 @@ impl TransformValues {
     }
 }
 
-impl Operator for TransformValues {
-    fn process(
+impl TransformValues {
+    fn take(
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
@@ -54,7 +54,12 @@ impl Operator for TransformValues {
         self.results.clear();
         self.transformer
             .transform(&self.asked, &mut self.results, context)?;
+        let whole = self.results.len() == self.asked.len();
         self.asked.clear();
+        if !whole {
+            input.clear();
+            return Ok(());
+        }
         let mut results = self.results.drain(..);
         for mut record in input.drain(..) {
             let Change { latest, .. } = table_update::split(std::mem::take(&mut record.value));
@@ -68,6 +73,26 @@ impl Operator for TransformValues {
             out.push(record);
         }
         Ok(())
+    }
+}
+
+impl Operator for TransformValues {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        // New and old value belong to one update: what is left out is both.
+        if self.transformer.is_lenient() && input.len() > 1 {
+            let mut one = Vec::with_capacity(1);
+            for record in input.drain(..) {
+                one.push(record);
+                self.take(&mut one, out, context)?;
+            }
+            return Ok(());
+        }
+        self.take(input, out, context)
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {

@@ -3,9 +3,10 @@
 //! Takes whole batches, so that the border is crossed once per batch; gives datums. A failure names
 //! the position in the batch, so that the record's coordinates can be told.
 
+use crate::judge::Failure;
 use std::fmt::Debug;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Origin, Partition, Record, Result};
+use stoatflow_core::{Datum, Error, Handler, Origin, Partition, Record, Result};
 
 /// What a function gets of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,8 @@ pub struct Failed {
 /// each of them, an empty list to none.
 pub type Partitions = Option<Vec<Partition>>;
 
-/// A user function. Batch calls append one result per record (or fail and append nothing that counts).
+/// A user function. Batch calls append one result per record. One that fails has appended the results of
+/// the records before the one it names: they stay, and the engine may call again for those behind it.
 pub trait Udf: Send + Sync + Debug {
     /// `app.py:12 is_large`, for errors, `describe` and metrics.
     fn name(&self) -> &str;
@@ -151,6 +153,14 @@ pub trait Udf: Send + Sync + Debug {
     ) -> Result<(), Failed> {
         let _unused = (batch, topic, partition_time, out);
         Err(self.cannot("tell times"))
+    }
+    /// What to do with a record that failed, if this is a handler. It gives no callable again.
+    ///
+    /// # Errors
+    /// `User` if it raises, or gives something else.
+    fn decide(&self, failure: &Failure<'_>) -> Result<Handler> {
+        let _unused = failure;
+        Err(self.cannot("decide about errors").error)
     }
     /// What a function answers that has no such form.
     #[doc(hidden)]

@@ -10,6 +10,7 @@ mod tests;
 use crate::function::Function;
 use crate::joiner::{Joiner, Needs};
 use crate::process::Process;
+use crate::site::Site;
 use crate::{Context, LaneStore};
 use stoatflow_core::{ClockId, Datum, Epoch, Error, Record, Result, Serde, StoreId, Timestamp};
 use stoatflow_state::{SessionView, Stored, VersionedView, WindowView};
@@ -78,6 +79,35 @@ pub(crate) enum ViewRead {
 }
 
 impl ViewRead {
+    /// As `read`, for an operator that may leave records out: those for which a function on the way fails
+    /// are in `lost` (places in `asked`, in order), and missing in what is found.
+    pub fn look_up(
+        &mut self,
+        site: &Site,
+        asked: &[Record],
+        as_of: AsOf,
+        lost: &mut Vec<usize>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        lost.clear();
+        if !site.is_lenient() || matches!(self, Self::Store(_)) {
+            let found = self.read(asked, as_of, context);
+            return found.map_err(|e| site.name_node(e));
+        }
+        let mut all = Vec::with_capacity(asked.len());
+        for (at, record) in asked.iter().enumerate() {
+            let read = |context: &mut Context<'_>| {
+                let found = self.read(std::slice::from_ref(record), as_of, context)?;
+                Ok(found.into_iter().next().flatten())
+            };
+            match site.attempt(record, context, read)? {
+                Some(found) => all.push(found),
+                None => lost.push(at),
+            }
+        }
+        Ok(all)
+    }
+
     /// What the table holds for the key of each record; nothing for a null key.
     pub fn read(
         &mut self,
@@ -93,7 +123,7 @@ impl ViewRead {
             Self::Filter { of, function, not } => {
                 let mut found = of.read(asked, as_of, context)?;
                 let mut verdicts = Vec::new();
-                function.test(&probes(asked, &found), &mut verdicts)?;
+                function.test(&mut probes(asked, &found), &mut verdicts, context)?;
                 let mut verdicts = verdicts.into_iter();
                 for held in &mut found {
                     if held.is_some() && verdicts.next() == Some(*not) {
@@ -105,9 +135,8 @@ impl ViewRead {
             Self::MapValues { of, function } => {
                 let mut found = of.read(asked, as_of, context)?;
                 let mut probes = probes(asked, &found);
-                function.one(&mut probes, &mut Vec::new(), |probe, value| {
-                    probe.value = value;
-                })?;
+                let set = |probe: &mut Record, value| probe.value = value;
+                function.one(&mut probes, &mut Vec::new(), context, set)?;
                 let mut results = probes.into_iter().map(|probe| probe.value);
                 for held in &mut found {
                     let Some(stored) = held else { continue };
@@ -159,7 +188,7 @@ impl ViewRead {
                     }
                     rows.push(met.then(|| left_at.max(right_at)));
                 }
-                let mut results = joiner.join()?;
+                let mut results = joiner.join(context)?.results;
                 let found = rows.into_iter().map(|row| {
                     let timestamp = row?;
                     let value = results.next().filter(|value| !value.is_null())?;

@@ -141,7 +141,7 @@ impl WindowAggregate {
         Ok(())
     }
 
-    fn compute(&mut self, out: &mut Vec<Record>) -> Result<()> {
+    fn compute(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let Self {
             kept,
             folder,
@@ -151,11 +151,19 @@ impl WindowAggregate {
             tasks,
             ..
         } = self;
+        // A record that fails in one of its windows goes into no later one, as in Kafka Streams.
+        let mut lost = None;
         folder.scope(&mut || {
             tasks.drain(..).try_for_each(|task| {
+                if lost == Some(task.record) {
+                    return Ok(());
+                }
                 let record = &batch[task.record];
                 let slot = slots.get(task.slot);
-                let folded = slot.fold(record, folder, kept, out)?;
+                let Some(folded) = slot.fold(record, folder, kept, out, context)? else {
+                    lost = Some(task.record);
+                    return Ok(());
+                };
                 if closing.is_enabled() {
                     return Ok(());
                 }
@@ -188,7 +196,7 @@ impl Operator for WindowAggregate {
         let mut records = input.drain(..);
         loop {
             let due = self.gather(&mut records, context)?;
-            self.compute(out)?;
+            self.compute(out, context)?;
             let epoch = context.epoch;
             let stored = self
                 .slots

@@ -20,6 +20,8 @@ pub(crate) struct Loaded {
     pub current: Option<Stored>,
     /// Where in the batch's output the last update of this key is.
     pub passed_on: Option<usize>,
+    /// Is it other than in the store? A record that was left out has changed nothing.
+    pub changed: bool,
 }
 
 /// The keys of a batch, each once. Empty between batches; keeps its buffers.
@@ -64,6 +66,7 @@ impl WorkingSet {
                 key,
                 current,
                 passed_on: None,
+                changed: false,
             });
         }
         Ok(())
@@ -74,11 +77,11 @@ impl WorkingSet {
         &mut self.entries[self.slots[at]]
     }
 
-    /// Writes every entry. All of them belong to a record of the batch, so all of them changed.
+    /// Writes every entry that changed: all of them, unless records were left out.
     pub fn store(&mut self, keeper: &Keeper, context: &mut Context<'_>) -> Result<()> {
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(keeper.store);
-        for entry in self.entries.drain(..) {
+        for entry in self.entries.drain(..).filter(|entry| entry.changed) {
             store
                 .put(epoch, dirty, &entry.key, entry.current)
                 .map_err(|e| keeper.site.name_node(e))?;

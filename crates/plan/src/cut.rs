@@ -96,6 +96,7 @@ impl<'a> Cut<'a> {
                 nodes: vec![],
                 stages: vec![],
                 functions: plan.functions.clone(),
+                handlers: stoatflow_core::Handlers::default(),
                 description: String::new(),
             },
             made: Vec::with_capacity(plan.nodes.len()),
@@ -214,6 +215,7 @@ impl<'a> Cut<'a> {
             idle: None,
             foreign: false,
             line: self.plan.nodes[i].line.clone(),
+            on_error: self.plan.nodes[i].on_error.clone(),
         });
         id
     }

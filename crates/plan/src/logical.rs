@@ -7,6 +7,7 @@ use crate::Expression;
 pub use crate::call::CALLS;
 pub use crate::window::{Emit, JoinWindow, StoreKind, TimestampExtractor, Until, WhenFull, Window};
 use serde::{Deserialize, Serialize};
+use stoatflow_core::Handler;
 
 /// The version of this format; another one is refused.
 pub const VERSION: u32 = 1;
@@ -109,6 +110,9 @@ pub struct Node {
     /// The user's name for it.
     #[serde(default)]
     pub name: Option<String>,
+    /// What becomes of a record that fails there; nearer than the application's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<Handler>,
     /// What it does.
     #[serde(flatten)]
     pub call: Call,

@@ -8,7 +8,7 @@ pub use crate::logical::{Function, Reset, SerdeSpec};
 pub use crate::op::{Fold, Op};
 use crate::window::{StoreKind, TimestampExtractor};
 use serde::Serialize;
-use stoatflow_core::{ClockId, NodeId, SinkId, SourceId, StageId, StoreId};
+use stoatflow_core::{ClockId, Handler, Handlers, NodeId, SinkId, SourceId, StageId, StoreId};
 
 /// Reads topics.
 #[derive(Clone, Debug, Serialize)]
@@ -139,6 +139,9 @@ pub struct Node {
     pub foreign: bool,
     /// Where the user wrote it.
     pub line: Option<String>,
+    /// What becomes of a record that fails here (at a source: that can't be decoded), if the user says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<Handler>,
 }
 
 /// A part of the topology that a record walks in one lane.
@@ -173,6 +176,33 @@ pub struct PhysicalPlan {
     pub stages: Vec<Stage>,
     /// Names of the callables.
     pub functions: Vec<String>,
+    /// What becomes of records that fail where no node says it.
+    #[serde(skip_serializing_if = "Handlers::is_empty")]
+    pub handlers: Handlers,
     /// The text of Kafka Streams' `topology.describe()`.
     pub description: String,
+}
+
+impl PhysicalPlan {
+    /// May a lane be kept waiting by somebody else's code: a function, a processor, a handler?
+    #[must_use]
+    pub fn calls_out(&self) -> bool {
+        let mut handlers = self.nodes.iter().filter_map(|node| node.on_error.as_ref());
+        self.stages.iter().any(|stage| stage.foreign)
+            || handlers.any(Handler::waits)
+            || self.handlers.each().any(Handler::waits)
+    }
+
+    /// All topics that handlers name for dead letters, each once.
+    #[must_use]
+    pub fn dead_letter_topics(&self) -> Vec<&str> {
+        let nodes = self.nodes.iter().filter_map(|node| node.on_error.as_ref());
+        let mut topics: Vec<&str> = nodes
+            .chain(self.handlers.each())
+            .flat_map(Handler::topics)
+            .collect();
+        topics.sort_unstable();
+        topics.dedup();
+        topics
+    }
 }

@@ -4,6 +4,7 @@ mod stores;
 
 use crate::embedded::read;
 use crate::errors::to_py_err;
+use crate::handler::PyRuntime;
 use crate::plan::Plan;
 use crate::settings::{Pairs, checked, to_values};
 use parking_lot::Mutex;
@@ -14,12 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{
-    Bytes, Clock, Error, Header, ManualClock, Partition, Result, Timestamp, TopicPartition,
+    Bytes, Clock, Error, Handler, Header, ManualClock, Partition, Result, Timestamp, TopicPartition,
 };
 use stoatflow_engine::components::Components;
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Inline;
 use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
+use stoatflow_operators::Foreign;
 use stoatflow_plan::{PhysicalPlan, Reset};
 
 /// Nothing here waits for a network.
@@ -99,11 +101,14 @@ impl World {
             .iter()
             .flat_map(|s| s.topics.iter())
             .chain(&sinks)
+            .map(String::as_str)
+            .chain(plan.plan.dead_letter_topics())
+            .chain(settings.handlers.each().flat_map(Handler::topics))
             .collect::<BTreeSet<_>>();
         let topics: Vec<NewTopic> = topics
             .into_iter()
             .map(|name| NewTopic {
-                name: name.clone(),
+                name: name.to_owned(),
                 partitions: 1,
                 replication: 1,
                 config: Vec::new(),
@@ -119,7 +124,10 @@ impl World {
         };
         let blueprint = Blueprint {
             plan: Arc::new(from_the_beginning(&plan.plan)),
-            foreign: Arc::clone(&plan.foreign),
+            foreign: Arc::new(Foreign {
+                runtime: Some(Arc::new(PyRuntime { pauses: false })),
+                ..(*plan.foreign).clone()
+            }),
             settings: Arc::new(settings),
             components,
         };

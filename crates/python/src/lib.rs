@@ -8,6 +8,7 @@ mod driver;
 mod embedded;
 mod engine;
 mod errors;
+mod handler;
 mod json;
 mod logging;
 mod plan;

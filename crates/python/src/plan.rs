@@ -1,12 +1,13 @@
 //! The compile door: the plan crosses once, as data plus tables of callables.
 
 use crate::errors::to_py_err;
+use crate::handler::PyRuntime;
 use crate::processor::PyProcessorSupplier;
 use crate::serde::PySerde;
 use crate::udf::PyUdf;
 use pyo3::prelude::*;
 use std::sync::Arc;
-use stoatflow_core::{CustomSerde, Error};
+use stoatflow_core::{CustomSerde, Error, Handlers};
 use stoatflow_operators::{Foreign, ProcessorSupplier, Udf};
 use stoatflow_plan::PhysicalPlan;
 
@@ -30,6 +31,28 @@ impl Plan {
     fn physical_json(&self) -> PyResult<String> {
         serde_json::to_string(&*self.plan).map_err(|e| {
             to_py_err(Error::internal("the physical plan has no JSON form").caused_by(e))
+        })
+    }
+
+    /// The same with an application's handlers. Their callables are numbered from 0.
+    fn with_handlers(
+        &self,
+        handlers_json: &str,
+        functions: Vec<Py<PyAny>>,
+        function_names: Vec<String>,
+    ) -> PyResult<Self> {
+        let handlers: Handlers = serde_json::from_str(handlers_json)
+            .map_err(|e| to_py_err(Error::internal("the handlers can't be read").caused_by(e)))?;
+        let mut foreign = (*self.foreign).clone();
+        let before = u32::try_from(foreign.udfs.len()).unwrap_or(u32::MAX);
+        let named = functions.into_iter().zip(function_names);
+        let udfs = named.map(|(call, name)| Arc::new(PyUdf::new(name, call)) as Arc<dyn Udf>);
+        foreign.udfs.extend(udfs);
+        let mut plan = (*self.plan).clone();
+        plan.handlers = handlers.behind(before).or(&plan.handlers);
+        Ok(Self {
+            plan: Arc::new(plan),
+            foreign: Arc::new(foreign),
         })
     }
 }
@@ -63,6 +86,7 @@ pub fn compile(
         udfs: udfs.collect(),
         serdes: serdes.collect::<PyResult<_>>()?,
         processors: processors.collect(),
+        runtime: Some(Arc::new(PyRuntime { pauses: true })),
     };
     Ok(Plan {
         plan: Arc::new(plan),

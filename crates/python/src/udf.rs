@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Origin, Partition, Record, Result, SourceId};
-use stoatflow_operators::{Args, Failed, Partitions, Udf};
+use stoatflow_core::{Datum, Error, Handler, Origin, Partition, Record, Result, SourceId};
+use stoatflow_operators::judge::Failure;
+use stoatflow_operators::{Args, Failed, Partitions, Udf, check_partitions, check_topic};
 
 /// A callable of the user.
 pub struct PyUdf {
@@ -100,7 +101,10 @@ impl PyUdf {
     fn topic(&self, chosen: &Bound<'_, PyAny>) -> Result<Arc<str>> {
         let text = chosen.cast::<PyString>().ok();
         match text.as_ref().map(|text| text.to_cow()) {
-            Some(Ok(topic)) => Ok(topic.as_ref().into()),
+            Some(Ok(topic)) => {
+                check_topic(&topic).map_err(|e| e.at(|w| w.function = Some(self.name.clone())))?;
+                Ok(topic.as_ref().into())
+            }
             _ => Err(self.wrong(
                 format!(
                     "the function must return the name of a topic, it returned {}",
@@ -402,14 +406,16 @@ impl Udf for PyUdf {
     ) -> Result<(), Failed> {
         Python::attach(|py| {
             let callable = self.callable.bind(py);
-            for (at, (record, (topic, count))) in batch.iter().zip(to).enumerate() {
+            for (at, (record, sized)) in batch.iter().zip(to).enumerate() {
+                let (topic, count) = sized;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
                     let key = to_py(py, &record.key)?;
                     callable.call1((&**topic, key, to_py(py, &record.value)?, *count))
                 };
                 let chosen = called()
                     .map_err(|e| self.raised(py, e))
-                    .and_then(|chosen| self.chosen(&chosen));
+                    .and_then(|chosen| self.chosen(&chosen))
+                    .and_then(|chosen| check_partitions(&chosen, sized).map(|()| chosen));
                 out.push(chosen.map_err(|error| Failed { at, error })?);
             }
             Ok(())
@@ -438,6 +444,18 @@ impl Udf for PyUdf {
                 out.push(time);
             }
             Ok(())
+        })
+    }
+
+    fn decide(&self, failure: &Failure<'_>) -> Result<Handler> {
+        Python::attach(|py| {
+            crate::handler::decide(py, &self.callable, failure).map_err(|e| {
+                let text = e.value(py).to_string();
+                Error::user(format!("an error handler failed itself: {text}"))
+                    .hint("let it give log_and_continue(), DLQ(...), Retry(...) or log_and_fail()")
+                    .at(|at| at.function = Some(self.name.clone()))
+                    .caused_by(PyCause(e))
+            })
         })
     }
 

@@ -135,6 +135,7 @@ impl Schedule {
             admin_listen: None,
             ensure_explicit_naming: true,
             client_properties: Vec::new(),
+            handlers: stoatflow_core::Handlers::default(),
         }
     }
 }

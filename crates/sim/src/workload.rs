@@ -163,6 +163,7 @@ impl Job {
                 udfs: udf::all(),
                 serdes: Vec::new(),
                 processors: Vec::new(),
+                runtime: None,
             }),
             guarantee,
             cached: rng.chance(4000),

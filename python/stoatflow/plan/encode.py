@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from stoatflow.expressions import Expression
+from stoatflow.handlers import ErrorHandler
 from stoatflow.plan.nodes import Node, ProcessorRef, Spec, TimestampFunction, Udf
 from stoatflow.serdes import BuiltinSerde, Serde, SessionWindowedSerde, TimeWindowedSerde
 
@@ -87,7 +88,7 @@ class _Tables:
         self.serdes.append(serde)
         return {"custom": len(self.serdes) - 1}
 
-    def field(self, content: object) -> object:  # noqa: PLR0911  # one return per form
+    def field(self, content: object) -> object:  # noqa: PLR0911, C901  # one return per form
         if isinstance(content, Expression):
             return {"expr": content.to_json()}
         if isinstance(content, Udf):
@@ -100,6 +101,8 @@ class _Tables:
             return {"udf": self.function(content.udf)}
         if isinstance(content, Spec):
             return self.members(content)
+        if isinstance(content, ErrorHandler):
+            return content.spec(self.function)
         if isinstance(content, Mapping):
             return dict(content)
         if isinstance(content, tuple):

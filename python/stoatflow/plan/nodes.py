@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from stoatflow.expressions import Expression
 from stoatflow.serdes import Serde
+
+if TYPE_CHECKING:
+    from stoatflow.handlers import ErrorHandler
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +116,7 @@ class Node:
     op: ClassVar[str]
     line: str | None
     name: str | None = None
+    on_error: ErrorHandler | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

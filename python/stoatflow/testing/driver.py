@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 from stoatflow import _bridge
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import ConfigError, TopologyError
+from stoatflow.handlers import OnError, with_handlers
 from stoatflow.serdes import (
     Serde,
     SerdeLike,
@@ -49,8 +50,15 @@ class TopologyTestDriver:
         *,
         lanes: int = 1,
         start: Timestamp | None = None,
+        on_processing_error: OnError | None = None,
+        on_deserialization_error: OnError | None = None,
+        on_production_error: OnError | None = None,
     ) -> None:
-        """Start; the clock stands at `start` (1970 if left out) and moves only with `advance`."""
+        """Start; the clock stands at `start` (1970 if left out) and moves only with `advance`.
+
+        Handlers are those of `StoatFlow`; a `Retry` does not wait here.
+        """
+        plan = with_handlers(topology.plan, on_processing_error, on_deserialization_error, on_production_error)
         settings = config if isinstance(config, Settings) else Settings(config, environ={})
         settings = settings.with_defaults(_DEFAULTS)
         settings.check()
@@ -59,7 +67,7 @@ class TopologyTestDriver:
         self._lanes = _lanes(lanes)
         self._outputs: dict[str, deque[RawRecord]] = {}
         try:
-            self._native = _bridge.Driver(topology.plan, settings.pairs(), self._lanes, self._now)
+            self._native = _bridge.Driver(plan, settings.pairs(), self._lanes, self._now)
         except ConfigError as error:
             raise settings.explain(error) from None
 

@@ -8,7 +8,7 @@ use super::clients::{Client, client};
 use super::read::{Value, bool_of, duration_of, number_of, shown, size_of, text_of};
 use super::table::{FOREIGN, KEYS, KeySpec, KeyType};
 use super::{BrokerAddress, ClientRole, Guarantee, Settings, StoreBackend};
-use crate::{Error, Result};
+use crate::{Error, Handler, Handlers, Result};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -197,6 +197,11 @@ impl Reading {
             transaction_timeout,
             shutdown_timeout: self.duration("shutdown.timeout.ms"),
             admin_listen: self.admin(),
+            handlers: Handlers {
+                processing: self.handler("processing.exception.handler"),
+                deserialization: self.handler("deserialization.exception.handler"),
+                production: self.handler("production.exception.handler"),
+            },
             ensure_explicit_naming: matches!(
                 self.values["ensure.explicit.naming"],
                 Value::Bool(true)
@@ -282,6 +287,19 @@ impl Reading {
             }
         }
         BrokerAddress::Kafka(text)
+    }
+
+    fn handler(&mut self, name: &str) -> Option<Handler> {
+        let text = self.text(name);
+        let handler = Handler::of_setting(&text);
+        if handler.is_none() && !matches!(self.values[name], Value::Wrong) {
+            self.problem(
+                name,
+                &Json::from(text),
+                "write log_and_fail, log_and_continue or dlq:TOPIC; others are given in code (on_processing_error=, on_deserialization_error=, on_production_error=)",
+            );
+        }
+        handler
     }
 
     fn admin(&mut self) -> Option<String> {

@@ -117,6 +117,9 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("broker.wait.timeout.ms", Duration, "30000", "How long to keep trying to reach the broker at start.").between(0, DAY_MS),
     KeySpec::new("shutdown.timeout.ms", Duration, "30000", "How long a shutdown may take to drain and commit.").between(0, DAY_MS),
     KeySpec::new("admin.listen", Text, "127.0.0.1:0", "Where health, metrics and the live page answer: `host:port`, port 0 for a free one, or `off`."),
+    KeySpec::new("deserialization.exception.handler", Text, "log_and_fail", "What becomes of an input record that can't be decoded: `log_and_fail`, `log_and_continue`, or `dlq:TOPIC` for a dead letter in the same transaction. Handlers in code are nearer than this one.").also("default.deserialization.exception.handler"),
+    KeySpec::new("processing.exception.handler", Text, "log_and_fail", "What becomes of a record for which a function fails: as above."),
+    KeySpec::new("production.exception.handler", Text, "log_and_fail", "What becomes of an output record that can't be encoded, or is too large to be sent: as above.").also("default.production.exception.handler"),
     KeySpec::new("ensure.explicit.naming", Bool, "true", "Refuses topologies in which a generated name would reach disk or a topic.").also("ensure.explicit.internal.resource.naming"),
 ];
 
@@ -143,16 +146,8 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
         "the clients are part of the engine; set their properties with consumer., producer. or admin.",
     ),
     (
-        "default.deserialization.exception.handler",
-        "handlers are given to the application object, not named in a setting",
-    ),
-    (
         "default.key.serde",
         "give each source, store and sink its serde (Serdes.string())",
-    ),
-    (
-        "default.production.exception.handler",
-        "handlers are given to the application object, not named in a setting",
     ),
     (
         "default.timestamp.extractor",
@@ -161,10 +156,6 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     (
         "default.value.serde",
         "give each source, store and sink its serde (Serdes.string())",
-    ),
-    (
-        "deserialization.exception.handler",
-        "handlers are given to the application object, not named in a setting",
     ),
     (
         "dsl.store.suppliers.class",
@@ -216,16 +207,8 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
         "there is nothing to rebalance; remove it",
     ),
     (
-        "processing.exception.handler",
-        "handlers are given to the application object, not named in a setting",
-    ),
-    (
         "processor.wrapper.class",
         "wrap the function where the topology is built",
-    ),
-    (
-        "production.exception.handler",
-        "handlers are given to the application object, not named in a setting",
     ),
     (
         "rack.aware.assignment.non_overlap_cost",

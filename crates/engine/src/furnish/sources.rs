@@ -36,6 +36,7 @@ impl Blueprint {
         let specs = self.specs(&self.timing())?;
         let changelogs: BTreeSet<String> = specs.iter().map(|s| self.changelog_of(s)).collect();
         let own = |name: &str| name.starts_with("__") || changelogs.contains(name);
+        plan.handlers = plan.handlers.or(&self.settings.handlers);
         for source in &mut plan.sources {
             let Some(pattern) = &source.pattern else {
                 continue;
@@ -145,6 +146,7 @@ impl Blueprint {
         for source in &self.plan.sources {
             let time = self.time_of(&source.timestamp)?;
             let unlogged = source.global && self.begin_anew(source, stores, backend)?;
+            let judge = self.reading(source)?;
             for (index, topic) in source.topics.iter().enumerate() {
                 for p in 0..topics[topic].partitions {
                     let partition = TopicPartition::new(Arc::clone(&topics[topic].name), p);
@@ -179,6 +181,7 @@ impl Blueprint {
                         entry: source.entry,
                         key: self.foreign.serde(&source.key)?,
                         value: self.foreign.serde(&source.value)?,
+                        judge: judge.clone(),
                     });
                 }
             }

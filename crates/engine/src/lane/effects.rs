@@ -12,6 +12,7 @@ use stoatflow_operators::jump_hash;
 impl LaneRoom {
     /// Sends what operators left behind: outputs to the outbox, re-keyed records to their lanes.
     pub(super) fn send_effects(&mut self, stage: StageId) -> Result<()> {
+        self.settle_handled(stage, &[])?;
         let epoch = self.stages[usize::from(stage.0)].epoch;
         for (node, reason) in self.effects.dropped.drain(..) {
             self.shared

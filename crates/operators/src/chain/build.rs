@@ -18,12 +18,12 @@ use crate::held::SharedHeld;
 use crate::idle::ClosesWhenIdle;
 use crate::keeper::{Keeper, Sending};
 use crate::site::Site;
-use crate::{Args, Foreign, Operator};
+use crate::{Args, Foreign, Judge, Operator};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use stoatflow_core::{Error, Result, StageId, StoreId};
+use stoatflow_core::{Error, Failing, Result, StageId, StoreId};
 use stoatflow_plan::{
     Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Store, StoreKind,
     View,
@@ -70,7 +70,8 @@ impl Chain {
                     },
                 )
                 .collect::<Result<SmallVec<_>>>()?;
-            let site = Site::new(*id, &node.name, topics.clone());
+            let judge = judge(Failing::Processing, plan, node, foreign, &options)?;
+            let site = Site::new(*id, &node.name, topics.clone()).judged_by(judge);
             let operator = Builder {
                 plan,
                 foreign,
@@ -113,6 +114,29 @@ impl Chain {
             places,
         })
     }
+}
+
+/// Who decides about records that fail at a node; the nearest handler wins.
+fn judge(
+    failing: Failing,
+    plan: &PhysicalPlan,
+    node: &Node,
+    foreign: &Foreign,
+    options: &ChainOptions,
+) -> Result<Option<Arc<Judge>>> {
+    let far = match failing {
+        Failing::Production => &plan.handlers.production,
+        _ => &plan.handlers.processing,
+    };
+    let handler = node.on_error.as_ref().or(far.as_ref());
+    let place = (node.id, node.name.as_str());
+    Judge::new(
+        failing,
+        handler,
+        place,
+        foreign,
+        options.partitions.as_ref(),
+    )
 }
 
 /// All nodes of the stage that get what `node` gives.
@@ -242,6 +266,13 @@ impl Builder<'_> {
         }
         let name = node.op.name();
         Err(Error::internal(format!("no operator runs '{name}'")))
+    }
+
+    /// The place of a node that writes: what it can't encode is no matter of processing.
+    fn writing(&self, node: &Node) -> Result<Site> {
+        let options = &self.options;
+        let judge = judge(Failing::Production, self.plan, node, self.foreign, options)?;
+        Ok(self.site.clone().judged_by(judge))
     }
 
     fn function(&self, spec: &Spec, args: Args) -> Result<Function> {

@@ -7,7 +7,7 @@
 //! overtook what.
 
 use crate::foreign_key::message::{Answer, TakeBack, fingerprint};
-use crate::joiner::Joiner;
+use crate::joiner::{Joined, Joiner};
 use crate::site::Site;
 use crate::view_read::{AsOf, ViewRead};
 use crate::{Context, Operator};
@@ -66,10 +66,13 @@ impl Operator for ForeignJoin {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
+        let mut lost = Vec::new();
         let held = self
             .left
-            .read(input, AsOf::Latest, context)
-            .map_err(|e| self.site.name_node(e))?;
+            .look_up(&self.site, input, AsOf::Latest, &mut lost, context)?;
+        for at in lost.into_iter().rev() {
+            input.remove(at);
+        }
         let current = self.current(input, &held)?;
         let mut joined = Vec::new();
         for ((mut record, held), current) in input.drain(..).zip(held).zip(current) {
@@ -91,8 +94,12 @@ impl Operator for ForeignJoin {
             record.value = Datum::Null;
             out.push(record);
         }
-        for (at, row) in joined.into_iter().zip(self.joiner.join()?) {
-            out[at].value = row;
+        let Joined { results, lost } = self.joiner.join(context)?;
+        for (at, row) in joined.iter().zip(results) {
+            out[*at].value = row;
+        }
+        for row in lost.iter().rev() {
+            out.remove(joined[*row]);
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ struct Says {
 impl ForeignSubscribe {
     pub fn new(function: Function, serdes: Serdes, outer: bool) -> Self {
         Self {
-            function,
+            function: function.together(),
             serdes,
             outer,
             probes: Vec::new(),
@@ -48,26 +48,39 @@ impl ForeignSubscribe {
         }
     }
 
-    /// The foreign keys of all new and old values, one attach for all; and the fingerprints.
-    fn prepare(&mut self, batch: &[Record]) -> Result<Vec<Fingerprint>> {
+    /// The foreign keys of all new and old values, one attach for all; and the fingerprints. `None`: the one
+    /// record that came was left out.
+    fn prepare(
+        &mut self,
+        batch: &[Record],
+        context: &mut Context<'_>,
+    ) -> Result<Option<Vec<Fingerprint>>> {
         table_update::probe(batch, true, &mut self.probes);
+        let asked = self.probes.len();
+        let set = |probe: &mut Record, foreign| probe.value = foreign;
         self.function
-            .one(&mut self.probes, &mut self.scratch, |probe, foreign| {
-                probe.value = foreign;
-            })?;
-        let serde = &self.serdes.value;
-        let function = &self.function;
-        let mut prints = Ok(Vec::new());
-        function.scope(&mut || {
-            prints = batch
-                .iter()
-                .map(|record| {
-                    fingerprint(table_update::new(&record.value), serde)
-                        .map_err(|e| function.locate(e, record))
-                })
-                .collect();
-        });
-        prints
+            .one(&mut self.probes, &mut self.scratch, context, set)?;
+        if self.probes.len() < asked {
+            return Ok(None);
+        }
+        let (serde, function) = (&self.serdes.value, &self.function);
+        let prints = |_: &mut Context<'_>| {
+            let mut prints = Ok(Vec::new());
+            function.scope(&mut || {
+                prints = batch
+                    .iter()
+                    .map(|record| {
+                        fingerprint(table_update::new(&record.value), serde)
+                            .map_err(|e| function.locate(e, record))
+                    })
+                    .collect();
+            });
+            prints
+        };
+        match batch {
+            [one] => function.site.attempt(one, context, prints),
+            _ => prints(context).map(Some),
+        }
     }
 
     fn subscribe(
@@ -136,6 +149,38 @@ impl ForeignSubscribe {
     }
 }
 
+impl ForeignSubscribe {
+    fn take(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        input.retain(|record| table_update::is_latest(&record.value));
+        let Some(prints) = self.prepare(input, context)? else {
+            input.clear();
+            return Ok(());
+        };
+        let probes = std::mem::take(&mut self.probes);
+        let mut found = probes.into_iter().map(|probe| probe.value);
+        for (record, print) in input.drain(..).zip(prints) {
+            let mut foreign = |value: &Datum| (!value.is_null()).then(|| found.next()).flatten();
+            let new = foreign(table_update::new(&record.value));
+            let old = foreign(table_update::old(&record.value));
+            let site = &self.function.site;
+            let spare = site.is_lenient().then(|| [old.clone(), new.clone()]);
+            if let Err(error) = self.subscribe(&record, [old, new], print, out, context) {
+                let error = self.function.locate(error, &record);
+                let sides = spare.unwrap_or_default();
+                site.rescue(error, &record, context, |context| {
+                    self.subscribe(&record, sides.clone(), print, out, context)
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Operator for ForeignSubscribe {
     fn process(
         &mut self,
@@ -143,17 +188,14 @@ impl Operator for ForeignSubscribe {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        input.retain(|record| table_update::is_latest(&record.value));
-        let prints = self.prepare(input)?;
-        let probes = std::mem::take(&mut self.probes);
-        let mut found = probes.into_iter().map(|probe| probe.value);
-        for (record, print) in input.drain(..).zip(prints) {
-            let mut foreign = |value: &Datum| (!value.is_null()).then(|| found.next()).flatten();
-            let new = foreign(table_update::new(&record.value));
-            let old = foreign(table_update::old(&record.value));
-            self.subscribe(&record, [old, new], print, out, context)
-                .map_err(|e| self.function.locate(e, &record))?;
+        if self.function.singly(input.len()) {
+            let mut one = Vec::with_capacity(1);
+            for record in input.drain(..) {
+                one.push(record);
+                self.take(&mut one, out, context)?;
+            }
+            return Ok(());
         }
-        Ok(())
+        self.take(input, out, context)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Takes a node of the plan, gives what the host needs beside the lane's context. Never changes.
 
+use crate::Foreign;
 use crate::site::Site;
-use crate::{Foreign, NO_ORIGIN};
 use bytes::Bytes;
 use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId};
 use stoatflow_plan::{Node, PhysicalPlan, StoreKind};
@@ -71,10 +71,6 @@ impl Seat {
 
     /// Adds the coordinates of a record to an error.
     pub fn locate(&self, error: Error, origin: &Origin, function: &str) -> Error {
-        if *origin == NO_ORIGIN {
-            let error = error.at(|at| at.function = Some(function.to_owned()));
-            return self.site.name_node(error);
-        }
         self.site.locate_call(error, origin, Some(function))
     }
 

@@ -4,7 +4,7 @@
 //! Owns nothing. Where a window starts as a copy, foreign aggregates are copied really: two windows must
 //! not share an object that a function may change in place.
 
-use crate::LaneClocks;
+use crate::Context;
 use crate::window::{Closing, Folder, Kept, Outcome, Row};
 use stoatflow_core::{Datum, Record, Result};
 use stoatflow_state::{Stored, window_changelog_key};
@@ -20,18 +20,20 @@ enum Base {
 }
 
 /// See the module.
-pub(super) struct Turn<'a> {
+pub(super) struct Turn<'a, 'c> {
     pub kept: &'a mut Kept,
     pub folder: &'a Folder,
     pub closing: &'a mut Closing,
-    pub clocks: &'a mut LaneClocks,
+    pub context: &'a mut Context<'c>,
     pub difference: i64,
     pub close_time: i64,
     pub out: &'a mut Vec<Record>,
     pub record: &'a Record,
+    /// Was it left out?
+    pub lost: bool,
 }
 
-impl Turn<'_> {
+impl Turn<'_, '_> {
     pub fn take(&mut self, row: &mut Row) -> Result<()> {
         if self.record.timestamp.0 < self.difference {
             self.early(row)
@@ -45,7 +47,7 @@ impl Turn<'_> {
         let to = self.record.timestamp.0.saturating_add(1);
         let near = row.from((from, 0)).iter();
         near.take_while(|cell| cell.at.0 <= to)
-            .filter(|cell| self.kept.shows(self.clocks, cell.at.0))
+            .filter(|cell| self.kept.shows(self.context.clocks, cell.at.0))
             .filter_map(|cell| Some((cell.at.0, cell.held()?.timestamp.0)))
             .collect()
     }
@@ -146,11 +148,11 @@ impl Turn<'_> {
     /// The window after the record: what was there before it; the record itself is not in it.
     fn make_right(&mut self, row: &mut Row, right: Option<Stored>) -> Result<()> {
         match right {
-            Some(right) => {
+            Some(right) if !self.lost => {
                 let start = self.record.timestamp.0.saturating_add(1);
                 self.put(row, start, false, Datum::Null, right)
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -166,31 +168,33 @@ impl Turn<'_> {
 
     /// Adds the record to what a window holds, if the window is still open.
     fn update(&mut self, row: &mut Row, start: i64, base: Base) -> Result<()> {
+        // A record that fails in one of its windows goes into no later one, as in Kafka Streams.
+        if self.lost {
+            return Ok(());
+        }
         if start.saturating_add(self.difference).saturating_add(1) <= self.close_time {
             return Ok(());
         }
         let cell = row.cell((start, 0));
         self.kept.freeze(cell.passed_on.take(), self.out)?;
-        let existed = cell.held().is_some() && self.kept.shows(self.clocks, start);
+        let existed = cell.held().is_some() && self.kept.shows(self.context.clocks, start);
         let held = match base {
+            Base::Itself if self.kept.keeper.site.is_lenient() => cell.current.clone(),
             Base::Itself => cell.current.take(),
             Base::Empty => None,
             Base::Copy(held) => Some(held),
         };
-        let (so_far, timestamp) = match held {
-            Some(held) => (held.value, held.timestamp.max(self.record.timestamp)),
-            None => (self.folder.start(self.record)?, self.record.timestamp),
-        };
-        let before = self.kept.before(&so_far, self.record)?;
-        let new = self
+        let own = self.record.timestamp;
+        let timestamp = held.as_ref().map_or(own, |held| held.timestamp.max(own));
+        let held = held.map(|held| held.value);
+        let turned = self
             .folder
-            .add(so_far, self.record)
-            .map_err(|e| self.kept.keeper.locate(e, self.record))?;
-        let new = Stored {
-            value: new,
-            timestamp,
+            .turn(self.kept, held, self.record, self.context)?;
+        let Some((before, value)) = turned else {
+            self.lost = true;
+            return Ok(());
         };
-        self.put(row, start, existed, before, new)
+        self.put(row, start, existed, before, Stored { value, timestamp })
     }
 
     fn put(
@@ -202,8 +206,8 @@ impl Turn<'_> {
         new: Stored,
     ) -> Result<()> {
         let (value, timestamp) = (new.value.clone(), new.timestamp);
-        self.clocks.observe(self.kept.clock, start);
-        let shown = self.kept.shows(self.clocks, start);
+        self.context.clocks.observe(self.kept.clock, start);
+        let shown = self.kept.shows(self.context.clocks, start);
         if shown {
             // A deletion has the time of the record that caused it, as in Kafka Streams.
             let timestamp = if value.is_null() {

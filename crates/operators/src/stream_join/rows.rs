@@ -4,6 +4,7 @@
 //! results, in order. So stores are read without an interpreter, and the joiner is called without a
 //! store: once attached for a batch. Never reorders.
 
+use crate::Context;
 use crate::joiner::Joiner;
 use stoatflow_core::{Datum, Record, Result};
 
@@ -37,20 +38,18 @@ impl Rows {
     }
 
     /// Computes if many rows wait.
-    pub fn relieve(&mut self, out: &mut Vec<Record>) -> Result<()> {
+    pub fn relieve(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         if self.records.len() < FULL {
             return Ok(());
         }
-        self.finish(out)
+        self.finish(out, context)
     }
 
     /// Computes all rows and passes them on.
-    pub fn finish(&mut self, out: &mut Vec<Record>) -> Result<()> {
-        let computed = self.records.drain(..).zip(self.joiner.join()?);
-        out.extend(computed.map(|(mut record, value)| {
-            record.value = value;
-            record
-        }));
+    pub fn finish(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let from = out.len();
+        out.append(&mut self.records);
+        self.joiner.join(context)?.fill(from, out);
         Ok(())
     }
 }

@@ -83,6 +83,7 @@ fn rig(nodes: Vec<(Op, Vec<u32>, Fork)>, supplier: &Arc<Supplier>) -> Rig {
         udfs: vec![registered("pair_text")],
         serdes: vec![],
         processors: vec![Arc::clone(supplier) as _],
+        ..Foreign::default()
     };
     Rig::of_foreign(&plan(to_streams(nodes)), &foreign, false).unwrap()
 }

@@ -5,7 +5,8 @@
 
 use crate::aggregate::Initializer;
 use crate::function::Function;
-use crate::{Udf, window::kept::not_a_count};
+use crate::window::kept::{Kept, not_a_count};
+use crate::{Context, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 
@@ -69,6 +70,37 @@ impl Folder {
             Self::Reduce(_) => Ok(Datum::Null),
             Self::Aggregate { initializer, .. } => initializer.start(record),
         }
+    }
+
+    /// Adds a record to what a window held (`None`: nothing, so it starts): what it started from, if
+    /// children need that, and the new value. `None`: the record was left out, and what was held, if
+    /// `held` was kept by the caller, is as it was.
+    pub fn turn(
+        &self,
+        kept: &Kept,
+        held: Option<Datum>,
+        record: &Record,
+        context: &mut Context<'_>,
+    ) -> Result<Option<(Datum, Datum)>> {
+        let keeper = &kept.keeper;
+        let one = |held: Option<Datum>| {
+            let so_far = match held {
+                Some(held) => held,
+                None => self.start(record)?,
+            };
+            let before = kept.before(&so_far, record)?;
+            let new = self.add(so_far, record);
+            Ok((before, new.map_err(|e| keeper.locate(e, record))?))
+        };
+        if !keeper.site.is_lenient() {
+            return one(held).map(Some);
+        }
+        keeper.site.attempt(record, context, |_| {
+            let held = held.as_ref().map(|held| keeper.spare(held, record));
+            let (before, new) = one(held.transpose()?)?;
+            keeper.check(&new)?;
+            Ok((before, new))
+        })
     }
 
     /// Adds a record. Null values are values here: who skips them doesn't call this.

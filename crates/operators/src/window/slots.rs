@@ -5,7 +5,7 @@
 //! keeps its buffers.
 
 use crate::window::{Folder, Kept, Outcome};
-use crate::{LaneStore, key_hash};
+use crate::{Context, LaneStore, key_hash};
 use bytes::Bytes;
 use hashbrown::HashTable;
 use stoatflow_core::{Datum, Epoch, Record, Result, Timestamp};
@@ -20,6 +20,20 @@ pub(crate) struct Slot {
     pub current: Option<Stored>,
     /// Where in the batch's output its last update is.
     pub passed_on: Option<usize>,
+    /// Is it other than in the store? A record that was left out has changed nothing.
+    pub changed: bool,
+}
+
+impl Slot {
+    /// What it holds: taken, because it will be another value, or only looked at, if the record may yet
+    /// be left out.
+    fn held(&mut self, stays: bool) -> Option<Stored> {
+        if stays {
+            self.current.clone()
+        } else {
+            self.current.take()
+        }
+    }
 }
 
 /// What a record did to a window.
@@ -54,25 +68,27 @@ impl Folded {
 }
 
 impl Slot {
-    /// Takes a record into the window. What it passed on before doesn't change any more.
+    /// Takes a record into the window. What it passed on before doesn't change any more. `None`: the record
+    /// was left out, and the window is as it was.
     pub fn fold(
         &mut self,
         record: &Record,
         folder: &Folder,
         kept: &Kept,
         out: &mut [Record],
-    ) -> Result<Folded> {
+        context: &mut Context<'_>,
+    ) -> Result<Option<Folded>> {
         kept.freeze(self.passed_on.take(), out)?;
-        let held = self.current.take().filter(|held| !held.value.is_null());
+        let held = self.held(kept.keeper.site.is_lenient());
+        let held = held.filter(|held| !held.value.is_null());
         let existed = held.is_some();
-        let (so_far, timestamp) = match held {
-            Some(held) => (held.value, held.timestamp.max(record.timestamp)),
-            None => (folder.start(record)?, record.timestamp),
+        let own = record.timestamp;
+        let timestamp = held.as_ref().map_or(own, |held| held.timestamp.max(own));
+        let held = held.map(|held| held.value);
+        let Some((before, new)) = folder.turn(kept, held, record, context)? else {
+            return Ok(None);
         };
-        let before = kept.before(&so_far, record)?;
-        let new = folder
-            .add(so_far, record)
-            .map_err(|e| kept.keeper.locate(e, record))?;
+        self.changed = true;
         self.current = Some(Stored {
             value: new.clone(),
             // A deletion has the time of the record that caused it, as in Kafka Streams.
@@ -82,12 +98,12 @@ impl Slot {
                 timestamp
             },
         });
-        Ok(Folded {
+        Ok(Some(Folded {
             existed,
             before,
             new,
             timestamp,
-        })
+        }))
     }
 }
 
@@ -113,6 +129,7 @@ impl Slots {
             key,
             current,
             passed_on: None,
+            changed: false,
         });
         Ok(slots.len() - 1)
     }
@@ -124,6 +141,7 @@ impl Slots {
             key: Bytes::new(),
             current: None,
             passed_on: None,
+            changed: false,
         });
         self.slots.len() - 1
     }
@@ -132,13 +150,19 @@ impl Slots {
         &mut self.slots[at]
     }
 
-    /// Writes every window: each belongs to a record of the batch, so each changed.
+    /// Forgets all of them: nothing is written.
+    pub fn forget(&mut self) {
+        self.index.clear();
+        self.slots.clear();
+    }
+
+    /// Writes every window that changed: all of them, unless records were left out.
     pub fn store(&mut self, into: &mut LaneStore, epoch: Epoch) -> Result<()> {
         self.index.clear();
         let LaneStore { store, dirty } = into;
         self.slots
             .drain(..)
-            .filter(|slot| !slot.key.is_empty())
+            .filter(|slot| slot.changed && !slot.key.is_empty())
             .try_for_each(|slot| store.put(epoch, dirty, &slot.key, slot.current))
     }
 }

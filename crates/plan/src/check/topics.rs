@@ -32,7 +32,16 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
             }
         }
         for first in collisions {
+            let handled = plan.nodes[first].on_error == node.on_error;
             match twice(&plan.nodes[first].call, &node.call) {
+                Ok(()) if !handled => problems.at(
+                    plan,
+                    i,
+                    format!(
+                        "reads a topic that {} reads already; both must treat records that can't be decoded alike: give both the same on_error",
+                        place(&plan.nodes[first], first)
+                    ),
+                ),
                 Ok(()) => shape.same[i] = first,
                 Err(why) => {
                     let other = place(&plan.nodes[first], first);

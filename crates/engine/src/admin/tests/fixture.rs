@@ -47,6 +47,7 @@ pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) ->
         foreign: id == 1,
         line: Some("app.py:12".to_owned()),
         idle: None,
+        on_error: None,
     }
 }
 
@@ -140,6 +141,7 @@ pub(super) fn plan() -> PhysicalPlan {
             node(4, "counts-sink", 1, Op::Sink { sink: SinkId(0) }, &[]),
         ],
         stages: vec![stage(0, &[0, 1, 2]), stage(1, &[3, 4])],
+        handlers: stoatflow_core::Handlers::default(),
         functions: vec!["app.py:12 split".to_owned()],
         description: "Topologies:\n   Sub-topology: 0\n".to_owned(),
     }

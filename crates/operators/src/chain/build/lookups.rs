@@ -109,12 +109,24 @@ impl Builder<'_> {
         })
     }
 
-    /// How a table is read by key.
+    /// How a table is read by key. Functions on the way decide nothing about records: who reads does.
     pub(super) fn view(&self, node: &Node, view: &View) -> Result<ViewRead> {
+        let strict = Builder {
+            plan: self.plan,
+            foreign: self.foreign,
+            options: self.options.clone(),
+            site: self.site.clone().judged_by(None),
+            shared: self.shared,
+            held: self.held,
+        };
+        strict.part(node, view)
+    }
+
+    fn part(&self, node: &Node, view: &View) -> Result<ViewRead> {
         Ok(match view {
             View::Store { store, key } => ViewRead::Store(self.read(*store, key)?),
             View::Filter { of, function, not } => ViewRead::Filter {
-                of: Box::new(self.view(node, of)?),
+                of: Box::new(self.part(node, of)?),
                 function: self.function(function, KeyValue)?,
                 not: *not,
             },
@@ -123,7 +135,7 @@ impl Builder<'_> {
                 function,
                 with_key,
             } => ViewRead::MapValues {
-                of: Box::new(self.view(node, of)?),
+                of: Box::new(self.part(node, of)?),
                 function: self.function(function, if *with_key { KeyValue } else { Value })?,
             },
             View::Join {
@@ -133,8 +145,8 @@ impl Builder<'_> {
                 function,
                 with_key,
             } => ViewRead::Join {
-                left: Box::new(self.view(node, left)?),
-                right: Box::new(self.view(node, right)?),
+                left: Box::new(self.part(node, left)?),
+                right: Box::new(self.part(node, right)?),
                 needs: Needs::of(*kind),
                 joiner: self.joiner(function, *with_key)?,
             },
@@ -143,7 +155,7 @@ impl Builder<'_> {
                 processor,
                 stores,
             } => ViewRead::TransformValues {
-                of: Box::new(self.view(node, of)?),
+                of: Box::new(self.part(node, of)?),
                 transformer: Box::new(self.transformer(node, *processor, stores)?),
             },
         })

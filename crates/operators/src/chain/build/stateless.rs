@@ -52,7 +52,7 @@ impl Builder<'_> {
                 keep_null,
                 ..
             } => Box::new(exchange::Exchange::new(
-                self.site.clone(),
+                self.writing(node)?,
                 *stage,
                 self.foreign.serde(key)?,
                 *keep_null,
@@ -64,7 +64,7 @@ impl Builder<'_> {
                     .get(usize::from(sink.0))
                     .ok_or_else(|| Error::internal(format!("the plan has no sink {sink}")))?;
                 Box::new(sink::Sink::new(
-                    self.site.clone(),
+                    self.writing(node)?,
                     *sink,
                     self.foreign.serde(&to.key)?,
                     self.foreign.serde(&to.value)?,

@@ -1,0 +1,203 @@
+//! What becomes of a record that can't be read, processed or written.
+//!
+//! Gives the words that users choose from, per application, source and operator, as plain data that
+//! crosses the border in the plan. Never decides for a record: that is `operators::judge`.
+
+use ::serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+/// What a handler may say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handler {
+    /// The application stops; nothing of the epoch is committed.
+    Fail,
+    /// The record is left out, logged and counted.
+    Continue,
+    /// The record is left out, and goes to this topic in the same transaction.
+    Dlq(String),
+    /// The function is called again for this record.
+    Retry(Box<Retrying>),
+    /// A callable says what to do.
+    Call(Calling),
+}
+
+/// A callable that decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calling {
+    /// Index into the table of callables.
+    pub udf: u32,
+    /// Dead-letter topics that it may name: looked for at the start. Another one is looked for when it is
+    /// named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<String>,
+}
+
+/// How often, how soon, and what if that doesn't help.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retrying {
+    /// At most so many more calls.
+    pub times: u32,
+    /// The lane waits so long before each.
+    pub backoff_ms: u64,
+    /// And then.
+    pub then: Handler,
+}
+
+const FAILS: &[&str] = &[
+    "LogAndFailExceptionHandler",
+    "LogAndFailProcessingExceptionHandler",
+    "DefaultProductionExceptionHandler",
+];
+const CONTINUES: &[&str] = &[
+    "LogAndContinueExceptionHandler",
+    "LogAndContinueProcessingExceptionHandler",
+];
+
+impl Handler {
+    /// As a setting writes it: `log_and_fail`, `log_and_continue` or `dlq:TOPIC`; the classes of Kafka
+    /// Streams are understood too.
+    #[must_use]
+    pub fn of_setting(text: &str) -> Option<Self> {
+        let class = text.trim().rsplit('.').next().unwrap_or_default();
+        match text.trim() {
+            "log_and_fail" => Some(Self::Fail),
+            "log_and_continue" => Some(Self::Continue),
+            _ if FAILS.contains(&class) => Some(Self::Fail),
+            _ if CONTINUES.contains(&class) => Some(Self::Continue),
+            other => {
+                let topic = other.strip_prefix("dlq:")?.trim();
+                (!topic.is_empty()).then(|| Self::Dlq(topic.to_owned()))
+            }
+        }
+    }
+
+    /// The dead-letter topics that it names.
+    #[must_use]
+    pub fn topics(&self) -> Vec<&str> {
+        match self {
+            Self::Fail | Self::Continue => Vec::new(),
+            Self::Dlq(topic) => vec![topic],
+            Self::Retry(retrying) => retrying.then.topics(),
+            Self::Call(calling) => calling.topics.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// The same, with the numbers of callables moved on: they stand behind others in one table.
+    #[must_use]
+    pub fn behind(self, callables: u32) -> Self {
+        match self {
+            Self::Call(calling) => Self::Call(Calling {
+                udf: calling.udf + callables,
+                ..calling
+            }),
+            Self::Retry(retrying) => Self::Retry(Box::new(Retrying {
+                then: retrying.then.behind(callables),
+                ..*retrying
+            })),
+            plain => plain,
+        }
+    }
+
+    /// May it take its time: because it waits, or because it is a callable?
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        match self {
+            Self::Call(_) => true,
+            Self::Retry(retrying) => retrying.backoff_ms > 0 || retrying.then.waits(),
+            _ => false,
+        }
+    }
+}
+
+/// Those of the application, for whatever has none of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handlers {
+    /// A function fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processing: Option<Handler>,
+    /// An input record can't be decoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deserialization: Option<Handler>,
+    /// An output record can't be encoded, or the broker would not take it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub production: Option<Handler>,
+}
+
+impl Handlers {
+    /// Is there none?
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.processing.is_none() && self.deserialization.is_none() && self.production.is_none()
+    }
+
+    /// All of them.
+    pub fn each(&self) -> impl Iterator<Item = &Handler> {
+        [&self.processing, &self.deserialization, &self.production]
+            .into_iter()
+            .flatten()
+    }
+
+    /// These, and where there is none those.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let either = |a: &Option<Handler>, b: &Option<Handler>| a.as_ref().or(b.as_ref()).cloned();
+        Self {
+            processing: either(&self.processing, &other.processing),
+            deserialization: either(&self.deserialization, &other.deserialization),
+            production: either(&self.production, &other.production),
+        }
+    }
+
+    /// As [`Handler::behind`].
+    #[must_use]
+    pub fn behind(self, callables: u32) -> Self {
+        let moved = |handler: Option<Handler>| handler.map(|h| h.behind(callables));
+        Self {
+            processing: moved(self.processing),
+            deserialization: moved(self.deserialization),
+            production: moved(self.production),
+        }
+    }
+}
+
+/// What went wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    /// It could not be decoded at a source.
+    Deserialization,
+    /// A function failed.
+    Processing,
+    /// It could not be encoded at a sink, or is larger than the producer may send.
+    Production,
+}
+
+impl Failing {
+    /// As in headers, docs and Python.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deserialization => "deserialization",
+            Self::Processing => "processing",
+            Self::Production => "production",
+        }
+    }
+
+    /// The reason under which a record that was left out is counted.
+    #[must_use]
+    pub const fn reason(self, dead_letter: bool) -> &'static str {
+        match (self, dead_letter) {
+            (Self::Deserialization, false) => "deserialization_error",
+            (Self::Processing, false) => "processing_error",
+            (Self::Production, false) => "production_error",
+            (Self::Deserialization, true) => "deserialization_dead_letter",
+            (Self::Processing, true) => "processing_dead_letter",
+            (Self::Production, true) => "production_dead_letter",
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Records that were left out: counted, logged, and sent as dead letters in the epoch's transaction.
+//!
+//! Takes what judges have noted in the effects, and asks them about records that can't be decoded or are
+//! too large to be sent. A dead letter has the bytes of the input record as they were read: those of the
+//! batch at hand; for a record that has walked on, the commit room reads them again. Never decides.
+
+use super::{LaneRoom, OUTPUT_OVERHEAD, length};
+use crate::outbox::{OutItem, Unread};
+use crate::slots::{Reader, Slot};
+use std::sync::Arc;
+use stoatflow_core::{
+    Datum, Error, Header, Headers, Origin, Record, Result, StageId, TopicPartition,
+};
+use stoatflow_log::{Fetched, Outgoing};
+use stoatflow_operators::judge::{Handled, Letter, Outcome, Place, Raw};
+use stoatflow_operators::{NO_ORIGIN, Output};
+
+/// What a record takes on the wire beside its key, value and headers, at most.
+const FRAME: usize = 64;
+/// And a header beside its name and value.
+const HEADER_FRAME: usize = 10;
+
+impl LaneRoom {
+    /// A record that can't be decoded: the handler may have it tried again, or left out (`None`).
+    #[cold]
+    pub(super) fn unreadable(
+        &mut self,
+        mut error: Error,
+        reader: &Reader,
+        slot: &Slot,
+        fetched: &Fetched,
+    ) -> Result<Option<Record>> {
+        let Some(judge) = &reader.judge else {
+            return Err(error);
+        };
+        let bytes = |part: &Option<bytes::Bytes>| part.clone().map_or(Datum::Null, Datum::Bytes);
+        let shown = Record {
+            key: bytes(&fetched.key),
+            value: bytes(&fetched.value),
+            timestamp: fetched.timestamp,
+            headers: fetched.headers.clone(),
+            origin: reader.origin(slot, fetched),
+        };
+        let raw = Raw {
+            key: fetched.key.as_ref(),
+            value: fetched.value.as_ref(),
+        };
+        let place = self.place(StageId(0));
+        for attempt in 1.. {
+            let handled = &mut self.effects.handled;
+            match judge.judge(error, &shown, Some(raw), attempt, place, handled)? {
+                Outcome::Gone => break,
+                Outcome::Again => match reader.decode(slot, fetched) {
+                    Ok(record) => return Ok(Some(record)),
+                    Err(again) => error = again,
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    fn place(&self, stage: StageId) -> Place {
+        Place {
+            lane: self.id,
+            epoch: self.stages[usize::from(stage.0)].epoch,
+        }
+    }
+
+    /// Asks about outputs that the producer would refuse: known now, while the transaction is whole.
+    pub(super) fn weed_out(&mut self, stage: StageId) -> Result<()> {
+        let Some(largest) = self.limits.largest else {
+            return Ok(());
+        };
+        let place = self.place(stage);
+        if self.effects.outputs.iter().all(|o| size(o) <= largest) {
+            return Ok(());
+        }
+        let judges = Arc::clone(&self.limits.judges);
+        for output in std::mem::take(&mut self.effects.outputs) {
+            let judge = judges[usize::from(output.sink.0)].as_ref();
+            match judge.filter(|_| size(&output) > largest) {
+                None => self.effects.outputs.push(output),
+                Some(judge) => {
+                    let shown = shown(&output);
+                    for attempt in 1.. {
+                        let error = self.too_large(&output, largest);
+                        let handled = &mut self.effects.handled;
+                        let outcome = judge.judge(error, &shown, None, attempt, place, handled)?;
+                        if outcome == Outcome::Gone {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn too_large(&self, output: &Output, largest: usize) -> Error {
+        let chosen = output.chosen.as_ref().and_then(|c| c.topic.as_ref());
+        let topic = chosen.unwrap_or(&self.sinks[usize::from(output.sink.0)]);
+        let origin = &output.origin;
+        Error::serde(format!(
+            "a record of {} bytes for the topic '{topic}' is larger than the producer may send ({largest})",
+            size(output)
+        ))
+        .hint("raise producer.message.max.bytes and the topic's max.message.bytes, or give smaller records")
+        .at(|at| {
+            at.topic = self.slot_of(origin).map(|slot| slot.partition.topic.to_string());
+            at.partition = Some(origin.partition);
+            at.offset = Some(origin.offset);
+        })
+    }
+
+    /// Counts, logs, and sends letters. `at_hand`: the input that the stage has worked on.
+    pub(super) fn settle_handled(&mut self, stage: StageId, at_hand: &[Fetched]) -> Result<()> {
+        self.weed_out(stage)?;
+        if self.effects.handled.is_empty() {
+            return Ok(());
+        }
+        let (mut records, mut unread, mut weight) = (Vec::new(), Vec::new(), [0; 2]);
+        for handled in std::mem::take(&mut self.effects.handled) {
+            let Handled {
+                node,
+                reason,
+                error,
+                letter,
+            } = handled;
+            let name = &self.plan.nodes[node.0 as usize].name;
+            self.shared.status.dropped(name, reason, 1);
+            let topic = letter.as_ref().map(|letter| &*letter.topic);
+            tracing::warn!(node = name, reason, dead_letter = topic, error = %error.brief(), "a record was left out");
+            let Some(letter) = letter else { continue };
+            let origin = letter.origin;
+            let bare = self.bare(letter);
+            let found = at_hand.iter().find(|f| self.is(&origin, f));
+            match (found, self.slot_of(&origin)) {
+                (Some(found), _) => {
+                    let record = with_body(bare, found);
+                    weight[0] += weigh(&record);
+                    records.push(record);
+                }
+                (None, Some(slot)) => {
+                    weight[1] += weigh(&bare);
+                    unread.push(Unread {
+                        from: TopicPartition::clone(&slot.partition),
+                        offset: origin.offset,
+                        record: bare,
+                    });
+                }
+                (None, None) => {
+                    weight[0] += weigh(&bare);
+                    records.push(bare);
+                }
+            }
+        }
+        let epoch = self.stages[usize::from(stage.0)].epoch;
+        if !records.is_empty() {
+            self.shared.admit(weight[0]);
+            self.shared.outbox.push(OutItem::Records {
+                epoch,
+                records,
+                bytes: weight[0],
+            });
+        }
+        if !unread.is_empty() {
+            self.shared.admit(weight[1]);
+            self.shared.outbox.push(OutItem::Letters {
+                epoch,
+                letters: unread,
+                bytes: weight[1],
+            });
+        }
+        Ok(())
+    }
+
+    /// A letter without key and value.
+    fn bare(&self, letter: Letter) -> Outgoing {
+        let application = Header {
+            name: "__stoatflow.errors.application".into(),
+            value: Some(self.shared.status.application_id.clone().into()),
+        };
+        let headers = std::iter::once(application).chain(letter.headers);
+        Outgoing {
+            topic: letter.topic,
+            partition: None,
+            key: None,
+            value: None,
+            timestamp: letter.timestamp,
+            headers: Some(headers.collect()),
+        }
+    }
+
+    /// The partition that an origin names; `None` for [`NO_ORIGIN`].
+    fn slot_of(&self, origin: &Origin) -> Option<&Slot> {
+        if *origin == NO_ORIGIN {
+            return None;
+        }
+        self.slots.iter().find(|slot| slot.has(origin))
+    }
+
+    fn is(&self, origin: &Origin, fetched: &Fetched) -> bool {
+        fetched.offset == origin.offset && self.slots[fetched.slot as usize].has(origin)
+    }
+}
+
+/// A letter with the body of the record that was read, and its own headers first.
+pub(crate) fn with_body(mut letter: Outgoing, read: &Fetched) -> Outgoing {
+    letter.key.clone_from(&read.key);
+    letter.value.clone_from(&read.value);
+    letter.timestamp = read.timestamp;
+    letter.headers = joined(&read.headers, letter.headers.as_deref().unwrap_or_default());
+    letter
+}
+
+fn joined(own: &Headers, more: &[Header]) -> Headers {
+    let own = own.as_deref().unwrap_or_default();
+    Some(own.iter().chain(more).cloned().collect())
+}
+
+fn weigh(record: &Outgoing) -> i64 {
+    let headers = record.headers.iter().flat_map(|headers| headers.iter());
+    let headers: i64 = headers.map(|h| length(h.value.as_ref()) + 64).sum();
+    OUTPUT_OVERHEAD + length(record.key.as_ref()) + length(record.value.as_ref()) + headers
+}
+
+/// What an output takes on the wire, at most.
+fn size(output: &Output) -> usize {
+    let of = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    let headers = output.headers.iter().flat_map(|headers| headers.iter());
+    let headers: usize = headers
+        .map(|h| HEADER_FRAME + h.name.len() + of(&h.value))
+        .sum();
+    FRAME + of(&output.key) + of(&output.value) + headers
+}
+
+/// An output as a handler is shown it.
+fn shown(output: &Output) -> Record {
+    let bytes = |part: &Option<bytes::Bytes>| part.clone().map_or(Datum::Null, Datum::Bytes);
+    Record {
+        key: bytes(&output.key),
+        value: bytes(&output.value),
+        timestamp: output.timestamp,
+        headers: output.headers.clone(),
+        origin: output.origin,
+    }
+}

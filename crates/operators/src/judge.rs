@@ -1,0 +1,312 @@
+//! What becomes of a record that failed: the one place where handlers decide.
+//!
+//! Takes an error and the record it happened at, only when there is one: what doesn't fail never comes
+//! here. Gives "again" or "gone", or the error back. What is gone is noted in the effects, with its dead
+//! letter if it gets one; the engine counts, logs and sends. Never handles an error that is nobody's
+//! record (a broken store, a missing topic, a bug).
+
+#[cfg(test)]
+mod tests;
+
+use crate::{Foreign, PartitionCounts, Runtime, Udf};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{
+    Epoch, Error, ErrorKind, Failing, Handler, Header, Lane, NodeId, Origin, Record, Result,
+};
+
+/// A callable may give another handler, but somebody has to decide.
+const DEEPEST: u32 = 8;
+
+/// What a callable is told.
+#[derive(Debug)]
+pub struct Failure<'a> {
+    /// What went wrong.
+    pub failing: Failing,
+    /// And how, with the coordinates.
+    pub error: &'a Error,
+    /// The node's name.
+    pub node: &'a str,
+    /// The record as it came to the node; at a source its bytes.
+    pub record: &'a Record,
+    /// Its bytes as they were read, where they are at hand.
+    pub raw: Option<Raw<'a>>,
+    /// The lane.
+    pub lane: Lane,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// So many calls have failed for this record, this one too.
+    pub attempt: u32,
+}
+
+/// Key and value of an input record as they were read.
+#[derive(Clone, Copy, Debug)]
+pub struct Raw<'a> {
+    /// The key.
+    pub key: Option<&'a Bytes>,
+    /// The value.
+    pub value: Option<&'a Bytes>,
+}
+
+/// Where it happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The lane.
+    pub lane: Lane,
+    /// Its open epoch.
+    pub epoch: Epoch,
+}
+
+/// What is to be done with the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Call again.
+    Again,
+    /// Go on without it.
+    Gone,
+}
+
+/// A record that was left out.
+#[derive(Debug)]
+pub struct Handled {
+    /// The node it failed at.
+    pub node: NodeId,
+    /// Why it is counted.
+    pub reason: &'static str,
+    /// For the log.
+    pub error: Error,
+    /// For the dead-letter topic.
+    pub letter: Option<Letter>,
+}
+
+/// A dead letter without its body: the engine adds the bytes of the input record.
+#[derive(Debug)]
+pub struct Letter {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The input record; [`crate::NO_ORIGIN`]: none.
+    pub origin: Origin,
+    /// Time of the record that failed.
+    pub timestamp: stoatflow_core::Timestamp,
+    /// What went wrong.
+    pub headers: Vec<Header>,
+}
+
+#[derive(Clone, Debug)]
+enum Decision {
+    Fail,
+    Continue,
+    DeadLetter(Arc<str>),
+    Retry {
+        times: u32,
+        backoff: Duration,
+        then: Box<Self>,
+    },
+    Ask(Arc<dyn Udf>, Arc<[String]>),
+}
+
+/// See the module. There is none where records must not fail: that costs nothing.
+#[derive(Debug)]
+pub struct Judge {
+    failing: Failing,
+    decision: Decision,
+    node: NodeId,
+    name: Arc<str>,
+    runtime: Option<Arc<dyn Runtime>>,
+    counts: Option<Arc<dyn PartitionCounts>>,
+}
+
+impl Judge {
+    /// The judge of a node; `None` if its handler is to fail.
+    ///
+    /// # Errors
+    /// `Internal` if the plan and the table of callables don't belong together.
+    pub fn new(
+        failing: Failing,
+        handler: Option<&Handler>,
+        (node, name): (NodeId, &str),
+        foreign: &Foreign,
+        counts: Option<&Arc<dyn PartitionCounts>>,
+    ) -> Result<Option<Arc<Self>>> {
+        let decision = match handler {
+            None | Some(Handler::Fail) => return Ok(None),
+            Some(handler) => Decision::of(handler, foreign)?,
+        };
+        Ok(Some(Arc::new(Self {
+            failing,
+            decision,
+            node,
+            name: name.into(),
+            runtime: foreign.runtime.clone(),
+            counts: counts.cloned(),
+        })))
+    }
+
+    /// Decides for one record; `attempt` calls have failed for it.
+    ///
+    /// # Errors
+    /// The error, if the handler says so or can't be asked.
+    pub fn judge(
+        &self,
+        error: Error,
+        record: &Record,
+        raw: Option<Raw<'_>>,
+        attempt: u32,
+        place: Place,
+        handled: &mut Vec<Handled>,
+    ) -> Result<Outcome> {
+        if !matches!(error.kind(), ErrorKind::User | ErrorKind::Serde) {
+            return Err(error);
+        }
+        let mut decision = self.decision.clone();
+        let mut attempts_left = attempt;
+        for _ in 0..DEEPEST {
+            decision = match decision {
+                Decision::Fail => return Err(error),
+                Decision::Continue => {
+                    handled.push(self.handled(error, None));
+                    return Ok(Outcome::Gone);
+                }
+                Decision::DeadLetter(topic) => {
+                    let letter = self.letter(topic, &error, record, attempt, place);
+                    handled.push(self.handled(error, Some(letter)));
+                    return Ok(Outcome::Gone);
+                }
+                Decision::Retry { times, backoff, .. } if attempts_left <= times => {
+                    if let Some(runtime) = self.runtime.as_ref().filter(|_| !backoff.is_zero()) {
+                        runtime.pause(backoff);
+                    }
+                    return Ok(Outcome::Again);
+                }
+                Decision::Retry { times, then, .. } => {
+                    attempts_left -= times;
+                    *then
+                }
+                Decision::Ask(udf, declared) => {
+                    let said = udf.decide(&Failure {
+                        failing: self.failing,
+                        error: &error,
+                        node: &self.name,
+                        record,
+                        raw,
+                        lane: place.lane,
+                        epoch: place.epoch,
+                        attempt,
+                    });
+                    self.said(said, &declared, &error)?
+                }
+            };
+        }
+        Err(error.hint("the handler gave handlers without end: let it give DLQ(...), log_and_continue() or log_and_fail()"))
+    }
+
+    /// What a callable has said. A topic that nobody has declared must exist.
+    fn said(&self, said: Result<Handler>, declared: &[String], error: &Error) -> Result<Decision> {
+        let told = |e: Error| {
+            e.at(|at| {
+                let known = error.coordinates();
+                at.node.clone_from(&known.node);
+                at.topic.clone_from(&known.topic);
+                at.partition = known.partition;
+                at.offset = known.offset;
+            })
+        };
+        let handler = said.map_err(told)?;
+        let others = handler.topics().into_iter();
+        let others = others.filter(|topic| declared.iter().all(|known| known != topic));
+        for (topic, counts) in others.zip(&self.counts) {
+            counts.partitions(topic).map_err(|e| match e.kind() {
+                ErrorKind::MissingTopic => told(
+                    Error::missing_topic(format!(
+                        "a handler gave DLQ(\"{topic}\"), but there is no such topic"
+                    ))
+                    .hint("create it, or name another one; topics that the handler declares are looked for at the start"),
+                ),
+                _ => e,
+            })?;
+        }
+        Decision::of(&handler, &Foreign::default())
+    }
+
+    fn handled(&self, error: Error, letter: Option<Letter>) -> Handled {
+        Handled {
+            node: self.node,
+            reason: self.failing.reason(letter.is_some()),
+            error,
+            letter,
+        }
+    }
+
+    fn letter(
+        &self,
+        topic: Arc<str>,
+        error: &Error,
+        record: &Record,
+        attempt: u32,
+        place: Place,
+    ) -> Letter {
+        let at = error.coordinates();
+        let raised = self.runtime.as_ref().and_then(|r| r.exception(error));
+        let (exception, message, traceback) = match raised {
+            Some(raised) => (raised.class, raised.message, raised.traceback),
+            None => (error.kind().name().to_owned(), full(error), None),
+        };
+        let mut headers = Vec::with_capacity(14);
+        let mut put = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                headers.push(Header {
+                    name: format!("__stoatflow.errors.{name}").into(),
+                    value: Some(value.into_bytes().into()),
+                });
+            }
+        };
+        put("kind", Some(self.failing.name().to_owned()));
+        put("node", Some(self.name.to_string()));
+        put("function", at.function.clone());
+        put("exception", Some(exception));
+        put("message", Some(message));
+        put("traceback", traceback);
+        if record.origin != crate::NO_ORIGIN {
+            put("topic", at.topic.clone());
+            put("partition", Some(record.origin.partition.to_string()));
+            put("offset", Some(record.origin.offset.to_string()));
+        }
+        put("timestamp", Some(record.timestamp.0.to_string()));
+        put("lane", Some(place.lane.0.to_string()));
+        put("epoch", Some(place.epoch.0.to_string()));
+        put("attempts", Some(attempt.to_string()));
+        Letter {
+            topic,
+            origin: record.origin,
+            timestamp: record.timestamp,
+            headers,
+        }
+    }
+}
+
+/// What happened, with its cause.
+fn full(error: &Error) -> String {
+    match error.cause() {
+        Some(cause) => format!("{}: {cause}", error.message()),
+        None => error.message().to_owned(),
+    }
+}
+
+impl Decision {
+    fn of(handler: &Handler, foreign: &Foreign) -> Result<Self> {
+        Ok(match handler {
+            Handler::Fail => Self::Fail,
+            Handler::Continue => Self::Continue,
+            Handler::Dlq(topic) => Self::DeadLetter(topic.as_str().into()),
+            Handler::Call(calling) => {
+                Self::Ask(foreign.udf(calling.udf)?, calling.topics.clone().into())
+            }
+            Handler::Retry(retrying) => Self::Retry {
+                times: retrying.times,
+                backoff: Duration::from_millis(retrying.backoff_ms),
+                then: Box::new(Self::of(&retrying.then, foreign)?),
+            },
+        })
+    }
+}

@@ -1,0 +1,27 @@
+//! The port to the foreign runtime as a whole: what isn't a call of one function.
+//!
+//! Takes a wait, or an error whose cause is a foreign exception. Without one (tests, the simulator) nobody
+//! waits and exceptions have no traceback. Never calls a function of the user.
+
+use std::fmt::Debug;
+use std::time::Duration;
+use stoatflow_core::Error;
+
+/// What a foreign exception says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Raised {
+    /// Its class.
+    pub class: String,
+    /// Its text.
+    pub message: String,
+    /// Where it came from.
+    pub traceback: Option<String>,
+}
+
+/// See the module.
+pub trait Runtime: Send + Sync + Debug {
+    /// Waits, without keeping the interpreter from others.
+    fn pause(&self, time: Duration);
+    /// The foreign exception behind an error, if there is one.
+    fn exception(&self, error: &Error) -> Option<Raised>;
+}

@@ -1,0 +1,114 @@
+//! Error handlers of the user, and what Python knows of exceptions.
+//!
+//! Takes a record that failed, asks a callable, gives its handler as data: the talking is in
+//! `stoatflow.handlers`, here is only the border. Waits without the interpreter. Never decides.
+
+use crate::datum::to_py;
+use crate::errors::{PyCause, as_py_err};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use std::time::Duration;
+use stoatflow_core::{Bytes, Error, Handler, Record};
+use stoatflow_operators::judge::Failure;
+use stoatflow_operators::{NO_ORIGIN, Raised, Runtime};
+
+/// Python, as the engine's foreign runtime.
+#[derive(Debug)]
+pub struct PyRuntime {
+    /// Does a pause take time? Not in the test driver, whose clock is its own.
+    pub pauses: bool,
+}
+
+impl Runtime for PyRuntime {
+    #[allow(clippy::disallowed_methods)] // the port that waits
+    fn pause(&self, time: Duration) {
+        if self.pauses {
+            Python::attach(|py| py.detach(|| std::thread::sleep(time)));
+        }
+    }
+
+    fn exception(&self, error: &Error) -> Option<Raised> {
+        let cause = error.cause()?.downcast_ref::<PyCause>()?;
+        Python::attach(|py| {
+            let described = py
+                .import("stoatflow.handlers")
+                .and_then(|module| module.call_method1("describe", (whole(py, &cause.0)?,)))
+                .and_then(|all| all.extract::<(String, String, String)>());
+            match described {
+                Ok((class, message, traceback)) => Some(Raised {
+                    class,
+                    message,
+                    traceback: Some(traceback),
+                }),
+                // Its own `__str__` may raise: then its class is all that is known.
+                Err(_) => Some(Raised {
+                    class: cause.0.get_type(py).to_string(),
+                    message: error.message().to_owned(),
+                    traceback: None,
+                }),
+            }
+        })
+    }
+}
+
+/// The exception with its traceback, which is kept beside it.
+fn whole<'py>(py: Python<'py>, exception: &PyErr) -> PyResult<Bound<'py, PyAny>> {
+    let value = exception.value(py).clone().into_any();
+    if let Some(traceback) = exception.traceback(py) {
+        value.setattr(intern!(py, "__traceback__"), traceback)?;
+    }
+    Ok(value)
+}
+
+/// Asks a callable.
+pub fn decide(py: Python<'_>, callable: &Py<PyAny>, failure: &Failure<'_>) -> PyResult<Handler> {
+    let cause = failure.error.cause().and_then(|c| c.downcast_ref());
+    let exception = match cause {
+        Some(PyCause(exception)) => exception.clone_ref(py),
+        None => as_py_err(failure.error),
+    };
+    let record = record(py, failure.record)?;
+    let at = failure.error.coordinates();
+    let origin = &failure.record.origin;
+    let of_record = *origin != NO_ORIGIN;
+    let bytes = |bytes: Option<&Bytes>| bytes.map(|b| PyBytes::new(py, b));
+    let context = PyDict::new(py);
+    context.set_item("kind", failure.failing.name())?;
+    context.set_item("node", failure.node)?;
+    context.set_item("function", at.function.as_deref())?;
+    context.set_item("topic", at.topic.as_deref().filter(|_| of_record))?;
+    context.set_item("partition", of_record.then_some(origin.partition.0))?;
+    context.set_item("offset", of_record.then_some(origin.offset.0))?;
+    context.set_item("timestamp", failure.record.timestamp.0)?;
+    context.set_item("headers", record.getattr(intern!(py, "headers"))?)?;
+    context.set_item("lane", failure.lane.0)?;
+    context.set_item("epoch", failure.epoch.0)?;
+    context.set_item("attempt", failure.attempt)?;
+    let raw = failure.raw;
+    context.set_item("source_raw_key", bytes(raw.and_then(|raw| raw.key)))?;
+    context.set_item("source_raw_value", bytes(raw.and_then(|raw| raw.value)))?;
+    let said: String = py
+        .import("stoatflow.handlers")?
+        .getattr("decide")?
+        .call((callable, record, whole(py, &exception)?), Some(&context))?
+        .extract()?;
+    serde_json::from_str(&said).map_err(|e| PyTypeError::new_err(e.to_string()))
+}
+
+/// A `Record`, made without checks: a broken one may have a negative timestamp.
+fn record<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyAny>> {
+    let class = py.import("stoatflow.record")?.getattr("Record")?;
+    let object = py.import("builtins")?.getattr("object")?;
+    let made = object.call_method1("__new__", (&class,))?;
+    let headers = record.headers.iter().flat_map(|headers| headers.iter());
+    let headers = headers.map(|h| (&*h.name, h.value.as_ref().map(|v| PyBytes::new(py, v))));
+    let headers = PyTuple::new(py, headers.collect::<Vec<_>>())?;
+    let set = object.getattr("__setattr__")?;
+    set.call1((&made, "key", to_py(py, &record.key)?))?;
+    set.call1((&made, "value", to_py(py, &record.value)?))?;
+    set.call1((&made, "timestamp", record.timestamp.0))?;
+    set.call1((&made, "headers", headers))?;
+    Ok(made)
+}

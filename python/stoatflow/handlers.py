@@ -1,0 +1,238 @@
+"""What becomes of records that can't be read, processed or written.
+
+Takes words, values and callables of the user, per application, source and operator; gives plain data for the
+plan. A callable is asked when a record has failed, never before. The nearest handler wins: that of the operator or
+source, then that of the application, then that of the settings.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from stoatflow.durations import Duration, duration_ms
+from stoatflow.errors import TopologyError
+
+if TYPE_CHECKING:
+    from stoatflow._bridge import Plan
+    from stoatflow.plan.nodes import Udf
+
+_SHAPE = ("context", "record", "exception")
+_WORDS = {"log_and_fail": "fail", "fail": "fail", "log_and_continue": "continue", "continue": "continue"}
+_NEXT = (
+    'write log_and_fail(), log_and_continue(), DLQ("topic"), Retry(3, then=...), or a function '
+    "(context, record, exception) that gives one of them"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorContext:
+    """Where a record failed."""
+
+    kind: Literal["deserialization", "processing", "production"]
+    """What failed: reading it, a function, or writing it."""
+    node: str
+    """The node of the topology, as `describe()` names it."""
+    function: str | None
+    """The function: file, line and name."""
+    topic: str | None
+    """Topic of the input record; `None` in a punctuation."""
+    partition: int | None
+    offset: int | None
+    timestamp: int
+    """Of the record that failed, milliseconds."""
+    headers: tuple[tuple[str, bytes | None], ...]
+    """Of the record that failed."""
+    lane: int
+    epoch: int
+    attempt: int
+    """So many calls have failed for this record, this one too: 1, then 2 after a `Retry`..."""
+    source_raw_key: bytes | None = None
+    """The input record's bytes, where they are at hand: at a source. A dead letter always has them."""
+    source_raw_value: bytes | None = None
+    exception: BaseException | None = field(default=None, repr=False)
+
+    @property
+    def traceback(self) -> str:
+        """The exception's traceback, as Python prints it."""
+        return "" if self.exception is None else "".join(traceback.format_exception(self.exception))
+
+
+class ErrorHandler:
+    """What to do with a record that failed: `log_and_fail()`, `log_and_continue()`, `DLQ(...)`, `Retry(...)`,
+    `Decide(...)`.
+    """  # noqa: D205  # the list is the summary
+
+    __slots__ = ()
+
+    def spec(self, callables: Callable[[Udf], int]) -> object:
+        """Give its form in a plan; `callables` numbers functions."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class _Word(ErrorHandler):
+    word: str
+
+    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # a word has none
+        return self.word
+
+    def __repr__(self) -> str:
+        return f"log_and_{self.word}()"
+
+
+@dataclass(frozen=True, slots=True)
+class DLQ(ErrorHandler):
+    """Leave the record out, and write a dead letter to this topic: the input record's bytes, and what happened in
+    headers `__stoatflow.errors.*`. It belongs to the transaction.
+    """  # noqa: D205  # one sentence is not enough
+
+    topic: str
+
+    def __post_init__(self) -> None:
+        """Check the topic."""
+        if not isinstance(self.topic, str) or not self.topic:
+            raise TopologyError(f"DLQ needs the name of a topic, not {self.topic!r}", next_step='write DLQ("topic")')
+
+    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # it has none
+        """Give its form in a plan."""
+        return {"dlq": self.topic}
+
+
+@dataclass(frozen=True, slots=True)
+class Retry(ErrorHandler):
+    """Call again for this record, at most `times` more; the lane waits `backoff` before each; then do `then`.
+
+    Other lanes go on meanwhile; records of this lane wait.
+    """
+
+    times: int
+    backoff: Duration = "100ms"
+    then: ErrorHandler | str | Callable[[ErrorContext, Any, BaseException], ErrorHandler | str] = "log_and_fail"
+
+    def __post_init__(self) -> None:
+        """Check it."""
+        if isinstance(self.times, bool) or not isinstance(self.times, int) or not 1 <= self.times <= 1_000_000:
+            raise TopologyError(
+                f"Retry needs a number of times from 1 to 1000000, not {self.times!r}", next_step="write Retry(3)"
+            )
+        if not 0 <= duration_ms(self.backoff) <= 60_000:
+            raise TopologyError(
+                f"Retry can't wait {self.backoff!r}: the lane stands still meanwhile",
+                next_step="wait at most a minute, or send a dead letter and read it later",
+            )
+        if not isinstance(self.then, ErrorHandler):
+            object.__setattr__(self, "then", handler(self.then, "Retry(then=)", "Retry"))
+
+    def spec(self, callables: Callable[[Udf], int]) -> object:
+        """Give its form in a plan."""
+        assert isinstance(self.then, ErrorHandler)  # noqa: S101  # made one above
+        then = self.then.spec(callables)
+        return {"retry": {"times": self.times, "backoff_ms": duration_ms(self.backoff), "then": then}}
+
+
+@dataclass(frozen=True, slots=True)
+class Decide(ErrorHandler):
+    """Ask `fn(context, record, exception)`, which gives a handler. A plain function may stand in its place.
+
+    `dead_letters` are topics that it may name: whether they exist is looked at when the application starts. It may
+    name others, if they exist by then.
+    """
+
+    fn: Callable[[ErrorContext, Any, BaseException], ErrorHandler | str]
+    dead_letters: Sequence[str] = ()
+    _udf: Udf | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the function's shape."""
+        from stoatflow.plan.functions import callable_only, user_line
+
+        udf = callable_only(self.fn, _SHAPE, "Decide", user_line(), "pass a function (context, record, exception)")
+        object.__setattr__(self, "_udf", udf)
+
+    def spec(self, callables: Callable[[Udf], int]) -> object:
+        """Give its form in a plan."""
+        assert self._udf is not None  # noqa: S101  # made above
+        call: dict[str, object] = {"udf": callables(self._udf)}
+        if self.dead_letters:
+            call["topics"] = list(self.dead_letters)
+        return {"call": call}
+
+
+OnError: TypeAlias = ErrorHandler | str | Callable[[ErrorContext, Any, BaseException], "ErrorHandler | str"]
+"""A handler, its word (`log_and_continue`, `dlq:TOPIC`), or a function `(context, record, exception)`."""
+
+
+def log_and_fail() -> ErrorHandler:
+    """Stop the application; nothing of the epoch is committed. This is what happens if nobody says otherwise."""
+    return _Word("fail")
+
+
+def log_and_continue() -> ErrorHandler:
+    """Leave the record out: it is logged, and counted by reason."""
+    return _Word("continue")
+
+
+def handler(given: OnError | None, method: str, line: str) -> ErrorHandler | None:
+    """Give the handler that was meant; raise `TopologyError` if there is none."""
+    if given is None or isinstance(given, ErrorHandler):
+        return given
+    if isinstance(given, str):
+        if given in _WORDS:
+            return _Word(_WORDS[given])
+        topic = given.removeprefix("dlq:").strip()
+        if given.startswith("dlq:") and topic:
+            return DLQ(topic)
+    elif callable(given):
+        return Decide(given)
+    raise TopologyError(f"{line} {method}: {given!r} is no error handler", next_step=_NEXT)
+
+
+def with_handlers(
+    plan: Plan, processing: OnError | None, deserialization: OnError | None, production: OnError | None
+) -> Plan:
+    """Give the plan with the handlers of an application."""
+    from stoatflow.plan.functions import user_line
+
+    line = user_line()
+    udfs: list[Udf] = []
+
+    def number(udf: Udf) -> int:
+        udfs.append(udf)
+        return len(udfs) - 1
+
+    given = {"processing": processing, "deserialization": deserialization, "production": production}
+    meant = {kind: handler(one, f"on_{kind}_error=", line) for kind, one in given.items()}
+    spec = {kind: one.spec(number) for kind, one in meant.items() if one is not None}
+    if not spec:
+        return plan
+    return plan.with_handlers(json.dumps(spec), [udf.call for udf in udfs], [udf.display for udf in udfs])
+
+
+def decide(
+    fn: Callable[[ErrorContext, Any, BaseException], object], record: Any, error: BaseException, **context: Any
+) -> str:
+    """Ask a function of the user; give what it says as JSON. The engine calls this."""
+    said = fn(ErrorContext(exception=error, **context), record, error)
+
+    def refuse(udf: Udf) -> int:
+        raise TypeError(f"the handler gave the function {udf.display}, which would be asked again: {_NEXT}")
+
+    if not isinstance(said, ErrorHandler):
+        known = _WORDS.get(said) if isinstance(said, str) else None
+        if known is not None:
+            return json.dumps(known)
+        if isinstance(said, str) and said.startswith("dlq:") and said != "dlq:":
+            return json.dumps({"dlq": said[4:].strip()})
+        raise TypeError(f"the handler gave {said!r}. Next: let it give log_and_continue(), DLQ(...) or log_and_fail()")
+    return json.dumps(said.spec(refuse))
+
+
+def describe(error: BaseException) -> tuple[str, str, str]:
+    """Class, message and traceback of an exception, for headers. The engine calls this."""
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return name, str(error), "".join(traceback.format_exception(error))
