@@ -51,7 +51,11 @@ impl Exchange {
     /// Sends a record whose key could not be written at once, if the handler says so.
     #[cold]
     fn late(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
-        let again = |_: &mut Context<'_>| self.hash(&record.key);
+        // As `hash`, which has one caller: so it is a part of the loop there.
+        let again = |_: &mut Context<'_>| {
+            let bytes = self.key.encode(&record.key)?.unwrap_or_default();
+            Ok(key_hash(self.key.affinity(&bytes)))
+        };
         if let Some(hash) = self.site.rescue(error, &record, context, again)? {
             context.effects.routed.push(Routed {
                 via: self.site.node,

@@ -124,6 +124,7 @@ impl Keeper {
     }
 
     /// The bytes of a record's key.
+    #[inline]
     pub fn key(&self, record: &Record) -> Result<Bytes> {
         match self.key.encode(&record.key) {
             Ok(Some(bytes)) => Ok(bytes),
