@@ -28,8 +28,10 @@ INPUTS = {"lines": 3, "ticks": 1, "readings": 3, "users": 3, "clicks": 3, "views
           "transfers": 3}  # fmt: skip
 OUTPUTS = dict.fromkeys(
     ("words", "sums", "closed", "sessions", "pairs", "totals", "reports", "updates", "finals", "visits", "meetings",
-     "cities", "people", "named", "odd", "even"), 3) | {"balances": 1}  # fmt: skip
-"""Names and partitions; a topic of dead letters would be one line here, one in `topology` and one in each check."""
+     "cities", "people", "named", "odd", "even", "letters"), 3) | {"balances": 1}  # fmt: skip
+"""Names and partitions."""
+BAD_LINE, BAD_WORD = "w11", "w13"
+"""A line that begins with the first one is refused where it is read, each of the second one behind an exchange."""
 
 
 class Totals(sf.ContextualProcessor[str, int, str, Any]):
@@ -77,6 +79,17 @@ def _words(builder: sf.StreamsBuilder, name: str) -> None:
     words.group_by(sf.value, key=str, value=str).count(store="words").to_stream().to(
         f"{name}-words", key=str, value=int
     )
+    letters = sf.DLQ(f"{name}-letters")
+    lines = builder.stream(f"{name}-lines", key=bytes, value=str)
+    lines.foreach(lambda _key, line: refuse(line.split()[0], BAD_LINE), on_error=letters)
+    moved = words.select_key(sf.value).repartition(key=str, value=str, name="moved")
+    moved.foreach(lambda word, _: refuse(word, BAD_WORD), on_error=letters)
+
+
+def refuse(word: str, bad: str) -> None:
+    """What a dead letter is written for."""
+    if word == bad:
+        raise ValueError(word)
 
 
 def _ticks(builder: sf.StreamsBuilder, name: str) -> None:

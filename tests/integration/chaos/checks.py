@@ -115,6 +115,7 @@ def exact(found: Found, given: Inputs) -> list[str]:
     return [
         *steps("words", found.lists("words", text, long), expected.words(given)),
         *same("changelog of words", found.table("words-changelog", text, long), expected.words(given)),
+        *same_counts("dead letters", letters(found), expected.letters(given)),
         *_ticks(found, given),
         *_processor(found, given),
         *_readings(found),
@@ -134,6 +135,7 @@ def at_least(found: Found, given: Inputs) -> list[str]:
     clicks = Counter((key, click) for key, _, click in expected.texts(given, "clicks"))
     return [
         *no_less("words", found.table("words", text, long), expected.words(given)),
+        *no_less("dead letters", letters(found), expected.letters(given)),
         *no_less("suppressed sums", found.table("sums", windowed, long), sums),
         *no_less("counts on window close", found.table("closed", windowed, long), closed),
         *no_less("sessions", found.table("sessions", session, long), expected.sessions(given)),
@@ -143,6 +145,11 @@ def at_least(found: Found, given: Inputs) -> list[str]:
         *same("changelog of users", found.table("users-changelog", text, json.loads), expected.table(given, "users")),
         *same("join by foreign key", found.table("named", text, text), expected.named(given)),
     ]
+
+
+def letters(found: Found) -> Counter[str]:
+    """The lines that were refused."""
+    return Counter(text(row.value or b"") for row in found.rows("letters"))
 
 
 def no_less(what: str, found: Mapping[K, int], wanted: Mapping[K, int]) -> list[str]:

@@ -30,6 +30,15 @@ def words(inputs: Inputs) -> Counter[str]:
     return Counter(word for row in inputs.of("lines") for word in (row.value or b"").decode().split())
 
 
+def letters(inputs: Inputs) -> Counter[str]:
+    """The lines that are refused, once for each time."""
+    found: Counter[str] = Counter()
+    for row in inputs.of("lines"):
+        line = (row.value or b"").decode()
+        found[line] += (line.split()[0] == app.BAD_LINE) + line.split().count(app.BAD_WORD)
+    return +found
+
+
 def ticks(inputs: Inputs) -> list[tuple[str, int, dict[str, Any]]]:
     """Key, time, value."""
     return [(row.key or "", row.timestamp, parsed(row)) for row in inputs.of("ticks")]

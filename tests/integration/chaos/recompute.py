@@ -97,7 +97,20 @@ class Recompute:
         counts = wordcount.expected_counts(lines).withColumnsRenamed({"word": "key", "count": "value"})
         part = Part("words, every update", told.input_words, told.output_records, told.missing, told.duplicated,
                     told.wrong, examples=tuple(str(example) for example in told.examples))  # fmt: skip
-        return [part, counting("words, order of updates", updates, counts, ["key"]), self._log("words", counts)]
+        return [
+            part, counting("words, order of updates", updates, counts, ["key"]), self._log("words", counts),
+            self._letters(lines),
+        ]  # fmt: skip
+
+    def _letters(self, lines: DataFrame) -> Part:
+        """Each line that was refused, once for each time."""
+        from pyspark.sql import functions as f
+
+        words = f.split(f.trim("value"), r"\s+")
+        times = (words[0] == app.BAD_LINE).cast("int") + f.size(f.filter(words, lambda word: word == app.BAD_WORD))
+        refused = lines.withColumn("times", times).where(f.col("times") > 0)
+        wanted = refused.select(f.explode(f.array_repeat("value", f.col("times"))).alias("value"))
+        return multisets("dead letters", self.read("letters", value="text"), wanted, ["value"])
 
     def windows(self) -> list[Part]:
         """Sums with suppress, counts on close, sessions."""
