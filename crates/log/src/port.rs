@@ -135,6 +135,13 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`, `Config` (a setting the broker refuses).
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()>;
+    /// Deletes topics, and waits until nobody is told of them any more; one that does not exist is fine.
+    /// What groups had committed for them is forgotten (a cluster may take a moment for that).
+    ///
+    /// # Errors
+    /// `Unavailable` (also if they are still there after `timeout`), `Unauthorized`, `Config` (the broker
+    /// deletes no topics).
+    fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()>;
     /// The committed positions of a group, in the order asked.
     ///
     /// # Errors

@@ -216,6 +216,15 @@ impl Broker for SimBroker {
         Ok(())
     }
 
+    fn delete_topics(&self, names: &[&str], _timeout: Duration) -> Result<()> {
+        let mut state = self.lock();
+        for name in names {
+            state.topics.remove(*name);
+            state.groups.retain(|(_, p), _| *p.topic != **name);
+        }
+        Ok(())
+    }
+
     fn committed(
         &self,
         group: &str,

@@ -17,6 +17,7 @@ use stoatflow_core::ErrorKind;
 pub(crate) enum Point {
     Topics,
     CreateTopics,
+    DeleteTopics,
     Committed,
     Ranges,
     OpenConsumer,
@@ -53,7 +54,11 @@ impl Point {
     pub fn chances(self) -> [(Fault, u32); 5] {
         use Fault::{Aborted, CrashAfter, CrashBefore, FailAfter, FailBefore};
         let [before, after, lost, unheard, aborted] = match self {
-            Self::Topics | Self::CreateTopics | Self::Committed | Self::Ranges => [8, 8, 15, 8, 0],
+            Self::Topics
+            | Self::CreateTopics
+            | Self::DeleteTopics
+            | Self::Committed
+            | Self::Ranges => [8, 8, 15, 8, 0],
             Self::OpenConsumer => [15, 15, 30, 0, 0],
             Self::OpenProducer => [20, 30, 20, 20, 0],
             Self::Poll => [3, 3, 3, 0, 0],

@@ -34,7 +34,7 @@ macro_rules! contract_cases {
             fenced_sends_are_refused, standing_offsets_ask_for_the_fence,
             positions_pass_an_aborted_tail, pause_holds_and_loses_nothing, pause_at_the_end_loses_nothing,
             acknowledged_offsets_are_the_logs,
-            topics_are_made_once, a_missing_topic_is_named, ranges_follow_commits, offsets_are_found_by_time,
+            topics_are_made_once, topics_are_deleted, a_missing_topic_is_named, ranges_follow_commits, offsets_are_found_by_time,
         }
     };
 }

@@ -1,7 +1,8 @@
 //! Topics: made once, found by name.
 
-use super::stage::{Stage, WAIT, commit, numbered, promise, record};
+use super::stage::{Stage, WAIT, commit, numbered, promise, record, values};
 use crate::{Broker, NewTopic};
+use std::sync::Arc;
 use stoatflow_core::{ErrorKind, Offset, Result, TopicPartition};
 
 /// Making a topic that exists leaves it as it is; a missing one is `None`, in the order asked.
@@ -35,6 +36,58 @@ pub fn topics_are_made_once(broker: &dyn Broker, tag: &str) -> Result<()> {
         );
     }
     promise!(names.is_sorted(), "the names of topics are in no order");
+    Ok(())
+}
+
+/// A deleted topic is missing, one that does not exist is fine, one made again is empty; others are untouched.
+pub fn topics_are_deleted(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "delete");
+    let (gone, kept) = (stage.topic("gone", 2)?, stage.topic("kept", 1)?);
+    let none = stage.name("none");
+    let part = |topic: &Arc<str>, p| TopicPartition::new(topic.clone(), p);
+    let mut producer = stage.transactional("p")?;
+    for topic in [&gone, &kept] {
+        commit(producer.as_mut(), numbered(topic, 0, "old", 5))?;
+    }
+    let (producer, _) = stage.settled(producer, "p", &[part(&gone, 0), part(&kept, 0)])?;
+    drop(producer);
+    broker.delete_topics(&[&gone, &none, &gone], WAIT)?;
+    let found = broker.topics(&[&gone, &kept, &none], WAIT)?;
+    promise!(
+        found[0].is_none() && found[1].is_some() && found[2].is_none(),
+        "after '{gone}' was deleted the topics are {found:?}"
+    );
+    let named = broker.topic_names(WAIT)?;
+    promise!(
+        !named.contains(&gone) && named.contains(&kept),
+        "after '{gone}' was deleted the names are {named:?}"
+    );
+    let ranges = broker.ranges(&[part(&gone, 0)], WAIT);
+    promise!(
+        ranges
+            .as_ref()
+            .is_err_and(|e| e.kind() == ErrorKind::MissingTopic),
+        "ranges of a deleted topic are {ranges:?}"
+    );
+    broker.delete_topics(&[&gone, &none], WAIT)?;
+    broker.delete_topics(&[], WAIT)?;
+    let left = stage.all(&[part(&kept, 0)], 5)?.len();
+    promise!(left == 5, "{left} of 5 records of another topic are left");
+    let again = stage.topic("gone", 3)?;
+    let parts: Vec<_> = (0..3).map(|p| part(&again, p)).collect();
+    let ends = broker.ranges(&parts, WAIT)?;
+    promise!(
+        ends.iter()
+            .all(|r| (r.begin, r.stable_end) == (Offset(0), Offset(0))),
+        "a topic that was made again has the ranges {ends:?}"
+    );
+    let mut producer = stage.transactional("p")?;
+    commit(producer.as_mut(), numbered(&again, 0, "new", 2))?;
+    let read = stage.all(&parts, 2)?;
+    promise!(
+        values(&read) == ["new0", "new1"] && read[0].offset == Offset(0),
+        "a topic that was made again holds {read:?}"
+    );
     Ok(())
 }
 

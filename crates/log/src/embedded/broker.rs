@@ -150,6 +150,10 @@ impl Broker for EmbeddedBroker {
         self.log.create(topics)
     }
 
+    fn delete_topics(&self, names: &[&str], _timeout: Duration) -> Result<()> {
+        self.log.delete(names)
+    }
+
     fn committed(
         &self,
         group: &str,

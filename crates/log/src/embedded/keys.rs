@@ -40,6 +40,19 @@ pub(super) fn offset(group: &str, topic: &str, partition: i32) -> Vec<u8> {
     key
 }
 
+/// Before the committed positions of all groups.
+pub(super) const OFFSETS: [u8; 1] = [GROUP];
+
+/// The topic in the key of a committed position; `None` if it is the key of something else.
+pub(super) fn topic_of_offset(key: &[u8]) -> Option<&[u8]> {
+    fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+        let (length, rest) = bytes.split_first_chunk::<8>()?;
+        rest.split_at_checked(usize::try_from(u64::from_be_bytes(*length)).ok()?)
+    }
+    let (_group, rest) = name(key.strip_prefix(&OFFSETS)?)?;
+    Some(name(rest)?.0)
+}
+
 /// The chunk of a partition that starts at `base`.
 pub(super) fn chunk(topic: u32, partition: u32, base: u64) -> [u8; CHUNK_LEN] {
     let mut key = [CHUNK; CHUNK_LEN];

@@ -27,9 +27,32 @@ pub(super) struct Topic {
     pub name: Arc<str>,
     pub id: u32,
     ends: Box<[AtomicI64]>,
+    deleted: AtomicBool,
 }
 
 impl Topic {
+    fn new(name: Arc<str>, id: u32, ends: Box<[AtomicI64]>) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            id,
+            ends,
+            deleted: AtomicBool::new(false),
+        })
+    }
+
+    /// For those who still hold it: it is empty, and nobody may write to it.
+    fn forget(&self) {
+        self.deleted.store(true, Ordering::Release);
+        for end in &self.ends {
+            end.store(0, Ordering::Release);
+        }
+    }
+
+    /// Was it deleted after it had been found?
+    pub(super) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
     pub(super) fn partitions(&self) -> i32 {
         i32::try_from(self.ends.len()).unwrap_or(i32::MAX)
     }
@@ -171,14 +194,8 @@ impl Log {
                 .map(|p| Ok(AtomicI64::new(self.find_end(row.id, p)?)))
                 .collect::<Result<_>>()?;
             state.next_topic = state.next_topic.max(row.id + 1);
-            state.topics.insert(
-                name.clone(),
-                Arc::new(Topic {
-                    name,
-                    id: row.id,
-                    ends,
-                }),
-            );
+            let topic = Topic::new(name.clone(), row.id, ends);
+            state.topics.insert(name, topic);
         }
         self.state = Mutex::new(state);
         Ok(())
@@ -294,16 +311,43 @@ impl Log {
                 .encode(),
             );
             let ends = (0..partitions).map(|_| AtomicI64::new(0)).collect();
-            made.push(Arc::new(Topic {
-                name: topic.name.as_str().into(),
-                id,
-                ends,
-            }));
+            made.push(Topic::new(topic.name.as_str().into(), id, ends));
         }
         self.db.write(batch).map_err(|e| storage(e, &self.path))?;
         for topic in made {
             state.next_topic = topic.id + 1;
             state.topics.insert(topic.name.clone(), topic);
+        }
+        Ok(())
+    }
+
+    /// Deletes the topics that exist, all at once, with their records and what groups had committed for them.
+    pub(super) fn delete(&self, names: &[&str]) -> Result<()> {
+        let mut state = self.state.lock();
+        let found = names.iter().filter_map(|name| state.topics.get(*name));
+        let gone: Vec<Arc<Topic>> = found.cloned().collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let mut batch = WriteBatch::default();
+        for topic in &gone {
+            batch.delete(keys::topic(&topic.name));
+            batch.delete_range(keys::chunk(topic.id, 0, 0), keys::chunk(topic.id + 1, 0, 0));
+        }
+        let from = IteratorMode::From(&keys::OFFSETS, Direction::Forward);
+        for row in self.db.iterator(from) {
+            let (key, _) = row.map_err(|e| storage(e, &self.path))?;
+            let Some(name) = keys::topic_of_offset(&key) else {
+                break;
+            };
+            if gone.iter().any(|topic| topic.name.as_bytes() == name) {
+                batch.delete(&key);
+            }
+        }
+        self.db.write(batch).map_err(|e| storage(e, &self.path))?;
+        for topic in gone {
+            state.topics.remove(&topic.name);
+            topic.forget();
         }
         Ok(())
     }
@@ -343,6 +387,10 @@ impl Log {
         let mut batch = WriteBatch::default();
         let mut ends = Vec::with_capacity(staged.len());
         for part in staged {
+            // Its number may belong to another topic one day.
+            if part.topic.is_deleted() {
+                return Err(self.missing(&part.topic.name));
+            }
             let mut next = part.topic.end(part.partition);
             for chunk in &part.chunks {
                 batch.put(

@@ -473,3 +473,66 @@ fn topics_are_made_when_written_only_if_asked_for() {
     commit(writer.as_mut(), &[record("new", "1")], 1);
     assert_eq!(count(&broker, "new", 0), 1);
 }
+
+#[test]
+fn a_deleted_topic_leaves_nothing_behind() {
+    let place = tempfile::tempdir().unwrap();
+    let committed = |broker: &EmbeddedBroker| {
+        let parts = [TopicPartition::new("in", 3), TopicPartition::new("ink", 0)];
+        let found = broker.committed("group", &parts, WAIT).unwrap();
+        found
+            .into_iter()
+            .map(|c| c.map(|c| c.offset.0))
+            .collect::<Vec<_>>()
+    };
+    {
+        let broker = open(Some(place.path())).unwrap();
+        topic(&broker, "in", 4);
+        topic(&broker, "ink", 1);
+        topic(&broker, "last", 1);
+        let mut older = producer(&broker);
+        commit(older.as_mut(), &[record("last", "a"), record("in", "a")], 1);
+        older.begin().unwrap();
+        let other = CutEntry {
+            partition: TopicPartition::new("ink", 0),
+            offset: Offset(7),
+            metadata: String::new(),
+        };
+        older.offsets("group", &[other], WAIT).unwrap();
+        older.commit(WAIT).unwrap();
+        assert_eq!(committed(&broker), [Some(1), Some(7)]);
+        let mut reader = broker.consumer("reader").unwrap();
+        let all = [(TopicPartition::new("last", 0), Offset(0))];
+        reader.assign(&all).unwrap();
+        broker.delete_topics(&["last", "in"], WAIT).unwrap();
+        assert_eq!(committed(&broker), [None, Some(7)], "only its own");
+        let mut fetched = Vec::new();
+        reader.poll(10, Duration::ZERO, &mut fetched).unwrap();
+        assert!(
+            fetched.is_empty(),
+            "a reader of a deleted topic gets nothing"
+        );
+        // Who found the topic before it was deleted can't write to it, nor to one of its name.
+        topic(&broker, "last", 1);
+        older.begin().unwrap();
+        let refused = older
+            .send(&mut vec![record("last", "b")])
+            .and_then(|()| older.commit(WAIT).map(drop));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::MissingTopic);
+        broker.delete_topics(&["last"], WAIT).unwrap();
+    }
+    // The number of the last topic may be given again after a restart: nothing may be under it.
+    let broker = open(Some(place.path())).unwrap();
+    assert_eq!(committed(&broker), [None, Some(7)]);
+    topic(&broker, "new", 4);
+    let range = broker
+        .ranges(&[TopicPartition::new("new", 0)], WAIT)
+        .unwrap();
+    assert_eq!(range[0].stable_end, Offset(0));
+    drop(broker);
+    let broker = open(Some(place.path())).unwrap();
+    let range = broker
+        .ranges(&[TopicPartition::new("new", 0)], WAIT)
+        .unwrap();
+    assert_eq!(range[0].stable_end, Offset(0));
+}

@@ -4,6 +4,8 @@
 //! shared by all. Asks again while the cluster says "not yet" (a leader being elected, a
 //! transaction being ended), and no longer than it was given.
 
+mod delete;
+
 use super::errors::{Doing, error};
 use super::native::{Client, Fault, c_text, list, millis, text};
 use super::properties::Properties;

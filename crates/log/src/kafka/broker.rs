@@ -78,6 +78,10 @@ impl Broker for KafkaBroker {
         self.admin.create_topics(topics, timeout)
     }
 
+    fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()> {
+        self.admin.delete_topics(names, timeout)
+    }
+
     fn committed(
         &self,
         group: &str,

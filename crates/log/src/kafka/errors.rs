@@ -78,6 +78,7 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
         | Code::InvalidReplicationFactor
         | Code::InvalidReplicaAssignment
         | Code::PolicyViolation
+        | Code::TopicDeletionDisabled
         | Code::InvalidTransactionTimeout
         | Code::UnsupportedVersion
         | Code::UnsupportedFeature

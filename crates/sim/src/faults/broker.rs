@@ -64,6 +64,12 @@ impl Broker for FaultyBroker {
         })
     }
 
+    fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()> {
+        self.call(Point::DeleteTopics, timeout, |b| {
+            b.delete_topics(names, timeout)
+        })
+    }
+
     fn committed(
         &self,
         group: &str,

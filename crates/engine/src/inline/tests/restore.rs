@@ -97,6 +97,9 @@ impl Broker for Strict {
     fn create_topics(&self, topics: &[NewTopic], t: Duration) -> Result<()> {
         self.broker.create_topics(topics, t)
     }
+    fn delete_topics(&self, names: &[&str], t: Duration) -> Result<()> {
+        self.broker.delete_topics(names, t)
+    }
     fn committed(
         &self,
         group: &str,

@@ -1,0 +1,105 @@
+//! Deleting topics.
+//!
+//! Takes names, gives `Ok` once the cluster no longer tells of them. What is gone already counts as
+//! deleted, so a deletion whose answer was lost can be asked for again.
+
+use super::{Admin, Call, Code, Op, c_text, sys, text};
+use std::time::Duration;
+use stoatflow_core::{ErrorKind, Result};
+
+impl Admin {
+    pub(in crate::kafka) fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()> {
+        let call = self.call(timeout, "deleting topics");
+        let mut names = names.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            return Ok(());
+        }
+        call.until_ready(|| self.delete(&call, &names))?;
+        // The controller has answered; a broker that has not heard of it would still tell of them.
+        call.until_ready(|| {
+            let left = self.describe(&call, &names, false)?;
+            match left.into_iter().flatten().next() {
+                Some(topic) => Err(call.fail(
+                    Code::LeaderNotAvailable,
+                    "the deleted topic is still known to a broker",
+                    Some(&topic.name),
+                )),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn delete(&self, call: &Call<'_>, names: &[&str]) -> Result<()> {
+        let mut native = DeleteTopics(Vec::new());
+        for name in names {
+            native.add(name)?;
+        }
+        let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_DELETETOPICS, |options, queue| {
+            // SAFETY: the request copies the names, which `native` frees later.
+            unsafe {
+                sys::rd_kafka_DeleteTopics(
+                    self.client.ptr(),
+                    native.0.as_mut_ptr(),
+                    native.0.len(),
+                    options,
+                    queue,
+                )
+            };
+        })?;
+        // SAFETY: everything read here belongs to the answer.
+        unsafe {
+            let mut count = 0;
+            let results = sys::rd_kafka_DeleteTopics_result_topics(
+                sys::rd_kafka_event_DeleteTopics_result(answer.0),
+                &mut count,
+            );
+            for index in 0..count {
+                let result = *results.add(index);
+                let code = Code::from(sys::rd_kafka_topic_result_error(result));
+                if matches!(
+                    code,
+                    Code::NoError | Code::UnknownTopicOrPartition | Code::UnknownTopic
+                ) {
+                    continue;
+                }
+                let name = text(sys::rd_kafka_topic_result_name(result));
+                let said = text(sys::rd_kafka_topic_result_error_string(result));
+                let error = call.fail(code, &said, Some(&name));
+                return Err(match error.kind() {
+                    ErrorKind::Unauthorized => {
+                        error.hint(format!("grant this user Delete on the topic '{name}'"))
+                    }
+                    _ if code == Code::TopicDeletionDisabled => {
+                        error.hint("set delete.topic.enable=true on the brokers")
+                    }
+                    _ => error,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Topics to be deleted, freed at the end.
+struct DeleteTopics(Vec<*mut sys::rd_kafka_DeleteTopic_t>);
+
+impl DeleteTopics {
+    fn add(&mut self, name: &str) -> Result<()> {
+        let name = c_text(name)?;
+        // SAFETY: the name is copied; the entry is owned by `self`.
+        self.0
+            .push(unsafe { sys::rd_kafka_DeleteTopic_new(name.as_ptr()) });
+        Ok(())
+    }
+}
+
+impl Drop for DeleteTopics {
+    fn drop(&mut self) {
+        for topic in &self.0 {
+            // SAFETY: made by `add`, freed here only.
+            unsafe { sys::rd_kafka_DeleteTopic_destroy(*topic) };
+        }
+    }
+}
