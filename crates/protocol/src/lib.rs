@@ -9,6 +9,7 @@ pub mod commit;
 pub mod lease;
 pub mod lifecycle;
 pub mod rendezvous;
+pub mod reset;
 pub mod restore;
 pub mod schedule;
 

@@ -1,0 +1,206 @@
+//! Reset: where each partition goes on when an application starts over.
+//!
+//! Takes what is asked for and, for each partition, what is committed and what there is to read; gives the new position
+//! of each with the reason, never one that the partition doesn't have. State is thrown away whole, so what a
+//! request leaves out keeps its position and says so. The order in which positions, state and marks are
+//! written belongs to who does it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
+
+#[cfg(test)]
+mod tests;
+
+/// Where to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// At the first record there is.
+    Earliest,
+    /// Behind the last one.
+    Latest,
+    /// At the first record that is not older than this.
+    Since(Timestamp),
+    /// The same, counted back from now.
+    Ago(Duration),
+    /// At this offset.
+    At(Offset),
+    /// So many records behind (or, if negative, before) what is committed.
+    Shift(i64),
+}
+
+impl Target {
+    /// The time whose offsets the broker must be asked for.
+    #[must_use]
+    pub fn since(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Since(time) => Some(time),
+            Self::Ago(back) => {
+                let back = i64::try_from(back.as_millis()).unwrap_or(i64::MAX);
+                Some(Timestamp(now.0.saturating_sub(back)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Where to go on.
+    pub target: Target,
+    /// In these topics; none means all that the topology reads.
+    pub topics: Vec<String>,
+}
+
+/// What is known of a partition that the topology reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// Does a global table read it?
+    pub global: bool,
+    /// What is committed; during a reset, what was committed before it began.
+    pub committed: Option<Offset>,
+    /// The first offset there is.
+    pub begin: Offset,
+    /// One past the last readable one.
+    pub end: Offset,
+    /// The broker's answer to [`Target::since`].
+    pub since: Option<Offset>,
+}
+
+/// Why a partition goes where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It was asked for.
+    Asked,
+    /// A global table is its topic: it is always read whole.
+    Global,
+    /// Its topic was left out.
+    Kept,
+    /// Nothing was committed that one could count from: the first record counts as that.
+    NothingCommitted,
+    /// No record is that new.
+    NoneThatNew,
+    /// What was asked for lies before the first record.
+    BeforeBegin,
+    /// What was asked for lies behind the last record.
+    BehindEnd,
+}
+
+impl Why {
+    /// In a reader's words; empty where nothing needs to be said.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Asked => "",
+            Self::Global => "a global table is read whole",
+            Self::Kept => "left out: keeps its position",
+            Self::NothingCommitted => "nothing was committed: counted from the first record",
+            Self::NoneThatNew => "no record is that new: the end",
+            Self::BeforeBegin => "there is nothing before: the first record",
+            Self::BehindEnd => "there is nothing behind: the end",
+        }
+    }
+}
+
+/// One partition's way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// From here.
+    pub from: Option<Offset>,
+    /// To here; `None` stays without a position.
+    pub to: Option<Offset>,
+    /// Why.
+    pub why: Why,
+}
+
+/// Decides for each partition.
+///
+/// # Errors
+/// `Config` if the request names a topic that is not read.
+pub fn decide(request: &Request, facts: &[Facts]) -> Result<Vec<Move>> {
+    check_topics(&request.topics, facts)?;
+    Ok(facts.iter().map(|f| one(request, f)).collect())
+}
+
+fn one(request: &Request, facts: &Facts) -> Move {
+    let asked =
+        |topic: &str| request.topics.is_empty() || request.topics.iter().any(|t| t == topic);
+    let (to, why) = if facts.global {
+        (Some(facts.begin), Why::Global)
+    } else if asked(&facts.partition.topic) {
+        let (to, why) = place(request.target, facts);
+        (Some(to), why)
+    } else {
+        (facts.committed, Why::Kept)
+    };
+    Move {
+        partition: facts.partition.clone(),
+        from: facts.committed,
+        to,
+        why,
+    }
+}
+
+fn place(target: Target, facts: &Facts) -> (Offset, Why) {
+    let (wanted, why) = match target {
+        Target::Earliest => (facts.begin, Why::Asked),
+        Target::Latest => (facts.end, Why::Asked),
+        Target::Since(_) | Target::Ago(_) => match facts.since {
+            // The end of a transaction may answer for a time: it is no record.
+            Some(at) if at < facts.end => (at, Why::Asked),
+            _ => (facts.end, Why::NoneThatNew),
+        },
+        Target::At(at) => (at, Why::Asked),
+        Target::Shift(by) => {
+            let (from, why) = match facts.committed {
+                Some(committed) => (committed, Why::Asked),
+                None => (facts.begin, Why::NothingCommitted),
+            };
+            (Offset(from.0.saturating_add(by)), why)
+        }
+    };
+    if wanted < facts.begin {
+        (facts.begin, Why::BeforeBegin)
+    } else if wanted > facts.end {
+        (facts.end, Why::BehindEnd)
+    } else {
+        (wanted, why)
+    }
+}
+
+fn check_topics(asked: &[String], facts: &[Facts]) -> Result<()> {
+    let read: BTreeSet<&str> = facts.iter().map(|f| &*f.partition.topic).collect();
+    let unknown: Vec<String> = asked
+        .iter()
+        .filter(|topic| !read.contains(topic.as_str()))
+        .map(|topic| match nearest(topic, &read) {
+            Some(near) => format!("'{topic}' (did you mean '{near}'?)"),
+            None => format!("'{topic}'"),
+        })
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let read: Vec<String> = read.iter().map(|topic| format!("'{topic}'")).collect();
+    Err(Error::config(format!(
+        "the topology does not read the topic(s) {}; it reads {}",
+        unknown.join(", "),
+        read.join(", ")
+    ))
+    .hint("name topics that the topology reads, or none for all of them"))
+}
+
+fn nearest<'a>(word: &str, valid: &BTreeSet<&'a str>) -> Option<&'a str> {
+    let likeness = |v: &str| strsim::normalized_damerau_levenshtein(word, v);
+    valid
+        .iter()
+        .map(|v| (likeness(v), *v))
+        .filter(|(score, _)| *score >= 0.5)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, v)| v)
+}

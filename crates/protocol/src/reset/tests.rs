@@ -1,0 +1,127 @@
+use super::{Facts, Move, Request, Target, Why, decide};
+use std::time::Duration;
+use stoatflow_core::{ErrorKind, Offset, Timestamp, TopicPartition};
+
+/// Offsets 10 to 49 of a topic are there, 30 is committed.
+fn facts(topic: &str) -> Facts {
+    Facts {
+        partition: TopicPartition::new(topic, 0),
+        global: false,
+        committed: Some(Offset(30)),
+        begin: Offset(10),
+        end: Offset(50),
+        since: None,
+    }
+}
+
+fn to(target: Target, facts: Facts) -> (i64, Why) {
+    let request = Request {
+        target,
+        topics: Vec::new(),
+    };
+    let moves = decide(&request, &[facts]).unwrap();
+    (moves[0].to.unwrap().0, moves[0].why)
+}
+
+#[test]
+fn a_partition_goes_where_it_is_asked_to() {
+    for (target, expected) in [
+        (Target::Earliest, (10, Why::Asked)),
+        (Target::Latest, (50, Why::Asked)),
+        (Target::At(Offset(10)), (10, Why::Asked)),
+        (Target::At(Offset(33)), (33, Why::Asked)),
+        (Target::At(Offset(50)), (50, Why::Asked)),
+        (Target::Shift(-5), (25, Why::Asked)),
+        (Target::Shift(20), (50, Why::Asked)),
+        (Target::Shift(0), (30, Why::Asked)),
+    ] {
+        assert_eq!(to(target, facts("in")), expected, "{target:?}");
+    }
+}
+
+#[test]
+fn it_never_leaves_what_there_is() {
+    for (target, expected) in [
+        (Target::At(Offset(9)), (10, Why::BeforeBegin)),
+        (Target::At(Offset(51)), (50, Why::BehindEnd)),
+        (Target::Shift(-21), (10, Why::BeforeBegin)),
+        (Target::Shift(21), (50, Why::BehindEnd)),
+        (Target::Shift(i64::MIN), (10, Why::BeforeBegin)),
+        (Target::Shift(i64::MAX), (50, Why::BehindEnd)),
+    ] {
+        assert_eq!(to(target, facts("in")), expected, "{target:?}");
+    }
+}
+
+#[test]
+fn a_shift_without_a_position_counts_from_the_first_record() {
+    let nowhere = Facts {
+        committed: None,
+        ..facts("in")
+    };
+    assert_eq!(
+        to(Target::Shift(5), nowhere.clone()),
+        (15, Why::NothingCommitted)
+    );
+    assert_eq!(to(Target::Shift(-5), nowhere), (10, Why::BeforeBegin));
+}
+
+#[test]
+fn times_are_the_brokers_answer_or_the_end() {
+    let answered = |since: Option<i64>| Facts {
+        since: since.map(Offset),
+        ..facts("in")
+    };
+    let target = Target::Since(Timestamp(5));
+    assert_eq!(to(target, answered(Some(12))), (12, Why::Asked));
+    assert_eq!(to(target, answered(None)), (50, Why::NoneThatNew));
+    // A transaction's end answers for a time behind all records.
+    assert_eq!(to(target, answered(Some(50))), (50, Why::NoneThatNew));
+    assert_eq!(to(target, answered(Some(51))), (50, Why::NoneThatNew));
+    let ago = Target::Ago(Duration::from_millis(300));
+    assert_eq!(ago.since(Timestamp(1_000)), Some(Timestamp(700)));
+    assert_eq!(target.since(Timestamp(1_000)), Some(Timestamp(5)));
+    assert_eq!(Target::Earliest.since(Timestamp(1_000)), None);
+}
+
+#[test]
+fn topics_that_are_left_out_keep_their_position_and_global_tables_are_read_whole() {
+    let global = Facts {
+        global: true,
+        ..facts("rates")
+    };
+    let nowhere = Facts {
+        committed: None,
+        ..facts("new")
+    };
+    let request = Request {
+        target: Target::Latest,
+        topics: vec!["in".into()],
+    };
+    let moves = decide(&request, &[facts("in"), global, facts("other"), nowhere]).unwrap();
+    let shown = |m: &Move| (m.from.map(|o| o.0), m.to.map(|o| o.0), m.why);
+    assert_eq!(
+        moves.iter().map(shown).collect::<Vec<_>>(),
+        [
+            (Some(30), Some(50), Why::Asked),
+            (Some(30), Some(10), Why::Global),
+            (Some(30), Some(30), Why::Kept),
+            (None, None, Why::Kept),
+        ]
+    );
+}
+
+#[test]
+fn a_topic_that_is_not_read_is_refused_with_the_nearest() {
+    let asking = |topics: &[&str]| Request {
+        target: Target::Earliest,
+        topics: topics.iter().map(ToString::to_string).collect(),
+    };
+    let facts = [facts("orders"), facts("rates")];
+    let refused = decide(&asking(&["ordres", "rates", "xyz"]), &facts).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Config);
+    assert_eq!(
+        refused.message(),
+        "the topology does not read the topic(s) 'ordres' (did you mean 'orders'?), 'xyz'; it reads 'orders', 'rates'"
+    );
+}
