@@ -4,11 +4,13 @@
 //! instance, opens the state, restores it, and gives all rooms, positioned at the committed cut.
 //! Runs once per start; owns nothing afterwards.
 
+mod discard;
 mod handlers;
 mod outwait;
 mod sources;
 mod stores;
 
+pub(crate) use outwait::Standing;
 pub use stores::layout;
 
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
@@ -20,6 +22,7 @@ use crate::guard::Guard;
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
 use crate::recover::{Hands, Recovery};
+use crate::reset;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::status::Status;
@@ -125,7 +128,9 @@ impl Blueprint {
         let producer = broker.producer(&mode, settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
         shared.failpoints.reach(Place::StartFenced)?;
-        if !self.outwait(shared, &topics, fenced)? {
+        let standing = self.standing(&topics)?;
+        reset::refuse_unfinished(&settings.application_id, &standing.committed)?;
+        if !self.outwait(shared, &standing, fenced)? {
             return Ok(None);
         }
         let Some(backend) = self.open_backend(shared, &specs)? else {
@@ -205,7 +210,7 @@ impl Blueprint {
         Ok(Some(house))
     }
 
-    fn timing(&self) -> Timing {
+    pub(crate) fn timing(&self) -> Timing {
         let ms = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
         Timing {
             window_emit_ms: ms(self.settings.window_emit_interval),
@@ -215,7 +220,7 @@ impl Blueprint {
     }
 
     /// The plan's stores, and the engine's own after them.
-    fn specs(&self, timing: &Timing) -> Result<Vec<Store>> {
+    pub(crate) fn specs(&self, timing: &Timing) -> Result<Vec<Store>> {
         let own = timing.store_spec(&self.plan)?;
         Ok(self.plan.stores.iter().cloned().chain(own).collect())
     }

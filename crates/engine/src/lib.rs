@@ -30,6 +30,7 @@ pub mod partition_counts;
 pub mod queue;
 pub mod recover;
 mod reread;
+pub mod reset;
 pub mod shared;
 pub mod slots;
 mod split_backend;

@@ -182,6 +182,22 @@ impl Engine {
         }
     }
 
+    /// Removes the local state of an application that is not running; the next start reads it back from
+    /// the changelog topics.
+    ///
+    /// # Errors
+    /// `Config` while it runs, `StateLocked` if another process runs it, `Topology` as at a start.
+    pub fn clean_up(&self) -> Result<()> {
+        // Held to the end: nothing starts meanwhile.
+        let outcome = self.inner.outcome.lock();
+        if outcome.started && !outcome.over {
+            return Err(Error::config("this application is running")
+                .hint("close it, then remove its local state"));
+        }
+        let blueprint = &self.inner.blueprint;
+        blueprint.discard_state(&blueprint.specs(&blueprint.timing())?)
+    }
+
     /// What can be seen.
     #[must_use]
     pub fn status(&self) -> &Arc<Status> {

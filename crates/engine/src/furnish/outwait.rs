@@ -1,6 +1,6 @@
 //! Furnishing beside an older instance: waits until nothing of it can come any more.
 //!
-//! Takes the topics to be read; asks what is committed and whether a mark stands beside it. Runs after the older one
+//! Takes what is committed for the topics to be read, and looks whether a mark stands beside it. Runs after the older one
 //! was fenced and before changelog ends and input are read. Waits nothing after a clean end or a first
 //! start. Never fences: opening the producer did.
 
@@ -11,19 +11,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Result, TopicPartition};
-use stoatflow_log::TopicInfo;
+use stoatflow_log::{Committed, TopicInfo};
 
 /// How soon a stop is heard while waiting.
 const STEP: Duration = Duration::from_millis(100);
 
+/// What is committed for everything that is read.
+pub(crate) struct Standing {
+    /// All partitions of all topics, in order.
+    pub partitions: Vec<TopicPartition>,
+    /// Of each, what is committed.
+    pub committed: Vec<Option<Committed>>,
+}
+
 impl Blueprint {
-    /// `fenced` is when the producer was open. `false` if a stop was asked for.
-    pub(super) fn outwait(
-        &self,
-        shared: &Shared,
-        topics: &BTreeMap<String, TopicInfo>,
-        fenced: Duration,
-    ) -> Result<bool> {
+    /// Final only once an older instance is fenced.
+    pub(crate) fn standing(&self, topics: &BTreeMap<String, TopicInfo>) -> Result<Standing> {
         let of = |t: &TopicInfo| {
             let name = Arc::clone(&t.name);
             (0..t.partitions).map(move |p| TopicPartition::new(Arc::clone(&name), p))
@@ -35,12 +38,26 @@ impl Blueprint {
             .components
             .broker
             .committed(group, &partitions, timeout)?;
-        let marks = committed.iter().flatten().map(|c| is_marked(&c.metadata));
+        Ok(Standing {
+            partitions,
+            committed,
+        })
+    }
+
+    /// `fenced` is when the producer was open. `false` if a stop was asked for.
+    pub(crate) fn outwait(
+        &self,
+        shared: &Shared,
+        standing: &Standing,
+        fenced: Duration,
+    ) -> Result<bool> {
+        let marks = standing.committed.iter().flatten();
+        let marks = marks.map(|c| is_marked(&c.metadata));
         let patience = self.components.lease.patience(marks);
         let clock = &self.components.clock;
         if !patience.is_zero() {
             tracing::info!(
-                application = group,
+                application = self.settings.application_id,
                 wait_ms = patience.as_millis(),
                 "the last instance did not end cleanly; waiting until nothing of it can come any more"
             );

@@ -22,7 +22,7 @@ const ASK: Duration = Duration::from_secs(3);
 
 impl Blueprint {
     /// All topics there are, if a source has a pattern. `None` if a stop was asked for.
-    pub(super) fn matched(&self, shared: &Shared) -> Result<Option<Vec<Arc<str>>>> {
+    pub(crate) fn matched(&self, shared: &Shared) -> Result<Option<Vec<Arc<str>>>> {
         if self.plan.sources.iter().all(|s| s.pattern.is_none()) {
             return Ok(Some(Vec::new()));
         }
@@ -31,7 +31,7 @@ impl Blueprint {
 
     /// The same house with the topics that patterns match now. Topics that appear later are found at
     /// the next start.
-    pub(super) fn resolved(&self, names: &[Arc<str>]) -> Result<Self> {
+    pub(crate) fn resolved(&self, names: &[Arc<str>]) -> Result<Self> {
         let mut plan = (*self.plan).clone();
         let specs = self.specs(&self.timing())?;
         let changelogs: BTreeSet<String> = specs.iter().map(|s| self.changelog_of(s)).collect();
@@ -75,7 +75,7 @@ impl Blueprint {
     }
 
     /// Waits for the broker within its budget and gives the source topics.
-    pub(super) fn reach_topics(
+    pub(crate) fn reach_topics(
         &self,
         shared: &Shared,
     ) -> Result<Option<BTreeMap<String, TopicInfo>>> {

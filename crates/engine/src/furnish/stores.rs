@@ -111,7 +111,7 @@ impl Blueprint {
         Ok(names)
     }
 
-    pub(super) fn changelog_of(&self, store: &Store) -> String {
+    pub(crate) fn changelog_of(&self, store: &Store) -> String {
         format!("{}-{}-changelog", self.settings.application_id, store.name)
     }
 
@@ -144,7 +144,7 @@ impl Blueprint {
         let (memory, layouts): (Vec<StoreLayout>, Vec<StoreLayout>) = layouts
             .into_iter()
             .partition(|l| in_memory(&specs[usize::from(l.id.0)]));
-        let dir = self.settings.state_dir.join("rocksdb");
+        let dir = self.state_place();
         let clock = &self.components.clock;
         let began = clock.monotonic();
         let mut rebuild = self.settings.rebuild_damaged_state;

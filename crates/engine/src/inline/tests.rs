@@ -2,6 +2,7 @@
 
 mod clocks;
 mod failpoints;
+mod reset;
 mod restore;
 mod sources;
 

@@ -1,0 +1,348 @@
+//! Reset: an application forgets its state and reads its input again.
+//!
+//! Takes a blueprint and a request; asks the broker for facts, lets [`stoatflow_protocol::reset`] decide, and does it in
+//! an order that may be cut anywhere:
+//!
+//! ```text
+//! open ────────────► begin ──────────────────► state, changelogs ─────► end
+//! fences whoever     commits the new positions  are deleted             commits them without the mark
+//! runs, waits until  with a mark                      │
+//! nothing of it                 └─── from here on ────┴─── no engine starts: run the reset again ──┘
+//! comes any more
+//! ```
+//!
+//! So new positions never meet old state nor old positions an empty one. The mark keeps what was committed before,
+//! so that the same request, made again, decides the same. Local state goes first: once its lock is ours, an
+//! older instance on this machine has ended, and nothing of it asks for a topic that is gone. Never touches output
+//! topics, input topics, or local state on other machines.
+
+mod mark;
+
+pub use mark::refuse_unfinished;
+
+use crate::failpoint::Failpoints;
+use crate::furnish::{Blueprint, Standing};
+use crate::shared::Shared;
+use crate::status::Status;
+use mark::Before;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
+use stoatflow_log::{CommitOutcome, CutEntry, Producer, ProducerMode, TopicInfo};
+use stoatflow_plan::Store;
+use stoatflow_protocol::reset::{Facts, Move, Request, Why, decide};
+
+/// What a reset does, or would do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The application.
+    pub application: String,
+    /// Where its topics are.
+    pub address: String,
+    /// Was a reset begun that has not ended?
+    pub begun: bool,
+    /// Every partition that is read.
+    pub moves: Vec<Move>,
+    /// Changelog topics that exist, with the number of offsets in them (records, at most).
+    pub changelogs: Vec<(String, u64)>,
+    /// Where the local state is, if there is any.
+    pub state: Option<PathBuf>,
+}
+
+/// A reset under way. Dropped in the middle, it has to be made again before the application starts.
+pub struct Reset {
+    ground: Ground,
+    plan: Plan,
+    before: Vec<Before>,
+    producer: Box<dyn Producer>,
+}
+
+/// Tells what a reset would do, and changes nothing.
+///
+/// # Errors
+/// What keeps an application from starting; `Config` for a topic that is not read.
+pub fn preview(blueprint: &Blueprint, request: &Request) -> Result<Plan> {
+    let ground = Ground::of(blueprint)?;
+    let standing = ground.blueprint.standing(&ground.topics).map_err(|e| {
+        let patience = ground.blueprint.settings.transaction_timeout.as_secs();
+        match e.kind() {
+            ErrorKind::Unavailable => e.hint(format!(
+                "check the broker; if an instance was killed a moment ago its transaction is still open: ask again in {patience} s, or reset without asking (--yes), which ends it"
+            )),
+            _ => e,
+        }
+    })?;
+    Ok(ground.plan(request, &standing)?.0)
+}
+
+/// Makes a reset from beginning to end; `agree` sees what it will do and may still refuse.
+///
+/// # Errors
+/// As [`preview`]; `Fenced` if an instance was started meanwhile; whatever a broker or a disk fails with. After any error it
+/// can be made again.
+pub fn reset(
+    blueprint: &Blueprint,
+    request: &Request,
+    agree: impl FnOnce(&Plan) -> Result<()>,
+) -> Result<Plan> {
+    let mut reset = Reset::open(blueprint, request)?;
+    agree(&reset.plan)?;
+    reset.begin()?;
+    reset.discard_state()?;
+    reset.delete_changelogs()?;
+    // An instance that was just starting when it was fenced may have restored old state from them meanwhile.
+    reset.discard_state()?;
+    reset.end()
+}
+
+impl Reset {
+    /// Fences whoever runs, waits until nothing of it can come any more, and decides. Changes nothing yet.
+    ///
+    /// # Errors
+    /// As [`reset`].
+    pub fn open(blueprint: &Blueprint, request: &Request) -> Result<Self> {
+        let ground = Ground::of(blueprint)?;
+        let (house, settings) = (&ground.blueprint, &ground.blueprint.settings);
+        // Nothing but offsets is committed. In either guarantee this is the id that is fenced.
+        let mode = ProducerMode::Transactional {
+            id: settings.application_id.clone(),
+            timeout: settings.transaction_timeout,
+        };
+        // Before anybody is stopped for it: a mistyped topic is told at once.
+        ground.check(request)?;
+        let producer = house
+            .components
+            .broker
+            .producer(&mode, settings.broker_wait)?;
+        let fenced = house.components.clock.monotonic();
+        let standing = house.standing(&ground.topics)?;
+        if !house.outwait(&ground.shared, &standing, fenced)? {
+            return Err(stopped());
+        }
+        let (plan, before) = ground.plan(request, &standing)?;
+        Ok(Self {
+            ground,
+            plan,
+            before,
+            producer,
+        })
+    }
+
+    /// What it does.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Commits the new positions with the mark.
+    ///
+    /// # Errors
+    /// As [`reset`].
+    pub fn begin(&mut self) -> Result<()> {
+        let cut = self.cut(|_, before| before.marked());
+        self.commit(&cut)
+    }
+
+    /// Removes the local state.
+    ///
+    /// # Errors
+    /// As [`reset`].
+    pub fn discard_state(&mut self) -> Result<()> {
+        let ground = &self.ground;
+        ground
+            .blueprint
+            .discard_state_patiently(&ground.shared, &ground.specs)
+    }
+
+    /// Deletes the changelog topics.
+    ///
+    /// # Errors
+    /// As [`reset`].
+    pub fn delete_changelogs(&mut self) -> Result<()> {
+        let house = &self.ground.blueprint;
+        let names = self.ground.changelogs();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        house
+            .components
+            .broker
+            .delete_topics(&names, house.settings.broker_wait)
+    }
+
+    /// Commits the new positions without the mark: the application may start.
+    ///
+    /// # Errors
+    /// As [`reset`].
+    pub fn end(mut self) -> Result<Plan> {
+        // Where a topic is read again, its time begins again.
+        let cut = self.cut(|way, before| {
+            crate::dispatch::encode_stream_time(match way.why {
+                Why::Kept => before.stream_time,
+                _ => Timestamp::UNKNOWN,
+            })
+        });
+        self.commit(&cut)?;
+        Ok(self.plan)
+    }
+
+    fn cut(&self, metadata: impl Fn(&Move, Before) -> String) -> Vec<CutEntry> {
+        let entry = |(way, before): (&Move, &Before)| {
+            Some(CutEntry {
+                partition: way.partition.clone(),
+                offset: way.to?,
+                metadata: metadata(way, *before),
+            })
+        };
+        let ways = self.plan.moves.iter().zip(&self.before);
+        ways.filter_map(entry).collect()
+    }
+
+    fn commit(&mut self, cut: &[CutEntry]) -> Result<()> {
+        let settings = &self.ground.blueprint.settings;
+        let (group, timeout) = (&settings.application_id, settings.commit_timeout);
+        let producer = &mut self.producer;
+        let committed = producer
+            .begin()
+            .and_then(|()| producer.offsets(group, cut, timeout))
+            .and_then(|()| producer.commit(timeout));
+        match committed {
+            Ok(CommitOutcome::Committed) => Ok(()),
+            Ok(CommitOutcome::Aborted) => Err(Error::unavailable(format!(
+                "the broker gave up committing the new positions of '{group}'"
+            ))
+            .hint("run the reset again")),
+            Err(e) if e.kind() == ErrorKind::Fenced => Err(Error::fenced(format!(
+                "an instance of '{group}', or another reset, was started during this one"
+            ))
+            .hint("stop it, then run the reset again")
+            .caused_by(e)),
+            Err(e) if matches!(e.kind(), ErrorKind::Unavailable | ErrorKind::UnknownOutcome) => {
+                Err(e.hint("run the reset again: it goes on where it stopped"))
+            }
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// What is known before anything is decided.
+struct Ground {
+    /// With the topics that patterns match.
+    blueprint: Blueprint,
+    shared: Arc<Shared>,
+    topics: BTreeMap<String, TopicInfo>,
+    specs: Vec<Store>,
+}
+
+impl Ground {
+    fn of(blueprint: &Blueprint) -> Result<Self> {
+        let (plan, settings) = (&blueprint.plan, &blueprint.settings);
+        if settings.ensure_explicit_naming {
+            stoatflow_plan::require_explicit_names(plan)?;
+        }
+        let status = Status::new(&settings.application_id, Arc::clone(plan), settings.lanes);
+        let shared = blueprint.shared(Arc::new(status), Failpoints::default());
+        let names = blueprint.matched(&shared)?.ok_or_else(stopped)?;
+        let blueprint = blueprint.resolved(&names)?;
+        let topics = blueprint.reach_topics(&shared)?.ok_or_else(stopped)?;
+        let specs = blueprint.specs(&blueprint.timing())?;
+        let ground = Self {
+            blueprint,
+            shared,
+            topics,
+            specs,
+        };
+        match ground
+            .changelogs()
+            .iter()
+            .find(|c| ground.topics.contains_key(*c))
+        {
+            Some(own) => Err(Error::topology(format!(
+                "the topology reads its own changelog topic '{own}', which a reset would delete"
+            ))
+            .hint("read what the topology writes from a topic of its own: to(...)")),
+            None => Ok(ground),
+        }
+    }
+
+    fn changelogs(&self) -> Vec<String> {
+        let logged = self.specs.iter().filter(|s| s.logged);
+        logged.map(|s| self.blueprint.changelog_of(s)).collect()
+    }
+
+    /// Is the request about what is read?
+    fn check(&self, request: &Request) -> Result<()> {
+        let nothing = |topic: &TopicInfo| Facts {
+            partition: TopicPartition::new(Arc::clone(&topic.name), 0),
+            global: false,
+            committed: None,
+            begin: Offset(0),
+            end: Offset(0),
+            since: None,
+        };
+        let facts: Vec<Facts> = self.topics.values().map(nothing).collect();
+        decide(request, &facts).map(drop)
+    }
+
+    fn plan(&self, request: &Request, standing: &Standing) -> Result<(Plan, Vec<Before>)> {
+        let house = &self.blueprint;
+        let (broker, wait) = (&house.components.broker, house.settings.broker_wait);
+        self.check(request)?;
+        let partitions = &standing.partitions;
+        let committed = standing.committed.iter();
+        let before: Vec<Before> = committed.map(|c| Before::of(c.as_ref())).collect();
+        let ranges = broker.ranges(partitions, wait)?;
+        let since = match request.target.since(house.components.clock.now()) {
+            Some(time) => broker.first_since(partitions, time, wait)?,
+            None => vec![None; partitions.len()],
+        };
+        let globals = house.plan.sources.iter().filter(|s| s.global);
+        let globals: BTreeSet<&str> = globals
+            .flat_map(|s| s.topics.iter().map(String::as_str))
+            .collect();
+        let facts: Vec<Facts> = partitions
+            .iter()
+            .zip(&before)
+            .zip(ranges.iter().zip(since))
+            .map(|((partition, before), (range, since))| Facts {
+                partition: partition.clone(),
+                global: globals.contains(&*partition.topic),
+                committed: before.offset,
+                begin: range.begin,
+                end: range.stable_end,
+                since,
+            })
+            .collect();
+        let state = house.state_place();
+        let plan = Plan {
+            application: house.settings.application_id.clone(),
+            address: broker.address(),
+            begun: before.iter().any(|b| b.begun),
+            moves: decide(request, &facts)?,
+            changelogs: self.sizes()?,
+            state: state.exists().then_some(state),
+        };
+        Ok((plan, before))
+    }
+
+    /// Changelog topics that exist, with the number of their offsets.
+    fn sizes(&self) -> Result<Vec<(String, u64)>> {
+        let house = &self.blueprint;
+        let (broker, wait) = (&house.components.broker, house.settings.broker_wait);
+        let names = self.changelogs();
+        let asked: Vec<&str> = names.iter().map(String::as_str).collect();
+        let size = |topic: TopicInfo| {
+            let of = |p| TopicPartition::new(Arc::clone(&topic.name), p);
+            let partitions: Vec<TopicPartition> = (0..topic.partitions).map(of).collect();
+            let ranges = broker.ranges(&partitions, wait)?;
+            let offsets = ranges.iter().map(|r| r.stable_end.0 - r.begin.0);
+            let offsets = u64::try_from(offsets.sum::<i64>()).unwrap_or(0);
+            Ok((topic.name.to_string(), offsets))
+        };
+        let found = broker.topics(&asked, wait)?;
+        found.into_iter().flatten().map(size).collect()
+    }
+}
+
+fn stopped() -> Error {
+    Error::internal("a reset was asked to stop, which nobody can")
+}
