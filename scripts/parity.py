@@ -99,7 +99,7 @@ def page() -> tuple[str, list[str]]:
         "",
         NOTE,
         "",
-        f"Of {len(rows)} public methods of Kafka Streams 4.1.1 (DSL, Processor API, stores, test utilities),",
+        f"Of {len(rows)} public methods of Kafka Streams 4.1.1 (DSL, Processor API, stores, running, test utilities),",
         f"{len(spelled)} have a spelling here. `X(y=)` is an argument of `X`. *Runs* counts the runs recorded from",
         "Kafka Streams in which the method occurs and which give the same outputs, timestamps, headers, order and",
         "stores here (`make test-conformance`, which compares what it finds with `tests/conformance/results.json`:",

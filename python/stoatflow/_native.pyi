@@ -39,6 +39,7 @@ __all__ = [
     "compile",
     "error_kinds",
     "node_kinds",
+    "reset",
     "settings_schema",
 ]
 
@@ -77,6 +78,22 @@ def node_kinds() -> list[str]:
 
 def error_kinds() -> list[tuple[str, str]]:
     """The name of every error kind and the action it asks for."""
+
+def reset(
+    plan: Plan,
+    pairs: list[tuple[str, object]],
+    to: str,
+    number: int,
+    topics: list[str],
+    agree: Callable[[str], object] | None = None,
+    broker: EmbeddedBroker | None = None,
+) -> str:
+    """Rewind an application and throw its state away; give what was done as JSON.
+
+    `to` is `earliest`, `latest`, `since` or `ago` (milliseconds), `offset` or `shift`; `topics` are all if empty.
+    Without `agree` nothing is changed; otherwise it is called with the JSON once the application is fenced and
+    before anything is changed, and what it raises ends the reset.
+    """
 
 @final
 class Plan:
@@ -146,6 +163,8 @@ class Engine:
 
         False if it still runs after the time. Raises the error it failed with, at every call.
         """
+    def clean_up(self) -> None:
+        """Remove the local state of an application that is not running. Raises `StateLockedError`."""
     def state(self) -> str:
         """CREATED, STARTING, RESTORING, RUNNING, STOPPING, STOPPED or ERROR."""
     def lag(self) -> int:

@@ -154,6 +154,16 @@ class StoatFlow:
         self._wait_in_steps(_ABORT_S)
         return False
 
+    def clean_up(self) -> None:
+        """Remove the local state: the next start reads it back from the changelog topics.
+
+        Only before the start or after the end; raises `StateLockedError` if another process runs the application.
+        Stores without a changelog are lost. `stoatflow reset` starts over, on the broker too.
+        """
+        if self._started and not self._wait(0.0):
+            raise RuntimeError("this StoatFlow is running. Next: close() it before its local state is removed")
+        self._engine.clean_up()
+
     async def run_async(self) -> None:
         """Start and wait for the end without blocking the event loop; cancelling drains and commits."""
         import asyncio

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::settings::BrokerAddress;
-use stoatflow_core::{Result, TopicPartition};
+use stoatflow_core::{Result, Settings, TopicPartition};
 use stoatflow_engine::recover::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::threads::Listener;
 use stoatflow_log::{Broker, embedded, kafka};
@@ -43,34 +43,11 @@ impl Engine {
         listener: Option<Py<PyAny>>,
         on_restore: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        crate::logging::init();
-        let mut values = to_values(&pairs)?;
-        let given = broker.map(EmbeddedBroker::handle).transpose()?;
-        if let Some(broker) = broker
-            && !values
-                .iter()
-                .any(|(key, _)| key.replace('_', ".") == "bootstrap.servers")
-        {
-            values.push((
-                "bootstrap.servers".into(),
-                Value::from(format!("embedded:{}", broker.directory())),
-            ));
-        }
-        let settings = checked(&values).map_err(to_py_err)?;
-        if settings.ensure_explicit_naming {
-            stoatflow_plan::require_explicit_names(&plan.plan).map_err(to_py_err)?;
-        }
-        let address = settings.broker.clone();
-        let properties = settings.client_properties.clone();
-        let broker: Arc<dyn Broker> = match (given, address) {
-            (Some(broker), _) => broker,
-            (None, BrokerAddress::Kafka(servers)) => {
-                kafka::connect(&servers, &properties).map_err(to_py_err)?
-            }
-            (None, BrokerAddress::Embedded(path)) => py
-                .detach(|| embedded::open(path.as_deref()))
-                .map_err(to_py_err)?,
-        };
+        let Ground {
+            values,
+            settings,
+            broker,
+        } = Ground::new(py, plan, &pairs, broker)?;
         let group = settings.application_id.clone();
         let engine = stoatflow_engine::Engine::new(
             Arc::clone(&plan.plan),
@@ -118,6 +95,11 @@ impl Engine {
             Some(error) => Err(error.clone_ref(py)),
             None => Ok(true),
         }
+    }
+
+    /// Removes the local state of an application that is not running.
+    fn clean_up(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.engine.clean_up()).map_err(to_py_err)
     }
 
     /// Its state.
@@ -174,6 +156,59 @@ impl Engine {
     /// Where the admin port answers.
     fn admin_url(&self) -> Option<String> {
         self.engine.admin_address().map(|a| format!("http://{a}/"))
+    }
+}
+
+/// Checked settings, and the broker that they name.
+pub struct Ground {
+    /// As they were given.
+    pub values: Vec<(String, Value)>,
+    /// Checked.
+    pub settings: Settings,
+    /// Open, or prepared.
+    pub broker: Arc<dyn Broker>,
+}
+
+impl Ground {
+    /// For a plan; an open broker may be given instead of its address.
+    pub fn new(
+        py: Python<'_>,
+        plan: &Plan,
+        pairs: &Pairs<'_>,
+        broker: Option<&EmbeddedBroker>,
+    ) -> PyResult<Self> {
+        crate::logging::init();
+        let mut values = to_values(pairs)?;
+        let given = broker.map(EmbeddedBroker::handle).transpose()?;
+        if let Some(broker) = broker
+            && !values
+                .iter()
+                .any(|(key, _)| key.replace('_', ".") == "bootstrap.servers")
+        {
+            values.push((
+                "bootstrap.servers".into(),
+                Value::from(format!("embedded:{}", broker.directory())),
+            ));
+        }
+        let settings = checked(&values).map_err(to_py_err)?;
+        if settings.ensure_explicit_naming {
+            stoatflow_plan::require_explicit_names(&plan.plan).map_err(to_py_err)?;
+        }
+        let properties = settings.client_properties.clone();
+        let broker: Arc<dyn Broker> = match (given, settings.broker.clone()) {
+            (Some(broker), _) => broker,
+            (None, BrokerAddress::Kafka(servers)) => {
+                kafka::connect(&servers, &properties).map_err(to_py_err)?
+            }
+            (None, BrokerAddress::Embedded(path)) => py
+                .detach(|| embedded::open(path.as_deref()))
+                .map_err(to_py_err)?,
+        };
+        Ok(Self {
+            values,
+            settings,
+            broker,
+        })
     }
 }
 

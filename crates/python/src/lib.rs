@@ -13,6 +13,7 @@ mod json;
 mod logging;
 mod plan;
 mod processor;
+mod reset;
 mod serde;
 mod settings;
 mod udf;
@@ -33,6 +34,8 @@ mod _native {
         Cancellable, KeyValueStore, ProcessorContext, SessionStore, StoreIterator,
         TimestampedKeyValueStore, VersionedKeyValueStore, WindowStore,
     };
+    #[pymodule_export]
+    use crate::reset::reset_application;
     #[pymodule_export]
     use crate::settings::{check_settings, error_kinds, settings_schema};
 

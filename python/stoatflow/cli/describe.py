@@ -26,8 +26,8 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def load(file: str, variable: str) -> Topology:
-    """Return the topology that a file defines."""
+def load(file: str, variable: str, choose: str = "--variable") -> Topology:
+    """Return the topology that a file defines; `choose` is how another variable is named."""
     from stoatflow.errors import ConfigError
     from stoatflow.topology import Topology
 
@@ -39,5 +39,5 @@ def load(file: str, variable: str) -> Topology:
     if isinstance(topology, Topology):
         return topology
     others = [name for name, value in found.items() if isinstance(value, Topology)]
-    hint = f"; it defines {', '.join(others)}: choose with --variable" if others else ""
+    hint = f"; it defines {', '.join(others)}: choose with {choose}" if others else ""
     raise ConfigError(f"{file} defines no Topology named '{variable}'{hint}")

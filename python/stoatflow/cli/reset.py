@@ -1,0 +1,219 @@
+"""`stoatflow reset app.py`: rewind an application's input and throw its state away, as Kafka's reset tool does.
+
+Takes: a file with a topology, the application's settings, and where to go on. Gives: a table of what will be done,
+asks, and does it. The topology says which topics and stores there are; the engine decides and does. Never touches
+output topics, and nothing at all before it was confirmed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from stoatflow.settings import Settings
+    from stoatflow.topology import Topology
+
+_BACK = re.compile(r"^-\d+(\.\d+)?(ms|s|m|h|d)?$")
+_OFFSET = re.compile(r"offset[ :=](\d+)")
+
+
+class Target(NamedTuple):
+    """Where to go on: a word of the engine, and the number that belongs to it."""
+
+    word: str
+    number: int = 0
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "reset",
+        help="rewind an application's input and throw its state away",
+        description="Rewind an application's input and throw its state away, so that it starts over. A running "
+        "instance is stopped. Output topics are left as they are: results are written again behind the old ones.",
+    )
+    # `--to -2h` is a value, as `--shift-by -5` is: argparse knows numbers only.
+    parser._negative_number_matcher = _BACK
+    parser.add_argument("app", metavar="APP.py[:topology]", help="a Python file with a Topology in a variable")
+    parser.add_argument("--config", metavar="FILE", help="the application's settings, TOML or JSON")
+    parser.add_argument("--application-id", metavar="ID", help="instead of the file's")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="instead of the file's")
+    parser.add_argument("--state-dir", metavar="DIR", help="instead of the file's")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--to",
+        type=target,
+        default=Target("earliest"),
+        metavar="WHERE",
+        help="earliest (the default), latest, a time with its zone (2026-01-31T12:00:00Z), "
+        "a duration back from now (-2h), or offset:N",
+    )
+    where.add_argument("--shift-by", type=int, metavar="N", help="so many records behind (or before) what is committed")
+    parser.add_argument(
+        "--input-topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="rewind this topic only (may be given again); the state is thrown away all the same",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done, and change nothing")
+    parser.add_argument("--yes", action="store_true", help="don't ask")
+    parser.set_defaults(run=run)
+
+
+def target(text: str) -> Target:
+    """Read where to go on; raise `ArgumentTypeError` for what is no place."""
+    from stoatflow.durations import duration_ms, timestamp_ms
+
+    if text in {"earliest", "latest"}:
+        return Target(text)
+    offset = _OFFSET.fullmatch(text)
+    try:
+        if offset is not None:
+            return Target("offset", int(offset[1]))
+        if text.startswith("-"):
+            return Target("ago", duration_ms(text[1:]))
+        # Python 3.10 doesn't know Z.
+        return Target("since", timestamp_ms(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no place to go to ({error}); write earliest, latest, a time with its zone "
+            "such as 2026-01-31T12:00:00Z, a duration back such as -2h, or offset:N"
+        ) from None
+
+
+def run(given: argparse.Namespace) -> int:
+    """Show, ask, do."""
+    from stoatflow.errors import ConfigError
+
+    to = given.to if given.shift_by is None else Target("shift", given.shift_by)
+    request = _Request(_topology(given.app), _settings(given), to, given.input_topic)
+    if given.yes and not given.dry_run:
+        request.make(lambda plan: print(render(plan), flush=True))
+        print("done: it may be started")
+        return 0
+    shown = request.look()
+    print(render(shown))
+    if given.dry_run:
+        print("nothing was changed (--dry-run)")
+        return 0
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError(
+            "nothing was changed: a reset must be confirmed, and nobody can be asked here (no terminal)",
+            next_step="add --yes to do it, or --dry-run to look only",
+        )
+    if not _confirmed(shown["application"]):
+        print("nothing was changed")
+        return 1
+    request.make(lambda plan: _tell_what_moved(shown, plan))
+    print("done: it may be started")
+    return 0
+
+
+class _Request:
+    """One reset of one application."""
+
+    def __init__(self, topology: Topology, settings: Settings, to: Target, topics: list[str]) -> None:
+        self._arguments = (topology.plan, settings.pairs(), to.word, to.number, topics)
+
+    def look(self) -> dict[str, Any]:
+        """Tell what it would do."""
+        from stoatflow import _bridge
+
+        plan: dict[str, Any] = json.loads(_bridge.reset(*self._arguments))
+        return plan
+
+    def make(self, agree: Any) -> None:
+        """Do it; `agree` sees what, before anything is changed."""
+        from stoatflow import _bridge
+
+        _bridge.reset(*self._arguments, agree=lambda plan: agree(json.loads(plan)))
+
+
+def _topology(app: str) -> Topology:
+    from stoatflow.cli.describe import load
+
+    file, _, variable = app.rpartition(":")
+    if file and variable.isidentifier():
+        return load(file, variable, "FILE:NAME")
+    return load(app, "topology", "FILE:NAME")
+
+
+def _settings(given: argparse.Namespace) -> Settings:
+    from stoatflow.settings import Settings
+
+    named = {
+        "application.id": given.application_id,
+        "bootstrap.servers": given.bootstrap,
+        "state.dir": given.state_dir,
+    }
+    arguments = {name: value for name, value in named.items() if value is not None}
+    settings = Settings(arguments) if given.config is None else Settings.from_file(given.config, arguments)
+    settings.check()
+    return settings
+
+
+def _confirmed(application: str) -> bool:
+    try:
+        return input(f"Reset '{application}'? Type yes to do it: ").strip().lower() == "yes"
+    except EOFError:
+        print()
+        return False
+
+
+def _tell_what_moved(shown: dict[str, Any], plan: dict[str, Any]) -> None:
+    """An instance that was running may have gone on while the question stood there."""
+    if plan["partitions"] != shown["partitions"]:
+        print("positions have moved meanwhile:")
+        print("\n".join(_positions(plan["partitions"])), flush=True)
+
+
+def render(plan: dict[str, Any]) -> str:
+    """Write a plan for a reader."""
+    lines = [f"reset of '{plan['application']}' at {plan['address']}"]
+    if plan["begun"]:
+        lines.append("a reset was begun before and has not ended: this one ends it")
+    lines += ["", *_positions(plan["partitions"]), ""]
+    if plan["changelogs"]:
+        lines.append("changelog topics that are deleted:")
+        lines += [f"  {one['topic']}  (at most {one['records']:,} records)" for one in plan["changelogs"]]
+    else:
+        lines.append("changelog topics that are deleted: none is there")
+    state = plan["state"]
+    lines += [
+        "local state that is removed: " + ("none is here" if state is None else state),
+        "",
+        "A running instance is stopped (FencedError). Output topics stay as they are: results are written again",
+        "behind the old ones. Local state on other machines must be removed there: StoatFlow.clean_up().",
+    ]
+    return "\n".join(lines)
+
+
+def _positions(partitions: list[dict[str, Any]]) -> list[str]:
+    rows = [("topic", "partition", "committed", "", "new", "")]
+    rows += [
+        (one["topic"], str(one["partition"]), _place(one["from"]), "->", _place(one["to"]), one["why"])
+        for one in partitions
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return [_row(row, widths) for row in rows]
+
+
+def _row(row: tuple[str, ...], widths: Iterable[int]) -> str:
+    topic, *numbers = (
+        cell.ljust(width) if column == 0 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+    )
+    return "  ".join(["", topic, *numbers, row[5]]).rstrip()
+
+
+def _place(offset: int | None) -> str:
+    return "-" if offset is None else str(offset)

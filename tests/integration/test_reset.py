@@ -1,0 +1,88 @@
+"""`stoatflow reset` on real Kafka: the word count starts over, and stops whoever still runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from counting import by_hand, check_every_update, consume, lines, make, table, until, until_consumed
+from topics import KafkaTopics, Row
+
+from stoatflow import FencedError
+from stoatflow.cli import main
+
+APP = """
+from stoatflow.cli.word_count import topology as words
+
+topology = words("{name}-in", "{name}-out", "native")
+"""
+
+
+def reset(kafka: KafkaTopics, name: str, folder: Path, guarantee: str, *arguments: str) -> int:
+    app, config = folder / "app.py", folder / "app.json"
+    app.write_text(APP.format(name=name), "utf-8")
+    config.write_text(f'{{"processing.guarantee": "{guarantee}"}}', "utf-8")
+    where = ["--config", str(config), "--application-id", name, "--bootstrap", kafka.address]
+    return main(["reset", str(app), *where, "--state-dir", str(folder), *arguments])
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_the_word_count_starts_over(kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str) -> None:
+    kafka.create(f"{name}-in", 3)
+    kafka.create(f"{name}-out", 3)
+    given = lines(1, 400)
+    kafka.write(f"{name}-in", given)
+    changelog = f"{name}-counts-changelog"
+    app = make(kafka.address, name, tmp_path, processing_guarantee=guarantee)
+    with app:
+        until_consumed(app)
+        once = kafka.read(f"{name}-out")
+        check_every_update(once, given)
+        # Looking stops nobody and changes nothing.
+        assert reset(kafka, name, tmp_path, guarantee, "--dry-run") == 0
+        assert changelog in kafka.topics()
+        until_consumed(app)
+        assert str(app.state) == "RUNNING"
+    assert kafka.committed(name, f"{name}-in") == kafka.ends(f"{name}-in")
+
+    assert reset(kafka, name, tmp_path, guarantee, "--yes") == 0
+    assert changelog not in kafka.topics()
+    assert not (tmp_path / name).exists()
+    assert set(kafka.committed(name, f"{name}-in").values()) == {0}
+    assert kafka.read(f"{name}-out") == once, "outputs are left alone"
+
+    consume(make(kafka.address, name, tmp_path, processing_guarantee=guarantee))
+    both = kafka.read(f"{name}-out")
+    doubled = Counter({row: 2 * count for row, count in _values(once).items()})
+    assert _values(both) == doubled, "every result is written again, none is added to the old ones"
+    assert table(kafka.read(changelog)) == by_hand(given)
+    assert kafka.config(changelog)["cleanup.policy"] == "compact"
+    assert kafka.committed(name, f"{name}-in") == kafka.ends(f"{name}-in")
+
+
+def _values(rows: list[Row]) -> Counter[tuple[bytes | None, bytes | None]]:
+    return Counter((row.key, row.value) for row in rows)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_who_runs_is_stopped(kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str) -> None:
+    kafka.create(f"{name}-in", 2)
+    kafka.create(f"{name}-out", 2)
+    given = lines(2, 200)
+    kafka.write(f"{name}-in", given)
+    running = make(kafka.address, name, tmp_path, processing_guarantee=guarantee)
+    try:
+        running.start()
+        until_consumed(running)
+        # It waits for the directory that the other one has open, and so for its end.
+        assert reset(kafka, name, tmp_path, guarantee, "--yes") == 0
+        until(lambda: str(running.state) == "ERROR", "the running one stops", 1.0)
+        with pytest.raises(FencedError, match="took over"):
+            running.wait(10)
+    finally:
+        running.close()
+    once = kafka.read(f"{name}-out")
+    check_every_update(once, given)
+    consume(make(kafka.address, name, tmp_path, processing_guarantee=guarantee))
+    check_every_update([row for row in kafka.read(f"{name}-out") if row not in once], given)
