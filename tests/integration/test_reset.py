@@ -9,7 +9,7 @@ import pytest
 from counting import by_hand, check_every_update, consume, lines, make, table, until, until_consumed
 from topics import KafkaTopics, Row
 
-from stoatflow import FencedError
+from stoatflow import FencedError, IncompatibleStateError
 from stoatflow.cli import main
 
 APP = """
@@ -63,6 +63,27 @@ def test_the_word_count_starts_over(kafka: KafkaTopics, name: str, tmp_path: Pat
 
 def _values(rows: list[Row]) -> Counter[tuple[bytes | None, bytes | None]]:
     return Counter((row.key, row.value) for row in rows)
+
+
+def test_one_that_did_not_end_must_be_made_again(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in", 2)
+    kafka.create(f"{name}-out", 2)
+    given = lines(3, 100)
+    kafka.write(f"{name}-in", given)
+    consume(make(kafka.address, name, tmp_path))
+    once = kafka.read(f"{name}-out")
+    # A file where a folder of the engine would be: it can't be removed, and the reset fails half way.
+    in_the_way = tmp_path / name / "rocksdb" / "ingest"
+    in_the_way.write_text("", "utf-8")
+    assert reset(kafka, name, tmp_path, "exactly_once_v2", "--yes") == 2
+    with pytest.raises(IncompatibleStateError, match="was begun and has not ended"):
+        make(kafka.address, name, tmp_path).run()
+    in_the_way.unlink()
+    assert reset(kafka, name, tmp_path, "exactly_once_v2", "--yes") == 0
+    consume(make(kafka.address, name, tmp_path))
+    both = kafka.read(f"{name}-out")
+    assert _values(both) == Counter({row: 2 * count for row, count in _values(once).items()})
+    assert table(kafka.read(f"{name}-counts-changelog")) == by_hand(given)
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])

@@ -170,6 +170,24 @@ def test_what_moves_while_it_asks_is_shown(
     assert ["lines", "1", "2", "->", "0"] in [line.split() for line in later.splitlines()]
 
 
+def test_one_that_did_not_end_must_be_made_again(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    once = len(place.outputs())
+    # A file where a folder of the engine would be: it can't be removed, and the reset fails half way.
+    (place.state / "ingest").write_text("in the way", "utf-8")
+    assert place.reset("--yes") == 2
+    for _ in range(2):
+        app = place.make()
+        with pytest.raises(sf.IncompatibleStateError, match="reset of 'words' was begun and has not ended") as refused:
+            app.run()
+        assert "run it again" in refused.value.next_step
+    (place.state / "ingest").unlink()
+    capsys.readouterr()
+    assert place.reset("--yes") == 0
+    assert "a reset was begun before and has not ended: this one ends it" in capsys.readouterr().out
+    place.count()
+    assert dict(place.outputs()[once:]) == COUNTS
+
+
 def test_a_mistyped_topic_is_refused_with_the_nearest(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     for extra in ("--yes", "--dry-run"):
         assert place.reset("--input-topic", "lnies", extra) == 2
