@@ -7,17 +7,14 @@ Takes functions or native expressions, adds nodes, gives new handles. `(key, val
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from stoatflow import joins
 from stoatflow.branched import BranchedKStream
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
-from stoatflow.global_table import GlobalKTable
 from stoatflow.grouped import KGroupedStream
 from stoatflow.handlers import OnError, handler
-from stoatflow.joined import Joined, StreamJoined
 from stoatflow.materialized import (
     Grouped,
     Materialized,
@@ -29,13 +26,14 @@ from stoatflow.materialized import (
     optional_serde,
     store_spec,
 )
-from stoatflow.plan import Handle, nodes
+from stoatflow.plan import nodes
 from stoatflow.plan.builder import same_plan
 from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given, user_line
 from stoatflow.printed import Printed
 from stoatflow.serdes import SerdeLike
+from stoatflow.stream_joins import StreamJoins
 from stoatflow.table import KTable
-from stoatflow.windows import JoinWindows, span_ms
+from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
     from stoatflow.processor import FixedKeySupplier, ProcessorSupplier
@@ -50,7 +48,7 @@ KO = TypeVar("KO")
 R = TypeVar("R")
 
 
-class KStream(Handle, Generic[K, V]):
+class KStream(StreamJoins[K, V]):
     """A stream of records: each one stands for itself."""
 
     __slots__ = ()
@@ -490,198 +488,6 @@ class KStream(Handle, Generic[K, V]):
             )
         )
 
-    @overload
-    def join(
-        self,
-        other: KStream[K, VO],
-        joiner: Callable[[V, VO], R],
-        window: JoinWindows,
-        *,
-        joined: StreamJoined[K, V, VO] | None = ...,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def join(
-        self,
-        other: KStream[K, VO],
-        joiner: Callable[[K, V, VO], R],
-        window: JoinWindows,
-        *,
-        joined: StreamJoined[K, V, VO] | None = ...,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[V, VO], R],
-        *,
-        joined: Joined[K, V, VO] | None = ...,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[K, V, VO], R],
-        *,
-        joined: Joined[K, V, VO] | None = ...,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def join(
-        self,
-        other: GlobalKTable[KO, VO],
-        key_fn: Callable[[K, V], KO] | Expression,
-        joiner: Callable[[V, VO], R],
-        *,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def join(
-        self,
-        other: GlobalKTable[KO, VO],
-        key_fn: Callable[[K, V], KO] | Expression,
-        joiner: Callable[[K, V, VO], R],
-        *,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    def join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
-        """Give `joiner(left, right)` for records that meet.
-
-        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
-        global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
-        """
-        return self._joined(nodes.Join, other, arguments, options)
-
-    @overload
-    def left_join(
-        self,
-        other: KStream[K, VO],
-        joiner: Callable[[V, VO | None], R],
-        window: JoinWindows,
-        *,
-        joined: StreamJoined[K, V, VO] | None = ...,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        other: KStream[K, VO],
-        joiner: Callable[[K, V, VO | None], R],
-        window: JoinWindows,
-        *,
-        joined: StreamJoined[K, V, VO] | None = ...,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[V, VO | None], R],
-        *,
-        joined: Joined[K, V, VO] | None = ...,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        other: KTable[K, VO],
-        joiner: Callable[[K, V, VO | None], R],
-        *,
-        joined: Joined[K, V, VO] | None = ...,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        other: GlobalKTable[KO, VO],
-        key_fn: Callable[[K, V], KO] | Expression,
-        joiner: Callable[[V, VO | None], R],
-        *,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def left_join(
-        self,
-        other: GlobalKTable[KO, VO],
-        key_fn: Callable[[K, V], KO] | Expression,
-        joiner: Callable[[K, V, VO | None], R],
-        *,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    def left_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
-        """As `join`, and records of this stream without a partner, with `None` on the right.
-
-        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
-        global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
-        """
-        return self._joined(nodes.LeftJoin, other, arguments, options)
-
-    @overload
-    def outer_join(
-        self,
-        other: KStream[K, VO],
-        joiner: Callable[[V | None, VO | None], R],
-        window: JoinWindows,
-        *,
-        joined: StreamJoined[K, V, VO] | None = ...,
-        with_key: Literal[False] = ...,
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    @overload
-    def outer_join(
-        self,
-        other: KStream[K, VO],
-        joiner: Callable[[K, V | None, VO | None], R],
-        window: JoinWindows,
-        *,
-        joined: StreamJoined[K, V, VO] | None = ...,
-        with_key: Literal[True],
-        name: str | None = ...,
-        on_error: OnError | None = ...,
-    ) -> KStream[K, R]: ...
-    def outer_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
-        """As `left_join`, and records of the other stream without a partner, with `None` on the left."""
-        return self._joined(nodes.OuterJoin, other, arguments, options)
-
-    def _joined(
-        self, kind: type[nodes.Joining], other: Handle, arguments: tuple[Any, ...], options: dict[str, Any]
-    ) -> KStream[Any, Any]:
-        line = user_line()
-        given = _JOINS.get(type(other))
-        if given is None or (kind is nodes.OuterJoin and given is not joins.STREAMS):
-            raise TopologyError(
-                f"{line} {kind.op} of a stream does not go with {type(other).__name__}",
-                next_step="outer_join needs a KStream" if given else "pass a KStream, a KTable or a GlobalKTable",
-            )
-        return self._then(given(kind, self, other, arguments, options, line))
-
     def to(
         self,
         topic: str | Callable[[K, V, RecordContext], str],
@@ -722,11 +528,3 @@ class KStream(Handle, Generic[K, V]):
                 value=optional_serde(value),
             )
         )
-
-
-# Which join it is follows from the type of the other side.
-_JOINS: dict[type, joins.Shape] = {
-    KStream: joins.STREAMS,
-    KTable: joins.STREAM_AND_TABLE,
-    GlobalKTable: joins.STREAM_AND_GLOBAL_TABLE,
-}

@@ -1,0 +1,236 @@
+"""Joins of a stream: with another stream, a table, or a global table.
+
+Takes the other side and a joiner, adds a node, gives the stream of what met. Which kind of join it is follows from the
+type of the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+
+from stoatflow import joins
+from stoatflow.errors import TopologyError
+from stoatflow.expressions import Expression
+from stoatflow.global_table import GlobalKTable
+from stoatflow.handlers import OnError
+from stoatflow.joined import Joined, StreamJoined
+from stoatflow.plan import Handle, nodes
+from stoatflow.plan.functions import user_line
+from stoatflow.table import KTable
+from stoatflow.windows import JoinWindows
+
+if TYPE_CHECKING:
+    from stoatflow.stream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+VO = TypeVar("VO")
+KO = TypeVar("KO")
+R = TypeVar("R")
+
+
+class StreamJoins(Handle, Generic[K, V]):
+    """What a stream joins with."""
+
+    __slots__ = ()
+
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO], R],
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[K, V, VO], R],
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Callable[[V, VO], R],
+        *,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Callable[[K, V, VO], R],
+        *,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    def join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
+        """Give `joiner(left, right)` for records that meet.
+
+        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
+        global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
+        """
+        return self._joined(nodes.Join, other, arguments, options)
+
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V, VO | None], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V, VO | None], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO | None], R],
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[K, V, VO | None], R],
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Callable[[V, VO | None], R],
+        *,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Callable[[K, V, VO | None], R],
+        *,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    def left_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
+        """As `join`, and records of this stream without a partner, with `None` on the right.
+
+        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
+        global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
+        """
+        return self._joined(nodes.LeftJoin, other, arguments, options)
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[V | None, VO | None], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[[K, V | None, VO | None], R],
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        with_key: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, R]: ...
+    def outer_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
+        """As `left_join`, and records of the other stream without a partner, with `None` on the left."""
+        return self._joined(nodes.OuterJoin, other, arguments, options)
+
+    def _joined(
+        self, kind: type[nodes.Joining], other: Handle, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> KStream[Any, Any]:
+        # A stream is what this class is a part of.
+        from stoatflow.stream import KStream
+
+        line = user_line()
+        shapes: dict[type, joins.Shape] = {
+            KStream: joins.STREAMS,
+            KTable: joins.STREAM_AND_TABLE,
+            GlobalKTable: joins.STREAM_AND_GLOBAL_TABLE,
+        }
+        given = shapes.get(type(other))
+        if given is None or (kind is nodes.OuterJoin and given is not joins.STREAMS):
+            raise TopologyError(
+                f"{line} {kind.op} of a stream does not go with {type(other).__name__}",
+                next_step="outer_join needs a KStream" if given else "pass a KStream, a KTable or a GlobalKTable",
+            )
+        return KStream(self._plan, self._plan.add(given(kind, self, other, arguments, options, line)))
