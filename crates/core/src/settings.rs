@@ -93,6 +93,10 @@ pub struct Settings {
     pub replication_factor: i32,
     /// `broker.wait.timeout.ms`: how long to keep trying to reach the broker at start.
     pub broker_wait: Duration,
+    /// How often it begins anew by itself when the broker was away, within `restart_window`.
+    pub restart_max: u32,
+    /// See `restart_max`.
+    pub restart_window: Duration,
     /// `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
     /// `shutdown.timeout.ms`.

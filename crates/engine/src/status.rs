@@ -146,6 +146,8 @@ pub struct Status {
     pub staged_bytes: AtomicU64,
     /// Bytes of memory used by the state back end.
     pub state_memory_bytes: AtomicU64,
+    /// How often it has begun anew by itself.
+    pub restarts: AtomicU64,
     /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
     pub progress_ms: AtomicU64,
     detail: Mutex<Detail>,
@@ -183,6 +185,7 @@ impl Status {
             commits: AtomicU64::new(0),
             staged_bytes: AtomicU64::new(0),
             state_memory_bytes: AtomicU64::new(0),
+            restarts: AtomicU64::new(0),
             progress_ms: AtomicU64::new(0),
             detail: Mutex::new(Detail {
                 state: Lifecycle::Created,
@@ -232,6 +235,22 @@ impl Status {
                 next_step: error.next_step().to_owned(),
             });
         }
+    }
+
+    /// It begins anew: what was in the rooms is gone, and the error with it.
+    pub fn begin_anew(&self) {
+        self.restarts.fetch_add(1, Relaxed);
+        self.in_flight_bytes.store(0, Relaxed);
+        self.staged_bytes.store(0, Relaxed);
+        for lane in &self.lanes {
+            lane.queued_items.store(0, Relaxed);
+            lane.queued_bytes.store(0, Relaxed);
+            lane.busy_since_ms.store(0, Relaxed);
+            lane.stage_plus_one.store(0, Relaxed);
+        }
+        let mut detail = self.detail.lock();
+        detail.barrier = BarrierStatus::default();
+        detail.error = None;
     }
 
     /// The first error.

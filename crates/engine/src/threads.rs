@@ -22,7 +22,7 @@ use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
 use stoatflow_operators::Foreign;
 use stoatflow_plan::PhysicalPlan;
-use stoatflow_protocol::Lifecycle;
+use stoatflow_protocol::{Lifecycle, Restarts};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
@@ -47,10 +47,20 @@ struct Inner {
     status: Arc<Status>,
     settings_view: serde_json::Value,
     listener: Option<Listener>,
-    shared: Mutex<Option<Arc<Shared>>>,
+    /// The run that is on, and what was asked of it: a run that begins anew is told too.
+    shared: Mutex<(Option<Arc<Shared>>, Asked)>,
     admin: Mutex<Option<SocketAddr>>,
     outcome: Mutex<Outcome>,
     ended: Condvar,
+}
+
+/// What the application's owner has asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    #[default]
+    Nothing,
+    Stop,
+    Abort,
 }
 
 #[derive(Default)]
@@ -92,7 +102,7 @@ impl Engine {
                 status,
                 settings_view,
                 listener,
-                shared: Mutex::new(None),
+                shared: Mutex::default(),
                 admin: Mutex::new(None),
                 outcome: Mutex::default(),
                 ended: Condvar::new(),
@@ -115,10 +125,7 @@ impl Engine {
             }
         }
         let inner = Arc::clone(&self.inner);
-        let shared = inner
-            .blueprint
-            .shared(Arc::clone(&inner.status), failpoints);
-        *inner.shared.lock() = Some(Arc::clone(&shared));
+        let shared = inner.begin(&failpoints);
         let runtime = Builder::new_multi_thread()
             .thread_name("stoatflow-worker")
             .enable_all()
@@ -130,7 +137,7 @@ impl Engine {
             return Ok(());
         }
         spawn("stoatflow-main", move || {
-            let result = inner.live(&shared, runtime.handle());
+            let (result, shared) = inner.live_on(shared, &failpoints, runtime.handle());
             drop(stop_admin);
             runtime.shutdown_timeout(Duration::from_secs(5));
             inner.end(result.err(), &shared);
@@ -140,17 +147,19 @@ impl Engine {
 
     /// Asks for a clean stop: drain, final barrier, commit.
     pub fn request_stop(&self) {
-        self.with_shared(Shared::stop);
+        self.ask(Asked::Stop);
     }
 
     /// Asks for a stop that commits nothing more.
     pub fn abort(&self) {
-        self.with_shared(Shared::abort);
+        self.ask(Asked::Abort);
     }
 
-    fn with_shared(&self, act: impl FnOnce(&Shared)) {
-        match &*self.inner.shared.lock() {
-            Some(shared) => act(shared),
+    fn ask(&self, what: Asked) {
+        let mut run = self.inner.shared.lock();
+        run.1 = run.1.max(what);
+        match &run.0 {
+            Some(shared) => tell(shared, what),
             None => {
                 let now = self.inner.blueprint.components.clock.now();
                 self.inner.enter(Lifecycle::Stopped, now);
@@ -220,6 +229,55 @@ impl Engine {
 }
 
 impl Inner {
+    /// A new run.
+    fn begin(&self, failpoints: &Failpoints) -> Arc<Shared> {
+        let status = Arc::clone(&self.status);
+        let shared = self.blueprint.shared(status, failpoints.clone());
+        let mut run = self.shared.lock();
+        // Asked while one run had ended and the next had not begun.
+        tell(&shared, run.1);
+        run.0 = Some(Arc::clone(&shared));
+        shared
+    }
+
+    /// One run after the other, as long as only the broker was away; the last one's end.
+    fn live_on(
+        self: &Arc<Self>,
+        mut shared: Arc<Shared>,
+        failpoints: &Failpoints,
+        runtime: &Handle,
+    ) -> (Result<()>, Arc<Shared>) {
+        let settings = &self.blueprint.settings;
+        let clock = &self.blueprint.components.clock;
+        let mut restarts = Restarts::new(settings.restart_max, settings.restart_window);
+        let mut has_run = false;
+        loop {
+            let error = match self.live(&shared, runtime) {
+                Ok(()) => return (Ok(()), shared),
+                Err(error) => error,
+            };
+            // A first start that finds no broker is somebody's typing error more often than an outage.
+            has_run |= self.status.state() == Lifecycle::Running;
+            let asked = self.shared.lock().1;
+            let pause = (has_run && asked == Asked::Nothing)
+                .then(|| restarts.next(error.kind(), clock.monotonic()))
+                .flatten();
+            let Some(pause) = pause else {
+                return (Err(error), shared);
+            };
+            tracing::warn!(
+                application = self.status.application_id,
+                %error,
+                pause_ms = pause.as_millis(),
+                "the broker was away; beginning anew from the last commit"
+            );
+            self.status.begin_anew();
+            self.enter(Lifecycle::Starting, clock.now());
+            shared = self.begin(failpoints);
+            shared.wait_for_credit(pause);
+        }
+    }
+
     fn enter(&self, next: Lifecycle, now: stoatflow_core::Timestamp) {
         let before = self.status.state();
         if self.status.enter(next, now) {
@@ -318,7 +376,8 @@ impl Inner {
             let this = Arc::clone(self);
             spawn("stoatflow-intake", move || {
                 while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
-                    if shared.is_stopping() {
+                    // A failure asks for a stop too, in this order; then it isn't the owner who stops it.
+                    if shared.is_stopping() && !shared.is_aborting() {
                         this.enter(Lifecycle::Stopping, shared.clock.now());
                         shared.wait_for_credit(Duration::from_millis(2));
                     }
@@ -377,6 +436,14 @@ impl Inner {
         outcome.error = error;
         drop(outcome);
         self.ended.notify_all();
+    }
+}
+
+fn tell(shared: &Shared, what: Asked) {
+    match what {
+        Asked::Nothing => {}
+        Asked::Stop => shared.stop(),
+        Asked::Abort => shared.abort(),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod lease;
 pub mod lifecycle;
 pub mod rendezvous;
 pub mod reset;
+pub mod restarts;
 pub mod restore;
 pub mod schedule;
 
@@ -19,5 +20,6 @@ pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 pub use lease::{Hold, Lease};
 pub use lifecycle::Lifecycle;
 pub use rendezvous::Rendezvous;
+pub use restarts::Restarts;
 pub use restore::{RestoreFacts, RestorePlan, on_damage};
 pub use schedule::{Schedule, ScheduleFacts};

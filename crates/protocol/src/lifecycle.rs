@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! CREATED ─► STARTING ─► RESTORING ─► RUNNING ─► STOPPING ─► STOPPED
-//!    │          │            │           │           │
-//!    │          └────────────┴───────────┴───────────┴─────► ERROR
+//!    │        │  ▲           │           │           │
+//!    │        │  └───────────┴───────────┘           │   the broker was away: it begins anew
+//!    │        └──────────────┴───────────┴───────────┴─────► ERROR
 //!    └► STOPPED (closed before it was started)
 //! ```
 
@@ -46,8 +47,8 @@ impl Lifecycle {
             (self, next),
             (Created, Starting | Stopped)
                 | (Starting, Restoring | Stopping | Failed)
-                | (Restoring, Running | Stopping | Failed)
-                | (Running, Stopping | Failed)
+                | (Restoring, Running | Starting | Stopping | Failed)
+                | (Running, Starting | Stopping | Failed)
                 | (Stopping, Stopped | Failed)
         )
     }

@@ -133,6 +133,7 @@ impl Engine {
             "records_out": status.records_out.load(Relaxed),
             "records_committed": status.records_committed.load(Relaxed),
             "changelog_out": status.changelog_out.load(Relaxed),
+            "restarts": status.restarts.load(Relaxed),
             "commits": status.commits.load(Relaxed),
             "commit_p50_us": status.commit_quantile_us(0.5),
             "commit_p99_us": status.commit_quantile_us(0.99),

@@ -212,7 +212,14 @@ def main() -> int:
                 with contextlib.suppress(sf.StoatFlowError):
                     lag = app.lag()
             sys.stdout.write(
-                json.dumps({"state": str(app.state), "lag": lag, "committed": app.metrics()["records_committed"]})
+                json.dumps(
+                    {
+                        "state": str(app.state),
+                        "lag": lag,
+                        "committed": (numbers := app.metrics())["records_committed"],
+                        "restarts": numbers["restarts"],
+                    }
+                )
                 + "\n"
             )
             sys.stdout.flush()

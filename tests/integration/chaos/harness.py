@@ -182,6 +182,10 @@ class Chaos:
                     self.kills += 1
                 elif ended and child.code != 0:
                     self._sentence(child, f"{fault.kind.value}")
+                elif not ended and word == "error" and restarts(child):
+                    self.met[f"{fault.kind.value}: began anew"] += 1
+                    child.signal(signal.SIGKILL)
+                    child.wait()
                 else:
                     child.signal(signal.SIGKILL)
                     child.wait()
@@ -349,6 +353,11 @@ class Chaos:
         if self._say:
             seconds = time.monotonic() - began
             sys.stderr.write(f"[{self.inputs.count:,} records, {self.kills} kills] {what}: {seconds:.1f} s\n")
+
+
+def restarts(child: Process) -> int:
+    """How often it has begun anew by itself."""
+    return int(str(told(child).get("restarts") or 0))
 
 
 def told(child: Process) -> dict[str, object]:

@@ -194,6 +194,8 @@ impl Reading {
                 .unwrap_or(0),
             replication_factor: i32::try_from(self.number("replication.factor")).unwrap_or(-1),
             broker_wait: self.duration("broker.wait.timeout.ms"),
+            restart_max: u32::try_from(self.number("restart.max.attempts")).unwrap_or(u32::MAX),
+            restart_window: self.duration("restart.window.ms"),
             transaction_timeout,
             shutdown_timeout: self.duration("shutdown.timeout.ms"),
             admin_listen: self.admin(),

@@ -266,6 +266,11 @@ impl Engine {
     fn commits(&self, families: &mut Families<'_>) -> fmt::Result {
         let status = &self.status;
         families.counter("commits", "Commits done", one(status.commits.load(Relaxed)))?;
+        families.counter(
+            "restarts",
+            "How often it began anew by itself, because the broker was away",
+            one(status.restarts.load(Relaxed)),
+        )?;
         let quantiles = [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("1", 1.0)];
         let quantiles = quantiles.map(|(name, q)| {
             (

@@ -1,0 +1,57 @@
+//! When an application that failed begins anew by itself, and how long it waits before.
+//!
+//! Takes the kind of each failure and when it happened, gives a pause or nothing. Only a broker that is
+//! away is worth another try in the same process: what else stops an application would stop it again, or
+//! is decided by somebody else (another instance, a full disk, an unknown outcome, for which a fresh process
+//! is the simplest proof). Bounded, so that a supervisor hears of it in the end. Counts on a clock that
+//! it is given.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+use stoatflow_core::ErrorKind;
+
+/// The first pause; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Restarts {
+    most: u32,
+    within: Duration,
+    /// When it began anew, as far as that counts.
+    at: VecDeque<Duration>,
+}
+
+impl Restarts {
+    /// At most so many within so long.
+    #[must_use]
+    pub const fn new(most: u32, within: Duration) -> Self {
+        Self {
+            most,
+            within,
+            at: VecDeque::new(),
+        }
+    }
+
+    /// A run that had worked has failed: how long to wait before the next one, if there is to be one.
+    pub fn next(&mut self, kind: ErrorKind, now: Duration) -> Option<Duration> {
+        if kind != ErrorKind::Unavailable {
+            return None;
+        }
+        while self.at.front().is_some_and(|at| now.saturating_sub(*at) > self.within) {
+            self.at.pop_front();
+        }
+        let so_far = u32::try_from(self.at.len()).unwrap_or(u32::MAX);
+        if so_far >= self.most {
+            return None;
+        }
+        self.at.push_back(now);
+        let doubled = FIRST_PAUSE.saturating_mul(1u32.checked_shl(so_far).unwrap_or(u32::MAX));
+        Some(doubled.min(LONGEST_PAUSE))
+    }
+}
+
+#[cfg(test)]
+mod tests;
