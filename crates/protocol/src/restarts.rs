@@ -40,7 +40,11 @@ impl Restarts {
         if kind != ErrorKind::Unavailable {
             return None;
         }
-        while self.at.front().is_some_and(|at| now.saturating_sub(*at) > self.within) {
+        while self
+            .at
+            .front()
+            .is_some_and(|at| now.saturating_sub(*at) > self.within)
+        {
             self.at.pop_front();
         }
         let so_far = u32::try_from(self.at.len()).unwrap_or(u32::MAX);

@@ -118,6 +118,8 @@ impl Schedule {
             state_dir: PathBuf::new(),
             state_memory_max_bytes: self.cache,
             rebuild_damaged_state: false,
+            restart_max: 0,
+            restart_window: Duration::from_secs(1),
             store_backend: StoreBackend::Memory,
             in_flight_max_bytes: self.in_flight,
             cache_max_bytes: if job.cached { 1 << 20 } else { 0 },

@@ -43,5 +43,8 @@ fn what_is_long_past_no_longer_counts() {
 
 #[test]
 fn none_are_allowed_with_zero() {
-    assert_eq!(Restarts::new(0, secs(60)).next(ErrorKind::Unavailable, secs(1)), None);
+    assert_eq!(
+        Restarts::new(0, secs(60)).next(ErrorKind::Unavailable, secs(1)),
+        None
+    );
 }
