@@ -58,8 +58,7 @@ pub enum Decision {
     Done(Epoch),
 }
 
-/// The order of steps. There is one right one; the others exist so that the simulator can show that
-/// it catches them.
+/// The order of steps. There is one right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitOrder(&'static [Step]);
 
@@ -73,25 +72,12 @@ impl CommitOrder {
         Step::Apply,
         Step::Announce,
     ]);
-    /// Broken on purpose: the local store first, so that it can be ahead of the broker.
-    pub const BROKEN_STORE_FIRST: Self = Self(&[
-        Step::Apply,
-        Step::Changelog,
-        Step::Flush,
-        Step::Offsets,
-        Step::Commit,
-        Step::Announce,
-    ]);
-    /// Broken on purpose: offsets in a transaction of their own, after the records.
-    pub const BROKEN_OFFSETS_OUTSIDE: Self = Self(&[
-        Step::Changelog,
-        Step::Flush,
-        Step::Commit,
-        Step::Offsets,
-        Step::Commit,
-        Step::Apply,
-        Step::Announce,
-    ]);
+
+    /// Another one: for the simulator, to show that it is caught.
+    #[must_use]
+    pub const fn of(steps: &'static [Step]) -> Self {
+        Self(steps)
+    }
 }
 
 /// Decides the commit of one epoch after another.

@@ -16,6 +16,7 @@ mod checkers;
 mod consumer;
 mod faults;
 mod feeder;
+mod mutation;
 mod process;
 mod producer;
 mod rng;
@@ -29,6 +30,7 @@ mod world;
 
 pub use broker::SimBroker;
 pub use faults::PHASES;
+pub use mutation::Mutation;
 pub use rng::SimRng;
-pub use simulation::{Failure, Mutation, Report, Witness, simulate};
+pub use simulation::{Failure, Report, Witness, simulate};
 pub use trace::Statistics;

@@ -5,18 +5,16 @@
 //! is a finding.
 
 use crate::faults::{FaultyBroker, FaultyDisk};
+use crate::mutation::Mutation;
 use crate::rng::SimRng;
 use crate::schedule::Schedule;
-use crate::simulation::Mutation;
 use crate::workload::Job;
 use crate::world::{Instance, World};
 use std::sync::Arc;
-use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind};
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Turn;
 use stoatflow_engine::{Components, Inline};
-use stoatflow_protocol::{CommitOrder, Lease};
 use stoatflow_state::memory::MemoryBackend;
 
 /// One process.
@@ -62,26 +60,10 @@ impl Process {
             broker: Arc::new(FaultyBroker::new(Arc::clone(&instance))),
             clock: world.clock.clone(),
             backend: Some(Arc::new(FaultyDisk::new(Arc::clone(&instance), disk))),
-            commit_order: match mutation {
-                Mutation::StoreFirst | Mutation::StoreFirstUnseen => {
-                    CommitOrder::BROKEN_STORE_FIRST
-                }
-                Mutation::OffsetsOutside => CommitOrder::BROKEN_OFFSETS_OUTSIDE,
-                _ => CommitOrder::SAFE,
-            },
+            commit_order: mutation.order(),
             on_restore: None,
             align_barriers: mutation != Mutation::Unaligned,
-            lease: match mutation {
-                Mutation::Unchecked => Lease {
-                    trust: Duration::MAX,
-                    ..Lease::STANDARD
-                },
-                Mutation::Unwaited => Lease {
-                    wait: Duration::ZERO,
-                    ..Lease::STANDARD
-                },
-                _ => Lease::STANDARD,
-            },
+            lease: mutation.lease(),
         };
         let blueprint = Blueprint {
             plan: Arc::clone(&job.plan),

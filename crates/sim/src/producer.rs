@@ -124,7 +124,10 @@ impl Producer for SimProducer {
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
         self.expect_begun("commit")?;
-        self.flush(timeout)?;
+        // As on Kafka: records outside the transaction are not waited for.
+        if self.transactional {
+            self.flush(timeout)?;
+        }
         self.end(true)?;
         Ok(CommitOutcome::Committed)
     }

@@ -6,6 +6,7 @@
 use crate::broker::SimBroker;
 use crate::checkers;
 use crate::feeder::Feeder;
+use crate::mutation::Mutation;
 use crate::process::{End, Process};
 use crate::rng::SimRng;
 use crate::schedule::{Move, Schedule};
@@ -26,25 +27,6 @@ const TROUBLED_TURNS: u32 = 12_000;
 const HEALED_ROUNDS: usize = 3_000;
 /// The smallest budgets let a record or two through at a time.
 const ROUNDS_PER_RECORD: usize = 10;
-
-/// A fault put into the engine on purpose: tests of the tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
-    /// The engine as it is.
-    None,
-    /// The local store is written before the transaction.
-    StoreFirst,
-    /// The same, and nobody looks at the disk until the end.
-    StoreFirstUnseen,
-    /// Offsets are committed in a transaction of their own.
-    OffsetsOutside,
-    /// The first lane at a barrier opens it.
-    Unaligned,
-    /// Under at-least-once an instance never asks again whether it is still the one.
-    Unchecked,
-    /// Under at-least-once a newcomer starts beside an older instance that does not know of it yet.
-    Unwaited,
-}
 
 /// A run that kept all promises.
 #[derive(Clone, Debug)]

@@ -210,6 +210,37 @@ fn mutation_store_first_is_caught_by_its_results() {
 }
 
 #[test]
+fn mutation_store_before_commit_is_caught() {
+    caught(Mutation::StoreBeforeCommit, 200);
+}
+
+#[test]
+fn mutation_store_forgotten_is_caught() {
+    caught(Mutation::StoreForgotten, 200);
+}
+
+#[test]
+fn mutation_offsets_forgotten_is_caught() {
+    caught(Mutation::OffsetsForgotten, 200);
+}
+
+#[test]
+fn mutation_changelog_forgotten_is_caught() {
+    caught(Mutation::ChangelogForgotten, 200);
+}
+
+#[test]
+fn mutation_changelog_late_is_caught() {
+    caught(Mutation::ChangelogLate, 200);
+}
+
+/// Under exactly-once the broker's commit waits by itself: only at-least-once can show it.
+#[test]
+fn mutation_flush_forgotten_is_caught() {
+    caught(Mutation::FlushForgotten, 1_000);
+}
+
+#[test]
 fn mutation_offsets_outside_is_caught() {
     caught(Mutation::OffsetsOutside, 200);
 }

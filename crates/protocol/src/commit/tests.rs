@@ -38,18 +38,6 @@ fn the_safe_order_keeps_laws_five_and_six() {
 }
 
 #[test]
-fn broken_orders_differ_from_the_safe_one() {
-    assert_ne!(
-        steps(CommitOrder::BROKEN_STORE_FIRST),
-        steps(CommitOrder::SAFE)
-    );
-    assert_ne!(
-        steps(CommitOrder::BROKEN_OFFSETS_OUTSIDE),
-        steps(CommitOrder::SAFE)
-    );
-}
-
-#[test]
 fn failures_before_the_commit_abort() {
     for step in [Step::Changelog, Step::Flush, Step::Offsets] {
         assert_eq!(

@@ -1,0 +1,73 @@
+//! Faults put into the engine on purpose: tests of the tests.
+//!
+//! Takes a name, gives the broken part: an order of the commit's steps, or the times by which instances
+//! keep apart. What isn't broken is as in the product. Each one must be caught by a checker
+//! (`tests/simulation.rs`).
+
+use std::time::Duration;
+use stoatflow_protocol::{CommitOrder, Lease, Step};
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// The engine as it is.
+    None,
+    /// The local store is written before the transaction.
+    StoreFirst,
+    /// The same, and nobody looks at the disk until the end.
+    StoreFirstUnseen,
+    /// The local store is written when everything is sent, but not yet committed.
+    StoreBeforeCommit,
+    /// The local store is not written.
+    StoreForgotten,
+    /// Offsets are committed in a transaction of their own.
+    OffsetsOutside,
+    /// Offsets are not committed.
+    OffsetsForgotten,
+    /// The changelog is not written.
+    ChangelogForgotten,
+    /// The changelog is written behind the commit, in the next transaction.
+    ChangelogLate,
+    /// Nobody waits for what was sent to arrive.
+    FlushForgotten,
+    /// The first lane at a barrier opens it.
+    Unaligned,
+    /// Under at-least-once an instance never asks again whether it is still the one.
+    Unchecked,
+    /// Under at-least-once a newcomer starts beside an older instance that does not know of it yet.
+    Unwaited,
+}
+
+impl Mutation {
+    pub(crate) const fn order(self) -> CommitOrder {
+        use Step::{Announce, Apply, Changelog, Commit, Flush, Offsets};
+        CommitOrder::of(match self {
+            Self::StoreFirst | Self::StoreFirstUnseen => {
+                &[Apply, Changelog, Flush, Offsets, Commit, Announce]
+            }
+            Self::StoreBeforeCommit => &[Changelog, Flush, Offsets, Apply, Commit, Announce],
+            Self::StoreForgotten => &[Changelog, Flush, Offsets, Commit, Announce],
+            Self::OffsetsOutside => &[Changelog, Flush, Commit, Offsets, Commit, Apply, Announce],
+            Self::OffsetsForgotten => &[Changelog, Flush, Commit, Apply, Announce],
+            Self::ChangelogForgotten => &[Flush, Offsets, Commit, Apply, Announce],
+            Self::ChangelogLate => &[Flush, Offsets, Commit, Changelog, Apply, Announce],
+            Self::FlushForgotten => &[Changelog, Offsets, Commit, Apply, Announce],
+            _ => return CommitOrder::SAFE,
+        })
+    }
+
+    pub(crate) const fn lease(self) -> Lease {
+        let Lease { trust, wait } = Lease::STANDARD;
+        match self {
+            Self::Unchecked => Lease {
+                trust: Duration::MAX,
+                wait,
+            },
+            Self::Unwaited => Lease {
+                trust,
+                wait: Duration::ZERO,
+            },
+            _ => Lease::STANDARD,
+        }
+    }
+}
