@@ -1,14 +1,21 @@
 //! How much may be in flight: as much as the lanes work off within one commit interval, and no more.
 //!
 //! A barrier waits for everything that was admitted before it. So a budget that only fits memory would
-//! make barriers, and with them every output, late under load. The budget follows what is seen: it
-//! halves when a barrier took longer than the interval to reach the end of the lanes, and grows back
-//! by a quarter when it didn't.
+//! make barriers, and with them every output, late under load; and with a function that takes seconds, an
+//! epoch would outlast the broker's patience with its transaction, at every start anew. The budget
+//! therefore begins small and follows what is seen: it shrinks, by as much as a barrier took longer than
+//! the interval to reach the end of the lanes, and grows when it didn't.
 
 use std::time::Duration;
 
-/// Below this, batches become too small to be worth a hand-off.
-const LEAST_BYTES: i64 = 1 << 20;
+/// The first budget: some dozens of records.
+const FIRST_BYTES: i64 = 16 << 10;
+/// Never less: a few records, however slow they are.
+const LEAST_BYTES: i64 = 4 << 10;
+/// Below this it doubles: where functions are fast, batches are small for a few barriers only.
+const SMALL_BYTES: i64 = 1 << 20;
+/// One slow barrier (a stall of the machine) takes at most so much of it away.
+const MOST_SHRINK: i64 = 8;
 
 /// The admission budget.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +29,8 @@ impl Admission {
     /// Never more than `most` bytes, aiming at barriers that arrive within `patience`.
     #[must_use]
     pub fn new(most: i64, patience: Duration) -> Self {
-        let least = LEAST_BYTES.min(most);
         Self {
-            budget: (most / 8).max(least),
+            budget: FIRST_BYTES.min(most),
             most,
             patience,
         }
@@ -38,11 +44,16 @@ impl Admission {
 
     /// A barrier took this long from dispatch to the last lane's seal.
     pub fn barrier_took(&mut self, aligned: Duration) {
-        self.budget = if aligned > self.patience {
-            (self.budget / 2).max(LEAST_BYTES.min(self.most))
+        let next = if aligned > self.patience {
+            let times = aligned.as_micros() / self.patience.as_micros().max(1);
+            let times = i64::try_from(times).unwrap_or(MOST_SHRINK);
+            self.budget / times.clamp(2, MOST_SHRINK)
+        } else if self.budget < SMALL_BYTES {
+            self.budget * 2
         } else {
-            (self.budget + self.budget / 4).min(self.most)
+            self.budget + self.budget / 4
         };
+        self.budget = next.max(LEAST_BYTES).min(self.most);
     }
 }
 

@@ -1,22 +1,55 @@
 use super::*;
 
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
 #[test]
-fn it_follows_what_barriers_take_within_its_bounds() {
-    let mut admission = Admission::new(64 << 20, Duration::from_millis(100));
-    assert_eq!(admission.budget(), 8 << 20);
-    for _ in 0..20 {
-        admission.barrier_took(Duration::from_millis(500));
+fn it_begins_small_and_is_large_after_a_few_fast_barriers() {
+    let mut admission = Admission::new(16 << 20, ms(100));
+    assert_eq!(admission.budget(), 16 << 10);
+    for _ in 0..6 {
+        admission.barrier_took(ms(20));
     }
     assert_eq!(admission.budget(), 1 << 20);
-    for _ in 0..40 {
-        admission.barrier_took(Duration::from_millis(20));
+    for _ in 0..20 {
+        admission.barrier_took(ms(20));
     }
-    assert_eq!(admission.budget(), 64 << 20);
+    assert_eq!(admission.budget(), 16 << 20);
+}
+
+#[test]
+fn it_shrinks_by_as_much_as_a_barrier_was_late() {
+    let late = |by: u64| {
+        let mut admission = Admission::new(64 << 20, ms(100));
+        (0..40).for_each(|_| admission.barrier_took(ms(20)));
+        admission.barrier_took(ms(by));
+        admission.budget() >> 20
+    };
+    assert_eq!(
+        [late(100), late(101), late(200), late(450), late(60_000)],
+        [64, 32, 32, 16, 8]
+    );
+}
+
+/// A record that takes half a second, one lane: epochs come to some seconds, far below any timeout.
+#[test]
+fn a_slow_function_gets_short_epochs() {
+    let mut admission = Admission::new(16 << 20, ms(100));
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        let records = u64::try_from(admission.budget() / 200 + 1).unwrap_or(u64::MAX);
+        let aligned = ms(500 * records);
+        longest = longest.max(aligned);
+        admission.barrier_took(aligned);
+    }
+    assert!(longest < Duration::from_secs(45), "{longest:?}");
+    assert_eq!(admission.budget(), LEAST_BYTES);
 }
 
 #[test]
 fn a_tiny_limit_is_kept() {
-    let mut admission = Admission::new(1000, Duration::from_millis(100));
+    let mut admission = Admission::new(1000, ms(100));
     admission.barrier_took(Duration::from_secs(1));
     assert_eq!(admission.budget(), 1000);
 }
