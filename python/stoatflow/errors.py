@@ -93,7 +93,10 @@ class FencedError(StoatFlowError):
     """Another instance of the application took over."""
 
     default_kind = "fenced"
-    default_next_step = "nothing: another instance with the same application.id took over"
+    default_next_step = (
+        "nothing if another instance with the same application.id runs now; "
+        "if none does, this process stood still for longer than transaction.timeout.ms: start it again"
+    )
 
 
 class MissingTopicError(StoatFlowError):

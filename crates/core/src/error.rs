@@ -77,7 +77,7 @@ pub const ERROR_KINDS: &[(ErrorKind, &str, &str)] = &[
     (
         ErrorKind::Fenced,
         "fenced",
-        "nothing: another instance with the same application.id took over",
+        "nothing if another instance with the same application.id runs now; if none does, this process stood still for longer than transaction.timeout.ms: start it again",
     ),
     (
         ErrorKind::MissingTopic,
