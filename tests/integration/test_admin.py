@@ -145,7 +145,8 @@ def test_not_ready_while_it_restores(kafka: KafkaTopics, name: str, tmp_path: Pa
     assert {answer["reason"] for answer in seen} <= {"restoring", "not_running"}
     assert all(answer["next_step"] for answer in seen)
     assert restored[0]["complete"]
-    assert restored[0]["done"] == 240_000
+    # Offsets: the ends of transactions are among them.
+    assert restored[0]["done"] == restored[0]["total"] >= 240_000
 
 
 STUCK = BUSY.replace("sys.setswitchinterval", "hold = lambda line: time.sleep(600)\n#")
