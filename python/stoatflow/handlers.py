@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -61,16 +62,16 @@ class ErrorContext:
         return "" if self.exception is None else "".join(traceback.format_exception(self.exception))
 
 
-class ErrorHandler:
+class ErrorHandler(ABC):
     """What to do with a record that failed: `log_and_fail()`, `log_and_continue()`, `DLQ(...)`, `Retry(...)`,
     `Decide(...)`.
     """  # noqa: D205  # the list is the summary
 
     __slots__ = ()
 
+    @abstractmethod
     def spec(self, callables: Callable[[Udf], int]) -> object:
         """Give its form in a plan; `callables` numbers functions."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +181,17 @@ def handler(given: OnError | None, method: str, line: str) -> ErrorHandler | Non
     """Give the handler that was meant; raise `TopologyError` if there is none."""
     if given is None or isinstance(given, ErrorHandler):
         return given
-    if isinstance(given, str):
-        if given in _WORDS:
-            return _Word(_WORDS[given])
-        topic = given.removeprefix("dlq:").strip()
-        if given.startswith("dlq:") and topic:
-            return DLQ(topic)
-    elif callable(given):
-        return Decide(given)
+    meant = _by_word(given) if isinstance(given, str) else Decide(given) if callable(given) else None
+    if meant is not None:
+        return meant
     raise TopologyError(f"{line} {method}: {given!r} is no error handler", next_step=_NEXT)
+
+
+def _by_word(word: str) -> ErrorHandler | None:
+    if word in _WORDS:
+        return _Word(_WORDS[word])
+    topic = word.removeprefix("dlq:").strip()
+    return DLQ(topic) if word.startswith("dlq:") and topic else None
 
 
 def with_handlers(
@@ -221,14 +224,10 @@ def decide(
     def refuse(udf: Udf) -> int:
         raise TypeError(f"the handler gave the function {udf.display}, which would be asked again: {_NEXT}")
 
-    if not isinstance(said, ErrorHandler):
-        known = _WORDS.get(said) if isinstance(said, str) else None
-        if known is not None:
-            return json.dumps(known)
-        if isinstance(said, str) and said.startswith("dlq:") and said != "dlq:":
-            return json.dumps({"dlq": said[4:].strip()})
+    meant = _by_word(said) if isinstance(said, str) else said
+    if not isinstance(meant, ErrorHandler):
         raise TypeError(f"the handler gave {said!r}. Next: let it give log_and_continue(), DLQ(...) or log_and_fail()")
-    return json.dumps(said.spec(refuse))
+    return json.dumps(meant.spec(refuse))
 
 
 def describe(error: BaseException) -> tuple[str, str, str]:

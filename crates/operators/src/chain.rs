@@ -9,6 +9,7 @@ mod build;
 #[cfg(test)]
 mod tests;
 
+use crate::function::in_turn;
 use crate::{Context, Operator, PartitionCounts, ProcessorSupplier, Udf};
 use smallvec::SmallVec;
 use std::fmt;
@@ -229,12 +230,7 @@ impl Chain {
         input: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut one = Vec::with_capacity(1);
-        for record in input.drain(..) {
-            one.push(record);
-            self.run_batch(at, &mut one, context)?;
-        }
-        Ok(())
+        in_turn(true, input, |one| self.run_batch(at, one, context))
     }
 
     fn run_batch(

@@ -23,6 +23,22 @@ pub(crate) enum Callee {
     Native(Compiled),
 }
 
+/// Hands a batch on: whole, or record by record.
+pub(crate) fn in_turn(
+    singly: bool,
+    input: &mut Vec<Record>,
+    mut take: impl FnMut(&mut Vec<Record>) -> Result<()>,
+) -> Result<()> {
+    if !singly {
+        return take(input);
+    }
+    let mut one = Vec::with_capacity(1);
+    input.drain(..).try_for_each(|record| {
+        one.push(record);
+        take(&mut one)
+    })
+}
+
 /// A function at its place in the topology.
 #[derive(Debug)]
 pub(crate) struct Function {

@@ -102,6 +102,19 @@ impl Sink {
         ))
     }
 
+    #[inline]
+    fn give(&self, record: Record, (key, value): Written, context: &mut Context<'_>) {
+        context.effects.outputs.push(Output {
+            sink: self.sink,
+            chosen: None,
+            key,
+            value,
+            timestamp: record.timestamp,
+            headers: record.headers,
+            origin: record.origin,
+        });
+    }
+
     /// Asks the handler; `None`: the record is left out.
     #[cold]
     fn rescue(
@@ -117,16 +130,8 @@ impl Sink {
     /// Gives a record that could not be written at once, if the handler says so.
     #[cold]
     fn late(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
-        if let Some((key, value)) = self.rescue(error, &record, context)? {
-            context.effects.outputs.push(Output {
-                sink: self.sink,
-                chosen: None,
-                key,
-                value,
-                timestamp: record.timestamp,
-                headers: record.headers,
-                origin: record.origin,
-            });
+        if let Some(written) = self.rescue(error, &record, context)? {
+            self.give(record, written, context);
         }
         Ok(())
     }
@@ -212,15 +217,7 @@ impl Operator for Sink {
                     continue;
                 }
             };
-            context.effects.outputs.push(Output {
-                sink: self.sink,
-                chosen: None,
-                key,
-                value,
-                timestamp: record.timestamp,
-                headers: record.headers,
-                origin: record.origin,
-            });
+            self.give(record, (key, value), context);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::function::Function;
+use crate::function::{Function, in_turn};
 use crate::keeper::{Before, Keeper};
 use crate::{Context, Operator, table_update};
 use stoatflow_core::{Change, Datum, Record, Result};
@@ -111,15 +111,8 @@ impl Operator for TableFilter {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.function.singly(input.len()) {
-            let mut one = Vec::with_capacity(1);
-            for record in input.drain(..) {
-                one.push(record);
-                self.take(&mut one, out, context)?;
-            }
-            return Ok(());
-        }
-        self.take(input, out, context)
+        let singly = self.function.singly(input.len());
+        in_turn(singly, input, |batch| self.take(batch, out, context))
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

@@ -50,6 +50,28 @@ impl Drop for Answer {
     }
 }
 
+/// What became of each topic of a request: code, name, what was said.
+///
+/// # Safety
+/// There are `count` results, and they are alive.
+unsafe fn outcomes(
+    results: *mut *const sys::rd_kafka_topic_result_t,
+    count: usize,
+) -> Vec<(Code, String, String)> {
+    // SAFETY: as the caller says.
+    unsafe {
+        let result = |index| *results.add(index);
+        let outcome = |result| {
+            (
+                Code::from(sys::rd_kafka_topic_result_error(result)),
+                text(sys::rd_kafka_topic_result_name(result)),
+                text(sys::rd_kafka_topic_result_error_string(result)),
+            )
+        };
+        (0..count).map(result).map(outcome).collect()
+    }
+}
+
 impl Call<'_> {
     fn left(&self) -> Duration {
         self.timeout.saturating_sub(self.clock.monotonic())
@@ -319,24 +341,16 @@ impl Admin {
                 )
             };
         })?;
+        let mut count = 0;
         // SAFETY: everything read here belongs to the answer.
-        unsafe {
-            let mut count = 0;
-            let results = sys::rd_kafka_CreateTopics_result_topics(
-                sys::rd_kafka_event_CreateTopics_result(answer.0),
-                &mut count,
-            );
-            for index in 0..count {
-                let result = *results.add(index);
-                let code = Code::from(sys::rd_kafka_topic_result_error(result));
-                if !matches!(code, Code::NoError | Code::TopicAlreadyExists) {
-                    let name = text(sys::rd_kafka_topic_result_name(result));
-                    return Err(call.fail(
-                        code,
-                        &text(sys::rd_kafka_topic_result_error_string(result)),
-                        Some(&name),
-                    ));
-                }
+        let outcomes = unsafe {
+            let result = sys::rd_kafka_event_CreateTopics_result(answer.0);
+            let topics = sys::rd_kafka_CreateTopics_result_topics(result, &mut count);
+            outcomes(topics, count)
+        };
+        for (code, name, said) in outcomes {
+            if !matches!(code, Code::NoError | Code::TopicAlreadyExists) {
+                return Err(call.fail(code, &said, Some(&name)));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@
 //! has an answer, because that to the value before is dropped if it comes late. Updates that aren't the newest of a versioned table are left out.
 
 use crate::foreign_key::message::{Fingerprint, Subscription, fingerprint};
-use crate::function::Function;
+use crate::function::{Function, in_turn};
 use crate::{Context, Operator, dropped, table_update};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result, Serde};
@@ -188,14 +188,7 @@ impl Operator for ForeignSubscribe {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.function.singly(input.len()) {
-            let mut one = Vec::with_capacity(1);
-            for record in input.drain(..) {
-                one.push(record);
-                self.take(&mut one, out, context)?;
-            }
-            return Ok(());
-        }
-        self.take(input, out, context)
+        let singly = self.function.singly(input.len());
+        in_turn(singly, input, |batch| self.take(batch, out, context))
     }
 }

@@ -3,7 +3,7 @@
 //! Takes names, gives `Ok` once the cluster no longer tells of them. What is gone already counts as
 //! deleted, so a deletion whose answer was lost can be asked for again.
 
-use super::{Admin, Call, Code, Op, c_text, sys, text};
+use super::{Admin, Call, Code, Op, c_text, outcomes, sys};
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Result};
 
@@ -48,35 +48,30 @@ impl Admin {
                 )
             };
         })?;
+        let mut count = 0;
         // SAFETY: everything read here belongs to the answer.
-        unsafe {
-            let mut count = 0;
-            let results = sys::rd_kafka_DeleteTopics_result_topics(
-                sys::rd_kafka_event_DeleteTopics_result(answer.0),
-                &mut count,
-            );
-            for index in 0..count {
-                let result = *results.add(index);
-                let code = Code::from(sys::rd_kafka_topic_result_error(result));
-                if matches!(
-                    code,
-                    Code::NoError | Code::UnknownTopicOrPartition | Code::UnknownTopic
-                ) {
-                    continue;
-                }
-                let name = text(sys::rd_kafka_topic_result_name(result));
-                let said = text(sys::rd_kafka_topic_result_error_string(result));
-                let error = call.fail(code, &said, Some(&name));
-                return Err(match error.kind() {
-                    ErrorKind::Unauthorized => {
-                        error.hint(format!("grant this user Delete on the topic '{name}'"))
-                    }
-                    _ if code == Code::TopicDeletionDisabled => {
-                        error.hint("set delete.topic.enable=true on the brokers")
-                    }
-                    _ => error,
-                });
+        let outcomes = unsafe {
+            let result = sys::rd_kafka_event_DeleteTopics_result(answer.0);
+            let topics = sys::rd_kafka_DeleteTopics_result_topics(result, &mut count);
+            outcomes(topics, count)
+        };
+        for (code, name, said) in outcomes {
+            if matches!(
+                code,
+                Code::NoError | Code::UnknownTopicOrPartition | Code::UnknownTopic
+            ) {
+                continue;
             }
+            let error = call.fail(code, &said, Some(&name));
+            return Err(match error.kind() {
+                ErrorKind::Unauthorized => {
+                    error.hint(format!("grant this user Delete on the topic '{name}'"))
+                }
+                _ if code == Code::TopicDeletionDisabled => {
+                    error.hint("set delete.topic.enable=true on the brokers")
+                }
+                _ => error,
+            });
         }
         Ok(())
     }
