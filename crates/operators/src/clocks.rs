@@ -53,6 +53,10 @@ pub struct LaneClocks {
     pub emit_interval_ms: i64,
     /// Least wall time between two passes that give unmatched rows of joins, likewise.
     pub join_emit_interval_ms: i64,
+    /// `time.semantics = watermark`: time is the watermark, which moves at barriers, and not what records say.
+    pub by_watermark: bool,
+    /// Records before this time are not expected any more: one that comes is late. -1: not known yet.
+    pub watermark: i64,
     /// What all lanes of the run share: when punctuations are due. The engine gives all lanes the same.
     pub run: Arc<Run>,
 }
@@ -67,6 +71,8 @@ impl LaneClocks {
             wall: Timestamp::UNKNOWN,
             emit_interval_ms: 0,
             join_emit_interval_ms: 0,
+            by_watermark: false,
+            watermark: -1,
             run: Arc::default(),
         }
     }
@@ -81,6 +87,16 @@ impl LaneClocks {
     #[must_use]
     pub fn stream(&self, clock: ClockId) -> i64 {
         self.times[usize::from(clock.0)].stream
+    }
+
+    /// The time of events: the watermark, or the stream time of the application's clock. -1: none yet.
+    #[must_use]
+    pub fn event_time(&self, application: ClockId) -> i64 {
+        if self.by_watermark {
+            self.watermark
+        } else {
+            self.stream(application)
+        }
     }
 
     /// Moves a clock, never back; gives its stream time.
