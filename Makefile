@@ -15,7 +15,7 @@ BOOTSTRAP ?=
 SEEDS ?= 20000
 ARGS ?=
 KILLS ?= 200
-RECORDS ?= 2000000
+RECORDS ?= 2100000
 MINUTES ?= 30
 
 .DEFAULT_GOAL := help
@@ -82,7 +82,7 @@ test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a cra
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --release --locked -p stoatflow-sim -- --nocapture
 
-chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2000000)
+chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000)
 	@scripts/setup.sh java maven build dev spark
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh

@@ -190,10 +190,18 @@ def test_a_broker_that_is_restarted(own: KafkaBroker, name: str, tmp_path: Path)
             until(lambda: committed(app, 500), "the first part is committed")  # noqa: B023 # waits within the round
         own.stop()
         time.sleep(3.0)
+        spent = time.process_time()
+        began = time.monotonic()
         for app in apps.values():
             assert not app.wait(0)
             assert get(f"{app.admin_url}health/live")[0] == 200
             assert get(f"{app.admin_url}debug/barriers")[0] == 200
+            # Nothing waits to be committed; it is not ready all the same.
+            status, body, _ = get(f"{app.admin_url}health/ready")
+            assert (status, json.loads(body)["reason"]) == (503, "broker_away")
+        time.sleep(3.0)
+        share = (time.process_time() - spent) / (time.monotonic() - began)
+        assert share < 0.2, f"two idle engines without a broker use {share:.2f} cores"
         own.restart()
         for one in apps:
             own.wait_for_leaders(f"{one}-in", 2)

@@ -144,3 +144,73 @@ def test_a_partition_that_is_not_there_is_refused(
         assert app.wait(30.0)
     app.close()
     assert kafka.read(f"{name}-out") == []
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+@pytest.mark.parametrize("store", ["on disk", "only in memory"])
+def test_partitions_are_added_while_it_runs(
+    kafka: KafkaTopics, name: str, tmp_path: Path, reset: str, store: str
+) -> None:
+    """What is in them is read from the beginning, exactly once, and the counts go on."""
+    for topic, partitions in (("in", 2), ("counts", 1)):
+        kafka.create(f"{name}-{topic}", partitions)
+    builder = sf.StreamsBuilder()
+    words = builder.stream(f"{name}-in", key=str, value=str)
+    kept = sf.Materialized("counts", logging=False, type="memory") if store == "only in memory" else "counts"
+    words.group_by_key().count(store=kept).to_stream().to(f"{name}-counts", key=str, value=int)
+    settings = config(kafka, name, tmp_path) | {"metadata.max.age.ms": 300, "auto.offset.reset": reset}
+    app = sf.StoatFlow(builder.build(), settings)
+    given = [(f"k{number % 9}", "x") for number in range(900)]
+    each = {f"k{number}".encode(): 100 for number in range(9)}
+    with app:
+        until(lambda: str(app.state) == "RUNNING", "it runs")
+        write(kafka, f"{name}-in", given)
+        until(lambda: counted(kafka, name) == each, "the first records are counted")
+        kafka.grow(f"{name}-in", 5)
+        # Before it can know of them: their keys go to other partitions now, three of them new.
+        write(kafka, f"{name}-in", given, at=1_000)
+        until(lambda: counted(kafka, name) == dict.fromkeys(each, 200), "what is in the new ones is counted")
+        write(kafka, f"{name}-in", given, at=2_000)
+        until(lambda: counted(kafka, name) == dict.fromkeys(each, 300), "and it goes on")
+        assert {row.partition for row in kafka.read(f"{name}-in")} > {2}
+        assert int(app.metrics()["restarts"]) == 0
+    # And in a new process: the groups's positions are those of all partitions.
+    if store == "on disk":
+        write(kafka, f"{name}-in", given, at=3_000)
+        consume(sf.StoatFlow(builder.build(), settings))
+        assert counted(kafka, name) == dict.fromkeys(each, 400)
+    every = [likeness.long(row.value) for row in kafka.read(f"{name}-counts") if row.key == b"k0"]
+    assert every == sorted(set(every)), "a count went back or came twice"
+
+
+def test_topics_that_match_a_pattern_join_while_it_runs(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-orders-eu", 2)
+    kafka.create(f"{name}-counts", 1)
+    builder = sf.StreamsBuilder()
+    orders = builder.stream(re.compile(f"{name}-orders-.*"), key=str, value=str)
+    orders.group_by_key().count(store="counts").to_stream().to(f"{name}-counts", key=str, value=int)
+    settings = config(kafka, name, tmp_path) | {"metadata.max.age.ms": 300, "auto.offset.reset": "latest"}
+    with sf.StoatFlow(builder.build(), settings) as app:
+        until(lambda: str(app.state) == "RUNNING", "it runs")
+        kafka.create(f"{name}-orders-us", 3)
+        kafka.create(f"{name}-others", 1)
+        for topic in ("orders-us", "others"):
+            write(kafka, f"{name}-{topic}", [("k", "x")] * 10)
+        until(lambda: counted(kafka, name) == {b"k": 10}, "the new topic is counted, from its beginning")
+
+
+def test_where_reading_began_is_committed_although_nothing_came(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """Else "latest" would be another place after each restart, and what came in between would be lost."""
+    kafka.create(f"{name}-in", 2)
+    kafka.create(f"{name}-counts", 1)
+    builder = sf.StreamsBuilder()
+    words = builder.stream(f"{name}-in", key=str, value=str)
+    words.group_by_key().count(store="counts").to_stream().to(f"{name}-counts", key=str, value=int)
+    topology = builder.build()
+    write(kafka, f"{name}-in", [("before", "x")])
+    settings = config(kafka, name, tmp_path) | {"auto.offset.reset": "latest"}
+    with sf.StoatFlow(topology, settings) as app:
+        until(lambda: str(app.state) == "RUNNING", "it runs")
+    write(kafka, f"{name}-in", [("between", "x")])
+    consume(sf.StoatFlow(topology, settings))
+    assert counted(kafka, name) == {b"between": 1}

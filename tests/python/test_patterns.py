@@ -58,3 +58,48 @@ def test_what_the_engine_has_not(pattern: Any, word: str) -> None:
         reading(pattern)
     assert "test_patterns.py:" in str(caught.value)
     assert word in str(caught.value)
+
+
+def test_a_topic_that_comes_later_joins(tmp_path: Path) -> None:
+    """The processor is closed and begun again for it; its store goes on."""
+    life: list[str] = []
+
+    class Counting(sf.ContextualProcessor[str, str, str, int]):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            self.store = context.state_store("seen")
+            life.append("init")
+
+        def process(self, record: sf.Record[str, str]) -> None:
+            seen = (self.store.get("all") or 0) + 1
+            self.store.put("all", seen)
+            self.context.forward(record.replace(value=seen))
+
+        def close(self) -> None:
+            life.append("close")
+
+    builder = sf.StreamsBuilder()
+    store = sf.Stores.in_memory_key_value("seen", key=str, value=int, logging=False)
+    builder.add_state_store(store)
+    orders = builder.stream(re.compile("orders-.*"), key=str, value=str)
+    orders.process(Counting, stores=["seen"]).to("out", key=str, value=int)
+    with sf.EmbeddedBroker(tmp_path / "topics") as broker:
+        for topic in ("orders-eu", "out"):
+            broker.create_topic(topic)
+        broker.produce_many("orders-eu", [(None, b"k", b"x", 1)] * 3)
+        settings = {"application.id": "p", "state.dir": str(tmp_path / "state")}
+        settings |= {"metadata.max.age.ms": 100, "lanes.count": 1}
+        with sf.StoatFlow(builder.build(), sf.Settings(settings, environ={}), broker=broker) as app:
+
+            def wait(count: int) -> None:
+                deadline = time.monotonic() + 20
+                while app.metrics()["records_committed"] < count and time.monotonic() < deadline:
+                    time.sleep(0.01)
+
+            wait(3)
+            broker.create_topic("orders-us", partitions=2)
+            broker.produce_many("orders-us", [(1, b"k", b"x", 1)] * 2)
+            wait(5)
+            assert life == ["init", "close", "init"]
+        rows = list(broker.read("out"))
+    assert [int.from_bytes(row.value or b"", "big") for row in rows] == [1, 2, 3, 4, 5]

@@ -28,7 +28,7 @@ PLACES = [
     "commit.after-apply",
 ]
 APPLICATION = """
-import sys, time
+import json, sys, time, urllib.request
 import stoatflow as sf
 
 builder = sf.StreamsBuilder()
@@ -49,8 +49,9 @@ with app:
         if app.wait(0.02):
             break
     metrics = app.metrics()
-import json
-print(json.dumps({"restarts": metrics["restarts"], "states": states}))
+    with urllib.request.urlopen(app.admin_url + "debug/barriers") as answer:
+        failed = json.load(answer)["failed"]
+print(json.dumps({"restarts": metrics["restarts"], "states": states, "failed": failed}))
 """
 
 
@@ -109,3 +110,18 @@ def test_none_are_made_if_so_set(folder: Path) -> None:
     assert done.returncode != 0
     assert "beginning anew" not in done.stderr
     assert "the failpoint commit.before-flush says that the broker is away" in done.stderr
+
+
+def test_what_is_known_of_a_commit_that_failed_is_kept(folder: Path) -> None:
+    """On the admin port also after it has begun anew, and in the log."""
+    ended = run(folder, STOATFLOW_FAILPOINTS="commit.before-commit=error@1")
+    assert ended.returncode == 0, ended.stderr
+    failed = json.loads(ended.stdout.splitlines()[-1])["failed"]
+    assert (failed["step"], failed["epoch"], failed["unknown"]) == ("commit", 1, False)
+    assert "commit.before-commit" in failed["error"]
+    assert [(row["topic"], row["partition"]) for row in failed["cut"]] == [("lines", 0), ("lines", 1)]
+    assert all(0 <= row["committed"] <= row["offset"] <= LINES // 2 for row in failed["cut"])
+    assert sum(row["offset"] - row["committed"] for row in failed["cut"]) == failed["records"]
+    assert [lane["lane"] for lane in failed["lanes"]] == [0, 1]
+    (line,) = [line for line in ended.stderr.splitlines() if "commit failed" in line]
+    assert json.loads(json.loads(line)["evidence"]) == failed

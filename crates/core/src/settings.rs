@@ -97,6 +97,8 @@ pub struct Settings {
     pub restart_max: u32,
     /// See `restart_max`.
     pub restart_window: Duration,
+    /// `metadata.max.age.ms`: how often it looks for new partitions and topics to read.
+    pub metadata_max_age: Duration,
     /// `transaction.timeout.ms`.
     pub transaction_timeout: Duration,
     /// `shutdown.timeout.ms`.

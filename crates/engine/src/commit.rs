@@ -4,6 +4,7 @@
 //! sealed writes, and everyone the news. Owns the producer. What to do in which order, and what a
 //! failure means, is decided by [`stoatflow_protocol::CommitMachine`]; here it is only done.
 
+use crate::evidence::{Evidence, Failed};
 use crate::failpoint::Place;
 use crate::guard::Guard;
 use crate::outbox::OutItem;
@@ -276,7 +277,7 @@ impl CommitRoom {
                     last = now;
                     decision = match done {
                         Ok(()) => self.machine.succeeded(),
-                        Err(error) => return Err(self.give_up(step, error)),
+                        Err(error) => return Err(self.give_up(step, error, &cut)),
                     };
                 }
                 Decision::Done(epoch) => {
@@ -464,10 +465,20 @@ impl CommitRoom {
         Ok(())
     }
 
-    fn give_up(&mut self, step: Step, error: Error) -> Error {
+    fn give_up(&mut self, step: Step, error: Error, cut: &Cut) -> Error {
         let epoch = self.open;
         let decision = self.machine.failed(error.kind());
-        tracing::error!(%epoch, ?step, ?decision, %error, "commit failed");
+        let shared = &self.parts.shared;
+        let failed = Failed {
+            epoch,
+            step,
+            unknown: decision == Decision::Stop(Verdict::Unknown),
+            error: &error,
+            at: shared.clock.now(),
+        };
+        let evidence = Evidence::of(&failed, (&cut.entries, cut.records), &shared.status);
+        tracing::error!(%epoch, ?step, ?decision, %error, evidence = evidence.line(), "commit failed");
+        shared.status.commit_failed(evidence);
         if let Decision::Abort(_) = decision {
             self.abandon();
         }

@@ -67,6 +67,9 @@ pub struct Dispatch {
     epoch_bytes: u64,
     /// Did the cut move past something that is no record (the end of a transaction)?
     skipped: bool,
+    /// Is there a partition of which nothing is committed yet? Where reading began would be asked again
+    /// after a restart, and "latest" would be another place then.
+    fresh: bool,
     last_barrier: Duration,
 }
 
@@ -105,6 +108,7 @@ impl Dispatch {
             epoch_records: 0,
             epoch_bytes: 0,
             skipped: false,
+            fresh: slots.iter().any(|s| s.fresh),
             last_barrier: now,
             admission: Admission::new(limits.in_flight, schedule.max_interval),
             heard: Epoch(0),
@@ -290,7 +294,7 @@ impl Dispatch {
                 .monotonic()
                 .saturating_sub(self.last_barrier),
             committing: self.is_committing(),
-            records: self.epoch_records + u64::from(self.skipped),
+            records: self.epoch_records + u64::from(self.skipped || self.fresh),
             bytes: self.epoch_bytes,
             last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
             asked: self.shared.is_commit_asked()
@@ -360,7 +364,7 @@ impl Dispatch {
         self.epoch = self.epoch.next();
         self.epoch_records = 0;
         self.epoch_bytes = 0;
-        self.skipped = false;
+        (self.skipped, self.fresh) = (false, false);
         self.last_barrier = now;
         let open = self.epoch.0;
         self.shared.status.with_barrier(|b| {
@@ -383,7 +387,7 @@ impl Dispatch {
     /// Is everything admitted also committed?
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.epoch_records == 0 && !self.skipped && !self.is_committing()
+        self.epoch_records == 0 && !self.skipped && !self.fresh && !self.is_committing()
     }
 
     /// Are records waiting in front of the lanes?

@@ -41,6 +41,7 @@ pub struct Shared {
     commit_asked: AtomicBool,
     committed: AtomicU64,
     stopping: AtomicBool,
+    grown: AtomicBool,
     aborting: AtomicBool,
     drained: (AtomicBool, Mutex<()>, Condvar),
     failure: Mutex<Option<Error>>,
@@ -77,6 +78,7 @@ impl Shared {
             commit_asked: AtomicBool::new(false),
             committed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            grown: AtomicBool::new(false),
             aborting: AtomicBool::new(false),
             drained: (AtomicBool::new(false), Mutex::new(()), Condvar::new()),
             failure: Mutex::new(None),
@@ -151,6 +153,17 @@ impl Shared {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_all();
+    }
+
+    /// There is more to read than this run was furnished for: it ends cleanly, and the next one reads all.
+    pub fn grow(&self) {
+        self.grown.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    /// Does it end because of [`Self::grow`]?
+    pub fn has_grown(&self) -> bool {
+        self.grown.load(Ordering::Acquire)
     }
 
     /// Asks for a stop without a final barrier.

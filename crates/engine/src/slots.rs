@@ -30,6 +30,8 @@ pub struct Slot {
     pub partition: TopicPartition,
     /// Where reading starts.
     pub start: Offset,
+    /// Has the group no position here yet?
+    pub fresh: bool,
     /// The highest timestamp seen before the restart.
     pub stream_time: stoatflow_core::Timestamp,
     /// Who gets its records.

@@ -3,6 +3,7 @@
 //! Takes relaxed atomic counts from every room, gives snapshots as plain data. Owns no behaviour: no
 //! room ever decides by what stands here. Reading never waits for a lane, the interpreter or a broker.
 
+use crate::evidence::Evidence;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -163,6 +164,10 @@ struct Detail {
     barrier: BarrierStatus,
     dropped: Vec<(String, &'static str, u64)>,
     error: Option<ErrorStatus>,
+    /// The last commit that failed.
+    evidence: Option<Evidence>,
+    /// Since when the broker has not answered.
+    silent_since: Option<Duration>,
     commit_seconds: hdrhistogram::Histogram<u64>,
 }
 
@@ -196,6 +201,8 @@ impl Status {
                 barrier: BarrierStatus::default(),
                 dropped: Vec::new(),
                 error: None,
+                evidence: None,
+                silent_since: None,
                 commit_seconds,
             }),
         }
@@ -239,7 +246,6 @@ impl Status {
 
     /// It begins anew: what was in the rooms is gone, and the error with it.
     pub fn begin_anew(&self) {
-        self.restarts.fetch_add(1, Relaxed);
         self.in_flight_bytes.store(0, Relaxed);
         self.staged_bytes.store(0, Relaxed);
         for lane in &self.lanes {
@@ -251,6 +257,27 @@ impl Status {
         let mut detail = self.detail.lock();
         detail.barrier = BarrierStatus::default();
         detail.error = None;
+        detail.silent_since = None;
+    }
+
+    /// A commit has failed. What is known of it stays, also when the engine begins anew.
+    pub fn commit_failed(&self, evidence: Evidence) {
+        self.detail.lock().evidence = Some(evidence);
+    }
+
+    /// The last commit that failed.
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.detail.lock().evidence.clone()
+    }
+
+    /// The broker has answered.
+    pub fn broker_answers(&self) {
+        self.detail.lock().silent_since = None;
+    }
+
+    /// The broker has not answered a question that was asked then.
+    pub fn broker_is_silent(&self, asked: Duration) {
+        self.detail.lock().silent_since.get_or_insert(asked);
     }
 
     /// The first error.
@@ -376,6 +403,15 @@ impl Status {
             return Err((
                 "not_running",
                 format!("the application is {}", state.name()),
+            ));
+        }
+        if let Some(since) = self.detail.lock().silent_since {
+            return Err((
+                "broker_away",
+                format!(
+                    "the broker has not answered for {:.1} s",
+                    now.saturating_sub(since).as_secs_f64()
+                ),
             ));
         }
         let last = Duration::from_millis(self.progress_ms.load(Relaxed));

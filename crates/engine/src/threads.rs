@@ -10,12 +10,14 @@ use crate::components::Components;
 use crate::failpoint::Failpoints;
 use crate::furnish::{Blueprint, Host, House};
 use crate::lane::LaneRoom;
+use crate::observe::{first_report, observe};
 use crate::recover::{Hands, RestoreListener};
 use crate::shared::Shared;
-use crate::status::{PartitionStatus, Status};
+use crate::status::Status;
 use parking_lot::{Condvar, Mutex};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
@@ -23,16 +25,24 @@ use stoatflow_log::Broker;
 use stoatflow_operators::Foreign;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Restarts};
+use stoatflow_state::Backend;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
-/// How often ends of partitions are asked for (lag).
-const OBSERVE_EVERY: Duration = Duration::from_millis(250);
 /// `/health/ready` calls an engine stalled after this long without a commit although records wait.
 const STALL_AFTER: Duration = Duration::from_secs(45);
 
 /// More threads than this don't load a restore faster: one reader feeds them.
 const LOADERS: usize = 4;
+
+/// How a run ended that did not fail.
+enum End {
+    /// It was asked to stop.
+    Stopped,
+    /// There is more to read than it was furnished for. Its state goes on in the next run: what is only in
+    /// memory would be lost otherwise, where no changelog is written.
+    Grown(Arc<dyn Backend>),
+}
 
 /// Called with every change of state: old, new.
 pub type Listener = Box<dyn Fn(Lifecycle, Lifecycle) + Send + Sync>;
@@ -240,7 +250,8 @@ impl Inner {
         shared
     }
 
-    /// One run after the other, as long as only the broker was away; the last one's end.
+    /// One run after the other, as long as only the broker was away or more is to be read; the last one's
+    /// end.
     fn live_on(
         self: &Arc<Self>,
         mut shared: Arc<Shared>,
@@ -251,11 +262,24 @@ impl Inner {
         let clock = &self.blueprint.components.clock;
         let mut restarts = Restarts::new(settings.restart_max, settings.restart_window);
         let mut has_run = false;
+        let mut blueprint = self.blueprint.clone();
         loop {
-            let error = match self.live(&shared, runtime) {
-                Ok(()) => return (Ok(()), shared),
+            let error = match self.live(&blueprint, &shared, runtime) {
+                Ok(End::Stopped) => return (Ok(()), shared),
+                Ok(End::Grown(backend)) => {
+                    if self.shared.lock().1 != Asked::Nothing {
+                        return (Ok(()), shared);
+                    }
+                    blueprint.components.backend = Some(backend);
+                    self.status.begin_anew();
+                    self.enter(Lifecycle::Starting, clock.now());
+                    shared = self.begin(failpoints);
+                    continue;
+                }
                 Err(error) => error,
             };
+            // What a failed run has left of its state is only to be trusted as it stands on the disk.
+            blueprint = self.blueprint.clone();
             // A first start that finds no broker is somebody's typing error more often than an outage.
             has_run |= self.status.state() == Lifecycle::Running;
             let asked = self.shared.lock().1;
@@ -271,6 +295,7 @@ impl Inner {
                 pause_ms = pause.as_millis(),
                 "the broker was away; beginning anew from the last commit"
             );
+            self.status.restarts.fetch_add(1, Relaxed);
             self.status.begin_anew();
             self.enter(Lifecycle::Starting, clock.now());
             shared = self.begin(failpoints);
@@ -316,13 +341,18 @@ impl Inner {
     }
 
     /// From start to end. A failure of any room is returned after all of them have stopped.
-    fn live(self: &Arc<Self>, shared: &Arc<Shared>, runtime: &Handle) -> Result<()> {
-        let clock = Arc::clone(&self.blueprint.components.clock);
-        let Some(house) = self.furnish(shared)? else {
-            return Ok(());
+    fn live(
+        self: &Arc<Self>,
+        blueprint: &Blueprint,
+        shared: &Arc<Shared>,
+        runtime: &Handle,
+    ) -> Result<End> {
+        let clock = Arc::clone(&blueprint.components.clock);
+        let Some(house) = self.furnish(blueprint, shared)? else {
+            return Ok(End::Stopped);
         };
         self.enter(Lifecycle::Running, clock.now());
-        let foreign = self.blueprint.plan.calls_out();
+        let foreign = blueprint.plan.calls_out();
         let House {
             intake,
             lanes,
@@ -333,13 +363,10 @@ impl Inner {
             ..
         } = house;
         let observer = {
-            let (shared, broker) = (
-                Arc::clone(shared),
-                Arc::clone(&self.blueprint.components.broker),
-            );
+            let (shared, this) = (Arc::clone(shared), Arc::clone(self));
             self.status.report_partitions(first_report(&slots));
             spawn("stoatflow-observe", move || {
-                observe(&shared, broker.as_ref(), &slots);
+                observe(&shared, &this.blueprint, &slots);
             })?
         };
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
@@ -378,7 +405,9 @@ impl Inner {
                 while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
                     // A failure asks for a stop too, in this order; then it isn't the owner who stops it.
                     if shared.is_stopping() && !shared.is_aborting() {
-                        this.enter(Lifecycle::Stopping, shared.clock.now());
+                        if !shared.has_grown() {
+                            this.enter(Lifecycle::Stopping, shared.clock.now());
+                        }
                         shared.wait_for_credit(Duration::from_millis(2));
                     }
                     if let Err(error) = room.step(true) {
@@ -396,15 +425,16 @@ impl Inner {
                 shared.fail(Error::internal(format!("a lane panicked: {error}")));
             }
         }
-        drop((backend, stores));
+        drop(stores);
         match shared.take_failure() {
             Some(error) => Err(error),
-            None => Ok(()),
+            None if shared.has_grown() => Ok(End::Grown(backend)),
+            None => Ok(End::Stopped),
         }
     }
 
-    fn furnish(&self, shared: &Arc<Shared>) -> Result<Option<House>> {
-        let enter = |state| self.enter(state, self.blueprint.components.clock.now());
+    fn furnish(&self, blueprint: &Blueprint, shared: &Arc<Shared>) -> Result<Option<House>> {
+        let enter = |state| self.enter(state, blueprint.components.clock.now());
         // One core reads, the others load.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let host = Host {
@@ -414,7 +444,7 @@ impl Inner {
                 (cores - 1).clamp(1, LOADERS),
             ),
         };
-        self.blueprint.furnish(shared, &host)
+        blueprint.furnish(shared, &host)
     }
 
     fn end(&self, error: Option<Error>, shared: &Shared) {
@@ -499,34 +529,5 @@ impl Drop for PanicGuard {
                 "a lane panicked; its last log lines say where",
             ));
         }
-    }
-}
-
-/// The partitions before anything is read.
-fn first_report(slots: &crate::slots::Slots) -> Vec<PartitionStatus> {
-    let first = |slot: &crate::slots::Slot| PartitionStatus {
-        topic: slot.partition.topic.to_string(),
-        partition: slot.partition.partition.0,
-        position: slot.start.0,
-        committed: slot.start.0,
-        end: slot.start.0,
-        stream_time: slot.stream_time.0,
-    };
-    slots.iter().map(first).collect()
-}
-
-/// Looks at the ends of partitions now and then, so that lag can be told.
-fn observe(shared: &Shared, broker: &dyn Broker, slots: &crate::slots::Slots) {
-    let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
-    while !shared.is_aborting() && !shared.is_drained() {
-        // A broker that doesn't answer now is asked again; the rooms notice it by themselves.
-        if let Ok(ranges) = broker.ranges(&partitions, Duration::from_secs(2)) {
-            shared.status.with_partitions(|known| {
-                for (partition, range) in known.iter_mut().zip(ranges) {
-                    partition.end = range.stable_end.0;
-                }
-            });
-        }
-        shared.wait_for_drain(OBSERVE_EVERY);
     }
 }

@@ -120,6 +120,7 @@ impl Schedule {
             rebuild_damaged_state: false,
             restart_max: 0,
             restart_window: Duration::from_secs(1),
+            metadata_max_age: Duration::from_secs(60),
             store_backend: StoreBackend::Memory,
             in_flight_max_bytes: self.in_flight,
             cache_max_bytes: if job.cached { 1 << 20 } else { 0 },

@@ -25,8 +25,6 @@ FREEZABLE = (
     "commit.before-commit",
     "commit.before-apply",
 )
-PARTITIONS_MAY_GROW = False
-"""Off until the engine takes in partitions that are added while it runs; then they are added by every run."""
 
 
 class Kind(Enum):
@@ -82,8 +80,7 @@ def schedule(seed: int, kills: int, *, others: bool, broker: bool) -> list[Fault
             continue
         where = {Kind.ERROR_AT: PLACES[3:-1], Kind.FREEZE: FREEZABLE}.get(kind)
         faults.append(Fault(kind, rng.choice(where) if where else ""))
-    if PARTITIONS_MAY_GROW:
-        faults.append(Fault(Kind.PARTITIONS))
+    faults.append(Fault(Kind.PARTITIONS))
     rng.shuffle(faults)
     return faults
 

@@ -174,8 +174,9 @@ class Chaos:
         if fault.where == "commit.during-apply" and word == "kill":
             word = f"kill:{self._rng.randrange(1, 1500)}"
         most = {"start.fenced": 1, "restore.batch": 8, "shutdown.barrier": 1}.get(fault.where, 5)
-        armed = f"{fault.where}={word}@{self._rng.randint(1, most)}"
+        nth = self._rng.randint(1, most)
         for _ in range(8):
+            armed = f"{fault.where}={word}@{nth}"
             with self.process("--follow", failpoints=armed) as child:
                 ended = self._meet(child, stop=fault.where == "shutdown.barrier")
                 if ended and child.code == -signal.SIGKILL:
@@ -189,6 +190,8 @@ class Chaos:
                 else:
                     child.signal(signal.SIGKILL)
                     child.wait()
+                    # What is left to do may be less than it was armed for.
+                    nth = max(1, nth - 1)
                     self.feed_a_little()
                     continue
             self.places[fault.where] += 1
@@ -200,7 +203,10 @@ class Chaos:
         """Wait until it ends by itself, or has nothing left to do."""
         if stop:
             child.until(lambda: told(child).get("state") == "RUNNING", "it runs", PATIENCE_S)
-            time.sleep(self._rng.random() * 0.5)
+            time.sleep(self._rng.random() * 0.4)
+            # It may have caught up: then there would be nothing to put a barrier behind.
+            self.feed_a_little()
+            time.sleep(self._rng.random() * 0.1)
             child.signal(signal.SIGTERM)
         idle = {"state": "RUNNING", "lag": 0}
 

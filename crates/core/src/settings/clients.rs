@@ -118,7 +118,6 @@ const BARE: &[(&str, ClientRole)] = &[
     ("enable.ssl.certificate.verification", ClientRole::All),
     ("log_level", ClientRole::All),
     ("message.max.bytes", ClientRole::All),
-    ("metadata.max.age.ms", ClientRole::All),
     ("reconnect.backoff.max.ms", ClientRole::All),
     ("reconnect.backoff.ms", ClientRole::All),
     ("request.timeout.ms", ClientRole::All),

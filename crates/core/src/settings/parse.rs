@@ -196,6 +196,7 @@ impl Reading {
             broker_wait: self.duration("broker.wait.timeout.ms"),
             restart_max: u32::try_from(self.number("restart.max.attempts")).unwrap_or(u32::MAX),
             restart_window: self.duration("restart.window.ms"),
+            metadata_max_age: self.duration("metadata.max.age.ms"),
             transaction_timeout,
             shutdown_timeout: self.duration("shutdown.timeout.ms"),
             admin_listen: self.admin(),

@@ -115,6 +115,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("changelog.num.partitions", Count, "0", "Partitions of changelog topics that are created; 0 takes those of the widest source topic.").between(0, 10_000),
     KeySpec::new("replication.factor", Count, "-1", "Replicas of topics that are created; -1 is the broker's default.").between(-1, 100),
     KeySpec::new("broker.wait.timeout.ms", Duration, "30000", "How long to keep trying to reach the broker, at the start and each time it begins anew.").between(0, DAY_MS),
+    KeySpec::new("metadata.max.age.ms", Duration, "60000", "How often to look for new partitions of the source topics, and for new topics that match a pattern: they are read from their beginning, without a restart. The clients of Kafka have their own, under a prefix.").between(100, DAY_MS),
     KeySpec::new("restart.max.attempts", Count, "10", "How often an application that was running begins anew by itself, from the last commit, when the broker was away: within restart.window.ms. Beyond that it stops. 0 stops at once.").between(0, 1_000_000),
     KeySpec::new("restart.window.ms", Duration, "600000", "See restart.max.attempts.").between(1, DAY_MS),
     KeySpec::new("shutdown.timeout.ms", Duration, "30000", "How long a shutdown may take to drain and commit.").between(0, DAY_MS),

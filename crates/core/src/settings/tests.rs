@@ -67,6 +67,7 @@ fn defaults_are_those_of_the_table() {
         (60_000, 30_000, 30_000, 0)
     );
     assert_eq!((s.restart_max, ms(s.restart_window)), (10, 600_000));
+    assert_eq!(ms(s.metadata_max_age), 60_000);
     assert_eq!(
         s.lanes as usize,
         4 * std::thread::available_parallelism().unwrap().get()

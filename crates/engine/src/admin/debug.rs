@@ -88,6 +88,7 @@ pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
             "max": status.commit_quantile_us(1.0),
         },
         "recent": status.recent_commits(),
+        "failed": status.evidence(),
         "at_ms": shared.clock.now().0,
     });
     answer(StatusCode::OK, &body)

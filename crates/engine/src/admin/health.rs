@@ -73,7 +73,11 @@ fn unready(shared: &Shared) -> Option<Value> {
             let (reason, detail) = status
                 .ready(shared.clock.monotonic(), shared.stall_after)
                 .err()?;
-            let next = "look at /debug/barriers for the step that hangs and at /debug/threads for the lane that is busy";
+            let next = if reason == "broker_away" {
+                "wait: it goes on by itself when the broker is back; see that it runs and can be reached"
+            } else {
+                "look at /debug/barriers for the step that hangs and at /debug/threads for the lane that is busy"
+            };
             (reason, detail, next.to_owned())
         }
         Lifecycle::Restoring => {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
-use stoatflow_log::{Broker, TopicInfo};
+use stoatflow_log::{Broker, Committed, TopicInfo};
 use stoatflow_plan::{Reset, Source, TimestampExtractor, topic_pattern};
 use stoatflow_state::Backend;
 
@@ -29,8 +29,7 @@ impl Blueprint {
         self.reach(shared, |broker| broker.topic_names(ASK))
     }
 
-    /// The same house with the topics that patterns match now. Topics that appear later are found at
-    /// the next start.
+    /// The same house with the topics that patterns match now.
     pub(crate) fn resolved(&self, names: &[Arc<str>]) -> Result<Self> {
         let mut plan = (*self.plan).clone();
         let specs = self.specs(&self.timing())?;
@@ -50,7 +49,9 @@ impl Blueprint {
                     self.components.broker.address(),
                     source.name
                 ))
-                .hint("create one before you start: topics are matched at the start"));
+                .hint(
+                    "create one before you start; those that come later are found while it runs",
+                ));
             }
             tracing::info!(source = source.name, topics = ?source.topics, "topics that match");
         }
@@ -72,6 +73,23 @@ impl Blueprint {
         let resolved = self.resolved(&names)?;
         let topics = resolved.plan.sources.iter().flat_map(|s| &s.topics);
         Ok(topics.cloned().collect())
+    }
+
+    /// Are there partitions to read that `slots` has not: of its topics, or of new ones that match a
+    /// pattern?
+    ///
+    /// # Errors
+    /// What the broker fails with.
+    pub(crate) fn has_grown(&self, slots: &Slots) -> Result<bool> {
+        let broker = &self.components.broker;
+        let topics = self.source_topics()?;
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+        let infos = broker.topics(&names, ASK)?;
+        let read: BTreeSet<&TopicPartition> = slots.iter().map(|s| &s.partition).collect();
+        Ok(infos.into_iter().flatten().any(|topic| {
+            (0..topic.partitions)
+                .any(|p| !read.contains(&TopicPartition::new(Arc::clone(&topic.name), p)))
+        }))
     }
 
     /// Waits for the broker within its budget and gives the source topics.
@@ -167,6 +185,7 @@ impl Blueprint {
                     let slot = slots.entry(partition.clone()).or_insert_with(|| Slot {
                         partition,
                         start: Offset(0),
+                        fresh: true,
                         stream_time: Timestamp::UNKNOWN,
                         readers: Vec::new(),
                         time: time.clone(),
@@ -189,6 +208,7 @@ impl Blueprint {
         let partitions: Vec<TopicPartition> = slots.keys().cloned().collect();
         let committed = broker.committed(&self.settings.application_id, &partitions, timeout)?;
         let ranges = broker.ranges(&partitions, timeout)?;
+        let known = self.known(&partitions, &committed);
         let mut nowhere = Vec::new();
         for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
             if let Some(end) = &mut slot.global_end {
@@ -202,6 +222,8 @@ impl Blueprint {
                     }
                     c.offset.max(range.begin)
                 }
+                // It has come after the others: what is in it has not been read, whatever the reset says.
+                (None, _) if known.contains(&slot.partition.topic) => range.begin,
                 (None, Reset::Earliest) => range.begin,
                 (None, Reset::Latest) => range.stable_end,
                 (None, Reset::None) => {
@@ -212,6 +234,7 @@ impl Blueprint {
                     .first_since(broker, &slot.partition, back)?
                     .unwrap_or(range.stable_end),
             };
+            slot.fresh = committed.is_none();
             if let Some(c) = committed {
                 slot.stream_time = decode_stream_time(&c.metadata);
             }
@@ -220,6 +243,26 @@ impl Blueprint {
             return Err(no_position(&nowhere, &self.settings.application_id));
         }
         Ok(slots.into_values().collect())
+    }
+
+    /// Topics of which something is committed, and those of a pattern of which some topic is: a partition
+    /// of theirs without a position is new.
+    fn known(
+        &self,
+        partitions: &[TopicPartition],
+        committed: &[Option<Committed>],
+    ) -> BTreeSet<Arc<str>> {
+        let read = partitions.iter().zip(committed);
+        let mut known: BTreeSet<Arc<str>> = read
+            .filter(|(_, c)| c.is_some())
+            .map(|(p, _)| Arc::clone(&p.topic))
+            .collect();
+        for source in self.plan.sources.iter().filter(|s| s.pattern.is_some()) {
+            if source.topics.iter().any(|t| known.contains(t.as_str())) {
+                known.extend(source.topics.iter().map(|t| Arc::from(t.as_str())));
+            }
+        }
+        known
     }
 
     /// The first record that is not older than `back` milliseconds by the wall clock.

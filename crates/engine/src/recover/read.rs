@@ -15,6 +15,9 @@ use stoatflow_state::RestoreRun;
 const BATCH: usize = 2_048;
 /// The smallest share of memory that a run gets.
 const LEAST_RUN: usize = 64 << 10;
+/// The first and the last runs are this much smaller than the others: nobody loads before the first is
+/// read, and nobody reads while the last is loaded. In between, few large files are better.
+const FRACTION: usize = 8;
 /// How long one look at the broker takes when there is nothing.
 const STEP: Duration = Duration::from_millis(100);
 
@@ -34,7 +37,13 @@ struct Reader<'a> {
     marks: Vec<Mark>,
     /// The open run of each store.
     runs: Vec<RestoreRun>,
+    /// The memory of one run.
     limit: usize,
+    /// How large the next run may be: the first ones are small, so that loading begins soon.
+    ramp: usize,
+    /// Bytes given so far, and offsets there were to read.
+    given: usize,
+    total: u64,
 }
 
 /// Reads until every partition has reached its end; `false` if a stop was asked for, or if a loader
@@ -63,6 +72,9 @@ pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -
             .map(|_| RestoreRun::default())
             .collect(),
         limit: (recovery.memory / loaders.runs()).max(LEAST_RUN),
+        ramp: (recovery.memory / loaders.runs() / FRACTION).max(LEAST_RUN),
+        given: 0,
+        total: tasks.iter().map(|t| distance(t.from, t.end)).sum(),
     };
     let mut fetched: Vec<Fetched> = Vec::with_capacity(BATCH);
     let mut seen: Vec<Offset> = Vec::new();
@@ -144,14 +156,29 @@ impl Reader<'_> {
                 return Ok(false);
             }
         }
-        while self.runs.iter().map(RestoreRun::weight).sum::<usize>() >= self.limit {
+        loop {
+            let open = self.runs.iter().map(RestoreRun::weight).sum::<usize>();
+            if open < self.enough(open, positions) {
+                return Ok(true);
+            }
             let largest = (0..self.runs.len()).max_by_key(|s| self.runs[*s].weight());
             let largest = largest.expect("a sum of nothing is no weight");
+            self.ramp = (self.ramp * 2).min(self.limit);
             if !self.give(largest, positions, false, loaders)? {
                 return Ok(false);
             }
         }
-        Ok(true)
+    }
+
+    /// How many bytes are worth a run now: half of what is still to come, within what the ramp allows.
+    fn enough(&self, open: usize, positions: &[Offset]) -> usize {
+        let left = self.tasks.iter().zip(positions);
+        let left: u64 = left.map(|(t, at)| distance(*at, t.end)).sum();
+        let read = self.total.saturating_sub(left).max(1);
+        let bytes = (self.given + open) as u64;
+        let to_come = bytes.saturating_mul(left) / read;
+        let half = usize::try_from(to_come / 2).unwrap_or(usize::MAX);
+        half.max(self.limit / FRACTION).min(self.ramp)
     }
 
     fn give(
@@ -175,6 +202,7 @@ impl Reader<'_> {
             }
         }
         let run = std::mem::take(&mut self.runs[store]);
+        self.given += run.weight();
         loaders.give(Job {
             store,
             run,
@@ -182,4 +210,8 @@ impl Reader<'_> {
             last,
         })
     }
+}
+
+fn distance(from: Offset, to: Offset) -> u64 {
+    u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0)
 }

@@ -135,13 +135,7 @@ impl Call<'_> {
                     Err(self.fail(code, &said, None))
                 };
             }
-            self.admin.client.serve(Duration::ZERO);
-            let last = self.admin.client.events.last.lock().clone();
-            if let Some((code, reason)) =
-                last.filter(|(code, _)| super::errors::kind_of(*code) == ErrorKind::Unauthorized)
-            {
-                return Err(self.fail(code, &reason, None));
-            }
+            self.look()?;
             if self.left().is_zero() {
                 return Err(self.fail(
                     Code::OperationTimedOut,
@@ -149,6 +143,32 @@ impl Call<'_> {
                     None,
                 ));
             }
+        }
+    }
+
+    /// Waits until a broker is connected. Without one, librdkafka would try to connect without a pause as long
+    /// as a question for the controller waits: most of a core, for the whole of an outage.
+    fn reach(self) -> Result<Self> {
+        loop {
+            let wait = self.left().min(LOOK).max(Duration::from_millis(1));
+            if self.admin.client.connect(wait) {
+                return Ok(self);
+            }
+            self.look()?;
+            if self.left().is_zero() {
+                let said = format!("no broker is connected within {:?}", self.timeout);
+                return Err(self.fail(Code::OperationTimedOut, &said, None));
+            }
+        }
+    }
+
+    /// Has the client been refused?
+    fn look(&self) -> Result<()> {
+        self.admin.client.serve(Duration::ZERO);
+        let last = self.admin.client.events.last.lock().clone();
+        match last.filter(|(code, _)| super::errors::kind_of(*code) == ErrorKind::Unauthorized) {
+            Some((code, reason)) => Err(self.fail(code, &reason, None)),
+            None => Ok(()),
         }
     }
 
@@ -173,7 +193,7 @@ impl Admin {
         })
     }
 
-    fn call<'a>(&'a self, timeout: Duration, what: &'a str) -> Call<'a> {
+    fn call<'a>(&'a self, timeout: Duration, what: &'a str) -> Result<Call<'a>> {
         // An old connection error must not explain a new failure.
         *self.client.events.last.lock() = None;
         Call {
@@ -182,6 +202,7 @@ impl Admin {
             timeout,
             what,
         }
+        .reach()
     }
 
     pub(super) fn topics(
@@ -189,13 +210,13 @@ impl Admin {
         names: &[&str],
         timeout: Duration,
     ) -> Result<Vec<Option<TopicInfo>>> {
-        let call = self.call(timeout, "asking for topics");
+        let call = self.call(timeout, "asking for topics")?;
         call.until_ready(|| self.describe(&call, names, false))
     }
 
     /// The names of all topics that this user may see.
     pub(super) fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
-        let call = self.call(timeout, "asking for the names of topics");
+        let call = self.call(timeout, "asking for the names of topics")?;
         call.until_ready(|| self.names(&call))
     }
 
@@ -298,7 +319,7 @@ impl Admin {
     }
 
     pub(super) fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
-        let call = self.call(timeout, "making topics");
+        let call = self.call(timeout, "making topics")?;
         let mut wanted: Vec<&NewTopic> = Vec::new();
         for topic in topics {
             if !wanted.iter().any(|w| w.name == topic.name) {
@@ -364,7 +385,7 @@ impl Admin {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
-        let call = self.call(timeout, "asking for the ranges of partitions");
+        let call = self.call(timeout, "asking for the ranges of partitions")?;
         self.known(&call, partitions)?;
         let earliest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64;
         let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
@@ -388,7 +409,7 @@ impl Admin {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
-        let call = self.call(timeout, "asking for offsets by time");
+        let call = self.call(timeout, "asking for offsets by time")?;
         self.known(&call, partitions)?;
         // Negative numbers would be those other questions.
         let since = since.0.max(0);

@@ -92,6 +92,20 @@ impl Client {
         unsafe { sys::rd_kafka_poll(self.ptr(), millis(wait)) };
     }
 
+    /// Waits until some broker is connected and answers, at most this long; `false` if none did.
+    pub(super) fn connect(&self, wait: Duration) -> bool {
+        let mut metadata = std::ptr::null();
+        // SAFETY: the client is alive; the answer, if there is one, is ours to free, and is not read.
+        unsafe {
+            let topic = std::ptr::null_mut();
+            sys::rd_kafka_metadata(self.ptr(), 0, topic, &raw mut metadata, millis(wait));
+            if !metadata.is_null() {
+                sys::rd_kafka_metadata_destroy(metadata);
+            }
+        }
+        !metadata.is_null()
+    }
+
     /// The error behind "fatal", if there was one.
     pub(super) fn fatal(&self) -> Option<(Code, String)> {
         let mut said = [0 as c_char; 512];

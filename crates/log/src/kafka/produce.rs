@@ -115,6 +115,9 @@ impl KafkaProducer {
             address: properties.bootstrap().to_owned(),
             id: id.clone(),
         };
+        // librdkafka asks for the coordinator once at first, and half a second later if no broker was
+        // connected then.
+        producer.guard().connect(timeout);
         let rk = producer.guard().ptr();
         // SAFETY: the client is alive.
         let opened = producer.retried(timeout, |wait| unsafe {

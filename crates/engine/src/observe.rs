@@ -1,0 +1,68 @@
+//! What the broker is asked beside the work: how far behind it is, whether it answers, and whether there is more to
+//! read.
+//!
+//! Takes the partitions that are read; gives their ends to what can be seen, and ends a run that more partitions
+//! have come for ([`Shared::grow`]). Has a thread and a client of its own: no room ever waits for it.
+
+use crate::furnish::Blueprint;
+use crate::shared::Shared;
+use crate::slots::{Slot, Slots};
+use crate::status::PartitionStatus;
+use std::time::Duration;
+use stoatflow_core::ErrorKind;
+
+/// How often.
+const OBSERVE_EVERY: Duration = Duration::from_millis(250);
+/// How long a question may take.
+const ASK: Duration = Duration::from_secs(2);
+
+/// The partitions before anything is read.
+pub(crate) fn first_report(slots: &Slots) -> Vec<PartitionStatus> {
+    let first = |slot: &Slot| PartitionStatus {
+        topic: slot.partition.topic.to_string(),
+        partition: slot.partition.partition.0,
+        position: slot.start.0,
+        committed: slot.start.0,
+        end: slot.start.0,
+        stream_time: slot.stream_time.0,
+    };
+    slots.iter().map(first).collect()
+}
+
+/// Looks at the ends of partitions now and then, so that lag can be told, and whether the broker answers; and
+/// more rarely whether there is more to read.
+pub(crate) fn observe(shared: &Shared, blueprint: &Blueprint, slots: &Slots) {
+    let (clock, broker) = (&shared.clock, blueprint.components.broker.as_ref());
+    let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
+    let mut looked = clock.monotonic();
+    while !shared.is_aborting() && !shared.is_drained() {
+        let asked = clock.monotonic();
+        match broker.ranges(&partitions, ASK) {
+            Ok(ranges) => {
+                shared.status.broker_answers();
+                shared.status.with_partitions(|known| {
+                    for (partition, range) in known.iter_mut().zip(ranges) {
+                        partition.end = range.stable_end.0;
+                    }
+                });
+            }
+            // It is asked again; the rooms notice it by themselves.
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                shared.status.broker_is_silent(asked);
+            }
+            Err(error) => tracing::debug!(%error, "the ends of partitions are not known"),
+        }
+        if asked.saturating_sub(looked) >= blueprint.settings.metadata_max_age {
+            looked = asked;
+            // What can't be found out now is asked the next time.
+            if blueprint.has_grown(slots).unwrap_or(false) && !shared.is_stopping() {
+                tracing::info!(
+                    application = shared.status.application_id,
+                    "there are new partitions to read; going on with them from the last commit"
+                );
+                shared.grow();
+            }
+        }
+        shared.wait_for_drain(OBSERVE_EVERY);
+    }
+}
