@@ -24,6 +24,8 @@ use sys::rd_kafka_admin_op_t as Op;
 
 /// While an answer is awaited, authentication errors are looked at this often.
 const LOOK: Duration = Duration::from_millis(100);
+/// The longest time between two such looks.
+const MOST_PATIENT: Duration = Duration::from_secs(2);
 
 /// The client for questions.
 #[derive(Debug)]
@@ -149,12 +151,15 @@ impl Call<'_> {
     /// Waits until a broker is connected. Without one, librdkafka would try to connect without a pause as long
     /// as a question for the controller waits: most of a core, for the whole of an outage.
     fn reach(self) -> Result<Self> {
+        let mut patience = LOOK;
         loop {
-            let wait = self.left().min(LOOK).max(Duration::from_millis(1));
+            let wait = self.left().min(patience).max(Duration::from_millis(1));
             if self.admin.client.connect(wait) {
                 return Ok(self);
             }
             self.look()?;
+            // A broker that has just started may be slow to answer: longer than it takes to look again.
+            patience = (patience * 2).min(MOST_PATIENT);
             if self.left().is_zero() {
                 let said = format!("no broker is connected within {:?}", self.timeout);
                 return Err(self.fail(Code::OperationTimedOut, &said, None));
