@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from stoatflow.suppressed import Suppressed as Suppressed
     from stoatflow.table import KTable as KTable
     from stoatflow.topology import Topology as Topology
+    from stoatflow.watermark import Watermark as Watermark
     from stoatflow.windowed import Window as Window
     from stoatflow.windowed import Windowed as Windowed
     from stoatflow.windowed_stream import SessionWindowedKStream as SessionWindowedKStream
@@ -150,6 +151,7 @@ _HOMES = {
     ),
     "printed": ("Printed",),
     "suppressed": ("Buffer", "Suppressed"),
+    "watermark": ("Watermark",),
     "windowed": ("Window", "Windowed"),
     "windowed_stream": ("SessionWindowedKStream", "TimeWindowedKStream"),
     "windows": (

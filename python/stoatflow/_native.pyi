@@ -205,6 +205,10 @@ class Driver:
         """
     def advance_wall_clock(self, ms: int) -> None:
         """Move the virtual clock and run what falls due."""
+    def advance_watermark(self, to: int) -> None:
+        """Raise the application's watermark, and commit."""
+    def watermark(self) -> int:
+        """The application's watermark of the last commit; -1: none yet."""
     def barrier(self) -> None:
         """Commit now."""
     def crash(self) -> None:
@@ -251,12 +255,17 @@ class ProcessorContext(Generic[_KOut, _VOut]):
         """Have `callback(time)` called whenever `interval` has passed; `start` is a point of the grid."""
     def commit(self) -> None:
         """Ask for a commit soon; it is not waited for."""
+    def advance_watermark(self, timestamp: Timestamp) -> None:
+        """Raise the application's watermark to at least this time, from the next commit on. It stays there."""
+    @property
+    def watermark_ms(self) -> int:
+        """The application's watermark as of the last commit: what is older is late; -1: none yet."""
     @property
     def record_metadata(self) -> RecordMetadata | None:
         """Where the record that is being processed was read from; `None` in `init` and punctuations."""
     @property
     def stream_time_ms(self) -> int:
-        """The highest timestamp that the application has read; -1: none yet."""
+        """The time of events: the highest timestamp read, or the watermark (`time.semantics`); -1: none yet."""
     @property
     def system_time_ms(self) -> int:
         """The machine's clock."""

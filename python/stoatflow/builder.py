@@ -28,6 +28,7 @@ from stoatflow.serdes import SerdeLike, Serdes, resolve
 from stoatflow.stream import KStream
 from stoatflow.table import KTable
 from stoatflow.topology import Topology
+from stoatflow.watermark import Watermark, watermark_spec
 from stoatflow.wrapping import Wrapper, checked_wrapper
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class StreamsBuilder:
         on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
+        watermark: Watermark | None = ...,
     ) -> KStream[K, V]: ...
     @overload
     def stream(
@@ -69,6 +71,7 @@ class StreamsBuilder:
         on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
+        watermark: Watermark | None = ...,
     ) -> KStream[bytes, V]: ...
     @overload
     def stream(
@@ -80,6 +83,7 @@ class StreamsBuilder:
         on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
+        watermark: Watermark | None = ...,
     ) -> KStream[K, bytes]: ...
     @overload
     def stream(
@@ -90,6 +94,7 @@ class StreamsBuilder:
         on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
+        watermark: Watermark | None = ...,
     ) -> KStream[bytes, bytes]: ...
     @overload
     def stream(self, topics: Topics, *, consumed: Consumed[K, V]) -> KStream[K, V]: ...
@@ -103,14 +108,15 @@ class StreamsBuilder:
         on_error: OnError | None = None,
         reset: Reset | None = None,
         timestamp: TimestampLike | None = None,
+        watermark: Watermark | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[Any, Any]:
         """Read one topic or several, or all whose whole names match a compiled pattern.
 
-        Between several, the smallest timestamp goes first.
+        Between several, the smallest timestamp goes first. `watermark` says how late its records may be.
         """
         line = user_line()
-        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "stream", line)
+        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "stream", line, watermark)
         names, pattern = _topics(topics, line)
         if not names and pattern is None:
             raise TopologyError(f"{line} stream: no topic is given", next_step="give at least one topic")
@@ -124,6 +130,7 @@ class StreamsBuilder:
             value=resolve(how.value),
             reset=reset_spec(how.reset, "stream", line),
             timestamp=timestamp_spec(how.timestamp, "stream", line),
+            watermark=watermark_spec(how.watermark, "stream", line),
         )
         return KStream(self._plan, self._plan.add(node))
 
@@ -139,6 +146,7 @@ class StreamsBuilder:
         on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
+        watermark: Watermark | None = ...,
     ) -> KTable[K, V]: ...
     @overload
     def table(
@@ -151,6 +159,7 @@ class StreamsBuilder:
         on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
+        watermark: Watermark | None = ...,
     ) -> KTable[bytes, V]: ...
     @overload
     def table(
@@ -163,6 +172,7 @@ class StreamsBuilder:
         on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
+        watermark: Watermark | None = ...,
     ) -> KTable[K, bytes]: ...
     @overload
     def table(
@@ -174,6 +184,7 @@ class StreamsBuilder:
         on_error: OnError | None = ...,
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
+        watermark: Watermark | None = ...,
     ) -> KTable[bytes, bytes]: ...
     @overload
     def table(
@@ -190,11 +201,12 @@ class StreamsBuilder:
         on_error: OnError | None = None,
         reset: Reset | None = None,
         timestamp: TimestampLike | None = None,
+        watermark: Watermark | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[Any, Any]:
         """Read a topic as a table: the last value of each key. Null keys are dropped, null values delete."""
         line = user_line()
-        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "table", line)
+        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "table", line, watermark)
         node = nodes.Table(
             line=line,
             name=how.name,
@@ -205,6 +217,7 @@ class StreamsBuilder:
             materialized=store_spec(store, None, None, "table", line),
             reset=reset_spec(how.reset, "table", line),
             timestamp=timestamp_spec(how.timestamp, "table", line),
+            watermark=watermark_spec(how.watermark, "table", line),
         )
         return KTable(self._plan, self._plan.add(node))
 
@@ -226,6 +239,10 @@ class StreamsBuilder:
         if how.reset is not None:
             raise TopologyError(
                 f"{line} global_table: it is always read from the beginning", next_step="leave reset= out"
+            )
+        if how.watermark is not None:
+            raise TopologyError(
+                f"{line} global_table: its records are no part of event time", next_step="leave watermark= out"
             )
         node = nodes.GlobalTable(
             line=line,
@@ -310,16 +327,18 @@ def _consumed(
     on_error: OnError | None,
     method: str,
     line: str,
+    watermark: Watermark | None = None,
 ) -> Consumed[Any, Any]:
     how = given(consumed, Consumed, None, f"{method}(consumed=)", line)
     if how is not None:
-        if (key, value, name, reset, timestamp, on_error) != (None,) * 6:
+        if (key, value, name, reset, timestamp, on_error, watermark) != (None,) * 7:
             raise TopologyError(
-                f"{line} {method}: key=, value=, name=, reset=, timestamp= or on_error= is given beside consumed=",
+                f"{line} {method}: key=, value=, name=, reset=, timestamp=, watermark= or on_error= is given beside "
+                "consumed=",
                 next_step="give them either to Consumed or to the method",
             )
         key, value, name, reset, timestamp = how.key, how.value, how.name, how.reset, how.timestamp
-        on_error = how.on_error
+        on_error, watermark = how.on_error, how.watermark
     return Consumed(
         Serdes.bytes() if key is None else key,
         Serdes.bytes() if value is None else value,
@@ -327,4 +346,5 @@ def _consumed(
         reset=reset,
         timestamp=timestamp,
         on_error=on_error,
+        watermark=watermark,
     )

@@ -20,6 +20,7 @@ from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
     from stoatflow.consumed_record import ConsumedRecord
+    from stoatflow.watermark import Watermark
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -83,6 +84,7 @@ class Consumed(Generic[K, V]):
     reset: Reset | None = None
     timestamp: TimestampLike | None = None
     on_error: OnError | None = None
+    watermark: Watermark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -367,6 +367,10 @@ def add_global_store(
     from stoatflow.materialized import timestamp_spec
     from stoatflow.processor import supplied
 
+    if how.watermark is not None:
+        raise TopologyError(
+            f"{line} add_global_store: its records are no part of event time", next_step="leave watermark= out"
+        )
     checked = _checked(store, "add_global_store", line)
     # A plan of its own: the store itself may be named by the processor, and is no store beside it.
     ref, connected = supplied(PlanBuilder(), supplier, (), "add_global_store", line)

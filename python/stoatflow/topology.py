@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stoatflow.materialized import Reset, TimestampLike
     from stoatflow.serdes import Serde, SerdeLike
     from stoatflow.stores import StoreBuilder
+    from stoatflow.watermark import Watermark
 
 Parents = str | Sequence[str]
 
@@ -55,6 +56,7 @@ class Topology:
         timestamp: TimestampLike | None = None,
         reset: Reset | None = None,
         on_error: OnError | None = None,
+        watermark: Watermark | None = None,
     ) -> Topology:
         """Read topics. Serdes that are left out mean bytes as they are."""
         from stoatflow.builder import StreamsBuilder
@@ -70,6 +72,7 @@ class Topology:
             reset=reset,
             timestamp=timestamp,
             on_error=on_error,
+            watermark=watermark,
         )
         (node,) = builder._plan.snapshot()
         hand.add(name, node, "add_source")

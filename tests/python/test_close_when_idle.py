@@ -36,10 +36,16 @@ def read(driver: TopologyTestDriver, key: sf.Serde[sf.Windowed[str]] = TIMED) ->
     return sorted((r.key.key, r.key.window.start, r.value) for r in found)
 
 
+SEMANTICS = ["stream-time", "watermark"]
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("topology", [on_close, suppressed])
-def test_windows_close_when_nothing_comes(topology: Callable[[Windows], sf.Topology], lanes: int) -> None:
-    with TopologyTestDriver(topology(TUMBLING), lanes=lanes) as driver:
+def test_windows_close_when_nothing_comes(
+    topology: Callable[[Windows], sf.Topology], lanes: int, semantics: str
+) -> None:
+    with TopologyTestDriver(topology(TUMBLING), {"time.semantics": semantics}, lanes=lanes) as driver:
         source = driver.input("in", str, int)
         for key, at in (("a", 10_000), ("b", 12_000), ("a", 20_000)):
             source.pipe(key, 1, timestamp=at)
@@ -63,12 +69,13 @@ def test_windows_close_when_nothing_comes(topology: Callable[[Windows], sf.Topol
         assert read(driver) == []
 
 
+@pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("topology", [on_close, suppressed])
 def test_a_restart_gives_nothing_twice_and_is_no_idleness(
-    topology: Callable[[Windows], sf.Topology], lanes: int
+    topology: Callable[[Windows], sf.Topology], lanes: int, semantics: str
 ) -> None:
-    with TopologyTestDriver(topology(TUMBLING), lanes=lanes) as driver:
+    with TopologyTestDriver(topology(TUMBLING), {"time.semantics": semantics}, lanes=lanes) as driver:
         source = driver.input("in", str, int)
         source.pipe("a", 1, timestamp=10_000)
         driver.advance("20s")
@@ -102,10 +109,15 @@ def test_a_restart_gives_nothing_twice_and_is_no_idleness(
     ],
 )
 @pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("semantics", SEMANTICS)
 def test_all_kinds_of_windows(
-    windows: Windows, key: sf.Serde[sf.Windowed[str]], expected: list[tuple[str, int, int]], lanes: int
+    windows: Windows,
+    key: sf.Serde[sf.Windowed[str]],
+    expected: list[tuple[str, int, int]],
+    lanes: int,
+    semantics: str,
 ) -> None:
-    with TopologyTestDriver(on_close(windows), lanes=lanes) as driver:
+    with TopologyTestDriver(on_close(windows), {"time.semantics": semantics}, lanes=lanes) as driver:
         for name, at in (("a", 10_000), ("b", 11_000), ("a", 12_000)):
             driver.advance("1s")
             driver.input("in", str, int).pipe(name, 1, timestamp=at)

@@ -44,6 +44,15 @@ pub enum StoreBackend {
     Memory,
 }
 
+/// The watermark of sources that don't choose one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatermarkDefault {
+    /// So many milliseconds behind the highest timestamp; `None`: they have none.
+    pub delay_ms: Option<i64>,
+    /// A partition that is silent for so long holds nobody back.
+    pub idle_after: Option<Duration>,
+}
+
 /// All settings, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -85,6 +94,10 @@ pub struct Settings {
     pub window_changelog_retention: Duration,
     /// `max.task.idle.ms`: how long dispatch waits for an empty partition to keep timestamp order.
     pub max_task_idle: Duration,
+    /// `time.semantics`: is time the watermark, and not the highest timestamp that an operator has seen?
+    pub time_by_watermark: bool,
+    /// `watermark.default` for sources without one of their own.
+    pub watermark_default: WatermarkDefault,
     /// `auto.offset.reset` for sources without one of their own: earliest?
     pub reset_to_earliest: bool,
     /// `changelog.num.partitions`; 0 takes the widest source topic's.

@@ -1,10 +1,13 @@
 //! Dispatch: which record next, to which lane, and where an epoch ends.
 //!
 //! Takes fetched records per partition; gives batches to lanes, chosen by smallest timestamp among
-//! the partitions and by jump consistent hashing of the key's bytes, and barriers with their cut.
-//! Owns the buffers in front of the lanes, the cut, and the admission (law 7). Never decodes a value,
-//! never waits.
+//! the partitions and by jump consistent hashing of the key's bytes, and barriers with their cut and the
+//! watermark. A partition that is too far ahead of its group waits here. Owns the buffers in front of the
+//! lanes, the cut, and the admission (law 7). Never decodes a value, never waits.
 
+mod times;
+
+use crate::extract::Said;
 use crate::failpoint::Place;
 use crate::gate::{Gate, GateFacts};
 use crate::outbox::OutItem;
@@ -20,6 +23,7 @@ use stoatflow_core::{Epoch, Offset, Result, StageId, Timestamp};
 use stoatflow_log::{CutEntry, Fetched};
 use stoatflow_operators::{jump_hash, key_hash};
 use stoatflow_protocol::{Admission, Schedule, ScheduleFacts};
+use times::Times;
 
 /// Added to a record's bytes in the budget: its structs in queues.
 const RECORD_OVERHEAD: i64 = 128;
@@ -38,6 +42,8 @@ pub struct Limits {
 #[derive(Debug, Default)]
 struct Buffer {
     records: VecDeque<Fetched>,
+    /// Their weight; kept only where partitions may have to wait.
+    bytes: i64,
     /// Monotonic time since when nothing is buffered.
     empty_since: Duration,
 }
@@ -58,11 +64,15 @@ pub struct Dispatch {
     gate: Gate,
     /// Heads of what has to wait for them.
     gated: Vec<Reverse<(Timestamp, u32)>>,
+    /// Heads of partitions that wait for their groups.
+    held: Vec<Reverse<(Timestamp, u32)>>,
+    /// Of them those that have enough in their buffers: they are not fetched.
+    full: Vec<u32>,
     buffered_bytes: i64,
     staged: Vec<(Vec<Fetched>, i64)>,
     epoch: Epoch,
     cut: Vec<Offset>,
-    stream_time: Vec<Timestamp>,
+    times: Times,
     epoch_records: u64,
     epoch_bytes: u64,
     /// Did the cut move past something that is no record (the end of a transaction)?
@@ -82,9 +92,18 @@ fn weight(record: &Fetched) -> i64 {
 impl Dispatch {
     /// Starts with the first epoch at the slots' positions.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, slots: Slots, schedule: Schedule, limits: Limits) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        slots: Slots,
+        schedule: Schedule,
+        limits: Limits,
+        by_watermark: bool,
+    ) -> Self {
         let now = shared.clock.monotonic();
         Self {
+            times: Times::new(&slots, by_watermark, now),
+            held: Vec::new(),
+            full: Vec::new(),
             buffers: slots
                 .iter()
                 .map(|_| Buffer {
@@ -104,7 +123,6 @@ impl Dispatch {
             staged: shared.queues.iter().map(|_| (Vec::new(), 0)).collect(),
             epoch: Epoch(1),
             cut: slots.iter().map(|s| s.start).collect(),
-            stream_time: slots.iter().map(|s| s.stream_time).collect(),
             epoch_records: 0,
             epoch_bytes: 0,
             skipped: false,
@@ -122,11 +140,23 @@ impl Dispatch {
     /// Is there room for another fetch?
     #[must_use]
     pub fn wants_more(&self) -> bool {
-        self.buffered_bytes < self.admission.budget() / 2
+        self.buffered_bytes - self.held_bytes() < self.admission.budget() / 2
     }
 
-    /// Takes what was fetched.
-    pub fn accept(&mut self, fetched: &mut Vec<Fetched>) {
+    /// Weight of what waits for other partitions: it must not keep those from being fetched.
+    fn held_bytes(&self) -> i64 {
+        let buffers = self.held.iter();
+        let bytes = buffers.map(|Reverse((_, slot))| self.buffers[*slot as usize].bytes);
+        bytes.sum()
+    }
+
+    /// Takes what was fetched, and what functions said of it.
+    pub fn accept(&mut self, fetched: &mut Vec<Fetched>, said: &mut Vec<Said>) {
+        for said in said.drain(..) {
+            self.times
+                .said(said.slot as usize, said.offset, said.watermark);
+        }
+        let aligned = self.times.is_aligned();
         for record in fetched.drain(..) {
             let slot = record.slot;
             let buffer = &mut self.buffers[slot as usize];
@@ -138,7 +168,11 @@ impl Dispatch {
                     self.gated.push(head);
                 }
             }
-            self.buffered_bytes += weight(&record);
+            let bytes = weight(&record);
+            self.buffered_bytes += bytes;
+            if aligned {
+                buffer.bytes += bytes;
+            }
             buffer.records.push_back(record);
         }
     }
@@ -171,29 +205,98 @@ impl Dispatch {
                 self.shared.last_align_us.load(Relaxed),
             ));
         }
+        self.let_go();
         while self.has_credit() && self.may_choose(now) {
             let Some(Reverse((_, slot))) = self.heads.pop() else {
                 break;
             };
+            let index = slot as usize;
+            // How far it may be before it has to wait for others.
+            let bound = self.times.bound(index);
             // The same partition goes on while its head is the smallest.
             let rival = self.heads.peek().map(|Reverse(head)| *head);
             let mut taken = 0;
-            while let Some(head) = self.buffers[slot as usize].records.front() {
-                if rival.is_some_and(|r| (head.timestamp, slot) > r) || taken == self.limits.batch {
-                    self.heads.push(Reverse((head.timestamp, slot)));
+            while let Some(head) = self.buffers[index].records.front() {
+                let head = Reverse((head.timestamp, slot));
+                if bound.is_some_and(|bound| self.times.watermark(index) > bound) {
+                    self.held.push(head);
+                    break;
+                }
+                if rival.is_some_and(|r| head.0 > r) || taken == self.limits.batch {
+                    self.heads.push(head);
                     break;
                 }
                 self.take_one(slot);
                 taken += 1;
+                if bound.is_some() {
+                    self.times.gave(index, self.cut[index], now);
+                }
             }
-            if self.buffers[slot as usize].records.is_empty() {
-                self.buffers[slot as usize].empty_since = now;
+            if self.buffers[index].records.is_empty() {
+                self.buffers[index].empty_since = now;
+            }
+            if taken > 0 {
+                self.times.gave(index, self.cut[index], now);
+                self.let_go();
             }
             moved += taken as u64;
         }
+        self.look_who_is_full();
         self.flush_staged();
         self.shared.status.records_in.fetch_add(moved, Relaxed);
         moved > 0
+    }
+
+    /// Who waited for its group and need not any more goes on.
+    fn let_go(&mut self) {
+        let mut at = 0;
+        while let Some(Reverse((_, slot))) = self.held.get(at) {
+            let slot = *slot as usize;
+            let bound = self.times.bound(slot);
+            if bound.is_some_and(|bound| self.times.watermark(slot) > bound) {
+                at += 1;
+            } else {
+                let head = self.held.swap_remove(at);
+                self.heads.push(head);
+            }
+        }
+    }
+
+    /// Who waits and has enough to wait with is not fetched until it has used up half of that.
+    fn look_who_is_full(&mut self) {
+        if self.held.is_empty() && self.full.is_empty() {
+            return;
+        }
+        let enough = self.admission.budget() / 8;
+        let crowded = self.held_bytes() > self.admission.budget() / 2;
+        let buffers = &self.buffers;
+        self.full
+            .retain(|slot| buffers[*slot as usize].bytes > enough / 2);
+        for Reverse((_, slot)) in &self.held {
+            let bytes = buffers[*slot as usize].bytes;
+            if (crowded || bytes > enough) && !self.full.contains(slot) {
+                self.full.push(*slot);
+            }
+        }
+        self.full.sort_unstable();
+    }
+
+    /// Looks what time has come to without records: who is idle, and what the watermark was asked to be.
+    pub fn look_at_time(&mut self) {
+        let (buffers, gate) = (&self.buffers, self.gate.is_open());
+        let is_waiting = |at: usize| !gate || !buffers[at].records.is_empty();
+        self.times.look(&self.shared, is_waiting);
+    }
+
+    /// Are records being fetched? While they are not, nobody is silent.
+    pub fn reading(&mut self, is: bool) {
+        self.times.reading(is, &self.shared);
+    }
+
+    /// Has time come further without a record, so that a barrier has to say it?
+    #[must_use]
+    pub fn time_is_due(&self) -> bool {
+        self.times.is_due()
     }
 
     /// Looks whether global tables stand, if others wait for them.
@@ -220,12 +323,18 @@ impl Dispatch {
         self.gate.is_open()
     }
 
-    /// The slots that must not be fetched yet: while global tables are read, others would fill the
-    /// buffers.
+    /// May there be slots that must not be fetched?
     #[must_use]
-    pub fn gated_slots(&self) -> Vec<u32> {
+    pub const fn may_pause(&self) -> bool {
+        !self.gate.is_open() || self.times.is_aligned()
+    }
+
+    /// The slots that must not be fetched now, in order: while global tables are read, others would fill the
+    /// buffers; and who waits for its group has enough at some time.
+    #[must_use]
+    pub fn paused_slots(&self) -> Vec<u32> {
         if self.gate.is_open() {
-            return Vec::new();
+            return self.full.clone();
         }
         (0..)
             .zip(self.slots.iter())
@@ -242,8 +351,11 @@ impl Dispatch {
             .expect("the caller looked at the head");
         let bytes = weight(&record);
         self.buffered_bytes -= bytes;
+        if self.times.is_aligned() {
+            self.buffers[index].bytes -= bytes;
+        }
         self.cut[index] = Offset(record.offset.0 + 1);
-        self.stream_time[index] = self.stream_time[index].max(record.timestamp);
+        self.times.admit(index, record.timestamp);
         self.epoch_records += 1;
         self.epoch_bytes += bytes.unsigned_abs();
         let hash = match &record.key {
@@ -299,7 +411,8 @@ impl Dispatch {
             last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
             asked: self.shared.is_commit_asked()
                 || self.gate.wants_commit()
-                || self.punctuation_due(),
+                || self.punctuation_due()
+                || self.times.is_due(),
             stopping,
         }
     }
@@ -335,13 +448,13 @@ impl Dispatch {
         self.flush_staged();
         self.shared.commit_comes();
         let now = self.shared.clock.monotonic();
-        let cut = self.slots.iter().zip(&self.cut).zip(&self.stream_time).map(
-            |((slot, offset), time)| CutEntry {
-                partition: slot.partition.clone(),
-                offset: *offset,
-                metadata: encode_stream_time(*time),
-            },
-        );
+        let watermark = self.times.barrier();
+        let cut = (0..).zip(self.slots.iter()).zip(&self.cut);
+        let cut = cut.map(|((at, slot), offset)| CutEntry {
+            partition: slot.partition.clone(),
+            offset: *offset,
+            metadata: self.times.progress(at).encode(),
+        });
         self.shared.outbox.push(OutItem::Cut {
             epoch: self.epoch,
             cut: cut.collect(),
@@ -352,14 +465,10 @@ impl Dispatch {
             queue.push(Item::Barrier {
                 epoch: self.epoch,
                 stage: StageId(0),
+                watermark,
             });
         }
-        self.shared.status.with_partitions(|known| {
-            for ((partition, at), time) in known.iter_mut().zip(&self.cut).zip(&self.stream_time) {
-                partition.position = at.0;
-                partition.stream_time = time.0;
-            }
-        });
+        self.show(watermark);
         let ended = self.epoch;
         self.epoch = self.epoch.next();
         self.epoch_records = 0;
@@ -370,6 +479,22 @@ impl Dispatch {
         self.shared.status.with_barrier(|b| {
             b.open_epoch = open;
             b.in_flight = Some(ended.0);
+        });
+    }
+
+    /// Lets others see where everybody is.
+    fn show(&self, watermark: i64) {
+        let status = &self.shared.status;
+        status.watermark.store(watermark, Relaxed);
+        status.with_partitions(|known| {
+            for (partition, at) in known.iter_mut().zip(&self.cut) {
+                partition.position = at.0;
+            }
+            let waits = |at: usize| {
+                let mut held = self.held.iter();
+                held.any(|Reverse((_, slot))| *slot as usize == at)
+            };
+            self.times.show(known, waits);
         });
     }
 
@@ -390,10 +515,10 @@ impl Dispatch {
         self.epoch_records == 0 && !self.skipped && !self.fresh && !self.is_committing()
     }
 
-    /// Are records waiting in front of the lanes?
+    /// Are records waiting in front of the lanes, for nothing but credit?
     #[must_use]
-    pub const fn has_buffered(&self) -> bool {
-        self.buffered_bytes > 0
+    pub fn has_buffered(&self) -> bool {
+        self.buffered_bytes > self.held_bytes()
     }
 
     /// How long intake may sleep in a fetch before a barrier could be due.
@@ -419,22 +544,6 @@ impl Dispatch {
         self.cut
             .iter()
             .copied()
-            .zip(self.stream_time.iter().copied())
+            .zip(self.times.highest().iter().copied())
     }
-}
-
-/// The metadata written beside a committed offset.
-#[must_use]
-pub fn encode_stream_time(time: Timestamp) -> String {
-    format!("st={}", time.0)
-}
-
-/// Reads [`encode_stream_time`], with whatever stands behind a semicolon; anything else (another tool's
-/// metadata) means "unknown".
-#[must_use]
-pub fn decode_stream_time(metadata: &str) -> Timestamp {
-    metadata
-        .strip_prefix("st=")
-        .and_then(|t| t.split(';').next()?.parse().ok())
-        .map_or(Timestamp::UNKNOWN, Timestamp)
 }

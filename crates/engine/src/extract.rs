@@ -2,8 +2,9 @@
 //!
 //! Takes fetched records in the order of their partitions, gives them with the time that their source's
 //! extractor says, or drops them and counts it. Runs in intake, before dispatch chooses by time. Owns
-//! the highest time of each partition, which extractors may fall back on. A user's extractor is called
-//! with a whole batch at a time; while it runs, lanes go on with what they have.
+//! the highest time of each partition, which extractors may fall back on, and asks functions what the
+//! watermark of their partition is from a record on. A user's function is called with a whole batch at a time;
+//! while it runs, lanes go on with what they have.
 
 use crate::shared::Shared;
 use crate::slots::{Slot, Slots};
@@ -11,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use stoatflow_core::{Error, Offset, Record, Result, Timestamp};
 use stoatflow_log::Fetched;
-use stoatflow_operators::{Udf, dropped};
+use stoatflow_operators::{Failed, Udf, dropped};
 
 /// How the time of a partition's records is found.
 #[derive(Clone)]
@@ -51,6 +52,17 @@ impl fmt::Debug for TimeOf {
     }
 }
 
+/// What a function said of the watermark, with the record at this offset.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    /// The slot.
+    pub slot: u32,
+    /// The record.
+    pub offset: Offset,
+    /// The watermark from then on.
+    pub watermark: i64,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Extract {
@@ -60,8 +72,12 @@ pub struct Extract {
     sources: Vec<String>,
     /// The highest time of each slot; -1: none.
     highest: Vec<i64>,
-    /// Is any source's time more than the record's own?
+    /// Is any source's time more than the record's own, or its watermark what a function says?
     plain: bool,
+    /// What functions have said of each slot's watermark; -1: nothing.
+    watermarks: Vec<i64>,
+    said: Vec<Said>,
+    marks: Vec<Option<i64>>,
     batch: Vec<Record>,
     times: Vec<i64>,
     /// Places of records that can't be decoded.
@@ -73,10 +89,13 @@ impl Extract {
     #[must_use]
     pub fn new(shared: Arc<Shared>, slots: Slots, sources: Vec<String>) -> Self {
         Self {
-            highest: slots.iter().map(|s| s.stream_time.0).collect(),
+            highest: slots.iter().map(|s| s.progress.stream_time.0).collect(),
             plain: slots
                 .iter()
-                .all(|s| matches!(s.time, TimeOf::FailOnInvalid)),
+                .all(|s| matches!(s.time, TimeOf::FailOnInvalid) && s.watermark.function.is_none()),
+            watermarks: slots.iter().map(|s| s.progress.watermark).collect(),
+            said: Vec::new(),
+            marks: Vec::new(),
             shared,
             slots,
             sources,
@@ -106,6 +125,11 @@ impl Extract {
         Ok(())
     }
 
+    /// What functions have said of watermarks since it was emptied.
+    pub const fn said(&mut self) -> &mut Vec<Said> {
+        &mut self.said
+    }
+
     /// Neighbours of one partition. A time that stays negative drops the record.
     fn run(&mut self, run: &mut [Fetched]) -> Result<()> {
         let at = run[0].slot as usize;
@@ -116,7 +140,7 @@ impl Extract {
             self.ask(udf.as_ref(), slot, run, highest)?;
         }
         let mut lost = 0;
-        for record in run {
+        for record in run.iter_mut() {
             let time = &mut record.timestamp;
             match &slot.time {
                 TimeOf::FailOnInvalid if time.0 < 0 => return Err(invalid(slot, record)),
@@ -131,6 +155,9 @@ impl Extract {
             lost += u64::from(time.0 < 0);
         }
         self.highest[at] = highest;
+        if let Some(udf) = &slot.watermark.function {
+            self.ask_watermarks(udf.as_ref(), slot, run)?;
+        }
         if lost > 0 {
             let source = slot.readers.first().map_or(0, |r| usize::from(r.source.0));
             let name = self.sources.get(source).map_or("?", String::as_str);
@@ -142,14 +169,18 @@ impl Extract {
         Ok(())
     }
 
-    fn ask(&mut self, udf: &dyn Udf, slot: &Slot, run: &mut [Fetched], highest: i64) -> Result<()> {
+    /// Decodes a run for a function of the user.
+    fn decode(&mut self, slot: &Slot, run: &[Fetched]) -> Result<()> {
+        self.batch.clear();
+        self.unreadable.clear();
         let Some(reader) = slot.readers.first() else {
             return Ok(());
         };
-        self.batch.clear();
-        self.times.clear();
-        self.unreadable.clear();
         for (at, record) in run.iter().enumerate() {
+            // One without a time is dropped.
+            if record.timestamp.0 < 0 && !matches!(slot.time, TimeOf::Function(_)) {
+                continue;
+            }
             match reader.decode(slot, record) {
                 Ok(record) => self.batch.push(record),
                 // The lane finds it out again, and asks the handler: there a dead letter has an epoch.
@@ -157,12 +188,47 @@ impl Extract {
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    fn failed(&self, failed: Failed, slot: &Slot) -> Error {
+        match self.batch.get(failed.at) {
+            Some(record) => at_offset(failed.error, slot, record.origin.offset),
+            None => failed.error,
+        }
+    }
+
+    /// Asks what the watermark is from each record on.
+    fn ask_watermarks(&mut self, udf: &dyn Udf, slot: &Slot, run: &[Fetched]) -> Result<()> {
+        self.decode(slot, run)?;
+        let number = run[0].slot;
+        let at = number as usize;
+        let topic = &slot.partition.topic;
+        self.marks.clear();
+        udf.watermarks(&self.batch, topic, self.watermarks[at], &mut self.marks)
+            .map_err(|failed| self.failed(failed, slot))?;
+        for (record, mark) in self.batch.drain(..).zip(&self.marks) {
+            if let Some(watermark) = mark.filter(|mark| *mark > self.watermarks[at]) {
+                self.watermarks[at] = watermark;
+                self.said.push(Said {
+                    slot: number,
+                    offset: record.origin.offset,
+                    watermark,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, udf: &dyn Udf, slot: &Slot, run: &mut [Fetched], highest: i64) -> Result<()> {
+        if slot.readers.is_empty() {
+            return Ok(());
+        }
+        self.decode(slot, run)?;
+        self.times.clear();
         let topic = &slot.partition.topic;
         udf.timestamps(&self.batch, topic, highest, &mut self.times)
-            .map_err(|failed| match self.batch.get(failed.at) {
-                Some(record) => at_offset(failed.error, slot, record.origin.offset),
-                None => failed.error,
-            })?;
+            .map_err(|failed| self.failed(failed, slot))?;
         let asked = self.batch.len();
         self.batch.clear();
         if self.times.len() != asked {

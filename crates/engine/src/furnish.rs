@@ -15,7 +15,7 @@ pub use stores::layout;
 
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
 use crate::components::Components;
-use crate::dispatch::{Dispatch, Limits, encode_stream_time};
+use crate::dispatch::{Dispatch, Limits};
 use crate::extract::Extract;
 use crate::failpoint::{Failpoints, Place};
 use crate::guard::Guard;
@@ -156,8 +156,9 @@ impl Blueprint {
         if let Some(id) = timing.store {
             timing.load(&stores[usize::from(id.0)].store)?;
         }
-        let timing = Arc::new(timing);
         let slots = self.slots(broker.as_ref(), &topics, (&stores, backend.as_ref()))?;
+        timing.begin_with(&slots, shared);
+        let timing = Arc::new(timing);
         let mut consumer = broker.consumer(&settings.application_id)?;
         consumer.assign(
             &slots
@@ -175,6 +176,7 @@ impl Blueprint {
             Arc::clone(&slots),
             self.schedule(),
             self.limits(),
+            settings.time_by_watermark,
         );
         let options = ChainOptions {
             cached: settings.cache_max_bytes > 0 || settings.emit_at_barrier,
@@ -213,6 +215,7 @@ impl Blueprint {
     pub(crate) fn timing(&self) -> Timing {
         let ms = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
         Timing {
+            by_watermark: self.settings.time_by_watermark,
             window_emit_ms: ms(self.settings.window_emit_interval),
             join_emit_ms: ms(self.settings.join_emit_interval),
             ..Timing::new(&self.plan)
@@ -296,7 +299,7 @@ fn start(slots: &Slots) -> Vec<CutEntry> {
     let entry = |slot: &crate::slots::Slot| CutEntry {
         partition: slot.partition.clone(),
         offset: slot.start,
-        metadata: encode_stream_time(slot.stream_time),
+        metadata: slot.progress.encode(),
     };
     slots.iter().map(entry).collect()
 }

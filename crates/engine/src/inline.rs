@@ -130,8 +130,9 @@ impl Inline {
             self.house.intake.dispatch().barrier();
             self.settle()?;
         }
-        // A commit can bring new input: a topic may be a sink and a source of the same topology.
-        while !self.house.intake.is_settled() {
+        // A commit can bring new input: a topic may be a sink and a source of the same topology. And it can
+        // bring a watermark that a processor has asked for.
+        while !self.house.intake.is_settled() || self.house.intake.dispatch().time_is_due() {
             self.house.intake.dispatch().barrier();
             self.settle()?;
         }

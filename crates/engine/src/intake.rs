@@ -22,7 +22,7 @@ pub struct Intake {
     dispatch: Dispatch,
     extract: Extract,
     fetched: Vec<Fetched>,
-    /// Slots that wait for global tables.
+    /// Slots that wait for global tables, or for others of their group; in order.
     paused: Vec<u32>,
 }
 
@@ -45,17 +45,24 @@ impl Intake {
         }
     }
 
-    /// Fetches nothing but global tables until they stand.
+    /// Fetches only what may be fetched.
     fn pause(&mut self) -> Result<()> {
-        let gated = self.dispatch.gated_slots();
-        if gated != self.paused {
-            let (slots, pause) = if gated.is_empty() {
-                (&self.paused, false)
-            } else {
-                (&gated, true)
+        let wanted = self.dispatch.paused_slots();
+        if wanted != self.paused {
+            let without = |all: &[u32], others: &[u32]| {
+                let rest = all.iter().filter(|slot| !others.contains(slot));
+                rest.copied().collect::<Vec<_>>()
             };
-            self.consumer.pause(slots, pause)?;
-            self.paused = gated;
+            let (stop, go) = (
+                without(&wanted, &self.paused),
+                without(&self.paused, &wanted),
+            );
+            for (slots, pause) in [(stop, true), (go, false)] {
+                if !slots.is_empty() {
+                    self.consumer.pause(&slots, pause)?;
+                }
+            }
+            self.paused = wanted;
         }
         Ok(())
     }
@@ -68,11 +75,13 @@ impl Intake {
     pub fn step(&mut self, wait: bool) -> Result<bool> {
         let stopping = self.shared.is_stopping();
         let mut moved = false;
-        if !self.dispatch.is_open() {
+        if self.dispatch.may_pause() {
             self.dispatch.look_at_gate();
             self.pause()?;
         }
-        if !stopping && self.dispatch.wants_more() {
+        let reading = !stopping && self.dispatch.wants_more();
+        self.dispatch.reading(reading);
+        if reading {
             let idle = wait && !self.dispatch.has_buffered();
             let timeout = if idle {
                 self.dispatch.patience()
@@ -85,7 +94,7 @@ impl Intake {
             if self.fetched.is_empty() {
                 self.dispatch.passed(&self.consumer.positions());
             }
-            self.dispatch.accept(&mut self.fetched);
+            self.dispatch.accept(&mut self.fetched, self.extract.said());
         }
         if !stopping {
             let admitted = self.dispatch.admit();
@@ -94,6 +103,7 @@ impl Intake {
                 self.shared.wait_for_credit(Duration::from_millis(2));
             }
         }
+        self.dispatch.look_at_time();
         moved |= self.dispatch.barrier_if_due(stopping)?;
         if self.dispatch.is_settled() {
             let now = u64::try_from(self.shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);

@@ -8,6 +8,7 @@
 mod barrier;
 mod effects;
 mod letters;
+mod stages;
 
 pub(crate) use letters::with_body;
 
@@ -15,6 +16,7 @@ use crate::queue::Item;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::timing::Timing;
+use stages::{StageState, exchanges, stage_states};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,19 +32,6 @@ const OUTPUT_OVERHEAD: i64 = 128;
 
 fn length(bytes: Option<&bytes::Bytes>) -> i64 {
     i64::try_from(bytes.map_or(0, bytes::Bytes::len)).unwrap_or(i64::MAX / 4)
-}
-
-/// Where a lane is in one stage.
-#[derive(Debug)]
-struct StageState {
-    /// The epoch whose records it processes.
-    epoch: Epoch,
-    /// Items of later epochs, from lanes that are ahead.
-    held: VecDeque<Item>,
-    /// Stores that only this stage writes.
-    stores: Vec<StoreId>,
-    /// Stores that other stages write too, which may be in another epoch: what this stage has written.
-    shared: Vec<(StoreId, Dirty)>,
 }
 
 /// Which operators have begun.
@@ -105,8 +94,8 @@ pub struct LaneRoom {
     inbox: VecDeque<Item>,
     effects: Effects,
     timing: Arc<Timing>,
-    /// Stream time as each stage sees it, because stages may be in different epochs. A lane that is
-    /// alone (or a plan without clocks) has one view for all.
+    /// Time as each stage sees it, because stages may be in different epochs. A lane that is alone and goes
+    /// by records (or a plan without clocks) has one view for all.
     views: Vec<LaneClocks>,
     share: Share,
     /// Of lane 0: who has arrived where.
@@ -118,6 +107,8 @@ pub struct LaneRoom {
     dropped_to: Vec<Option<bytes::Bytes>>,
     /// Of lane 0, by stage: when a punctuation is due by the clock.
     next_punctuation: Vec<Option<i64>>,
+    /// The application's watermark at the barrier that came last.
+    watermark: i64,
     opened: Opened,
     /// Records per source, while a batch of several sources is sorted out.
     sorted: Vec<Vec<Record>>,
@@ -150,12 +141,19 @@ impl LaneRoom {
         let exchanges = exchanges(&plan);
         let lanes = shared.queues.len();
         let lane_count = u32::try_from(lanes).unwrap_or(u32::MAX);
-        let mut view = LaneClocks::new(plan.clocks.len(), lanes == 1);
+        // A lane that is alone goes by each record; the watermark moves at barriers only.
+        let eager = lanes == 1 && !timing.by_watermark;
+        let mut view = LaneClocks::new(plan.clocks.len(), eager);
+        view.by_watermark = timing.by_watermark;
+        view.watermark = timing.watermark;
         view.emit_interval_ms = timing.window_emit_ms;
-        view.join_emit_interval_ms = timing.join_emit_ms;
+        // Passes at barriers are seldom enough, and after the last one there is no other to come back at.
+        if !timing.by_watermark {
+            view.join_emit_interval_ms = timing.join_emit_ms;
+        }
         view.run = Arc::clone(&shared.run);
         view.merge(&timing.initial);
-        let views = if lanes == 1 || timing.store.is_none() {
+        let views = if eager || timing.store.is_none() {
             1
         } else {
             plan.stages.len()
@@ -167,6 +165,7 @@ impl LaneRoom {
             kept: timing.initial.clone(),
             dropped_to: vec![None; plan.stores.len()],
             next_punctuation: vec![None; plan.stages.len()],
+            watermark: timing.watermark,
             opened: Opened::Nothing,
             timing,
             stages,
@@ -290,7 +289,9 @@ impl LaneRoom {
     fn handle(&mut self, item: Item) -> Result<()> {
         let (epoch, stage) = match &item {
             Item::Input { epoch, .. } => (*epoch, StageId(0)),
-            Item::Routed { epoch, stage, .. } | Item::Barrier { epoch, stage } => (*epoch, *stage),
+            Item::Routed { epoch, stage, .. } | Item::Barrier { epoch, stage, .. } => {
+                (*epoch, *stage)
+            }
             Item::Seal { epoch } => {
                 return self.seal(*epoch);
             }
@@ -324,7 +325,7 @@ impl LaneRoom {
                 self.end(began, bytes);
                 done
             }
-            Item::Barrier { .. } => self.barrier(epoch, stage),
+            Item::Barrier { watermark, .. } => self.barrier(epoch, stage, watermark),
             Item::Open | Item::Seal { .. } | Item::Report { .. } | Item::Release { .. } => Ok(()),
         }
     }
@@ -476,6 +477,7 @@ impl LaneRoom {
     /// The clock of the application goes by all records, those from other lanes too.
     fn observe(&mut self, stage: StageId, batch: &[Record]) {
         if let Some(clock) = self.timing.application
+            && !self.timing.by_watermark
             && self.timing.stages[usize::from(stage.0)].timed
             && let Some(newest) = batch.iter().map(|r| r.timestamp.0).max()
         {
@@ -551,42 +553,4 @@ impl LaneRoom {
         }
         self.send_effects(stage)
     }
-}
-
-/// All exchanges in the order in which what a batch leaves behind is sent.
-fn exchanges(plan: &PhysicalPlan) -> Vec<(NodeId, StageId)> {
-    let of = |first: bool| {
-        plan.nodes.iter().filter_map(move |n| match &n.op {
-            Op::Exchange { stage, ahead, .. } if *ahead == first => Some((n.id, *stage)),
-            _ => None,
-        })
-    };
-    of(true).chain(of(false)).collect()
-}
-
-/// All stages at the start. A store of several stages is written in several epochs at a time.
-fn stage_states(plan: &PhysicalPlan) -> Vec<StageState> {
-    let written: Vec<Vec<StoreId>> = plan
-        .stages
-        .iter()
-        .map(|stage| {
-            let ops = stage.nodes.iter().map(|n| &plan.nodes[n.0 as usize].op);
-            let mut stores: Vec<StoreId> = ops.flat_map(Op::stores).collect();
-            stores.sort_unstable();
-            stores.dedup();
-            stores
-        })
-        .collect();
-    let users = |store: &StoreId| written.iter().filter(|w| w.contains(store)).count();
-    let state = |stores: &Vec<StoreId>| StageState {
-        epoch: Epoch(1),
-        held: VecDeque::new(),
-        stores: stores.iter().copied().filter(|s| users(s) == 1).collect(),
-        shared: stores
-            .iter()
-            .filter(|s| users(s) > 1)
-            .map(|s| (*s, Dirty::default()))
-            .collect(),
-    };
-    written.iter().map(state).collect()
 }

@@ -39,6 +39,7 @@ mod split_backend;
 pub mod status;
 pub mod threads;
 pub mod timing;
+pub mod watermarks;
 
 pub use components::Components;
 pub use inline::Inline;

@@ -8,6 +8,7 @@ use crate::furnish::Blueprint;
 use crate::shared::Shared;
 use crate::slots::{Slot, Slots};
 use crate::status::PartitionStatus;
+use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::ErrorKind;
 
@@ -24,7 +25,13 @@ pub(crate) fn first_report(slots: &Slots) -> Vec<PartitionStatus> {
         position: slot.start.0,
         committed: slot.start.0,
         end: slot.start.0,
-        stream_time: slot.stream_time.0,
+        stream_time: slot.progress.stream_time.0,
+        watermark: slot.progress.watermark,
+        strategy: Arc::clone(&slot.watermark.shown),
+        group: slot.watermark.group.clone(),
+        idle: false,
+        waits: false,
+        holds_back: false,
     };
     slots.iter().map(first).collect()
 }

@@ -45,6 +45,8 @@ pub enum Item {
         epoch: Epoch,
         /// The stage it ends for.
         stage: StageId,
+        /// The application's watermark from its end on.
+        watermark: i64,
     },
     /// For lane 0: a lane has come to the end of a stage that has clocks, and waits.
     Report {

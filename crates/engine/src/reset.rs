@@ -176,7 +176,7 @@ impl Reset {
     pub fn end(mut self) -> Result<Plan> {
         // Where a topic is read again, its time begins again.
         let cut = self.cut(|way, before| {
-            crate::dispatch::encode_stream_time(match way.why {
+            crate::watermarks::encode_stream_time(match way.why {
                 Why::Kept => before.stream_time,
                 _ => Timestamp::UNKNOWN,
             })

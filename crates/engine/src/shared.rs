@@ -38,6 +38,8 @@ pub struct Shared {
     pub last_align_us: AtomicU64,
     /// Wall time at which a punctuation is due by the clock, as lane 0 knows it; `i64::MAX`: none.
     pub next_punctuation: AtomicI64,
+    /// What the application's watermark is asked to be at least, from the next barrier on.
+    asked_watermark: AtomicI64,
     commit_asked: AtomicBool,
     committed: AtomicU64,
     stopping: AtomicBool,
@@ -75,6 +77,7 @@ impl Shared {
             last_commit_us: AtomicU64::new(0),
             last_align_us: AtomicU64::new(0),
             next_punctuation: AtomicI64::new(i64::MAX),
+            asked_watermark: AtomicI64::new(-1),
             commit_asked: AtomicBool::new(false),
             committed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -111,6 +114,18 @@ impl Shared {
     /// A barrier is under way: it serves who has asked so far.
     pub fn commit_comes(&self) {
         self.commit_asked.store(false, Ordering::Relaxed);
+    }
+
+    /// Somebody asks for an application's watermark of at least this.
+    pub fn ask_for_watermark(&self, at_least: i64) {
+        if self.asked_watermark.fetch_max(at_least, Ordering::Relaxed) < at_least {
+            self.wake_intake();
+        }
+    }
+
+    /// What has been asked for so far; -1: nothing.
+    pub fn asked_watermark(&self) -> i64 {
+        self.asked_watermark.load(Ordering::Relaxed)
     }
 
     /// How long until a punctuation is due by the clock; `None`: nobody waits for one.

@@ -1,6 +1,7 @@
 //! Which partition goes to which source: the table that turns a fetched record into records.
 
 use crate::extract::TimeOf;
+use crate::watermarks::{Progress, WatermarkOf};
 use std::sync::Arc;
 use stoatflow_core::{NodeId, Offset, Origin, Record, Result, Serde, SourceId, TopicPartition};
 use stoatflow_log::Fetched;
@@ -32,12 +33,14 @@ pub struct Slot {
     pub start: Offset,
     /// Has the group no position here yet?
     pub fresh: bool,
-    /// The highest timestamp seen before the restart.
-    pub stream_time: stoatflow_core::Timestamp,
+    /// How far its time was at the last commit.
+    pub progress: Progress,
     /// Who gets its records.
     pub readers: Vec<Reader>,
     /// How the time of its records is found.
     pub time: TimeOf,
+    /// What is expected of their order.
+    pub watermark: WatermarkOf,
     /// Where the topic of a global table ended at the start.
     pub global_end: Option<Offset>,
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, Timestamp};
 use stoatflow_plan::PhysicalPlan;
@@ -64,6 +64,18 @@ pub struct PartitionStatus {
     pub end: i64,
     /// The highest timestamp admitted so far (-1: none).
     pub stream_time: i64,
+    /// Its watermark (-1: none).
+    pub watermark: i64,
+    /// Where that comes from.
+    pub strategy: Arc<str>,
+    /// The group that it is aligned with.
+    pub group: Option<Arc<str>>,
+    /// Has it been silent for so long that it holds nobody back?
+    pub idle: bool,
+    /// Does it wait for its group?
+    pub waits: bool,
+    /// Do others wait for it?
+    pub holds_back: bool,
 }
 
 /// One commit, for `/debug/barriers`.
@@ -149,6 +161,10 @@ pub struct Status {
     pub state_memory_bytes: AtomicU64,
     /// How often it has begun anew by itself.
     pub restarts: AtomicU64,
+    /// The application's watermark of the last barrier (-1: none).
+    pub watermark: AtomicI64,
+    /// Is time the watermark (`time.semantics`)?
+    pub by_watermark: AtomicBool,
     /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
     pub progress_ms: AtomicU64,
     detail: Mutex<Detail>,
@@ -191,6 +207,8 @@ impl Status {
             staged_bytes: AtomicU64::new(0),
             state_memory_bytes: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
+            watermark: AtomicI64::new(-1),
+            by_watermark: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
             detail: Mutex::new(Detail {
                 state: Lifecycle::Created,

@@ -3,8 +3,11 @@
 //! Takes the plan, gives what lanes need to know of it; turns times into rows of the internal store
 //! `clocks` and back. Never moves a clock: operators do that, in the lane's view.
 
+use crate::shared::Shared;
+use crate::slots::Slots;
 use bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{ClockId, Datum, Epoch, Error, Result, Serde, StoreId, Timestamp};
 use stoatflow_operators::Time;
 use stoatflow_plan::{Op, PhysicalPlan, Store, StoreKind};
@@ -40,6 +43,10 @@ pub struct Timing {
     pub store: Option<StoreId>,
     /// Row keys by clock.
     pub keys: Vec<Bytes>,
+    /// Is time the watermark (`time.semantics`)?
+    pub by_watermark: bool,
+    /// The application's watermark that was committed last.
+    pub watermark: i64,
     /// Least time between two passes that close windows.
     pub window_emit_ms: i64,
     /// Least time between two passes that give unmatched rows.
@@ -80,6 +87,8 @@ impl Timing {
                 .iter()
                 .map(|c| Bytes::copy_from_slice(c.name.as_bytes()))
                 .collect(),
+            by_watermark: false,
+            watermark: -1,
             window_emit_ms: 0,
             join_emit_ms: 0,
         }
@@ -118,6 +127,18 @@ impl Timing {
         }))
     }
 
+    /// The watermark that was committed, and what it was asked to be by then.
+    pub fn begin_with(&mut self, slots: &Slots, shared: &Shared) {
+        let committed = slots.iter().map(|slot| slot.progress.application);
+        self.watermark = committed.max().unwrap_or(-1);
+        let status = &shared.status;
+        status.watermark.store(self.watermark, Relaxed);
+        status.by_watermark.store(self.by_watermark, Relaxed);
+        if let Some(clock) = self.application {
+            shared.ask_for_watermark(self.initial[usize::from(clock.0)].newest);
+        }
+    }
+
     /// Reads what was committed. Before anything else touches the store.
     ///
     /// # Errors
@@ -135,31 +156,36 @@ impl Timing {
 /// The serde of a row's value.
 pub const ROW: Serde = Serde::Bytes;
 
-/// A row's value: 8 bytes stream time, 8 bytes mark.
+/// A row's value: 8 bytes stream time, 8 bytes mark, and where there is one 8 bytes of the newest record that
+/// did not move it.
 #[must_use]
 pub fn encode(time: Time) -> Stored {
-    let mut bytes = [0u8; 16];
+    let mut bytes = [0u8; 24];
     bytes[..8].copy_from_slice(&time.stream.to_be_bytes());
-    bytes[8..].copy_from_slice(&time.mark.to_be_bytes());
+    bytes[8..16].copy_from_slice(&time.mark.to_be_bytes());
+    bytes[16..].copy_from_slice(&time.newest.to_be_bytes());
+    let length = if time.newest < 0 { 16 } else { 24 };
     Stored {
-        value: Datum::Bytes(Bytes::copy_from_slice(&bytes)),
+        value: Datum::Bytes(Bytes::copy_from_slice(&bytes[..length])),
         // A record's timestamp can't be negative.
         timestamp: Timestamp(time.stream.max(0)),
     }
 }
 
 fn decode(value: &Datum) -> Result<Time> {
+    let number = |bytes: &[u8]| bytes.first_chunk().map(|b| i64::from_be_bytes(*b));
     if let Datum::Bytes(bytes) = value
-        && let Some((stream, mark)) = bytes.split_first_chunk::<8>()
-        && let Ok(mark) = <[u8; 8]>::try_from(mark)
+        && matches!(bytes.len(), 16 | 24)
+        && let (Some(stream), Some(mark)) = (number(bytes), number(&bytes[8..]))
     {
         return Ok(Time {
-            stream: i64::from_be_bytes(*stream),
-            mark: i64::from_be_bytes(mark),
+            stream,
+            mark,
+            newest: number(&bytes[16..]).unwrap_or(-1),
         });
     }
     Err(
-        Error::state_corrupt("a row of the store of stream times is not 16 bytes long")
+        Error::state_corrupt("a row of the store of stream times is not 16 or 24 bytes long")
             .hint("check that nothing else writes to the changelog topic of 'clocks'"),
     )
 }

@@ -14,7 +14,7 @@ use crate::{Context, Operator, PartitionCounts, ProcessorSupplier, Udf};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Error, NodeId, Record, Result};
+use stoatflow_core::{ClockId, Error, NodeId, Record, Result};
 use stoatflow_plan::Fork;
 
 /// How a chain is built.
@@ -59,6 +59,8 @@ struct Step {
     /// It writes a store that a node below reads: each record goes all the way down before the next one,
     /// so that the node below sees what the store held then.
     single: bool,
+    /// Clocks that follow the watermark from this step on: no later step has them.
+    clocks: SmallVec<[ClockId; 1]>,
     opened: bool,
     /// What the operator gives.
     out: Vec<Record>,
@@ -164,14 +166,21 @@ impl Chain {
         Ok(())
     }
 
-    /// Gives what is due by the merged clocks, parents first.
+    /// Gives what is due by the merged clocks, parents first. Clocks that follow the watermark do so when the
+    /// turn comes to their operator: what its parents give by the same watermark is not late yet.
     ///
     /// # Errors
     /// What operators fail with.
     pub fn advance(&mut self, context: &mut Context<'_>) -> Result<()> {
-        self.sweep(context, |operator, out, context| {
-            operator.advance(out, context)
-        })
+        for at in 0..self.steps.len() {
+            for clock in &self.steps[at].clocks {
+                context.clocks.follow(*clock);
+            }
+            self.turn(at, context, &mut |operator, out, context| {
+                operator.advance(out, context)
+            })?;
+        }
+        Ok(())
     }
 
     /// The earliest wall time at which a punctuation is due, if any waits for one.

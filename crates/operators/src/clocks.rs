@@ -10,6 +10,10 @@
 //! close windows at once ([`LaneClocks::is_eager`]). With several, a lane that closed windows on its
 //! own view would close them at another time than its neighbours: there they are closed together, in
 //! [`crate::Operator::advance`], after the views were merged.
+//!
+//! With `time.semantics = watermark` records move nothing: the engine says the watermark at each barrier, and
+//! an operator's clock is raised to it just before its `advance`, when its parents have given what was due by
+//! it. What the newest record is stays known all the same, for windows that close on quiet topics.
 
 use crate::Run;
 use std::sync::Arc;
@@ -22,6 +26,9 @@ pub struct Time {
     pub stream: i64,
     /// Up to where the operator has done what is done once (windows given on closing).
     pub mark: i64,
+    /// Where records don't move the time: the highest timestamp among them. Of the application's clock: what
+    /// the watermark was asked to be raised to. -1: none.
+    pub newest: i64,
 }
 
 impl Time {
@@ -29,6 +36,7 @@ impl Time {
     pub const NONE: Self = Self {
         stream: -1,
         mark: -1,
+        newest: -1,
     };
 
     /// The later of both, each.
@@ -37,6 +45,7 @@ impl Time {
         Self {
             stream: self.stream.max(other.stream),
             mark: self.mark.max(other.mark),
+            newest: self.newest.max(other.newest),
         }
     }
 }
@@ -99,11 +108,45 @@ impl LaneClocks {
         }
     }
 
-    /// Moves a clock, never back; gives its stream time.
+    /// A record with this timestamp was seen: moves a clock (never back) if records do; gives its time.
     pub fn observe(&mut self, clock: ClockId, timestamp: i64) -> i64 {
         let time = &mut self.times[usize::from(clock.0)];
-        time.stream = time.stream.max(timestamp);
+        if self.by_watermark {
+            time.newest = time.newest.max(timestamp);
+        } else {
+            time.stream = time.stream.max(timestamp);
+        }
         time.stream
+    }
+
+    /// The highest timestamp among the records that did not move a clock; -1: none.
+    #[must_use]
+    pub fn newest(&self, clock: ClockId) -> i64 {
+        self.times[usize::from(clock.0)].newest
+    }
+
+    /// Moves a clock, whatever moves it otherwise; never back.
+    pub fn move_on(&mut self, clock: ClockId, to: i64) {
+        let time = &mut self.times[usize::from(clock.0)];
+        time.stream = time.stream.max(to);
+    }
+
+    /// Moves a clock to the watermark, if that is what moves it.
+    pub fn follow(&mut self, clock: ClockId) {
+        if self.by_watermark {
+            self.move_on(clock, self.watermark);
+        }
+    }
+
+    /// The watermark is this from now on; never back.
+    pub fn see_watermark(&mut self, watermark: i64) {
+        self.watermark = self.watermark.max(watermark);
+    }
+
+    /// Asks for a watermark of at least this, with the application's clock.
+    pub fn ask_watermark(&mut self, application: ClockId, at_least: i64) {
+        let time = &mut self.times[usize::from(application.0)];
+        time.newest = time.newest.max(at_least);
     }
 
     /// Up to where the operator has done what is done once.

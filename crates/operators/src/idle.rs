@@ -6,6 +6,9 @@
 //! record, its stream the wall time up to which stream time has gone on, so that all lanes agree. What a
 //! restart takes is no idleness, but how far time had gone on before it stays known: both are moved.
 //!
+//! Where time is the watermark it goes on likewise, from the highest timestamp that the operator has seen:
+//! what was open then is open whatever the watermark says.
+//!
 //! Time is moved in `punctuate`, once for all lanes, at an aligned cut. What closes by it is given at
 //! once if the lane is alone, else in `advance`, as ever.
 
@@ -43,6 +46,14 @@ impl ClosesWhenIdle {
         }
     }
 
+    /// From where time goes on: what the newest record left.
+    fn base(&self, clocks: &LaneClocks) -> i64 {
+        match clocks.newest(self.time) {
+            newest if clocks.by_watermark && newest >= 0 => newest,
+            _ => self.base,
+        }
+    }
+
     /// Moves stream time if it is to be moved; says so.
     fn go_on(&mut self, clocks: &mut LaneClocks) -> bool {
         let Idle {
@@ -52,20 +63,22 @@ impl ClosesWhenIdle {
         } = self.spec;
         let (now, newest, stream) = (clocks.wall.0, clocks.mark(seen), clocks.stream(self.time));
         // A record may come in the same millisecond as one of the epoch before.
-        if newest != self.newest || stream != self.left {
+        if !clocks.by_watermark && (newest != self.newest || stream != self.left) {
             (self.newest, self.base, self.left) = (newest, stream, stream);
         }
         self.next = None;
-        let all_closed = self.base.saturating_add(reach_ms);
-        if stream < 0 || stream >= all_closed {
+        let base = self.base(clocks);
+        let from = stream.max(base);
+        let all_closed = base.saturating_add(reach_ms);
+        if from < 0 || stream >= all_closed {
             return false;
         }
         let idle_from = newest.saturating_add(after_ms);
         let by = now.saturating_sub(clocks.stream(seen));
         let moved = now >= idle_from && by > 0;
         if moved {
-            clocks.observe(self.time, stream.saturating_add(by).min(all_closed));
-            clocks.observe(seen, now);
+            clocks.move_on(self.time, from.saturating_add(by).min(all_closed));
+            clocks.move_on(seen, now);
             self.left = clocks.stream(self.time);
         }
         let left = all_closed.saturating_sub(clocks.stream(self.time));
@@ -86,7 +99,7 @@ impl Operator for ClosesWhenIdle {
     ) -> Result<()> {
         if !input.is_empty() {
             let now = context.clocks.wall.0;
-            context.clocks.observe(self.spec.seen, now);
+            context.clocks.move_on(self.spec.seen, now);
             context.clocks.set_mark(self.spec.seen, now);
         }
         self.inner.process(input, out, context)
@@ -104,11 +117,12 @@ impl Operator for ClosesWhenIdle {
         // as much again, and records would be late that are not.
         let gone = clocks.stream(seen).saturating_sub(clocks.mark(seen));
         let gone = gone.clamp(0, reach_ms);
-        clocks.observe(seen, now);
+        clocks.move_on(seen, now);
         clocks.set_mark(seen, now.saturating_sub(gone));
         self.left = clocks.stream(self.time);
         (self.newest, self.base) = (clocks.mark(seen), self.left.saturating_sub(gone));
-        let open = self.left >= 0 && gone < reach_ms;
+        let base = self.base(clocks);
+        let open = self.left.max(base) >= 0 && self.left < base.saturating_add(reach_ms);
         self.next = open.then(|| self.newest.saturating_add(after_ms));
         self.inner.open(context)
     }

@@ -193,7 +193,7 @@ impl Operator for Process {
         let node = self.seat.site.node;
         for kind in [Punctuation::StreamTime, Punctuation::WallClock] {
             let now = match kind {
-                Punctuation::StreamTime => context.clocks.stream(self.seat.clock),
+                Punctuation::StreamTime => context.clocks.event_time(self.seat.clock),
                 Punctuation::WallClock => context.clocks.wall.0,
             };
             if kind == Punctuation::StreamTime && now < 0 {
@@ -216,8 +216,8 @@ impl Operator for Process {
                 undoing(&self.seat.site, &nobody, out, context, act)?;
             }
         }
-        let stream = context.clocks.stream(self.seat.clock);
-        context.clocks.set_mark(self.seat.clock, stream);
+        let time = context.clocks.event_time(self.seat.clock);
+        context.clocks.set_mark(self.seat.clock, time);
         Ok(())
     }
 

@@ -46,7 +46,7 @@ pub trait ProcessorSupplier: Send + Sync + Debug {
 /// When punctuations of a schedule are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Punctuation {
-    /// By the highest timestamp that the application has read.
+    /// By the highest timestamp that the application has read, or by the watermark (`time.semantics`).
     StreamTime,
     /// By the machine's clock.
     WallClock,
@@ -253,8 +253,13 @@ pub trait ProcessorHost {
     fn cancel(&mut self, schedule: ScheduleId);
     /// Asks for a commit soon.
     fn commit(&mut self);
-    /// The highest timestamp that the application has read, as far as this lane knows; -1: none.
+    /// The time of events: the highest timestamp that the application has read, as far as this lane knows, or
+    /// the watermark, as `time.semantics` says; -1: none.
     fn stream_time(&self) -> i64;
+    /// The application's watermark as of the last barrier; -1: none.
+    fn watermark(&self) -> i64;
+    /// Asks for a watermark of at least this, from the next barrier on.
+    fn advance_watermark(&mut self, to: i64);
     /// Wall time, milliseconds.
     fn wall_time(&self) -> i64;
     /// The topic of an input record; `None` for what a punctuation made.

@@ -149,9 +149,11 @@ impl SlidingAggregate {
         let observed = context.clocks.stream(self.kept.clock);
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.kept.store());
-        let mut view = WindowView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
+        let view = WindowView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
         for Row { key, cells, .. } in self.rows.drain() {
             for cell in cells.into_iter().filter(|cell| cell.changed) {
+                // Each as of the clock: a window that is far ahead of it hides no other one.
+                let mut view = view;
                 view.put(dirty, &key, cell.at.0, cell.current)
                     .map_err(|e| self.kept.name(e))?;
             }

@@ -317,6 +317,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
             value: serde("string"),
             pattern: None,
             timestamp: stoatflow_plan::TimestampExtractor::FailOnInvalid,
+            watermark: None,
             global: false,
             reset: None,
             entry: NodeId(0),

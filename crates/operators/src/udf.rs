@@ -154,6 +154,21 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (batch, topic, partition_time, out);
         Err(self.cannot("tell times"))
     }
+    /// The watermark of a partition from each of its records on, given what it is before the first
+    /// (`Watermark.custom`); `None`: what it was.
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises or gives no number.
+    fn watermarks(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        current: i64,
+        out: &mut Vec<Option<i64>>,
+    ) -> Result<(), Failed> {
+        let _unused = (batch, topic, current, out);
+        Err(self.cannot("tell watermarks"))
+    }
     /// What to do with a record that failed, if this is a handler. It gives no callable again.
     ///
     /// # Errors

@@ -31,7 +31,10 @@ pub use logical::LogicalPlan;
 pub use pattern::topic_pattern;
 pub use physical::*;
 pub use view::{Kind as JoinKind, View};
-pub use window::{Emit, JoinWindow, StoreKind, TimestampExtractor, Until, WhenFull, Window};
+pub use window::{
+    Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WatermarkStrategy, WhenFull,
+    Window,
+};
 
 #[cfg(test)]
 mod testing;

@@ -5,7 +5,9 @@
 
 use crate::Expression;
 pub use crate::call::CALLS;
-pub use crate::window::{Emit, JoinWindow, StoreKind, TimestampExtractor, Until, WhenFull, Window};
+pub use crate::window::{
+    Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
+};
 use serde::{Deserialize, Serialize};
 use stoatflow_core::Handler;
 
@@ -184,6 +186,8 @@ pub enum Call {
         reset: Option<Reset>,
         #[serde(default)]
         timestamp: Option<TimestampExtractor>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        watermark: Option<Watermark>,
     },
     Table {
         topic: String,
@@ -195,6 +199,8 @@ pub enum Call {
         reset: Option<Reset>,
         #[serde(default)]
         timestamp: Option<TimestampExtractor>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        watermark: Option<Watermark>,
     },
     /// A table that is complete before anything else is read, and is looked up by any key.
     GlobalTable {

@@ -6,7 +6,7 @@
 
 pub use crate::logical::{Function, Reset, SerdeSpec};
 pub use crate::op::{Fold, Op};
-use crate::window::{StoreKind, TimestampExtractor};
+use crate::window::{StoreKind, TimestampExtractor, Watermark};
 use serde::Serialize;
 use stoatflow_core::{ClockId, Handler, Handlers, NodeId, SinkId, SourceId, StageId, StoreId};
 
@@ -23,6 +23,9 @@ pub struct Source {
     pub pattern: Option<String>,
     /// How the time of a record is found.
     pub timestamp: TimestampExtractor,
+    /// What is said about its event time; `None`: as the settings say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watermark: Option<Watermark>,
     /// Is it read to its end before anything else (a global table)?
     pub global: bool,
     /// Serde of keys.

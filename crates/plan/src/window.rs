@@ -159,3 +159,34 @@ pub enum TimestampExtractor {
     /// When it was read.
     Wallclock,
 }
+
+/// How the watermark of a source's partitions follows from their records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WatermarkStrategy {
+    /// The highest timestamp: they never go back.
+    Monotonic,
+    /// The highest timestamp less so many milliseconds.
+    Bounded(i64),
+    /// A function `(record, current)`: index into the table of callables.
+    Udf(u32),
+    /// It has none.
+    None,
+}
+
+/// What is said about the event time of a source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watermark {
+    /// See [`WatermarkStrategy`].
+    pub strategy: WatermarkStrategy,
+    /// A partition that is silent for so long holds nobody back.
+    #[serde(default)]
+    pub idle_ms: Option<i64>,
+    /// Its partitions wait for others of this group ...
+    #[serde(default)]
+    pub group: Option<String>,
+    /// ... when they are so far ahead of them.
+    #[serde(default)]
+    pub max_drift_ms: i64,
+}

@@ -78,6 +78,17 @@ fn forms() -> Vec<Value> {
     }
     let session = json!({"type": "session", "gap_ms": 1, "grace_ms": 0});
     all.push(json!({"op": "windowed_by", "from": 22, "window": session, "close_when_idle_ms": 5}));
+    for strategy in [
+        json!("monotonic"),
+        json!("none"),
+        json!({"bounded": 5}),
+        json!({"udf": 0}),
+    ] {
+        let watermark = json!({"strategy": strategy, "idle_ms": 7});
+        all.push(json!({"op": "stream", "topics": ["a"], "key": "string", "value": "bytes", "watermark": watermark}));
+    }
+    let watermark = json!({"strategy": "monotonic", "group": "g", "max_drift_ms": 3});
+    all.push(json!({"op": "table", "topic": "a", "key": "string", "value": "bytes", "watermark": watermark}));
     for window in [
         json!({"type": "tumbling", "size_ms": 1, "grace_ms": 0}),
         json!({"type": "sliding", "difference_ms": 1, "grace_ms": 0}),

@@ -13,6 +13,7 @@ pub mod reset;
 pub mod restarts;
 pub mod restore;
 pub mod schedule;
+pub mod watermark;
 
 pub use admission::Admission;
 pub use alignment::Alignment;
@@ -23,3 +24,4 @@ pub use rendezvous::Rendezvous;
 pub use restarts::Restarts;
 pub use restore::{RestoreFacts, RestorePlan, on_damage};
 pub use schedule::{Schedule, ScheduleFacts};
+pub use watermark::{Aligned, Rule, Strategy, Watermarks};

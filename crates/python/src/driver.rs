@@ -13,6 +13,7 @@ use pyo3::types::PyBytes;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{
     Bytes, Clock, Error, Handler, Header, ManualClock, Partition, Result, Timestamp, TopicPartition,
@@ -343,6 +344,24 @@ impl Driver {
         self.with(py, |world| {
             world.clock.advance(Duration::from_millis(ms));
             world.run()
+        })
+    }
+
+    /// Raises the application's watermark, and commits.
+    fn advance_watermark(&self, py: Python<'_>, to: i64) -> PyResult<()> {
+        self.with(py, |world| {
+            let engine = world.engine()?;
+            engine.house().shared.ask_for_watermark(to);
+            world.held = world.held.take().map(|_| None);
+            world.run()
+        })
+    }
+
+    /// The application's watermark of the last commit; -1: none yet.
+    fn watermark(&self, py: Python<'_>) -> PyResult<i64> {
+        self.with(py, |world| {
+            let shared = &world.engine()?.house().shared;
+            Ok(shared.status.watermark.load(Relaxed))
         })
     }
 

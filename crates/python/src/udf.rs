@@ -129,6 +129,23 @@ impl PyUdf {
         }
     }
 
+    fn watermark(&self, given: &Bound<'_, PyAny>) -> Result<Option<i64>> {
+        if given.is_none() {
+            return Ok(None);
+        }
+        let number = given.cast::<PyInt>().ok().map(|_| given.extract::<i64>());
+        match number {
+            Some(Ok(watermark)) => Ok(Some(watermark)),
+            _ => Err(self.wrong(
+                format!(
+                    "the function of a watermark must return milliseconds as an int, or None, it returned {}",
+                    kind(given)
+                ),
+                "return the time before which nothing more is expected, or None for no change",
+            )),
+        }
+    }
+
     fn chosen(&self, chosen: &Bound<'_, PyAny>) -> Result<Partitions> {
         let number = |item: &Bound<'_, PyAny>| {
             let number = item.cast::<PyInt>().ok().map(|_| item.extract::<i32>());
@@ -442,6 +459,31 @@ impl Udf for PyUdf {
                     .map_err(|error| Failed { at, error })?;
                 partition_time = partition_time.max(time);
                 out.push(time);
+            }
+            Ok(())
+        })
+    }
+
+    fn watermarks(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        mut current: i64,
+        out: &mut Vec<Option<i64>>,
+    ) -> Result<(), Failed> {
+        Python::attach(|py| {
+            let callable = self.callable.bind(py);
+            let topic = PyString::new(py, topic);
+            for (at, record) in batch.iter().enumerate() {
+                let called = || -> PyResult<Bound<'_, PyAny>> {
+                    callable.call1((consumed(record, &topic)?, current))
+                };
+                let watermark = called()
+                    .map_err(|e| self.raised(py, e))
+                    .and_then(|given| self.watermark(&given))
+                    .map_err(|error| Failed { at, error })?;
+                current = watermark.map_or(current, |w| w.max(current));
+                out.push(watermark);
             }
             Ok(())
         })

@@ -162,6 +162,23 @@ fn expired(
     Ok(row.and_then(|stream| layout.expired_at(i64::from_be_bytes(*stream))))
 }
 
+/// The application's watermark beside the committed offsets; -1: none.
+pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
+    let topics = job.parts.iter().flat_map(|part| part.inputs());
+    let places: Vec<TopicPartition> = topics
+        .flat_map(|topic| {
+            let partitions = 0..broker.visible(topic).len();
+            partitions.filter_map(|p| Some(TopicPartition::new(*topic, i32::try_from(p).ok()?)))
+        })
+        .collect();
+    let committed = broker.committed(APPLICATION, &places, Duration::ZERO);
+    let said = committed.into_iter().flatten().flatten().filter_map(|c| {
+        let mut parts = c.metadata.split(';').map(str::to_owned);
+        parts.find_map(|part| part.strip_prefix("aw=")?.parse().ok())
+    });
+    said.max().unwrap_or(-1)
+}
+
 /// Is all input committed as processed?
 pub(crate) fn is_drained(job: &Job, broker: &SimBroker) -> bool {
     let mut inputs = job.parts.iter().flat_map(|part| part.inputs());

@@ -11,6 +11,7 @@ use crate::schedule::Schedule;
 use crate::workload::Job;
 use crate::world::{Instance, World};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, ErrorKind};
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Turn;
@@ -96,6 +97,11 @@ impl Process {
     /// Its number.
     pub fn number(&self) -> u32 {
         self.instance.number
+    }
+
+    /// The application's watermark, as it stands there.
+    pub fn watermark(&mut self) -> i64 {
+        self.engine.house().shared.status.watermark.load(Relaxed)
     }
 
     /// Lets a room take a turn. `Ok(Some(..))` if the process ended by it.

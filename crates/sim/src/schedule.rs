@@ -129,6 +129,8 @@ impl Schedule {
             join_emit_interval: Duration::ZERO,
             window_changelog_retention: Duration::ZERO,
             max_task_idle: Duration::from_millis(self.max_idle),
+            time_by_watermark: job.by_watermark,
+            watermark_default: job.watermark(),
             reset_to_earliest: true,
             changelog_partitions: job.changelog_partitions,
             replication_factor: -1,

@@ -104,6 +104,8 @@ struct Simulation {
     /// The newest process is the last one.
     processes: Vec<Process>,
     started: u32,
+    /// The committed watermark at the last start.
+    watermark: i64,
     last_lanes: usize,
     /// The machine whose lock a newcomer waits for.
     waits_for: Option<usize>,
@@ -128,8 +130,8 @@ impl Simulation {
         let mut world = World::new(broker, clock, job.changelogs(), root.split(), narrate);
         world.watch_disk = mutation != Mutation::StoreFirstUnseen;
         world.event(format!(
-            "{:?} {:?} cached: {}",
-            job.parts, job.guarantee, job.cached
+            "{:?} {:?} cached: {} by watermark: {}",
+            job.parts, job.guarantee, job.cached, job.by_watermark
         ));
         Ok(Self {
             world: Arc::new(world),
@@ -139,6 +141,7 @@ impl Simulation {
             disks: vec![MemoryBackend::new(true), MemoryBackend::new(true)],
             processes: Vec::new(),
             started: 0,
+            watermark: -1,
             last_lanes: 0,
             waits_for: None,
             witness: Witness::Checker,
@@ -158,6 +161,9 @@ impl Simulation {
         }
         self.world.heal();
         self.drain()?;
+        if self.job.by_watermark {
+            self.world.count("runs by watermark");
+        }
         self.world.count(match self.job.guarantee {
             Guarantee::ExactlyOnceV2 => "runs exactly once",
             Guarantee::AtLeastOnce => "runs at least once",
@@ -183,8 +189,16 @@ impl Simulation {
             self.mutation,
             place,
         ) {
-            Ok(process) => {
+            Ok(mut process) => {
                 self.world.count("starts");
+                let (before, restored) = (self.watermark, process.watermark());
+                self.watermark = checkers::watermark(&self.job, &self.world.broker);
+                if self.watermark < before || restored != self.watermark {
+                    return Err(format!(
+                        "the watermark was {before}, {} is committed, and a start began with {restored}",
+                        self.watermark
+                    ));
+                }
                 if self.last_lanes != 0 && self.last_lanes != process.lanes {
                     self.world.count("lanes changed");
                 }

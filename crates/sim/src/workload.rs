@@ -18,6 +18,7 @@ pub(crate) mod functions {
 use crate::rng::SimRng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stoatflow_core::settings::WatermarkDefault;
 use stoatflow_core::{Guarantee, Result};
 use stoatflow_log::Outgoing;
 use stoatflow_operators::Foreign;
@@ -82,7 +83,7 @@ impl Part {
         }
     }
 
-    /// What closes by time is only certain if everybody sees the input in one order.
+    /// What closes by time is only certain if everybody sees the input in one order, or goes by the watermark.
     pub fn is_timed(self) -> bool {
         matches!(self, Self::Windows(_) | Self::Pairs)
     }
@@ -111,6 +112,8 @@ pub(crate) struct Job {
     pub foreign: Arc<Foreign>,
     pub guarantee: Guarantee,
     pub cached: bool,
+    /// Is time the watermark?
+    pub by_watermark: bool,
     /// Topics with their partitions, inputs and outputs.
     pub topics: BTreeMap<&'static str, i32>,
     pub changelog_partitions: i32,
@@ -142,6 +145,9 @@ impl Job {
             1 + rng.index(3)
         };
         let parts = all[..count].to_vec();
+        // Asked of a chance of its own: all other seeds keep their meaning.
+        let by_watermark =
+            parts.iter().any(|part| part.is_timed()) && rng.clone().split().chance(5000);
         let mut topics = BTreeMap::new();
         for part in &parts {
             for topic in part.outputs() {
@@ -149,7 +155,9 @@ impl Job {
             }
             for topic in part.inputs() {
                 let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
-                topics.insert(topic, if part.is_timed() { 1 } else { partitions });
+                // Where time is the watermark, nobody has to see the input in one order.
+                let one = part.is_timed() && !by_watermark;
+                topics.insert(topic, if one { 1 } else { partitions });
             }
         }
         let guarantee = if rng.chance(7500) {
@@ -158,7 +166,8 @@ impl Job {
             Guarantee::AtLeastOnce
         };
         Ok(Self {
-            plan: Arc::new(plan::compile(&parts)?),
+            plan: Arc::new(plan::compile(&parts, by_watermark)?),
+            by_watermark,
             foreign: Arc::new(Foreign {
                 udfs: udf::all(),
                 serdes: Vec::new(),
@@ -168,10 +177,19 @@ impl Job {
             guarantee,
             cached: rng.chance(4000),
             changelog_partitions: i32::try_from(rng.between(0, 3)).unwrap_or(1),
-            inputs: input::records(rng, &parts, &topics),
+            inputs: input::records(rng, &parts, &topics, by_watermark),
             parts,
             topics,
         })
+    }
+
+    /// The watermark of sources that don't say one.
+    pub fn watermark(&self) -> WatermarkDefault {
+        WatermarkDefault {
+            // Parts that have no last records would hold the others back.
+            delay_ms: (!self.by_watermark).then_some(0),
+            idle_after: None,
+        }
     }
 
     /// The changelog topic and the layout of every store, by the store's number; the engine's own comes

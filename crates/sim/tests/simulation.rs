@@ -142,6 +142,7 @@ fn all_happened(statistics: &Statistics) {
         "records restored",
         "runs exactly once",
         "runs at least once",
+        "runs by watermark",
     ];
     for what in phases.chain(others.map(str::to_owned)) {
         assert!(

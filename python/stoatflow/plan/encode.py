@@ -123,7 +123,8 @@ class _Tables:
             # An expression has no truth: only plain data is compared.
             plain = isinstance(content, str | int | tuple | Mapping)
             if content is not None and not (plain and content == default):
-                self.at = (self.at[0], field.name)
+                if isinstance(item, Node):
+                    self.at = (self.at[0], field.name)
                 members["from" if field.name == "parent" else field.name] = self.field(content)
         return members
 

@@ -109,6 +109,16 @@ class TimestampFunction:
 Timestamps: TypeAlias = TimestampFunction | str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WatermarkSpec(Spec):
+    """When the event time of a source is complete; the strategy is a function, a word, or a word with a number."""
+
+    strategy: object
+    idle_ms: int | None = None
+    group: str | None = None
+    max_drift_ms: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Node:
     """A DSL call: where it was written, and the user's name for it."""
@@ -130,6 +140,7 @@ class Stream(Node):
     value: Serde[Any]
     reset: str | Mapping[str, int] | None = None
     timestamp: Timestamps | None = None
+    watermark: WatermarkSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -143,6 +154,7 @@ class Table(Node):
     materialized: StoreSpec | None = None
     reset: str | Mapping[str, int] | None = None
     timestamp: Timestamps | None = None
+    watermark: WatermarkSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

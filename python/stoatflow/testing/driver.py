@@ -169,6 +169,15 @@ class TopologyTestDriver:
         self._native.advance_wall_clock(ms)
         self._now += ms
 
+    def advance_watermark(self, to: Timestamp) -> None:
+        """Raise the application's watermark to at least this time, and commit. It stays there."""
+        self._native.advance_watermark(timestamp_ms(to))
+
+    @property
+    def watermark(self) -> int:
+        """The application's watermark of the last commit; -1: none yet."""
+        return self._native.watermark()
+
     @contextmanager
     def epoch(self) -> Iterator[None]:
         """Process all records piped inside in one epoch: `with driver.epoch(): ...`.

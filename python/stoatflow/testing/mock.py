@@ -72,6 +72,8 @@ class MockProcessorContext:
         self._committed = False
         self._metadata: RecordMetadata | None = None
         self._stream_time = -1
+        self._watermark = -1
+        self._advanced: list[int] = []
         self._system_time = 0
         self._room = _Room()
         for store in stores:
@@ -118,6 +120,15 @@ class MockProcessorContext:
         """Note that a commit was asked for."""
         self._committed = True
 
+    def advance_watermark(self, timestamp: Timestamp) -> None:
+        """Catch it; `watermark_ms` stays what the test has set."""
+        self._advanced.append(timestamp_ms(timestamp))
+
+    @property
+    def watermark_ms(self) -> int:
+        """What the test has set."""
+        return self._watermark
+
     @property
     def record_metadata(self) -> RecordMetadata | None:
         """What the test has set."""
@@ -161,6 +172,11 @@ class MockProcessorContext:
         """Forget that a commit was asked for."""
         self._committed = False
 
+    @property
+    def advanced_watermarks(self) -> list[int]:
+        """What `advance_watermark` was called with."""
+        return list(self._advanced)
+
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
         """Say where the record comes from."""
         self._metadata = RecordMetadata(topic, partition, offset)
@@ -168,6 +184,10 @@ class MockProcessorContext:
     def set_current_stream_time_ms(self, time: Timestamp) -> None:
         """Say what `stream_time_ms` is."""
         self._stream_time = timestamp_ms(time)
+
+    def set_watermark_ms(self, time: Timestamp) -> None:
+        """Say what `watermark_ms` is."""
+        self._watermark = timestamp_ms(time)
 
     def set_current_system_time_ms(self, time: Timestamp) -> None:
         """Say what `system_time_ms` is."""

@@ -7,7 +7,7 @@
 use super::clients::{Client, client};
 use super::read::{Value, bool_of, duration_of, number_of, shown, size_of, text_of};
 use super::table::{FOREIGN, KEYS, KeySpec, KeyType};
-use super::{BrokerAddress, ClientRole, Guarantee, Settings, StoreBackend};
+use super::{BrokerAddress, ClientRole, Guarantee, Settings, StoreBackend, WatermarkDefault};
 use crate::{Error, Handler, Handlers, Result};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -189,6 +189,8 @@ impl Reading {
             window_changelog_retention: self
                 .duration("windowstore.changelog.additional.retention.ms"),
             max_task_idle: self.duration("max.task.idle.ms"),
+            time_by_watermark: self.text("time.semantics") == "watermark",
+            watermark_default: self.watermark(),
             reset_to_earliest: self.text("auto.offset.reset") != "latest",
             changelog_partitions: i32::try_from(self.number("changelog.num.partitions"))
                 .unwrap_or(0),
@@ -305,6 +307,20 @@ impl Reading {
         handler
     }
 
+    fn watermark(&mut self) -> WatermarkDefault {
+        let name = "watermark.default";
+        let text = self.text(name);
+        let found = watermark_of(&text);
+        if found.is_none() && !matches!(self.values[name], Value::Wrong) {
+            self.problem(
+                name,
+                &Json::from(text),
+                "write bounded:10s (how late records may be), monotonic or none; with ,idle:5m behind it partitions that are silent for so long hold nobody back",
+            );
+        }
+        found.unwrap_or_default()
+    }
+
     fn admin(&mut self) -> Option<String> {
         let text = self.text("admin.listen");
         if matches!(text.as_str(), "off" | "false" | "") {
@@ -387,6 +403,28 @@ fn read(key: &KeySpec, value: &Json) -> std::result::Result<Value, String> {
             "must be bytes, or a size such as 64MiB, 10MB, 512KiB",
         ),
     }
+}
+
+/// `bounded:10s`, `monotonic` or `none`, and perhaps `,idle:5m`.
+fn watermark_of(text: &str) -> Option<WatermarkDefault> {
+    let ms = |text: &str| duration_of(&Json::from(text.trim())).filter(|ms| *ms >= 0);
+    let (strategy, idle) = match text.split_once(',') {
+        Some((strategy, idle)) => {
+            let idle = ms(idle.trim().strip_prefix("idle:")?).filter(|ms| *ms > 0)?;
+            (strategy, Some(idle))
+        }
+        None => (text, None),
+    };
+    let delay_ms = match strategy.trim() {
+        "none" => None,
+        "monotonic" => Some(0),
+        bounded => Some(ms(bounded.strip_prefix("bounded:")?)?),
+    };
+    let idle = idle.and_then(|ms| u64::try_from(ms).ok());
+    Some(WatermarkDefault {
+        delay_ms,
+        idle_after: idle.map(Duration::from_millis),
+    })
 }
 
 fn is_address(part: &str) -> bool {

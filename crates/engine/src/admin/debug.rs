@@ -17,40 +17,6 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Rust's standard library supports under Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Partitions with position, lag and stream time.
-pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
-    let partitions = shared.status.partitions();
-    // A partition that had no record yet says nothing about time.
-    let minimum = partitions
-        .iter()
-        .map(|p| p.stream_time)
-        .filter(|&t| t >= 0)
-        .min();
-    let now = shared.clock.now().0;
-    let rows: Vec<_> = partitions
-        .iter()
-        .map(|p| {
-            json!({
-                "topic": p.topic,
-                "partition": p.partition,
-                "position": p.position,
-                "committed": p.committed,
-                "end": p.end,
-                "lag": (p.end - p.committed).max(0),
-                "stream_time": (p.stream_time >= 0).then_some(p.stream_time),
-            })
-        })
-        .collect();
-    let body = json!({
-        "minimum": minimum,
-        "behind_ms": minimum.map(|t| now - t),
-        "lag": shared.status.lag(),
-        "partitions": rows,
-        "at_ms": now,
-    });
-    answer(StatusCode::OK, &body)
-}
-
 /// Lanes and threads.
 pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
     let now = millis(shared.clock.monotonic());

@@ -5,7 +5,7 @@
 
 use super::Shared;
 use super::debug::ProcStat;
-use crate::status::Status;
+use crate::status::{PartitionStatus, Status};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -340,6 +340,46 @@ impl Engine {
             "partition_stream_time_seconds",
             "The highest timestamp admitted",
             times,
+        )?;
+        self.watermarks(&partitions, families)
+    }
+
+    fn watermarks(
+        &self,
+        partitions: &[PartitionStatus],
+        families: &mut Families<'_>,
+    ) -> fmt::Result {
+        let now = self.clock.now().0;
+        let of = |p: &PartitionStatus| {
+            let partition = ("partition", p.partition.to_string());
+            vec![("topic", p.topic.clone()), partition]
+        };
+        let known = || partitions.iter().filter(|p| p.watermark >= 0);
+        families.gauge(
+            "partition_watermark_ms",
+            "Records before this are not expected any more",
+            known().map(|p| (of(p), p.watermark)),
+        )?;
+        families.gauge(
+            "partition_watermark_lag_ms",
+            "How far the watermark is behind the clock",
+            known().map(|p| (of(p), now - p.watermark)),
+        )?;
+        families.gauge(
+            "partition_holds_back",
+            "1: the application's watermark waits for it",
+            partitions.iter().map(|p| (of(p), i64::from(p.holds_back))),
+        )?;
+        let application = Some(self.status.watermark.load(Relaxed)).filter(|w| *w >= 0);
+        families.gauge(
+            "watermark_ms",
+            "The application's watermark: records before it are late",
+            application.map(|w| (Vec::new(), w)),
+        )?;
+        families.gauge(
+            "watermark_lag_ms",
+            "How far the application's watermark is behind the clock",
+            application.map(|w| (Vec::new(), now - w)),
         )
     }
 

@@ -9,6 +9,7 @@ mod debug;
 mod health;
 mod metrics;
 mod topology;
+mod watermarks;
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +55,7 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ),
     (
         "/watermarks",
-        "position, committed offset, end, lag and stream time per partition",
+        "the application's watermark; position, end, lag, watermark per partition, and who holds others back",
     ),
     ("/debug/threads", "what every lane and every thread does"),
     (
@@ -147,7 +148,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/metrics", get(metrics::metrics))
         .route("/topology", get(topology::topology))
         .route("/state", get(health::state))
-        .route("/watermarks", get(debug::watermarks))
+        .route("/watermarks", get(watermarks::watermarks))
         .route("/debug/threads", get(debug::threads))
         .route("/debug/barriers", get(debug::barriers))
         .route("/config", get(config))

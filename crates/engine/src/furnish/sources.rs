@@ -5,10 +5,10 @@
 
 use super::Blueprint;
 use crate::commit::LoggedStore;
-use crate::dispatch::decode_stream_time;
 use crate::extract::TimeOf;
 use crate::shared::Shared;
 use crate::slots::{Reader, Slot, Slots};
+use crate::watermarks::{Progress, WatermarkOf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,8 +161,11 @@ impl Blueprint {
             Reset::Latest
         };
         let mut from_begin = BTreeSet::new();
+        let mut groups = Vec::new();
         for source in &self.plan.sources {
             let time = self.time_of(&source.timestamp)?;
+            let mark = self.settings.watermark_default;
+            let watermark = WatermarkOf::source(source, mark, &self.foreign, &mut groups)?;
             let unlogged = source.global && self.begin_anew(source, stores, backend)?;
             let judge = self.reading(source)?;
             for (index, topic) in source.topics.iter().enumerate() {
@@ -186,13 +189,17 @@ impl Blueprint {
                         partition,
                         start: Offset(0),
                         fresh: true,
-                        stream_time: Timestamp::UNKNOWN,
+                        progress: Progress::NONE,
                         readers: Vec::new(),
                         time: time.clone(),
+                        watermark: watermark.clone(),
                         global_end: source.global.then_some(Offset(0)),
                     });
                     if !slot.time.is_same(&time) {
                         return Err(two_extractors(topic));
+                    }
+                    if !slot.watermark.is_same(&watermark) {
+                        return Err(two_watermarks(topic));
                     }
                     slot.readers.push(Reader {
                         source: source.id,
@@ -236,7 +243,7 @@ impl Blueprint {
             };
             slot.fresh = committed.is_none();
             if let Some(c) = committed {
-                slot.stream_time = decode_stream_time(&c.metadata);
+                slot.progress = Progress::decode(&c.metadata);
             }
         }
         if !nowhere.is_empty() {
@@ -362,6 +369,13 @@ fn two_extractors(topic: &str) -> Error {
         "two sources read the topic '{topic}' with different timestamp extractors"
     ))
     .hint("read the topic once, or give both sources the same extractor")
+}
+
+fn two_watermarks(topic: &str) -> Error {
+    Error::topology(format!(
+        "two sources read the topic '{topic}' with different watermarks"
+    ))
+    .hint("read the topic once, or give both sources the same watermark")
 }
 
 fn found(

@@ -1,5 +1,5 @@
 use super::{Guard, is_marked};
-use crate::dispatch::{decode_stream_time, encode_stream_time};
+use crate::watermarks::{decode_stream_time, encode_stream_time};
 use std::time::Duration;
 use stoatflow_core::{Offset, Timestamp, TopicPartition};
 use stoatflow_log::CutEntry;

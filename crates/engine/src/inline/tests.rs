@@ -5,6 +5,7 @@ mod failpoints;
 mod reset;
 mod restore;
 mod sources;
+mod watermarks;
 
 use super::*;
 use crate::Components;

@@ -2,7 +2,9 @@
 //!
 //! A stage without clocks goes through at once. One with clocks stops after `Chain::barrier`: each lane
 //! reports its view to lane 0, lane 0 merges them, lets processors punctuate while nobody moves, and
-//! releases all lanes with one view; then each gives what is due by it. Later items of the stage wait
+//! releases all lanes with one view; then each gives what is due by it. The barrier brings the application's
+//! watermark: a stage sees it from its release on, and where time is the watermark a lane that is alone
+//! goes the same way. Later items of the stage wait
 //! meanwhile, because the stage's epoch has not moved on. Who has arrived is decided by
 //! [`stoatflow_protocol::Rendezvous`].
 
@@ -19,17 +21,18 @@ use stoatflow_state::KeyRange;
 
 impl LaneRoom {
     /// The stage's barrier has come.
-    pub(super) fn barrier(&mut self, epoch: Epoch, stage: StageId) -> Result<()> {
+    pub(super) fn barrier(&mut self, epoch: Epoch, stage: StageId, watermark: i64) -> Result<()> {
         let index = usize::from(stage.0);
         debug_assert_eq!(self.stages[index].epoch, epoch);
+        self.watermark = watermark;
         self.shared.failpoints.reach(Place::LaneBarrier)?;
         let timing = self.timing.stages[index];
         if timing.timed {
             self.set_wall(self.shared.clock.now());
         }
         self.run(stage, |chain, context| chain.barrier(context))?;
+        let view = self.view(stage);
         if timing.timed && self.share.lanes > 1 {
-            let view = self.view(stage);
             self.shared.queues[0].push(Item::Report {
                 epoch,
                 stage,
@@ -38,10 +41,17 @@ impl LaneRoom {
             });
             return Ok(());
         }
-        if timing.punctuates {
+        self.views[view].see_watermark(watermark);
+        let by_watermark = timing.timed && self.timing.by_watermark;
+        if timing.punctuates || by_watermark {
             self.run(stage, |chain, context| {
-                chain.punctuate(context)?;
-                // What punctuations have put into tables that hold updates back.
+                if timing.punctuates {
+                    chain.punctuate(context)?;
+                }
+                if by_watermark {
+                    chain.advance(context)?;
+                }
+                // What this has put into tables that hold updates back.
                 chain.barrier(context)
             })?;
         }
@@ -65,6 +75,7 @@ impl LaneRoom {
         };
         let view = self.view(stage);
         self.views[view].merge(&merged);
+        self.views[view].see_watermark(self.watermark);
         let wall = self.shared.clock.now();
         self.set_wall(wall);
         if self.timing.stages[usize::from(stage.0)].punctuates {
@@ -90,11 +101,18 @@ impl LaneRoom {
         times: &[Time],
         wall: Timestamp,
     ) -> Result<()> {
-        // The other stages' views are told too. None of them is in an older epoch, so nobody learns of
-        // a time before its epoch may.
-        for view in &mut self.views {
-            view.merge(times);
+        let own = self.view(stage);
+        if self.timing.by_watermark {
+            // The others see the watermark when their own records of this epoch are through.
+            self.views[own].merge(times);
+        } else {
+            // The other stages' views are told too. None of them is in an older epoch, so nobody learns
+            // of a time before its epoch may.
+            for view in &mut self.views {
+                view.merge(times);
+            }
         }
+        self.views[own].see_watermark(self.watermark);
         self.set_wall(wall);
         self.run(stage, |chain, context| {
             chain.advance(context)?;
@@ -126,7 +144,11 @@ impl LaneRoom {
             let next = StageId(stage.0 + 1);
             for queue in &self.shared.queues {
                 queue.push(if usize::from(next.0) < self.stages.len() {
-                    Item::Barrier { epoch, stage: next }
+                    Item::Barrier {
+                        epoch,
+                        stage: next,
+                        watermark: self.watermark,
+                    }
                 } else {
                     Item::Seal { epoch }
                 });
@@ -149,6 +171,10 @@ impl LaneRoom {
         let view = self.views[if self.views.len() == 1 { 0 } else { stage }].times();
         for (known, time) in self.known.iter_mut().zip(view) {
             *known = known.merge(*time);
+        }
+        if let Some(clock) = self.timing.application {
+            let asked = self.known[usize::from(clock.0)].newest;
+            self.shared.ask_for_watermark(asked);
         }
         if timing.punctuates {
             self.next_punctuation[stage] = self.chains[stage].next_punctuation();

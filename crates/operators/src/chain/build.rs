@@ -21,12 +21,12 @@ use crate::site::Site;
 use crate::{Args, Foreign, Judge, Operator};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use stoatflow_core::{Error, Failing, Result, StageId, StoreId};
+use stoatflow_core::{ClockId, Error, Failing, Result, StageId, StoreId};
 use stoatflow_plan::{
-    Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Store, StoreKind,
-    View,
+    Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Stage, Store,
+    StoreKind, View,
 };
 
 impl Chain {
@@ -102,10 +102,14 @@ impl Chain {
                 fork: node.fork,
                 scope,
                 single,
+                clocks: SmallVec::new(),
                 opened: false,
                 out: Vec::new(),
                 share: Vec::new(),
             });
+        }
+        for (clock, at) in last_users(plan, stage) {
+            steps[at].clocks.push(clock);
         }
         let counts = stage.nodes.iter().map(|id| (*id, 0)).collect();
         Ok(Self {
@@ -114,6 +118,21 @@ impl Chain {
             places,
         })
     }
+}
+
+/// The clocks of a stage's operators and their stores, each with the last step that has it: two sides of a
+/// join share one, and a record of the second must not be late because the first has had its turn.
+fn last_users(plan: &PhysicalPlan, stage: &Stage) -> BTreeMap<ClockId, usize> {
+    let mut last = BTreeMap::new();
+    for (at, id) in stage.nodes.iter().enumerate() {
+        let op = &plan.nodes[id.0 as usize].op;
+        let stores = op.stores().into_iter();
+        let kept = stores.filter_map(|s| plan.stores.get(usize::from(s.0))?.clock);
+        for clock in op.clock().into_iter().chain(kept) {
+            last.insert(clock, at);
+        }
+    }
+    last
 }
 
 /// Who decides about records that fail at a node; the nearest handler wins.

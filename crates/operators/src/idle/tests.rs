@@ -171,3 +171,45 @@ fn with_several_lanes_the_merged_time_moves_and_advance_closes() {
     let out = rig.at(1_018, |op, out, context| op.advance(out, context).unwrap());
     assert_eq!(out, [110]);
 }
+
+#[test]
+fn where_time_is_the_watermark_it_goes_on_from_the_newest_record() {
+    let mut rig = Rig::new(false);
+    rig.clocks.by_watermark = true;
+    assert_eq!(rig.open(1_000), None);
+    rig.give(2_000, 100);
+    rig.give(2_000, 90);
+    rig.clocks.see_watermark(80);
+    rig.clocks.follow(TIME);
+    assert_eq!(
+        (rig.clocks.stream(TIME), rig.clocks.newest(TIME)),
+        (80, 100)
+    );
+    assert_eq!(rig.look(2_009), (vec![], Some(2_010)));
+    assert_eq!(rig.look(2_010), (vec![], Some(2_020)));
+    assert_eq!(
+        rig.clocks.stream(TIME),
+        110,
+        "given by advance, with one lane too"
+    );
+    // The watermark comes on while the operator has nothing.
+    rig.clocks.see_watermark(121);
+    rig.clocks.follow(TIME);
+    assert_eq!(rig.look(2_012), (vec![], Some(2_014)));
+    assert_eq!(rig.clocks.stream(TIME), 123);
+    // A restart: what is open is still to be closed, and time doesn't begin again.
+    rig = Rig {
+        clocks: rig.clocks,
+        ..Rig::new(false)
+    };
+    assert_eq!(rig.open(5_000), Some(4_998), "idle for 12 before it");
+    rig.look(5_001);
+    assert_eq!(rig.clocks.stream(TIME), 124);
+    rig.look(9_000);
+    assert_eq!(rig.clocks.stream(TIME), 125);
+    assert_eq!(rig.look(9_999), (vec![], None), "everything is closed");
+    // An older record is a new beginning: its window may end later than what was closed.
+    rig.give(10_000, 105);
+    assert_eq!(rig.look(10_010), (vec![], None));
+    assert_eq!(rig.clocks.stream(TIME), 130);
+}

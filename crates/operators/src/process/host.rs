@@ -444,7 +444,16 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn stream_time(&self) -> i64 {
-        self.context.clocks.stream(self.seat.clock)
+        self.context.clocks.event_time(self.seat.clock)
+    }
+
+    fn watermark(&self) -> i64 {
+        self.context.clocks.watermark
+    }
+
+    fn advance_watermark(&mut self, to: i64) {
+        self.context.clocks.ask_watermark(self.seat.clock, to);
+        self.context.effects.commit_asked = true;
     }
 
     fn wall_time(&self) -> i64 {

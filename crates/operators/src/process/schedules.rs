@@ -2,7 +2,7 @@
 //!
 //! Takes schedules from processors of any lane, gives those that are due to the lane that punctuates.
 //! Owns Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many
-//! points of the grid time has passed, and its next one is the first point after that time. By stream time
+//! points of the grid time has passed, and its next one is the first point after that time. By event time
 //! the grid begins at 0, so the first firing comes with the first record; by the wall clock it begins one
 //! interval after now. Never calls a punctuator.
 

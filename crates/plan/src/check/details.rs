@@ -2,10 +2,10 @@
 //!
 //! Takes a call, adds findings. Never looks at other calls.
 
-use crate::logical::{Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor};
+use crate::logical::{Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor, Watermark};
 use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
-use crate::{Expression, Literal};
+use crate::{Expression, Literal, WatermarkStrategy};
 
 const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
 const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
@@ -67,6 +67,18 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             format!("its timestamp extractor {u} is not in the table of {n} functions"),
         );
     }
+    if let Call::Stream {
+        watermark: Some(watermark),
+        ..
+    }
+    | Call::Table {
+        watermark: Some(watermark),
+        ..
+    } = &node.call
+        && let Some(what) = watermark_problem(plan, watermark)
+    {
+        problems.at(plan, i, what);
+    }
     let topics: Vec<&String> = match &node.call {
         Call::Stream {
             topics,
@@ -116,6 +128,36 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             );
         }
     }
+}
+
+/// What is wrong with a watermark.
+fn watermark_problem(plan: &LogicalPlan, watermark: &Watermark) -> Option<String> {
+    let functions = plan.functions.len();
+    match watermark.strategy {
+        WatermarkStrategy::Udf(u) if u as usize >= functions => {
+            return Some(format!(
+                "its watermark function {u} is not in the table of {functions} functions"
+            ));
+        }
+        WatermarkStrategy::Bounded(ms) if ms < 0 => {
+            return Some(format!(
+                "its watermark is {ms} ms behind: give how late records may be, from 0 on"
+            ));
+        }
+        _ => {}
+    }
+    if watermark.idle_ms.is_some_and(|ms| ms <= 0) {
+        return Some("its partitions are idle after no time at all: give a longer one".to_owned());
+    }
+    if watermark.max_drift_ms < 0 {
+        return Some("its partitions may drift by less than nothing: give 0 or more".to_owned());
+    }
+    let group = watermark.group.as_ref()?;
+    if group.is_empty() {
+        return Some("the group that it is aligned with has no name".to_owned());
+    }
+    (watermark.strategy == WatermarkStrategy::None)
+        .then(|| "it is aligned with a group, but has no watermark to align".to_owned())
 }
 
 /// The names that it gives to stores.

@@ -76,6 +76,7 @@ fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
             value: va,
             reset: ra,
             timestamp: ta,
+            watermark: wa,
             pattern: pa,
         },
         Call::Stream {
@@ -84,6 +85,7 @@ fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
             value: vb,
             reset: rb,
             timestamp: tb,
+            watermark: wb,
             pattern: pb,
         },
     ) = (first, second)
@@ -112,6 +114,9 @@ fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
         return Err(
             "both must take the time from the same place: give both the same timestamp extractor",
         );
+    }
+    if wa != wb {
+        return Err("both must expect the same disorder: give both the same watermark");
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ impl Cut<'_> {
                 value,
                 reset,
                 timestamp,
+                ..
             } => (
                 topics.clone(),
                 pattern.clone(),
@@ -59,6 +60,10 @@ impl Cut<'_> {
             plan.nodes[i].call,
             Call::GlobalTable { .. } | Call::GlobalStore { .. }
         );
+        let watermark = match &plan.nodes[i].call {
+            Call::Stream { watermark, .. } | Call::Table { watermark, .. } => watermark.clone(),
+            _ => None,
+        };
         self.out.sources.push(Source {
             id: source,
             name: name.to_owned(),
@@ -67,6 +72,7 @@ impl Cut<'_> {
             timestamp: timestamp
                 .clone()
                 .unwrap_or(TimestampExtractor::FailOnInvalid),
+            watermark,
             global,
             key: key.clone(),
             value: value.clone(),

@@ -4,7 +4,7 @@ use crate::logical::{Function, SerdeSpec};
 use crate::op::Fold;
 use crate::physical::{Op, PhysicalPlan};
 use crate::view::View;
-use crate::window::TimestampExtractor;
+use crate::window::{TimestampExtractor, WatermarkStrategy};
 
 pub(super) fn foreign(plan: &PhysicalPlan, i: usize) -> bool {
     let op = &plan.nodes[i].op;
@@ -20,7 +20,11 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
         Op::Process { .. } | Op::TransformValues { .. } => true,
         Op::Source { source } => {
             let s = &plan.sources[usize::from(source.0)];
-            custom(&s.key) || custom(&s.value) || matches!(s.timestamp, TimestampExtractor::Udf(_))
+            let watermark = s.watermark.as_ref().map(|w| w.strategy);
+            custom(&s.key)
+                || custom(&s.value)
+                || matches!(s.timestamp, TimestampExtractor::Udf(_))
+                || matches!(watermark, Some(WatermarkStrategy::Udf(_)))
         }
         Op::Sink { sink } => {
             let s = &plan.sinks[usize::from(sink.0)];

@@ -136,6 +136,19 @@ impl ProcessorContext {
         self.door.ask("the context", |host, _| host.commit())
     }
 
+    /// Raises the application's watermark to at least this time, from the next commit on. It stays there.
+    fn advance_watermark(&self, timestamp: &Bound<'_, PyAny>) -> PyResult<()> {
+        let to = timestamp_ms(timestamp)?;
+        self.door
+            .ask("the context", |host, _| host.advance_watermark(to))
+    }
+
+    /// The application's watermark as of the last commit; -1: none yet.
+    #[getter]
+    fn watermark_ms(&self) -> PyResult<i64> {
+        self.door.ask("the context", |host, _| host.watermark())
+    }
+
     /// Where the record that is being processed was read from; `None` in `init` and punctuations.
     #[getter]
     fn record_metadata(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
@@ -150,7 +163,7 @@ impl ProcessorContext {
         Ok(Some(made.unbind()))
     }
 
-    /// The highest timestamp that the application has read; -1: none yet.
+    /// The time of events: the highest timestamp read, or the watermark (`time.semantics`); -1: none yet.
     #[getter]
     fn stream_time_ms(&self) -> PyResult<i64> {
         self.door.ask("the context", |host, _| host.stream_time())

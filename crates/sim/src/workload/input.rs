@@ -19,6 +19,7 @@ pub(super) fn records(
     rng: &mut SimRng,
     parts: &[Part],
     topics: &BTreeMap<&'static str, i32>,
+    by_watermark: bool,
 ) -> Vec<Outgoing> {
     // A few long runs, for what shows only after many epochs.
     let count = if rng.chance(300) {
@@ -53,7 +54,19 @@ pub(super) fn records(
             headers: None,
         });
     }
-    records.extend(closers(parts, time));
+    let last = closers(parts, time);
+    if !by_watermark {
+        records.extend(last);
+        return records;
+    }
+    // The least of all partitions counts, so each has them.
+    for record in last {
+        let partitions = topics.get(&*record.topic).copied().unwrap_or(1);
+        records.extend((0..partitions).map(|p| Outgoing {
+            partition: Some(Partition(p)),
+            ..record.clone()
+        }));
+    }
     records
 }
 

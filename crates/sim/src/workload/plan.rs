@@ -5,12 +5,15 @@ use serde_json::{Value, json};
 use stoatflow_core::Result;
 use stoatflow_plan::PhysicalPlan;
 
-/// All parts in one topology.
-pub(super) fn compile(parts: &[Part]) -> Result<PhysicalPlan> {
+/// All parts in one topology; `by_watermark`: what closes by time goes by the watermarks of its sources.
+pub(super) fn compile(parts: &[Part], by_watermark: bool) -> Result<PhysicalPlan> {
     let mut nodes = Vec::new();
     for part in parts {
         let base = nodes.len();
         nodes.extend(part_nodes(*part, base));
+        if by_watermark && part.is_timed() {
+            nodes[base]["watermark"] = json!({"strategy": "monotonic"});
+        }
     }
     let plan = json!({"version": 1, "nodes": nodes, "functions": udf::NAMES});
     stoatflow_plan::compile(plan.to_string().as_bytes())

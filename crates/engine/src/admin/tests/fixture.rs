@@ -73,6 +73,7 @@ pub(super) fn plan() -> PhysicalPlan {
             topics: vec!["lines".to_owned()],
             pattern: None,
             timestamp: TimestampExtractor::FailOnInvalid,
+            watermark: None,
             global: false,
             key: serde("string"),
             value: serde("string"),
@@ -255,5 +256,15 @@ pub(super) fn partition(
         committed,
         end,
         stream_time,
+        watermark: if stream_time < 0 {
+            -1
+        } else {
+            stream_time - 100
+        },
+        strategy: "bounded(100 ms)".into(),
+        group: None,
+        idle: stream_time < 0,
+        waits: false,
+        holds_back: false,
     }
 }

@@ -1,0 +1,68 @@
+//! How far reading and event time are, partition by partition, and who holds the others back.
+//!
+//! Takes what dispatch has said at the last barrier, gives JSON.
+
+use super::{Shared, answer};
+use crate::status::PartitionStatus;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The answer.
+pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
+    let status = &shared.status;
+    let partitions = status.partitions();
+    // A partition that had no record yet says nothing about time.
+    let minimum = partitions
+        .iter()
+        .map(|p| p.stream_time)
+        .filter(|&t| t >= 0)
+        .min();
+    let now = shared.clock.now().0;
+    let application = known(status.watermark.load(Relaxed));
+    let semantics = if status.by_watermark.load(Relaxed) {
+        "watermark"
+    } else {
+        "stream-time"
+    };
+    let rows: Vec<_> = partitions.iter().map(|p| row(p, now)).collect();
+    let body = json!({
+        "application": application,
+        "lag_ms": application.map(|w| now - w),
+        "semantics": semantics,
+        "minimum": minimum,
+        "behind_ms": minimum.map(|t| now - t),
+        "lag": status.lag(),
+        "partitions": rows,
+        "at_ms": now,
+    });
+    answer(StatusCode::OK, &body)
+}
+
+fn known(time: i64) -> Option<i64> {
+    (time >= 0).then_some(time)
+}
+
+fn row(p: &PartitionStatus, now: i64) -> Value {
+    let watermark = known(p.watermark);
+    json!({
+        "topic": p.topic,
+        "partition": p.partition,
+        "position": p.position,
+        "committed": p.committed,
+        "end": p.end,
+        "lag": (p.end - p.committed).max(0),
+        "stream_time": known(p.stream_time),
+        "highest": known(p.stream_time),
+        "watermark": watermark,
+        "lag_ms": watermark.map(|w| now - w),
+        "strategy": &*p.strategy,
+        "idle": p.idle,
+        "group": p.group.as_deref(),
+        "aligned_wait": p.waits,
+        "holds_back": p.holds_back,
+    })
+}

@@ -1,0 +1,269 @@
+//! Watermarks of whole engines: at the barrier, beside the offset, and who waits for whom.
+
+use super::*;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_protocol::Strategy;
+
+/// `a` and `b` to `out`, with what is said about the event time of each.
+fn two(a: &Value, b: &Value) -> PhysicalPlan {
+    compile(json!([
+        {"op": "stream", "topics": ["a"], "key": "string", "value": "string", "watermark": a},
+        {"op": "to", "from": 0, "topic": "out", "key": "string", "value": "string"},
+        {"op": "stream", "topics": ["b"], "key": "string", "value": "string", "watermark": b},
+        {"op": "to", "from": 2, "topic": "out", "key": "string", "value": "string"},
+    ]))
+}
+
+fn stand(plan: PhysicalPlan) -> Stand {
+    // Both keys of a topic have records, so both partitions.
+    Stand::new(&["a", "b", "out"], 2, plan)
+}
+
+/// Keys of partition 0 and of partition 1.
+const KEYS: [&str; 2] = ["a", "d"];
+
+fn both(time: i64) -> [(&'static str, &'static str, i64); 2] {
+    KEYS.map(|key| (key, "v", time))
+}
+
+fn application(engine: &mut Inline) -> i64 {
+    engine.house().shared.status.watermark.load(Relaxed)
+}
+
+/// The metadata of all partitions.
+fn committed(stand: &Stand) -> Vec<String> {
+    let partitions: Vec<_> = ["a", "b"]
+        .iter()
+        .flat_map(|topic| (0..2).map(move |p| TopicPartition::new(*topic, p)))
+        .collect();
+    let found = stand.broker.committed("stand", &partitions, SOON).unwrap();
+    let text = |c: stoatflow_log::Committed| c.metadata;
+    found.into_iter().flatten().map(text).collect()
+}
+
+#[test]
+fn keys_of_both_partitions() {
+    let stand = stand(two(
+        &json!({"strategy": "monotonic"}),
+        &json!({"strategy": "none"}),
+    ));
+    stand.send("a", &both(5));
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    assert_eq!(
+        application(&mut engine),
+        5,
+        "else a partition had no record"
+    );
+}
+
+#[test]
+fn the_least_of_all_partitions_is_committed_and_restored() {
+    let bounded = json!({"strategy": {"bounded": 10}});
+    let mut stand = stand(two(&json!({"strategy": "monotonic"}), &bounded));
+    let mut engine = stand.start();
+    stand.send("a", &both(500));
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), -1, "b has said nothing");
+    stand.send("b", &both(300));
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), 290);
+    let expected = [
+        "st=500;wm=500;aw=290",
+        "st=500;wm=500;aw=290",
+        "st=300;wm=290;aw=290",
+        "st=300;wm=290;aw=290",
+    ];
+    assert_eq!(committed(&stand), expected);
+    drop(engine);
+    // Another strategy after the restart: what was said stays said.
+    let later = json!({"strategy": {"bounded": 250}});
+    stand.blueprint.plan = Arc::new(two(&json!({"strategy": "monotonic"}), &later));
+    let mut engine = stand.start();
+    assert_eq!(application(&mut engine), 290);
+    stand.send("b", &[("x", "v", 100)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), 290);
+    stand.send("b", &both(900));
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), 500);
+}
+
+#[test]
+fn metadata_of_an_older_version_is_read() {
+    let stand = stand(two(
+        &json!({"strategy": {"bounded": 10}}),
+        &json!({"strategy": "none"}),
+    ));
+    stand.send("a", &both(500));
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    drop(engine);
+    let places = [("a", 1, "st=500"), ("b", 0, "st=-1")];
+    let cut: Vec<_> = places
+        .iter()
+        .flat_map(|place| (0..2).map(move |p| (p, place)))
+        .map(|(p, (topic, offset, metadata))| stoatflow_log::CutEntry {
+            partition: TopicPartition::new(*topic, p),
+            offset: Offset(*offset),
+            metadata: (*metadata).to_owned(),
+        })
+        .collect();
+    let mode = ProducerMode::Plain {
+        id: "older".into(),
+        timeout: SOON,
+    };
+    let mut producer = stand.broker.producer(&mode, SOON).unwrap();
+    producer.begin().unwrap();
+    producer.offsets("stand", &cut, SOON).unwrap();
+    producer.commit(SOON).unwrap();
+    let mut engine = stand.start();
+    assert_eq!(application(&mut engine), -1);
+    stand.send("a", &[("x", "v", 600)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(
+        application(&mut engine),
+        490,
+        "the other one had come to 500"
+    );
+}
+
+#[test]
+fn a_silent_partition_is_idle_after_its_time_and_a_barrier_says_so() {
+    let idle = json!({"strategy": "monotonic", "idle_ms": 60_000});
+    let mut stand = stand(two(&json!({"strategy": "monotonic"}), &idle));
+    let mut settings = (*stand.blueprint.settings).clone();
+    settings.time_by_watermark = true;
+    stand.blueprint.settings = Arc::new(settings);
+    let mut engine = stand.start();
+    stand.send("a", &both(500));
+    engine.settle_and_commit().unwrap();
+    stand.clock.advance(Duration::from_millis(59_999));
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), -1);
+    // Nobody reads anything: the barrier comes because of the time.
+    stand.clock.advance(Duration::from_millis(1));
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), 500);
+    assert!(committed(&stand)[0].ends_with(";aw=500"));
+    // Back, and behind.
+    stand.send("b", &[("x", "v", 20)]);
+    stand.send("a", &both(800));
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), 500);
+    stand.send("b", &[("x", "v", 700)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(
+        application(&mut engine),
+        700,
+        "the other partition of b is idle still"
+    );
+}
+
+#[test]
+fn it_can_be_raised() {
+    let stand = stand(two(
+        &json!({"strategy": "monotonic"}),
+        &json!({"strategy": "none"}),
+    ));
+    let mut engine = stand.start();
+    stand.send("a", &both(500));
+    engine.settle_and_commit().unwrap();
+    engine.house().shared.ask_for_watermark(700);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), 700);
+    stand.send("a", &both(600));
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), 700);
+    drop(engine);
+    assert_eq!(application(&mut stand.start()), 700);
+}
+
+/// What of `a` has come out.
+fn of(stand: &Stand, prefix: &str) -> usize {
+    let partitions: Vec<_> = (0..2)
+        .map(|p| (TopicPartition::new("out", p), Offset(0)))
+        .collect();
+    let mut consumer = stand.broker.consumer("reader").unwrap();
+    consumer.assign(&partitions).unwrap();
+    let mut fetched: Vec<Fetched> = Vec::new();
+    let mut before = usize::MAX;
+    while std::mem::replace(&mut before, fetched.len()) != fetched.len() {
+        consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
+    }
+    let value = |r: &Fetched| r.value.clone().unwrap();
+    let found = fetched
+        .iter()
+        .filter(|r| value(r).starts_with(prefix.as_bytes()));
+    found.count()
+}
+
+#[test]
+fn who_runs_ahead_waits_and_is_not_fetched_for_ever() {
+    let aligned = json!({"strategy": "monotonic", "group": "g", "max_drift_ms": 100});
+    let mut stand = stand(two(&aligned, &aligned));
+    let mut settings = (*stand.blueprint.settings).clone();
+    settings.in_flight_max_bytes = 1 << 16;
+    stand.blueprint.settings = Arc::new(settings);
+    let mut engine = stand.start();
+    stand.send("a", &both(0));
+    stand.send("b", &both(0));
+    engine.settle_and_commit().unwrap();
+    // More than all buffers hold, and all of it ahead of the other topic.
+    let run: Vec<_> = (0..3_000)
+        .map(|n| {
+            (
+                KEYS[n % 2],
+                "a-record-that-runs-ahead",
+                200 + i64::try_from(n).unwrap(),
+            )
+        })
+        .collect();
+    for part in run.chunks(500) {
+        stand.send("a", part);
+        engine.settle_and_commit().unwrap();
+    }
+    let ahead = of(&stand, "a-record");
+    assert_eq!(ahead, 2, "one of each partition, and then it was ahead");
+    // The others come through all the same, and the group goes on with them.
+    for time in (100..=4_000).step_by(100) {
+        stand.send("b", &both(time));
+        engine.settle_and_commit().unwrap();
+    }
+    assert_eq!(of(&stand, "a-record"), run.len());
+    assert_eq!(application(&mut engine), 3_198);
+}
+
+#[test]
+fn two_sources_of_one_topic_must_agree() {
+    let mut plan = compile(copy("in"));
+    let mut second = plan.sources[0].clone();
+    second.id = stoatflow_core::SourceId(1);
+    second.watermark = Some(stoatflow_plan::Watermark {
+        strategy: stoatflow_plan::WatermarkStrategy::Monotonic,
+        idle_ms: None,
+        group: None,
+        max_drift_ms: 0,
+    });
+    plan.sources.push(second);
+    let stand = Stand::new(&["in", "out"], 1, plan);
+    let refused = Inline::start(&stand.blueprint).err().unwrap().to_string();
+    assert!(refused.contains("different watermarks"), "{refused}");
+}
+
+#[test]
+fn global_tables_take_no_part() {
+    let mut plan = compile(json!([
+        {"op": "table", "topic": "rates", "key": "string", "value": "string", "materialized": {"store": "rates"}},
+        {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+        {"op": "to", "from": 1, "topic": "out", "key": "string", "value": "string"},
+    ]));
+    plan.sources[0].global = true;
+    let stand = Stand::new(&["in", "out", "rates"], 1, plan);
+    let mut engine = stand.start();
+    let slots = &engine.house().slots;
+    let strategies: Vec<_> = slots.iter().map(|s| s.watermark.rule.strategy).collect();
+    let by_default = Strategy::Bounded(10_000);
+    let expected = [by_default, by_default, Strategy::None, Strategy::None];
+    assert_eq!(strategies, expected);
+}

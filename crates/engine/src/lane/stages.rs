@@ -1,0 +1,60 @@
+//! What a lane knows of its stages: how far each is, what it writes, where its records go on.
+//!
+//! Takes the plan, gives the state of all stages at the start and the exchanges between them. Never moves.
+
+use crate::queue::Item;
+use std::collections::VecDeque;
+use stoatflow_core::{Epoch, NodeId, StageId, StoreId};
+use stoatflow_plan::{Op, PhysicalPlan};
+use stoatflow_state::Dirty;
+
+/// Where a lane is in one stage.
+#[derive(Debug)]
+pub(super) struct StageState {
+    /// The epoch whose records it processes.
+    pub epoch: Epoch,
+    /// Items of later epochs, from lanes that are ahead.
+    pub held: VecDeque<Item>,
+    /// Stores that only this stage writes.
+    pub stores: Vec<StoreId>,
+    /// Stores that other stages write too, which may be in another epoch: what this stage has written.
+    pub shared: Vec<(StoreId, Dirty)>,
+}
+
+/// All exchanges in the order in which what a batch leaves behind is sent.
+pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<(NodeId, StageId)> {
+    let of = |first: bool| {
+        plan.nodes.iter().filter_map(move |n| match &n.op {
+            Op::Exchange { stage, ahead, .. } if *ahead == first => Some((n.id, *stage)),
+            _ => None,
+        })
+    };
+    of(true).chain(of(false)).collect()
+}
+
+/// All stages at the start. A store of several stages is written in several epochs at a time.
+pub(super) fn stage_states(plan: &PhysicalPlan) -> Vec<StageState> {
+    let written: Vec<Vec<StoreId>> = plan
+        .stages
+        .iter()
+        .map(|stage| {
+            let ops = stage.nodes.iter().map(|n| &plan.nodes[n.0 as usize].op);
+            let mut stores: Vec<StoreId> = ops.flat_map(Op::stores).collect();
+            stores.sort_unstable();
+            stores.dedup();
+            stores
+        })
+        .collect();
+    let users = |store: &StoreId| written.iter().filter(|w| w.contains(store)).count();
+    let state = |stores: &Vec<StoreId>| StageState {
+        epoch: Epoch(1),
+        held: VecDeque::new(),
+        stores: stores.iter().copied().filter(|s| users(s) == 1).collect(),
+        shared: stores
+            .iter()
+            .filter(|s| users(s) > 1)
+            .map(|s| (*s, Dirty::default()))
+            .collect(),
+    };
+    written.iter().map(state).collect()
+}

@@ -1,0 +1,187 @@
+//! What sources say about event time, and what a commit keeps of it.
+//!
+//! Takes the plan's words and the settings' default, gives each partition its rule; turns how far time has come
+//! into the metadata of a committed offset and back. Never moves a watermark: [`stoatflow_protocol::Watermarks`]
+//! does.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::settings::WatermarkDefault;
+use stoatflow_core::{Result, Timestamp};
+use stoatflow_operators::{Foreign, Udf};
+use stoatflow_plan::{Source, WatermarkStrategy};
+use stoatflow_protocol::{Aligned, Rule, Strategy};
+
+#[cfg(test)]
+mod tests;
+
+/// What is expected of a partition's records.
+#[derive(Clone, Debug)]
+pub struct WatermarkOf {
+    /// The rule.
+    pub rule: Rule,
+    /// Of [`Strategy::Custom`]: who says it.
+    pub function: Option<Arc<dyn Udf>>,
+    /// The strategy, as it is shown.
+    pub shown: Arc<str>,
+    /// The group it is aligned with.
+    pub group: Option<Arc<str>>,
+}
+
+impl WatermarkOf {
+    /// That of a source. `groups` has the names of the groups so far, and gets new ones.
+    ///
+    /// # Errors
+    /// `Internal` if the plan names a function that isn't there.
+    pub fn source(
+        source: &Source,
+        default: WatermarkDefault,
+        foreign: &Foreign,
+        groups: &mut Vec<Arc<str>>,
+    ) -> Result<Self> {
+        if source.global {
+            return Ok(Self::of(Rule::of(Strategy::None), "none"));
+        }
+        let Some(said) = &source.watermark else {
+            let rule = Rule {
+                strategy: default.delay_ms.map_or(Strategy::None, Strategy::Bounded),
+                idle_after: default.idle_after,
+                aligned: None,
+            };
+            return Ok(match default.delay_ms {
+                None => Self::of(rule, "none"),
+                Some(0) => Self::of(rule, "monotonic"),
+                Some(ms) => Self::of(rule, &format!("bounded({ms} ms)")),
+            });
+        };
+        let (strategy, shown) = match said.strategy {
+            WatermarkStrategy::Monotonic => (Strategy::Bounded(0), "monotonic".to_owned()),
+            WatermarkStrategy::Bounded(ms) => (Strategy::Bounded(ms), format!("bounded({ms} ms)")),
+            WatermarkStrategy::Udf(_) => (Strategy::Custom, "custom".to_owned()),
+            WatermarkStrategy::None => (Strategy::None, "none".to_owned()),
+        };
+        let function = match said.strategy {
+            WatermarkStrategy::Udf(index) => Some(foreign.udf(index)?),
+            _ => None,
+        };
+        let group = said.group.as_ref().map(|name| number(groups, name));
+        let idle = said.idle_ms.and_then(|ms| u64::try_from(ms).ok());
+        Ok(Self {
+            rule: Rule {
+                strategy,
+                idle_after: idle.map(Duration::from_millis),
+                aligned: group.map(|at| Aligned {
+                    group: u32::try_from(at).unwrap_or(u32::MAX),
+                    max_drift: said.max_drift_ms,
+                }),
+            },
+            function,
+            shown: shown.into(),
+            group: group.map(|at| Arc::clone(&groups[at])),
+        })
+    }
+
+    fn of(rule: Rule, shown: &str) -> Self {
+        Self {
+            rule,
+            function: None,
+            shown: shown.into(),
+            group: None,
+        }
+    }
+
+    /// Does it expect the same?
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let functions = (&self.function, &other.function);
+        let same = match functions {
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            (one, two) => one.is_none() && two.is_none(),
+        };
+        same && self.rule == other.rule
+    }
+}
+
+fn number(groups: &mut Vec<Arc<str>>, name: &str) -> usize {
+    let known = groups.iter().position(|group| **group == *name);
+    known.unwrap_or_else(|| {
+        groups.push(name.into());
+        groups.len() - 1
+    })
+}
+
+/// How far time has come, as it is kept beside a committed offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The partition's highest timestamp.
+    pub stream_time: Timestamp,
+    /// The partition's watermark; -1: none.
+    pub watermark: i64,
+    /// The application's, the same beside all offsets of a commit; -1: none.
+    pub application: i64,
+}
+
+impl Progress {
+    /// Nothing yet.
+    pub const NONE: Self = Self {
+        stream_time: Timestamp::UNKNOWN,
+        watermark: -1,
+        application: -1,
+    };
+
+    /// The metadata. Others may stand behind it, with a semicolon before them.
+    #[must_use]
+    pub fn encode(self) -> String {
+        let mut text = format!("st={}", self.stream_time.0);
+        for (name, watermark) in [("wm", self.watermark), ("aw", self.application)] {
+            if watermark >= 0 {
+                // Writing to a text can't fail.
+                let _ = write!(text, ";{name}={watermark}");
+            }
+        }
+        text
+    }
+
+    /// Reads [`Self::encode`]; what isn't there (in another tool's metadata, or in that of an older version)
+    /// is unknown.
+    #[must_use]
+    pub fn decode(metadata: &str) -> Self {
+        let mut parts = metadata.split(';');
+        let mut found = Self::NONE;
+        let Some(first) = parts.next().and_then(|part| part.strip_prefix("st=")) else {
+            return found;
+        };
+        let Ok(stream_time) = first.parse() else {
+            return found;
+        };
+        found.stream_time = Timestamp(stream_time);
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            let Ok(value) = value.parse() else {
+                continue;
+            };
+            match name {
+                "wm" => found.watermark = value,
+                "aw" => found.application = value,
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// The metadata of a partition of which only the highest timestamp counts.
+#[must_use]
+pub fn encode_stream_time(time: Timestamp) -> String {
+    let progress = Progress {
+        stream_time: time,
+        ..Progress::NONE
+    };
+    progress.encode()
+}
+
+/// Its highest timestamp.
+#[must_use]
+pub fn decode_stream_time(metadata: &str) -> Timestamp {
+    Progress::decode(metadata).stream_time
+}
