@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from stoatflow.stores import SessionStore as SessionStore
     from stoatflow.stores import StoreBuilder as StoreBuilder
     from stoatflow.stores import Stores as Stores
+    from stoatflow.stores import TimerStore as TimerStore
     from stoatflow.stores import TimestampedKeyValueStore as TimestampedKeyValueStore
     from stoatflow.stores import ValueAndTimestamp as ValueAndTimestamp
     from stoatflow.stores import VersionedKeyValueStore as VersionedKeyValueStore
@@ -107,6 +108,8 @@ if TYPE_CHECKING:
     from stoatflow.suppressed import Buffer as Buffer
     from stoatflow.suppressed import Suppressed as Suppressed
     from stoatflow.table import KTable as KTable
+    from stoatflow.timers import TimeDomain as TimeDomain
+    from stoatflow.timers import Timer as Timer
     from stoatflow.topology import Topology as Topology
     from stoatflow.watermark import Watermark as Watermark
     from stoatflow.windowed import Window as Window
@@ -163,9 +166,10 @@ _HOMES = {
         "FixedKeyProcessorContext", "Processor", "ProcessorContext", "ValueTransformer", "with_stores",
     ),
     "stores": (
-        "KeyValueStore", "SessionStore", "StoreBuilder", "Stores", "TimestampedKeyValueStore", "ValueAndTimestamp",
-        "VersionedKeyValueStore", "VersionedRecord", "WindowStore",
+        "KeyValueStore", "SessionStore", "StoreBuilder", "Stores", "TimerStore", "TimestampedKeyValueStore",
+        "ValueAndTimestamp", "VersionedKeyValueStore", "VersionedRecord", "WindowStore",
     ),
+    "timers": ("TimeDomain", "Timer"),
     "record": ("FixedKeyRecord", "Record", "RecordMetadata"),
     "punctuation": ("PunctuationType",),
     "record_context": ("RecordContext",),

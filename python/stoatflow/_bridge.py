@@ -36,6 +36,7 @@ WindowStore = _native.WindowStore
 SessionStore = _native.SessionStore
 VersionedKeyValueStore = _native.VersionedKeyValueStore
 StoreIterator = _native.StoreIterator
+TimerStore = _native.TimerStore
 check_settings = _native.check_settings
 settings_schema = _native.settings_schema
 node_kinds = _native.node_kinds

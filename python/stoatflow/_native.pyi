@@ -19,6 +19,7 @@ from stoatflow.punctuation import PunctuationType
 from stoatflow.record import FixedKeyRecord, Record, RecordMetadata
 from stoatflow.serdes import Serde
 from stoatflow.stores import ValueAndTimestamp, VersionedRecord
+from stoatflow.timers import TimeDomain, Timer
 from stoatflow.windowed import Windowed
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "ProcessorContext",
     "SessionStore",
     "StoreIterator",
+    "TimerStore",
     "TimestampedKeyValueStore",
     "VersionedKeyValueStore",
     "WindowStore",
@@ -397,6 +399,21 @@ class SessionStore(Generic[_K, _V]):
         """Give the sessions that end at `earliest_end` or later and start at `latest_start` or earlier."""
     def fetch(self, lo: _K, hi: _K | None = None, *, reverse: bool = False) -> StoreIterator[tuple[Windowed[_K], _V]]:
         """Give all sessions of a key, or of the keys between two."""
+
+@final
+class TimerStore(Generic[_K]):
+    """Timers of a processor. A key, a time and a clock are one timer, however often it is registered."""
+
+    def __class_getitem__(cls, item: Any) -> GenericAlias: ...
+    @property
+    def name(self) -> str:
+        """The store's name."""
+    def register(self, at: Timestamp, *, key: _K = ..., domain: TimeDomain = "event") -> None:
+        """Have `on_timer` called for a key at a time; without `key` that of the record (or timer) at hand."""
+    def cancel(self, at: Timestamp, *, key: _K = ..., domain: TimeDomain = "event") -> None:
+        """Forget a timer, if it is there."""
+    def pending(self, key: _K = ...) -> list[Timer[_K]]:
+        """Give the timers of a key, those of event time first, by time. It looks through the timers of all keys."""
 
 @final
 class VersionedKeyValueStore(Generic[_K, _V]):

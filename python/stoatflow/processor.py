@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -49,7 +50,10 @@ FixedKeyProcessorContext = ProcessorContext
 
 
 class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
-    """Takes records, forwards others, whose keys may differ. One object per lane."""
+    """Takes records, forwards others, whose keys may differ. One object per lane.
+
+    With a store of timers it needs an `on_timer(self, timer)` too.
+    """
 
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
         """Begin: keep the context and the stores, make schedules. Nothing can be forwarded yet."""
@@ -63,7 +67,10 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
 
 
 class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
-    """Takes records, forwards others with the same keys. One object per lane."""
+    """Takes records, forwards others with the same keys. One object per lane.
+
+    With a store of timers it needs an `on_timer(self, timer)` too; there it forwards records with the timer's key.
+    """
 
     def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
         """Begin: keep the context and the stores, make schedules. Nothing can be forwarded yet."""
@@ -137,6 +144,7 @@ def supplied(
     """
     ref = processor(supplier, method, line)
     made = _made(supplier, ref, method, line)
+    ref = replace(ref, on_timer=callable(getattr(made, "on_timer", None)))
     return ref, _connected(plan, supplier, made, names, line)
 
 
@@ -219,9 +227,11 @@ def _made(supplier: Any, ref: ProcessorRef, method: str, line: str) -> object:
 def _check_methods(made: object, cls: type, display: str, method: str, line: str) -> None:
     """Raise `TopologyError` for methods that are missing, or would not do what they say."""
     work, given = ("transform", ("key", "value")) if method == "transform_values" else ("process", ("record",))
-    for name, shape in ((work, given), ("init", ("context",)), ("close", ())):
+    for name, shape in ((work, given), ("init", ("context",)), ("close", ()), ("on_timer", ("timer",))):
         wanted = f"{name}({', '.join(shape)})"
         fn = getattr(made, name, None)
+        if fn is None and name == "on_timer":
+            continue  # who needs one is known when the topology is built
         if not callable(fn) or getattr(fn, "__isabstractmethod__", False):
             raise TopologyError(
                 f"{line} {method} needs a processor with {wanted}, but {cls.__qualname__} ({display}) has none",

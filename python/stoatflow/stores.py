@@ -16,6 +16,7 @@ from stoatflow._bridge import (
     KeyValueStore,
     SessionStore,
     StoreIterator,
+    TimerStore,
     TimestampedKeyValueStore,
     VersionedKeyValueStore,
     WindowStore,
@@ -39,6 +40,7 @@ __all__ = [
     "StoreBuilder",
     "StoreIterator",
     "Stores",
+    "TimerStore",
     "TimestampedKeyValueStore",
     "ValueAndTimestamp",
     "VersionedKeyValueStore",
@@ -252,11 +254,26 @@ class Stores:
         history = span_ms(history_retention, f"history_retention= of the store {name!r}")
         return _builder(name, nodes.StoreKindSpec("versioned", history_ms=history), key, value, logging, in_memory=True)
 
+    @staticmethod
+    def persistent_timers(
+        name: str, *, key: SerdeLike[K] | None = None, logging: Logging = True
+    ) -> StoreBuilder[K, bytes]:
+        """Timers of one processor, whose `on_timer` is called when they are due. `key` is that of its records."""
+        return _builder(name, nodes.StoreKindSpec("timers"), key, None, logging)
+
+    @staticmethod
+    def in_memory_timers(
+        name: str, *, key: SerdeLike[K] | None = None, logging: Logging = True
+    ) -> StoreBuilder[K, bytes]:
+        """As `persistent_timers`, in memory: rebuilt from the changelog at every start."""
+        return _builder(name, nodes.StoreKindSpec("timers"), key, None, logging, in_memory=True)
+
     key_value = persistent_key_value
     timestamped_key_value = persistent_timestamped_key_value
     window = persistent_window
     session = persistent_session
     versioned = persistent_versioned
+    timers = persistent_timers
 
 
 Logging = bool | Mapping[str, str]

@@ -16,6 +16,7 @@ from stoatflow.errors import TopologyError
 from stoatflow.handlers import OnError, handler
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
 from stoatflow.plan.functions import user_line
+from stoatflow.timers import check_on_timer
 from stoatflow.wrapping import Wrapper, checked_wrapper, wrapped
 
 if TYPE_CHECKING:
@@ -274,6 +275,7 @@ class _ByHand:
 
 
 def _compile(plan: Sequence[Node], wrapper: Wrapper | None) -> tuple[EncodedPlan, Plan]:
+    check_on_timer(plan)
     encoded = encode(plan, shared=wrapper is None)
     compiled = _bridge.compile_plan(encoded)
     if wrapper is None:

@@ -142,6 +142,8 @@ class _Around:
     def __init__(self, inner: Any, work: str, wrapped: Function, here: _Here) -> None:
         self.init = inner.init
         self.close = inner.close
+        if hasattr(inner, "on_timer"):
+            self.on_timer = inner.on_timer
         own = getattr(inner, work)
 
         def run(*arguments: Any) -> Any:

@@ -167,3 +167,62 @@ def test_what_is_refused(use: Any, kind: type[Exception], words: str) -> None:
 
 async def later(timestamp: int) -> None:
     """Never runs."""
+
+
+class Alarm(sf.ContextualProcessor[str, int, str, str]):
+    """A record's value is how long after it an alarm is due; an alarm asks for the next one."""
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        self.alarms = context.state_store("alarms")
+        self.seen = context.state_store("seen")
+
+    def process(self, record: Record[str, int]) -> None:
+        assert record.value is not None
+        self.alarms.register(record.timestamp + record.value)
+        self.alarms.register(7, domain="processing")
+        self.seen.put(record.key, record.value)
+
+    def on_timer(self, timer: sf.Timer[str]) -> None:
+        self.context.forward(Record(timer.key, f"{self.seen[timer.key]}", timer.at))
+        self.alarms.cancel(7, domain="processing")
+        self.alarms.register(timer.at + 10)
+        self.alarms.register(timer.at, key="other")
+
+
+def test_timers() -> None:
+    stores = [Stores.timers("alarms", key=str), Stores.key_value("seen", key=str, value=int)]
+    with MockProcessorContext(*stores) as context:
+        with pytest.raises(RuntimeError, match=r"call context\.init"):
+            context.fire_timers(5)
+        alarm = Alarm()
+        context.init(alarm)
+        with pytest.raises(RuntimeError, match=r"register\(\) needs a key here"):
+            alarm.process(Record("b", 5, 100))
+        context.process(Record("b", 5, 100))
+        context.process(Record("a", 5, 100))
+        timer = sf.Timer[str]
+        both = [timer("alarms", "a", 105, "event"), timer("alarms", "b", 105, "event")]
+        assert context.timers == [
+            *both, timer("alarms", "a", 7, "processing"), timer("alarms", "b", 7, "processing")
+        ]  # fmt: skip
+        assert context.state_store("alarms").pending("a") == [both[0], timer("alarms", "a", 7, "processing")]
+        assert context.fire_timers(104) == []
+        # What they ask for that is due too fires as well, in its place; but for other keys later.
+        fired = context.fire_timers(120)
+        assert [(each.key, each.at) for each in fired] == [("a", 105), ("b", 105), ("a", 115), ("b", 115)]
+        assert context.forwarded()[0] == CapturedForward(Record("a", "5", 105))
+        assert {(each.key, each.at) for each in context.timers} == {
+            ("a", 125), ("b", 125), ("other", 105), ("other", 115)
+        }  # fmt: skip
+        assert context.fire_timers(1_000, domain="processing") == []
+        with pytest.raises(ValueError, match="domain="):
+            context.state_store("alarms").register(1, key="a", domain="stream")
+        with pytest.raises(ValueError, match="null key"):
+            context.process(Record(None, 5, 100))
+
+
+def test_the_mock_of_timers_has_all_that_processors_see() -> None:
+    public = {name for name in dir(sf.TimerStore) if not name.startswith("_")}
+    with MockProcessorContext(Stores.timers("alarms", key=str)) as context:
+        assert {name for name in public if not hasattr(context.state_store("alarms"), name)} == set()

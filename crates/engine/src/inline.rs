@@ -130,9 +130,13 @@ impl Inline {
             self.house.intake.dispatch().barrier();
             self.settle()?;
         }
-        // A commit can bring new input: a topic may be a sink and a source of the same topology. And it can
-        // bring a watermark that a processor has asked for.
-        while !self.house.intake.is_settled() || self.house.intake.dispatch().time_is_due() {
+        // A commit can bring new input: a topic may be a sink and a source of the same topology. It can bring a
+        // watermark that a processor has asked for, and timers may wait for the cut after theirs, with no
+        // record to bring it.
+        while !self.house.intake.is_settled()
+            || self.house.intake.dispatch().time_is_due()
+            || self.house.shared.run.timers_wait()
+        {
             self.house.intake.dispatch().barrier();
             self.settle()?;
         }

@@ -2,23 +2,29 @@
 //!
 //! Takes batches, gives what the processor forwards, with a route where it has several children. Owns the
 //! instance; state lives in stores. Punctuations run in the first lane, while all lanes stand still, and see
-//! all keys. Never calls a processor outside of `open`, `process`, `punctuate` and `close`.
+//! all keys. What timers are due is found then too; they fire behind the cut, each in the lane of its key.
+//! Never calls a processor outside of `open`, `process`, `punctuate`, `advance` and `close`.
 
 mod host;
 mod schedules;
 mod seat;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 pub(crate) use host::Host;
 pub use schedules::Run;
 pub(crate) use seat::Seat;
+pub(crate) use timers::LaneTimers;
 
 use crate::site::Site;
-use crate::{Context, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role};
+use crate::{
+    Context, LaneStore, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role, Timer,
+};
 use std::fmt;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
+use stoatflow_state::{TimerView, split_timer, timer_key};
 
 /// See the module.
 pub(crate) struct Process {
@@ -27,6 +33,8 @@ pub(crate) struct Process {
     role: Role,
     processor: Option<Box<dyn Processor>>,
     run: Arc<Run>,
+    /// If it is connected to stores of timers.
+    timers: Option<LaneTimers>,
 }
 
 impl fmt::Debug for Process {
@@ -45,6 +53,7 @@ impl Process {
             role,
             processor: None,
             run: Arc::default(),
+            timers: None,
         }
     }
 
@@ -92,8 +101,10 @@ impl Process {
     fn opened(&mut self, context: &mut Context<'_>) -> Result<&mut dyn Processor> {
         if self.processor.is_none() {
             self.run = Arc::clone(&context.clocks.run);
+            self.timers = LaneTimers::open(&self.seat, context)?;
+            let timers = self.timers.as_mut();
             let made = self.supplier.create(self.role).and_then(|mut made| {
-                made.init(&mut Host::for_init(&self.seat, context))?;
+                made.init(&mut Host::for_init(&self.seat, context).with_timers(timers))?;
                 Ok(made)
             });
             let name = self.supplier.name();
@@ -120,13 +131,13 @@ impl Process {
         let Some(processor) = self.processor.as_mut() else {
             return Ok(());
         };
-        let (seat, supplier) = (&self.seat, &self.supplier);
+        let (seat, supplier, timers) = (&self.seat, &self.supplier, &mut self.timers);
         // Should a port ever forget to run the body, records must not vanish.
         let mut done = Err(Error::internal("a processor's scope did not run"));
         supplier.scope(&mut || {
             done = input.drain(..).try_for_each(|record| {
                 let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
-                    let mut host = Host::new(seat, context, Some(out));
+                    let mut host = Host::new(seat, context, Some(out)).with_timers(timers.as_mut());
                     processor
                         .process(std::slice::from_ref(&record), &mut host)
                         .map_err(|f| seat.locate(f.error, &record.origin, supplier.name()))
@@ -134,6 +145,59 @@ impl Process {
                 undoing(&seat.site, &record, out, context, act)
             });
         });
+        done
+    }
+}
+
+impl Process {
+    /// Fires the timers that the cut has handed to this lane, in their order, with one attach for all.
+    fn fire(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let (Some(timers), Some(processor)) = (&mut self.timers, &mut self.processor) else {
+            return Ok(());
+        };
+        if !timers.begin(context) {
+            return Ok(());
+        }
+        let (seat, supplier) = (&self.seat, &self.supplier);
+        // Should a port ever forget to run the body, timers must not vanish.
+        let mut done = Err(Error::internal("a timer's scope did not run"));
+        supplier.scope(&mut || {
+            done = (|| {
+                while let Some(due) = timers.next() {
+                    let at = timers.store(&due);
+                    let store = &seat.stores[at];
+                    let epoch = context.epoch;
+                    let LaneStore { store: kept, dirty } = context.store(store.id);
+                    // First: it may register itself again.
+                    TimerView::new(kept, epoch)?.remove(dirty, &due.row)?;
+                    let parts = split_timer(&due.row);
+                    let parts = parts.ok_or_else(|| Error::internal("a timer's row is none"))?;
+                    let timer = Timer {
+                        store: &store.name,
+                        key: store.key_of(timer_key(&due.row))?,
+                        at: parts.at,
+                        domain: parts.domain,
+                    };
+                    // No record made it: a handler sees an empty one with the timer's key and time.
+                    let nobody = Record {
+                        origin: NO_ORIGIN,
+                        key: timer.key.clone(),
+                        timestamp: Timestamp(timer.at.max(0)),
+                        ..Record::default()
+                    };
+                    let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
+                        let mut host =
+                            Host::new(seat, context, Some(out)).with_timers(Some(&mut *timers));
+                        processor
+                            .on_timer(&timer, &mut host)
+                            .map_err(|e| seat.locate(e, &NO_ORIGIN, supplier.name()))
+                    };
+                    undoing(&seat.site, &nobody, out, context, act)?;
+                }
+                Ok(())
+            })();
+        });
+        timers.end(context.epoch);
         done
     }
 }
@@ -170,7 +234,7 @@ impl Operator for Process {
         if self.seat.site.is_lenient() {
             return self.process_singly(input, out, context);
         }
-        let mut host = Host::new(&self.seat, context, Some(out));
+        let mut host = Host::new(&self.seat, context, Some(out)).with_timers(self.timers.as_mut());
         processor.process(input, &mut host).map_err(|failed| {
             let origin = input.get(failed.at).map_or(NO_ORIGIN, |r| r.origin);
             self.seat
@@ -208,7 +272,8 @@ impl Operator for Process {
                     ..Record::default()
                 };
                 let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
-                    let mut host = Host::new(&self.seat, context, forwards.then_some(out));
+                    let mut host = Host::new(&self.seat, context, forwards.then_some(out))
+                        .with_timers(self.timers.as_mut());
                     punctuator
                         .punctuate(now, &mut host)
                         .map_err(|e| self.seat.locate(e, &NO_ORIGIN, self.supplier.name()))
@@ -218,7 +283,17 @@ impl Operator for Process {
         }
         let time = context.clocks.event_time(self.seat.clock);
         context.clocks.set_mark(self.seat.clock, time);
+        if let Some(timers) = &self.timers {
+            timers.cut(&self.seat, context)?;
+            if context.clocks.is_eager() {
+                return self.fire(out, context);
+            }
+        }
         Ok(())
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.fire(out, context)
     }
 
     fn next_punctuation(&self) -> Option<i64> {

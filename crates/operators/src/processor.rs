@@ -7,9 +7,9 @@
 use crate::Failed;
 use std::fmt::Debug;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Offset, Origin, Partition, Record, Result, SourceId};
+use stoatflow_core::{Datum, Error, Offset, Origin, Partition, Record, Result, SourceId};
 use stoatflow_plan::StoreKind;
-use stoatflow_state::Stored;
+use stoatflow_state::{Stored, TimerDomain};
 
 /// The origin of a record that no input record caused: a punctuation made it.
 pub const NO_ORIGIN: Origin = Origin {
@@ -66,6 +66,19 @@ pub trait Punctuator: Send + Sync + Debug {
     fn punctuate(&self, time: i64, host: &mut dyn ProcessorHost) -> Result<()>;
 }
 
+/// A timer that fires.
+#[derive(Clone, Debug)]
+pub struct Timer<'t> {
+    /// The name of its store.
+    pub store: &'t str,
+    /// Its key.
+    pub key: Datum,
+    /// The time it was registered for.
+    pub at: i64,
+    /// By which clock.
+    pub domain: TimerDomain,
+}
+
 /// A user's processor.
 pub trait Processor: Send {
     /// Before the first record.
@@ -84,6 +97,17 @@ pub trait Processor: Send {
     /// # Errors
     /// `User` if it raises.
     fn transform(&mut self, record: &Record, host: &mut dyn ProcessorHost) -> Result<Datum>;
+    /// A timer fires, in the lane of its key, once.
+    ///
+    /// # Errors
+    /// `User` if it raises.
+    fn on_timer(&mut self, timer: &Timer<'_>, host: &mut dyn ProcessorHost) -> Result<()> {
+        let _unused = host;
+        Err(Error::internal(format!(
+            "a timer of '{}' fired for a processor that has none",
+            timer.store
+        )))
+    }
     /// The end.
     fn close(&mut self);
 }
@@ -237,6 +261,34 @@ pub trait ProcessorHost {
         key: &Datum,
         as_of: Option<i64>,
     ) -> Result<Option<Version>>;
+
+    /// Registers a timer of a key; one that is there already stays one.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn timer_register(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        at: i64,
+        domain: TimerDomain,
+    ) -> Result<()>;
+    /// Cancels a timer, if it is there.
+    ///
+    /// # Errors
+    /// As `put`.
+    fn timer_cancel(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        at: i64,
+        domain: TimerDomain,
+    ) -> Result<()>;
+    /// The pending timers of a key. Looks through all timers.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn timers_of(&mut self, store: usize, key: &Datum) -> Result<Vec<(TimerDomain, i64)>>;
 
     /// Registers a schedule. The n-th call in `init` is the same schedule in every lane.
     ///

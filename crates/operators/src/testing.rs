@@ -347,6 +347,7 @@ fn layout(kind: StoreKind) -> Layout {
         StoreKind::Session { retention_ms } => Layout::session(retention_ms),
         StoreKind::Versioned { history_ms } => Layout::Versioned { history_ms },
         StoreKind::TimeOrdered => Layout::TimeKey,
+        StoreKind::Timers => Layout::Timers,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod connections;
 mod details;
+pub(crate) mod timers;
 mod topics;
 mod windows;
 
@@ -141,6 +142,7 @@ pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
     }
     topics::topics(plan, &mut shape, problems);
     connections::stores(plan, &shape, problems);
+    timers::timers(plan, problems);
     shape
 }
 

@@ -142,6 +142,8 @@ pub enum StoreKind {
     Versioned { history_ms: i64 },
     /// Ordered by a time that stands first in the key (what waits for a time).
     TimeOrdered,
+    /// Timers of one processor: a key and a time, by event time or the machine's clock.
+    Timers,
 }
 
 /// How the time of a record is found.

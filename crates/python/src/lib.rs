@@ -31,7 +31,7 @@ mod _native {
     use crate::plan::{Plan, compile, node_kinds};
     #[pymodule_export]
     use crate::processor::{
-        Cancellable, KeyValueStore, ProcessorContext, SessionStore, StoreIterator,
+        Cancellable, KeyValueStore, ProcessorContext, SessionStore, StoreIterator, TimerStore,
         TimestampedKeyValueStore, VersionedKeyValueStore, WindowStore,
     };
     #[pymodule_export]

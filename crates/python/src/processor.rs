@@ -22,7 +22,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_operators::{Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role};
+use stoatflow_operators::{
+    Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role, Timer,
+};
 
 /// What makes processors.
 pub struct PyProcessorSupplier {
@@ -169,6 +171,20 @@ impl Processor for PyProcessor {
                 to_py(py, &record.key).and_then(|key| transform.call1((key, to_py(py, value)?)));
             open.close()?;
             from_py(&called.map_err(|e| raised(py, &self.name, "transform()", e))?)
+        })
+    }
+
+    fn on_timer(&mut self, timer: &Timer<'_>, host: &mut dyn ProcessorHost) -> Result<()> {
+        Python::attach(|py| {
+            let on_timer = self.method(py, intern!(py, "on_timer"))?;
+            let key = to_py(py, &timer.key).map_err(|e| raised(py, &self.name, "the key", e))?;
+            let made = timer_to_py(py, timer.store, &key, timer.at, timer.domain);
+            let made = made.map_err(|e| raised(py, &self.name, "the timer", e))?;
+            let open = self.door.open(host, Moment::of_timer(py, timer, key));
+            let done = on_timer.call1((made,));
+            open.close()?;
+            done.map(drop)
+                .map_err(|e| raised(py, &self.name, "on_timer()", e))
         })
     }
 

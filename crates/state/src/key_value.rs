@@ -313,7 +313,7 @@ impl KeyValueStore {
     /// one shard.
     fn shard(&self, hash: u64, key: &[u8]) -> &Shard {
         match self.layout {
-            Layout::KeyValue | Layout::TimeKey => self.shard_of(hash),
+            Layout::KeyValue | Layout::TimeKey | Layout::Timers => self.shard_of(hash),
             layout => self.shard_of(self.hash(layout.placement(key))),
         }
     }

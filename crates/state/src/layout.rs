@@ -52,6 +52,8 @@ pub enum Layout {
     },
     /// An 8-byte time first, then anything: kept for ordered scans (pending joins, suppressed results).
     TimeKey,
+    /// `domain (1) | time (8) | key`: see [`crate::TimerView`].
+    Timers,
 }
 
 /// A record of a changelog topic.
@@ -93,6 +95,7 @@ impl Layout {
             Self::Session { .. } => "session-1",
             Self::Versioned { .. } => "versioned-1",
             Self::TimeKey => "time-key-1",
+            Self::Timers => "timers-1",
         }
     }
 
@@ -120,7 +123,7 @@ impl Layout {
             timestamp: sealed.timestamp,
         };
         Some(match self {
-            Self::KeyValue | Self::TimeKey => whole(),
+            Self::KeyValue | Self::TimeKey | Self::Timers => whole(),
             Self::Window { .. } | Self::Session { .. } => ChangelogRecord {
                 key: sealed.key.slice(sealed.key.len().min(8)..),
                 ..whole()
@@ -164,7 +167,7 @@ impl Layout {
             internal.freeze()
         };
         let (internal, timestamp, value) = match *self {
-            Self::KeyValue | Self::TimeKey => (key, timestamp, value),
+            Self::KeyValue | Self::TimeKey | Self::Timers => (key, timestamp, value),
             Self::Window { segment_ms, .. } => {
                 let (_, start, _) = split_window_changelog(&key).ok_or_else(|| short(12))?;
                 (segmented(segment_ms, start), timestamp, value)
@@ -200,7 +203,7 @@ impl Layout {
         value: Option<Bytes>,
         timestamp: Timestamp,
     ) -> Result<()> {
-        if let Self::KeyValue | Self::TimeKey = self {
+        if let Self::KeyValue | Self::TimeKey | Self::Timers = self {
             // The same bytes without a copy of their own.
             let time = timestamp.0.to_be_bytes();
             let parts = value.as_ref().map(|value| [&time[..], value.as_ref()]);
@@ -251,7 +254,7 @@ impl Layout {
     /// The bytes after the row.
     pub(crate) const fn suffix_len(&self) -> Option<usize> {
         match self {
-            Self::KeyValue | Self::TimeKey => None,
+            Self::KeyValue | Self::TimeKey | Self::Timers => None,
             Self::Window { .. } => Some(12),
             Self::Session { .. } => Some(16),
             Self::Versioned { .. } => Some(8),

@@ -2,8 +2,8 @@
 //!
 //! [`Backend`] is the contract of what keeps committed data ([`memory`], [`rocksdb`]); [`KeyValueStore`]
 //! is what operators use: an overlay of slots over a back end; [`Layout`] says how its keys are made,
-//! and [`WindowView`], [`SessionView`] and [`VersionedView`] read it as what it is. Law 6: nothing reaches a back end
-//! before its transaction is committed.
+//! and [`WindowView`], [`SessionView`], [`VersionedView`] and [`TimerView`] read it as what it is. Law 6: nothing
+//! reaches a back end before its transaction is committed.
 
 mod backend;
 pub mod contract;
@@ -13,6 +13,7 @@ pub mod memory;
 pub mod rocksdb;
 mod run;
 mod session;
+mod timer;
 mod versioned;
 mod window;
 
@@ -21,5 +22,6 @@ pub use key_value::*;
 pub use layout::*;
 pub use run::*;
 pub use session::*;
+pub use timer::*;
 pub use versioned::*;
 pub use window::*;

@@ -33,6 +33,8 @@ class ProcessorRef:
 
     supplier: Callable[[], Any]
     display: str
+    on_timer: bool = False
+    """Can timers call it?"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ alone, and gives what it did.
 from stoatflow.testing.driver import TopologyTestDriver
 from stoatflow.testing.mock import CapturedForward, CapturedPunctuator, MockProcessorContext
 from stoatflow.testing.record import Header, Headers, Record
-from stoatflow.testing.store import TestStore, TestVersionedStore, TestWindowStore
+from stoatflow.testing.store import TestStore, TestTimerStore, TestVersionedStore, TestWindowStore
 from stoatflow.testing.topics import TestInputTopic, TestOutputTopic
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "TestInputTopic",
     "TestOutputTopic",
     "TestStore",
+    "TestTimerStore",
     "TestVersionedStore",
     "TestWindowStore",
     "TopologyTestDriver",

@@ -28,7 +28,7 @@ from stoatflow.serdes import (
 )
 from stoatflow.settings import Settings
 from stoatflow.testing.record import Header
-from stoatflow.testing.store import TestStore, TestVersionedStore, TestWindowStore
+from stoatflow.testing.store import TestStore, TestTimerStore, TestVersionedStore, TestWindowStore
 from stoatflow.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
 from stoatflow.topology import Topology
 
@@ -126,7 +126,8 @@ class TopologyTestDriver:
     def store(self, name: str) -> Any:
         """Give a look into the committed state of a store.
 
-        A `TestStore`; of windows and sessions a `TestWindowStore`, of versions a `TestVersionedStore`.
+        A `TestStore`; of windows and sessions a `TestWindowStore`, of versions a `TestVersionedStore`, of timers a
+        `TestTimerStore`.
         """
         stores = {store["name"]: store for store in json.loads(self._topology.plan.physical_json)["stores"]}
         if name not in stores:
@@ -145,6 +146,8 @@ class TopologyTestDriver:
         store = stores[name]
         key, value = self._from_spec(store["key"]), self._from_spec(store["value"])
         kind = store["kind"]["type"]
+        if kind == "timers":
+            return TestTimerStore(name, rows, key)
         if kind == "versioned":
             return TestVersionedStore(name, scan, rows, version, key, value)
         if kind in ("window", "session"):

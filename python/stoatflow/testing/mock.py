@@ -1,8 +1,8 @@
 """A processor's context without an engine around it: what the processor does is caught, for a test to look at.
 
 Takes a processor, gives what it forwarded, scheduled and asked for. Times and metadata are what the test says. Its
-stores are the engine's own, in a hidden `TopologyTestDriver`: never an imitation. No record walks anywhere; to test a
-topology, use the driver itself.
+stores are the engine's own, in a hidden `TopologyTestDriver`: never an imitation. (Timers are caught as schedules are:
+`timers.py` beside this.) No record walks anywhere; to test a topology, use the driver itself.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from stoatflow.punctuation import PunctuationType
 from stoatflow.record import FixedKeyRecord, Record, RecordMetadata
 from stoatflow.stores import StoreBuilder
 from stoatflow.testing.driver import TopologyTestDriver
+from stoatflow.testing.timers import MockTimers
+from stoatflow.timers import TimeDomain, Timer
 
 _CLASSES: dict[str, type] = {
     "key_value": _bridge.KeyValueStore,
@@ -76,6 +78,8 @@ class MockProcessorContext:
         self._advanced: list[int] = []
         self._system_time = 0
         self._room = _Room()
+        self._timers = MockTimers()
+        self._processor: Any = None
         for store in stores:
             self.add_state_store(store)
 
@@ -94,7 +98,7 @@ class MockProcessorContext:
 
     def state_store(self, name: str) -> Any:
         """Give a store that was added."""
-        return self._room.store(name, self)
+        return self._timers.store(name) or self._room.store(name, self)
 
     def schedule(
         self,
@@ -148,7 +152,32 @@ class MockProcessorContext:
 
     def init(self, processor: Any) -> None:
         """Call the processor's `init` with this context."""
+        self._processor = processor
         processor.init(self)
+
+    def process(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any]) -> None:
+        """Call `process` of the processor that `init` was called for, with timers that know the record's key."""
+        with self._timers.at_hand(record.key):
+            self._its("process")(record)
+
+    @property
+    def timers(self) -> list[Timer[Any]]:
+        """All timers that are registered, as they will fire."""
+        return self._timers.all()
+
+    def fire_timers(self, until: Timestamp, *, domain: TimeDomain = "event") -> list[Timer[Any]]:
+        """Call `on_timer` for what is due at `until`, in its order; give the timers that fired.
+
+        What they register and cancel counts as in the engine: a later timer of the same key that is due too fires as
+        well, any other one with the next call.
+        """
+        return self._timers.fire(self._its("on_timer"), timestamp_ms(until), domain)
+
+    def _its(self, method: str) -> Callable[[Any], object]:
+        if self._processor is None:
+            raise RuntimeError("the context doesn't know a processor. Next: call context.init(processor) first")
+        found: Callable[[Any], object] = getattr(self._processor, method)
+        return found
 
     def forwarded(self, child: str | None = None) -> list[CapturedForward]:
         """Give what was forwarded: all of it, or what a child of this name would get."""
@@ -195,7 +224,10 @@ class MockProcessorContext:
 
     def add_state_store(self, store: StoreBuilder[Any, Any]) -> None:
         """Add a store, before any store is used."""
-        self._room.add(store)
+        if isinstance(store, StoreBuilder) and store.kind.type == "timers":
+            self._timers.add(store)
+        else:
+            self._room.add(store)
 
     def close(self) -> None:
         """Remove the stores; more than once is allowed."""

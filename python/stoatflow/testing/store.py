@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from stoatflow.serdes import Serde
 from stoatflow.stores import VersionedRecord
+from stoatflow.timers import TimeDomain, Timer
 from stoatflow.windowed import Window, Windowed
 
 K = TypeVar("K")
@@ -143,3 +144,40 @@ class TestVersionedStore(TestStore[K, V]):
             if (lo is None or self._key.serialize(entry.key) >= lo)
             and (hi is None or self._key.serialize(entry.key) <= hi)
         }
+
+
+class TestTimerStore(Generic[K]):
+    """The committed timers of one store: those that are still to fire."""
+
+    __test__ = False
+
+    def __init__(self, name: str, rows: Rows, key: Serde[K]) -> None:
+        """Made by `TopologyTestDriver.store`."""
+        self.name = name
+        self._rows = rows
+        self._key = key
+
+    def all(self, domain: TimeDomain | None = None) -> list[Timer[K]]:
+        """Give all timers (of one clock), as they will fire: those of event time first, by time, then by key bytes."""
+        rows = [(data.decode(), at, key) for key, _, data, at in self._rows()]
+        return [
+            Timer(self.name, self._key.deserialize(key), at, "event" if of == "event" else "processing")
+            for of, at, key in sorted(rows)
+            if domain in (None, of)
+        ]
+
+    def pending(self, key: K) -> list[Timer[K]]:
+        """Give the timers of a key."""
+        return [timer for timer in self.all() if timer.key == key]
+
+    def __len__(self) -> int:
+        """How many are there."""
+        return len(self._rows())
+
+    def __bool__(self) -> bool:
+        """Refuse a surprise: an empty store is still a store."""
+        return True
+
+    def __iter__(self) -> Iterator[Timer[K]]:
+        """Give all timers, as they will fire."""
+        return iter(self.all())

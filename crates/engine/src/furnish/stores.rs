@@ -36,6 +36,7 @@ pub const fn layout(kind: StoreKind) -> Layout {
         StoreKind::Session { retention_ms } => Layout::session(retention_ms),
         StoreKind::Versioned { history_ms } => Layout::Versioned { history_ms },
         StoreKind::TimeOrdered => Layout::TimeKey,
+        StoreKind::Timers => Layout::Timers,
     }
 }
 
@@ -54,7 +55,10 @@ fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
             config.insert("min.compaction.lag.ms", lag.to_string());
             config.insert("message.timestamp.type", "CreateTime".to_owned());
         }
-        StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::TimeOrdered => {}
+        StoreKind::KeyValue
+        | StoreKind::TimestampedKeyValue
+        | StoreKind::TimeOrdered
+        | StoreKind::Timers => {}
     }
     for (name, value) in &store.topic {
         config.insert(name, value.clone());

@@ -6,6 +6,7 @@
 
 use super::schedules::{Asked, Now};
 use super::seat::{Connected, Seat};
+use super::timers::LaneTimers;
 use crate::{
     ALL_CHILDREN, Context, Keys, LaneStore, NO_ORIGIN, ProcessorHost, Punctuation, Punctuator,
     ScheduleId, Version,
@@ -15,8 +16,8 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Origin, Record, Result};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{
-    Dirty, KeyRange, SessionEntry, SessionView, Stored, VersionedRecord, VersionedView,
-    WindowEntry, WindowView, after, after_prefix,
+    Dirty, KeyRange, SessionEntry, SessionView, Stored, TimerDomain, TimerView, VersionedRecord,
+    VersionedView, WindowEntry, WindowView, after, after_prefix,
 };
 
 /// See the module.
@@ -27,6 +28,7 @@ pub(crate) struct Host<'h, 'c> {
     out: Option<&'h mut Vec<Record>>,
     /// While `init` runs: how many schedules it has asked for.
     asked: Option<u32>,
+    timers: Option<&'h mut LaneTimers>,
 }
 
 impl<'h, 'c> Host<'h, 'c> {
@@ -40,7 +42,13 @@ impl<'h, 'c> Host<'h, 'c> {
             context,
             out,
             asked: None,
+            timers: None,
         }
+    }
+
+    /// With the timers of the lane.
+    pub fn with_timers(self, timers: Option<&'h mut LaneTimers>) -> Self {
+        Self { timers, ..self }
     }
 
     /// For the call of `init`.
@@ -408,6 +416,40 @@ impl ProcessorHost for Host<'_, '_> {
         found.map(|record| version(store, record)).transpose()
     }
 
+    fn timer_register(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        at: i64,
+        domain: TimerDomain,
+    ) -> Result<()> {
+        let connected = self.connected(store)?;
+        let key = connected.key_bytes(key)?;
+        let timers = self.timers.as_mut().ok_or_else(no_timers)?;
+        timers.register(self.context, (store, connected), (domain, at, &key))
+    }
+
+    fn timer_cancel(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        at: i64,
+        domain: TimerDomain,
+    ) -> Result<()> {
+        let connected = self.connected(store)?;
+        let key = connected.key_bytes(key)?;
+        let timers = self.timers.as_mut().ok_or_else(no_timers)?;
+        timers.cancel(self.context, (store, connected), (domain, at, &key))
+    }
+
+    fn timers_of(&mut self, store: usize, key: &Datum) -> Result<Vec<(TimerDomain, i64)>> {
+        let connected = self.connected(store)?;
+        let key = connected.key_bytes(key)?;
+        let epoch = self.context.epoch;
+        let kept = &self.lane_store(connected).store;
+        TimerView::new(kept, epoch)?.of_key(&key)
+    }
+
     fn schedule(
         &mut self,
         interval_ms: i64,
@@ -473,6 +515,10 @@ impl ProcessorHost for Host<'_, '_> {
     fn lane(&self) -> u32 {
         self.context.share.lane
     }
+}
+
+fn no_timers() -> Error {
+    Error::internal("a processor without timers was asked for one")
 }
 
 fn taken(store: &Connected, stored: Stored) -> Result<Stored> {

@@ -1,15 +1,18 @@
-//! What all lanes of one run share: its name, and when punctuations are due.
+//! What all lanes of one run share: its name, when punctuations are due, and what timers are known.
 //!
 //! Takes schedules from processors of any lane, gives those that are due to the lane that punctuates.
 //! Owns Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many
 //! points of the grid time has passed, and its next one is the first point after that time. By event time
 //! the grid begins at 0, so the first firing comes with the first record; by the wall clock it begins one
-//! interval after now. Never calls a punctuator.
+//! interval after now. Never calls a punctuator. (What is known of timers is made by [`super::timers`].)
 
+use super::timers::Agenda;
 use crate::{Punctuation, Punctuator, ScheduleId};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, NodeId, Result};
 
 #[cfg(test)]
@@ -20,6 +23,10 @@ mod tests;
 pub struct Run {
     application_id: String,
     schedules: Mutex<Table>,
+    /// Of processors with timers.
+    agendas: Mutex<BTreeMap<NodeId, Arc<Agenda>>>,
+    /// Are there any?
+    timed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +74,7 @@ impl Run {
     pub fn new(application_id: &str) -> Self {
         Self {
             application_id: application_id.to_owned(),
-            schedules: Mutex::default(),
+            ..Self::default()
         }
     }
 
@@ -75,6 +82,40 @@ impl Run {
     #[must_use]
     pub fn application_id(&self) -> &str {
         &self.application_id
+    }
+
+    /// What is known of a processor's timers; the first lane to ask has it made.
+    pub(crate) fn agenda(
+        &self,
+        node: NodeId,
+        open: impl FnOnce() -> Result<Agenda>,
+    ) -> Result<Arc<Agenda>> {
+        let mut all = self.agendas.lock();
+        if let Some(known) = all.get(&node) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(open()?);
+        all.insert(node, Arc::clone(&made));
+        self.timed.store(true, Relaxed);
+        Ok(made)
+    }
+
+    /// The wall time at which a timer is due by the clock; in the past if some wait for the next cut and for
+    /// no clock, `i64::MAX` if there is none. Registrations of all lanes are in it at once.
+    #[must_use]
+    pub fn next_timer(&self) -> i64 {
+        if !self.timed.load(Relaxed) {
+            return i64::MAX;
+        }
+        let all = self.agendas.lock();
+        let next = all.values().map(|agenda| agenda.next_wall()).min();
+        next.unwrap_or(i64::MAX)
+    }
+
+    /// Do timers wait for the next cut, and for no clock?
+    #[must_use]
+    pub fn timers_wait(&self) -> bool {
+        self.timed.load(Relaxed) && self.agendas.lock().values().any(|agenda| agenda.waits())
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

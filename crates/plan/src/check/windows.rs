@@ -105,7 +105,7 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
             if matches!(call, Call::GlobalStore { .. })
                 && !matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue)
             {
-                found.push("a global store keeps keys and values: window, session and versioned stores are not shared by all lanes".into());
+                found.push("a global store keeps keys and values: timers, window, session and versioned stores are not shared by all lanes".into());
             }
         }
         _ => {}
@@ -202,7 +202,7 @@ fn kind_problem(kind: &StoreKind) -> Option<String> {
         StoreKind::Versioned { history_ms } => {
             (*history_ms < 0).then(|| negative("the history", *history_ms))
         }
-        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => None,
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue | StoreKind::Timers => None,
         StoreKind::TimeOrdered => {
             Some("stores ordered by time belong to the engine: use a window store".into())
         }

@@ -203,7 +203,7 @@ impl Pass<'_> {
         }
     }
 
-    fn words(&self, serde: &SerdeSpec) -> String {
+    pub(super) fn words(&self, serde: &SerdeSpec) -> String {
         match serde {
             SerdeSpec::Builtin(name) => name.clone(),
             SerdeSpec::Custom { custom } => self

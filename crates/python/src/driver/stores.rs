@@ -6,7 +6,7 @@
 use super::World;
 use stoatflow_core::{Bytes, Error, Result};
 use stoatflow_plan::{Store, StoreKind};
-use stoatflow_state::{KeyRange, split_session, split_versioned, split_window};
+use stoatflow_state::{KeyRange, split_session, split_timer, split_versioned, split_window};
 
 /// The place of the timestamp of a version that is a deletion.
 const DELETED: i64 = i64::MIN;
@@ -114,6 +114,16 @@ impl World {
                             Some(last) => *last = version,
                             None => rows.push(version),
                         }
+                    }
+                }
+                // The domain stands for the value, the time for the timestamp.
+                StoreKind::Timers => {
+                    if let Some(timer) = split_timer(&key) {
+                        rows.push(Row {
+                            value: Bytes::from_static(timer.domain.name().as_bytes()),
+                            timestamp: timer.at,
+                            ..row(timer.key, None)
+                        });
                     }
                 }
                 _ => rows.push(row(&key, None)),

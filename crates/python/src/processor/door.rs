@@ -7,10 +7,11 @@
 use crate::errors::{as_py_err, to_py_err};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use std::thread::ThreadId;
 use stoatflow_core::error::ErrorKind;
-use stoatflow_core::{Error, Origin, Record, Result};
-use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role};
+use stoatflow_core::{Error, Origin, Record, Result, Timestamp};
+use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role, Timer};
 
 use super::records::Given;
 
@@ -46,6 +47,28 @@ impl Moment {
             origin: record.origin,
             time: record.timestamp.0,
             current: None,
+        }
+    }
+
+    /// No record but a key: what is forwarded for it has this key, and what is written its time.
+    pub fn of_timer(py: Python<'_>, timer: &Timer<'_>, key: Bound<'_, PyAny>) -> Self {
+        // A record's time can't be negative.
+        let timestamp = Timestamp(timer.at.max(0));
+        let record = Record {
+            origin: NO_ORIGIN,
+            key: timer.key.clone(),
+            timestamp,
+            ..Record::default()
+        };
+        Self {
+            origin: NO_ORIGIN,
+            time: timestamp.0,
+            current: Some(Current {
+                record,
+                key: key.unbind(),
+                value: py.None(),
+                headers: PyTuple::empty(py).into_any().unbind(),
+            }),
         }
     }
 

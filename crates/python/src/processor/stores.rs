@@ -6,12 +6,14 @@
 mod iterator;
 mod key_value;
 mod session;
+mod timers;
 mod versioned;
 mod window;
 
 pub use iterator::StoreIterator;
 pub use key_value::{KeyValueStore, TimestampedKeyValueStore};
 pub use session::SessionStore;
+pub use timers::{TimerStore, timer_to_py};
 pub use versioned::VersionedKeyValueStore;
 pub use window::WindowStore;
 
@@ -127,5 +129,6 @@ pub fn handle(
         }
         StoreKind::Session { .. } => Py::new(py, SessionStore { handle })?.into_any(),
         StoreKind::Versioned { .. } => Py::new(py, VersionedKeyValueStore { handle })?.into_any(),
+        StoreKind::Timers => Py::new(py, TimerStore { handle })?.into_any(),
     })
 }

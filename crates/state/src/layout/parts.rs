@@ -116,7 +116,8 @@ pub fn split_session_changelog(key: &[u8]) -> Option<(&[u8], i64, i64)> {
     Some((key, i64::from_be_bytes(*start), i64::from_be_bytes(*end)))
 }
 
-const SIGN: u64 = 1 << 63;
+/// The sign of a time that may be negative is turned over, so that the order of bytes is that of times.
+pub(crate) const SIGN: u64 = 1 << 63;
 
 /// The internal key of a version.
 #[must_use]

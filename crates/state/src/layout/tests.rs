@@ -90,7 +90,7 @@ fn a_version_is_a_record_of_its_key_at_its_time() {
 
 #[test]
 fn key_value_and_time_keys_are_written_as_they_are() {
-    for layout in [Layout::KeyValue, Layout::TimeKey] {
+    for layout in [Layout::KeyValue, Layout::TimeKey, Layout::Timers] {
         let record = layout
             .to_changelog(&sealed(&time_key(5, b"x"), Some("v"), 3))
             .unwrap();
@@ -136,6 +136,7 @@ fn a_run_gets_what_single_writes_would_be() {
     let layouts = [
         Layout::KeyValue,
         Layout::TimeKey,
+        Layout::Timers,
         Layout::window(600_000),
         Layout::session(600_000),
         Layout::Versioned { history_ms: 1_000 },

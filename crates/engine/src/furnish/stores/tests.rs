@@ -79,6 +79,7 @@ fn the_format_on_disk_says_the_layout() {
         }),
         "session-1(120000):string:int64"
     );
+    assert_eq!(word(StoreKind::Timers), "timers-1:string:int64");
     assert_ne!(
         word(StoreKind::TimeOrdered),
         word(StoreKind::TimestampedKeyValue)

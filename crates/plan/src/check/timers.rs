@@ -1,0 +1,60 @@
+//! Is each store of timers the store of one processor?
+//!
+//! Takes the plan, adds findings. Why one: what a timer calls is `on_timer` of the processor that registered
+//! it, and a store doesn't say who that was. Whether the keys are those of the records is decided where
+//! serdes are.
+
+use crate::logical::{Call, LogicalPlan, SerdeSpec, StoreKind};
+use crate::problems::{Problems, place};
+
+/// The serde of a store's keys, if it keeps timers.
+pub(crate) fn key_of_timers<'p>(plan: &'p LogicalPlan, name: &str) -> Option<&'p SerdeSpec> {
+    plan.nodes.iter().find_map(|node| match &node.call {
+        Call::StateStore {
+            store,
+            kind: StoreKind::Timers,
+            key,
+            ..
+        } if store == name => Some(key),
+        _ => None,
+    })
+}
+
+/// Checks who uses stores of timers.
+pub(super) fn timers(plan: &LogicalPlan, problems: &mut Problems) {
+    let mut owners: Vec<(&str, usize)> = Vec::new();
+    for (i, node) in plan.nodes.iter().enumerate() {
+        let (stores, calls) = match &node.call {
+            Call::Process { stores, .. } | Call::ProcessValues { stores, .. } => (stores, true),
+            Call::TransformValues { stores, .. } => (stores, false),
+            _ => continue,
+        };
+        for store in stores {
+            if key_of_timers(plan, store).is_none() {
+                continue;
+            }
+            if !calls {
+                problems.at(
+                    plan,
+                    i,
+                    format!("can't have the timers '{store}': a transformer gives values of a table and has no on_timer; call .to_stream() and .process(...) instead"),
+                );
+                continue;
+            }
+            match owners.iter().find(|(name, at)| name == store && *at != i) {
+                None => owners.push((store, i)),
+                Some((_, owner)) => problems.at(
+                    plan,
+                    i,
+                    format!(
+                        "the timers '{store}' belong to {}, and timers call one processor: give this one a store of timers of its own",
+                        place(&plan.nodes[*owner], *owner)
+                    ),
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! `TimerStore`.
+
+use super::Handle;
+use crate::datum::to_py;
+use crate::processor::context::{generic, timestamp_ms};
+use crate::processor::door::Moment;
+use crate::processor::records::datum;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyType};
+use stoatflow_core::{Datum, Error, Result};
+use stoatflow_operators::ProcessorHost;
+use stoatflow_state::TimerDomain;
+
+/// Timers of a processor.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct TimerStore {
+    pub handle: Handle,
+}
+
+static TIMER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// `Timer(store, key, at, domain)`.
+pub fn timer_to_py<'py>(
+    py: Python<'py>,
+    store: &str,
+    key: &Bound<'py, PyAny>,
+    at: i64,
+    domain: TimerDomain,
+) -> PyResult<Bound<'py, PyAny>> {
+    let class = TIMER.import(py, "stoatflow.timers", "Timer")?;
+    class.call1((store, key, at, domain.name()))
+}
+
+fn domain_of(name: &str) -> PyResult<TimerDomain> {
+    TimerDomain::of_name(name).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "domain= is \"event\" (the time of records) or \"processing\" (the machine's clock), not {name:?}"
+        ))
+    })
+}
+
+/// The key that was given, or that of what is processed now.
+fn key_or_current(key: Option<Datum>, moment: &Moment, method: &str) -> Result<Datum> {
+    key.or_else(|| moment.current.as_ref().map(|c| c.record.key.clone()))
+        .ok_or_else(|| {
+            Error::user(format!(
+                "{method}() needs a key here: no record is being processed"
+            ))
+            .hint(format!("write {method}(at, key=...)"))
+        })
+}
+
+impl TimerStore {
+    fn change(
+        &self,
+        method: &str,
+        at: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        domain: &str,
+        act: impl FnOnce(&mut dyn ProcessorHost, usize, &Datum, i64, TimerDomain) -> Result<()>,
+    ) -> PyResult<()> {
+        let (time, domain) = (timestamp_ms(at)?, domain_of(domain)?);
+        let key = key.map(datum).transpose()?;
+        self.handle.with(|host, moment, store| {
+            let key = key_or_current(key, moment, method)?;
+            act(host, store, &key, time, domain)
+        })
+    }
+}
+
+#[pymethods]
+impl TimerStore {
+    /// The store's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    /// Has `on_timer` called for a key at a time.
+    #[pyo3(signature = (at, *, key=None, domain="event"))]
+    fn register(
+        &self,
+        at: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        domain: &str,
+    ) -> PyResult<()> {
+        self.change(
+            "register",
+            at,
+            key,
+            domain,
+            |host, store, key, at, domain| host.timer_register(store, key, at, domain),
+        )
+    }
+
+    /// Forgets a timer, if it is there.
+    #[pyo3(signature = (at, *, key=None, domain="event"))]
+    fn cancel(
+        &self,
+        at: &Bound<'_, PyAny>,
+        key: Option<&Bound<'_, PyAny>>,
+        domain: &str,
+    ) -> PyResult<()> {
+        self.change("cancel", at, key, domain, |host, store, key, at, domain| {
+            host.timer_cancel(store, key, at, domain)
+        })
+    }
+
+    /// The timers of a key, those of event time first, by time.
+    #[pyo3(signature = (key=None))]
+    fn pending<'py>(
+        &self,
+        py: Python<'py>,
+        key: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let key = key.map(datum).transpose()?;
+        let (key, found) = self.handle.with(|host, moment, store| {
+            let key = key_or_current(key, moment, "pending")?;
+            let found = host.timers_of(store, &key)?;
+            Ok((key, found))
+        })?;
+        let key = to_py(py, &key)?;
+        let timers = found
+            .into_iter()
+            .map(|(domain, at)| timer_to_py(py, &self.handle.name, &key, at, domain));
+        PyList::new(py, timers.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<TimerStore '{}'>", self.handle.name)
+    }
+
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        generic(class, item)
+    }
+}

@@ -1,0 +1,229 @@
+//! A store read as timers: what is to happen to a key at a time.
+//!
+//! Takes domains, times and keys; gives rows in the order in which they are due. A row is
+//! `domain (1) | time (8, sign turned over) | key`: one range of bytes is all timers of a domain up to a
+//! time, and the order of bytes is that of time, then of keys. Owns that format, and that a timer is there
+//! once however often it is registered. Never knows what time it is.
+
+use crate::key_value::after;
+use crate::{Dirty, KeyRange, KeyValueStore, Layout, SIGN, Stored, split_time_key};
+use bytes::{BufMut, Bytes, BytesMut};
+use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
+
+#[cfg(test)]
+mod tests;
+
+/// Domain and time.
+const HEAD: usize = 9;
+/// How many rows a look through a whole store takes at a time.
+const PAGE: usize = 4_096;
+/// The value of every row: what more is to be kept with a timer may come behind it.
+const ROW: &[u8] = &[1];
+
+/// By which clock a timer is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TimerDomain {
+    /// The time of events.
+    Event,
+    /// The machine's clock.
+    Processing,
+}
+
+impl TimerDomain {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Event, Self::Processing];
+
+    const fn byte(self) -> u8 {
+        match self {
+            Self::Event => 0,
+            Self::Processing => 1,
+        }
+    }
+
+    /// Its name for users.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Processing => "processing",
+        }
+    }
+
+    /// The domain of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|domain| domain.name() == name)
+    }
+}
+
+/// A timer, taken from a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerParts<'r> {
+    /// By which clock.
+    pub domain: TimerDomain,
+    /// When.
+    pub at: i64,
+    /// Of which key: its bytes.
+    pub key: &'r [u8],
+}
+
+/// The row of a timer.
+#[must_use]
+pub fn timer_row(domain: TimerDomain, at: i64, key: &[u8]) -> Bytes {
+    let mut row = BytesMut::with_capacity(HEAD + key.len());
+    row.put_u8(domain.byte());
+    row.put_u64(at.cast_unsigned() ^ SIGN);
+    row.put_slice(key);
+    row.freeze()
+}
+
+/// Takes a row apart; `None` for what is none.
+#[must_use]
+pub fn split_timer(row: &[u8]) -> Option<TimerParts<'_>> {
+    let (domain, rest) = row.split_first()?;
+    let (at, key) = split_time_key(rest)?;
+    let domain = TimerDomain::ALL.into_iter().find(|d| d.byte() == *domain)?;
+    Some(TimerParts { domain, at, key })
+}
+
+/// The key of a row, without a copy.
+#[must_use]
+pub fn timer_key(row: &Bytes) -> Bytes {
+    row.slice(row.len().min(HEAD)..)
+}
+
+/// The least row after all of a domain that are due at `at` or before.
+fn beyond(domain: TimerDomain, at: i64) -> Bytes {
+    match at.checked_add(1) {
+        Some(next) => timer_row(domain, next, &[]),
+        None => Bytes::copy_from_slice(&[domain.byte() + 1]),
+    }
+}
+
+/// From where rows are read.
+#[derive(Clone, Debug)]
+pub enum TimersFrom {
+    /// From this time on.
+    Time(i64),
+    /// Behind this row.
+    Row(Bytes),
+}
+
+/// A store of timers as a lane in one epoch sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct TimerView<'a> {
+    store: &'a KeyValueStore,
+    epoch: Epoch,
+}
+
+impl<'a> TimerView<'a> {
+    /// # Errors
+    /// `Internal` if the store has another layout.
+    pub fn new(store: &'a KeyValueStore, epoch: Epoch) -> Result<Self> {
+        if store.layout() != Layout::Timers {
+            return Err(Error::internal(format!(
+                "store {} keeps no timers but {}",
+                store.name(),
+                store.layout().name()
+            )));
+        }
+        Ok(Self { store, epoch })
+    }
+
+    /// Writes a timer, unread: one that is there already stays as it is.
+    ///
+    /// # Errors
+    /// As the store's `put`.
+    pub fn put(&self, dirty: &mut Dirty, row: &Bytes) -> Result<()> {
+        self.write(dirty, row, Datum::Bytes(Bytes::from_static(ROW)))
+    }
+
+    /// Removes a timer, unread: it need not be there.
+    ///
+    /// # Errors
+    /// As the store's `put`.
+    pub fn remove(&self, dirty: &mut Dirty, row: &Bytes) -> Result<()> {
+        self.write(dirty, row, Datum::Null)
+    }
+
+    fn write(&self, dirty: &mut Dirty, row: &Bytes, value: Datum) -> Result<()> {
+        let at = split_timer(row).map_or(0, |timer| timer.at);
+        let stored = Stored {
+            value,
+            // A record's timestamp can't be negative.
+            timestamp: Timestamp(at.max(0)),
+        };
+        self.store.put(self.epoch, dirty, row, Some(stored))
+    }
+
+    /// Is it there?
+    ///
+    /// # Errors
+    /// As the store's `get`.
+    pub fn is_pending(&self, row: &[u8]) -> Result<bool> {
+        Ok(self.store.get(self.epoch, row)?.is_some())
+    }
+
+    /// Rows that are due at `until` or before, in order, at most `limit`.
+    ///
+    /// # Errors
+    /// As the store's `scan`.
+    pub fn due(
+        &self,
+        domain: TimerDomain,
+        from: &TimersFrom,
+        until: i64,
+        limit: usize,
+    ) -> Result<Vec<Bytes>> {
+        let from = match from {
+            TimersFrom::Time(at) => timer_row(domain, *at, &[]),
+            TimersFrom::Row(row) => after(row),
+        };
+        self.rows(from, beyond(domain, until), limit)
+    }
+
+    /// When the first one after `at` is due (`None`: the first of all).
+    ///
+    /// # Errors
+    /// As the store's `scan`.
+    pub fn first_after(&self, domain: TimerDomain, at: Option<i64>) -> Result<Option<i64>> {
+        let from = match at {
+            Some(at) => beyond(domain, at),
+            None => timer_row(domain, i64::MIN, &[]),
+        };
+        let rows = self.rows(from, beyond(domain, i64::MAX), 1)?;
+        Ok(rows.first().and_then(|row| split_timer(row)).map(|t| t.at))
+    }
+
+    /// All timers of a key, by domain, then by time. Looks through the whole store, a page at a time: rows
+    /// are in the order of time.
+    ///
+    /// # Errors
+    /// As the store's `scan`.
+    pub fn of_key(&self, key: &[u8]) -> Result<Vec<(TimerDomain, i64)>> {
+        let mut found = Vec::new();
+        let end = beyond(TimerDomain::Processing, i64::MAX);
+        let mut from = Bytes::new();
+        loop {
+            let page = self.rows(from, end.clone(), PAGE)?;
+            for row in &page {
+                let timer = split_timer(row).filter(|timer| timer.key == key);
+                found.extend(timer.map(|timer| (timer.domain, timer.at)));
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => from = after(last),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    fn rows(&self, from: Bytes, to: Bytes, limit: usize) -> Result<Vec<Bytes>> {
+        let range = KeyRange {
+            from: Some(from),
+            to: Some(to),
+            reverse: false,
+        };
+        let rows = self.store.scan(self.epoch, &range, limit)?;
+        Ok(rows.into_iter().map(|(row, _)| row).collect())
+    }
+}

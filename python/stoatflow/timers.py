@@ -1,0 +1,57 @@
+"""Timers: what a processor wants to be told about a key at a time.
+
+Gives the value that `on_timer` gets, and the check that who has timers has an `on_timer`. The handle (`TimerStore`) is
+the engine's own: `context.state_store(name)` gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from stoatflow._bridge import TimerStore
+from stoatflow.errors import TopologyError
+from stoatflow.plan import nodes
+
+if TYPE_CHECKING:
+    from stoatflow.plan import Node
+
+__all__ = ["TimeDomain", "Timer", "TimerStore", "check_on_timer"]
+
+K = TypeVar("K")
+
+TimeDomain: TypeAlias = Literal["event", "processing"]
+"""By which clock a timer is due: the time of records, or the machine's clock."""
+
+
+# A NamedTuple can't be generic before Python 3.11.
+class _Timer(NamedTuple):
+    store: str
+    key: Any
+    at: int
+    domain: TimeDomain
+
+
+class Timer(_Timer, Generic[K]):
+    """A timer that fires: its store, its key, the time it was registered for, its clock."""
+
+    __slots__ = ()
+
+    store: str
+    key: K
+    at: int
+    domain: TimeDomain
+
+
+def check_on_timer(plan: Sequence[Node]) -> None:
+    """Raise `TopologyError` for a processor with timers that nobody could call."""
+    timed = {node.store for node in plan if isinstance(node, nodes.StateStore) and node.kind.type == "timers"}
+    for node in plan:
+        if not isinstance(node, nodes.Process | nodes.ProcessValues) or node.processor.on_timer:
+            continue
+        store = next((store for store in node.stores if store in timed), None)
+        if store is not None:
+            raise TopologyError(
+                f"{node.line} {node.op}: {node.processor.display} has the timers '{store}', but no on_timer(timer)",
+                next_step="write def on_timer(self, timer): it is called with a Timer when one is due",
+            )
