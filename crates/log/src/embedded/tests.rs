@@ -536,3 +536,29 @@ fn a_deleted_topic_leaves_nothing_behind() {
         .unwrap();
     assert_eq!(range[0].stable_end, Offset(0));
 }
+
+#[test]
+fn what_is_appended_while_it_is_read_is_no_damage() {
+    let place = tempfile::tempdir().unwrap();
+    let broker = open(Some(place.path())).unwrap();
+    topic(&broker, "t", 1);
+    let many = vec![record("t", "x"); 1_000];
+    let mut first = producer(&broker);
+    for n in 0..100 {
+        commit(first.as_mut(), &many, n);
+    }
+    drop(first);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let mut producer = producer(&broker);
+            for n in 100..1_000 {
+                commit(producer.as_mut(), &[record("t", "x")], n);
+            }
+        });
+        // A read of all that takes longer than a commit.
+        while !writing.is_finished() {
+            assert!(count(&broker, "t", 0) >= 100_000);
+        }
+    });
+    assert_eq!(count(&broker, "t", 0), 100_900);
+}
