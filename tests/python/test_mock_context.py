@@ -191,7 +191,10 @@ class Alarm(sf.ContextualProcessor[str, int, str, str]):
 
 
 def test_timers() -> None:
-    stores = [Stores.timers("alarms", key=str), Stores.key_value("seen", key=str, value=int)]
+    stores: list[sf.StoreBuilder[Any, Any]] = [
+        Stores.timers("alarms", key=str),
+        Stores.key_value("seen", key=str, value=int),
+    ]
     with MockProcessorContext(*stores) as context:
         with pytest.raises(RuntimeError, match=r"call context\.init"):
             context.fire_timers(5)
