@@ -11,6 +11,7 @@ pub const CALLS: &[&str] = &[
     "global_table",
     "state_store",
     "global_store",
+    "scheduled",
     "filter",
     "filter_not",
     "map",
@@ -55,6 +56,7 @@ impl Call {
             Self::GlobalTable { .. } => "global_table",
             Self::StateStore { .. } => "state_store",
             Self::GlobalStore { .. } => "global_store",
+            Self::Scheduled(_) => "scheduled",
             Self::Filter { .. } => "filter",
             Self::FilterNot { .. } => "filter_not",
             Self::Map { .. } => "map",
@@ -107,7 +109,8 @@ impl Call {
             | Self::Table { .. }
             | Self::GlobalTable { .. }
             | Self::StateStore { .. }
-            | Self::GlobalStore { .. } => vec![],
+            | Self::GlobalStore { .. }
+            | Self::Scheduled(_) => vec![],
             Self::Merge { from, other } => vec![*from, *other],
             Self::Cogroup { from, other, .. } => {
                 [Some(*from), *other].into_iter().flatten().collect()

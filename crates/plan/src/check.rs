@@ -113,6 +113,7 @@ pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
                 | Call::Table { .. }
                 | Call::GlobalTable { .. }
                 | Call::GlobalStore { .. }
+                | Call::Scheduled(_)
         )
     }) {
         problems.add("the topology reads nothing: begin it with builder.stream(topic) or builder.table(topic)");
@@ -148,7 +149,9 @@ pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
 
 fn is_rekeyed(call: &Call, kind: Kind, shape: &Shape) -> bool {
     match call {
-        Call::Map { .. }
+        // Ticks are born in the first lane, whatever their key.
+        Call::Scheduled(_)
+        | Call::Map { .. }
         | Call::FlatMap { .. }
         | Call::SelectKey { .. }
         | Call::GroupBy { .. }

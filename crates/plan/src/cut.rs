@@ -139,6 +139,7 @@ impl<'a> Cut<'a> {
         let table = self.shape.kind(i) == Kind::Table;
         match call {
             Call::Stream { .. } => self.source(i, &self.names.node[i]),
+            Call::Scheduled(times) => self.scheduled(i, times),
             Call::Table { .. } | Call::GlobalTable { .. } => self.source_table(i),
             Call::GlobalStore { processor, .. } => self.global_store(i, *processor),
             // Were made before: a processor may stand above the call that declares its store.

@@ -20,6 +20,8 @@ use std::fmt::Write;
 enum What<'a> {
     Source(Vec<&'a str>),
     Pattern(&'a str),
+    /// A source that Kafka Streams has not: what it reads is the clock.
+    Scheduled(String),
     Processor(Vec<&'a str>),
     Sink(&'a str),
     /// A sink whose topic a function chooses.
@@ -155,6 +157,10 @@ fn subtopology(pieces: &[Piece<'_>], group: &[usize]) -> String {
             What::Pattern(pattern) => writeln!(
                 text,
                 "    Source: {name} (topics: {pattern})\n      --> {to}"
+            ),
+            What::Scheduled(times) => writeln!(
+                text,
+                "    Source: {name} (scheduled: {times})\n      --> {to}"
             ),
             What::Processor(stores) => {
                 let order = hash_order(stores, copied_capacity(stores.len()));

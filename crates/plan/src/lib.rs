@@ -22,6 +22,7 @@ pub mod physical;
 mod problems;
 mod serdes;
 mod tables;
+pub mod timetable;
 pub mod view;
 pub mod window;
 
@@ -30,6 +31,7 @@ pub use expression::{Expression, Literal};
 pub use logical::LogicalPlan;
 pub use pattern::topic_pattern;
 pub use physical::*;
+pub use timetable::{CatchUp, Missed, Times, Timetable};
 pub use view::{Kind as JoinKind, View};
 pub use window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WatermarkStrategy, WhenFull,

@@ -5,6 +5,7 @@
 
 use crate::Expression;
 pub use crate::call::CALLS;
+pub use crate::timetable::Times;
 pub use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
 };
@@ -236,6 +237,8 @@ pub enum Call {
         #[serde(default)]
         timestamp: Option<TimestampExtractor>,
     },
+    /// A source that ticks by the clock: key = its name, value = the time of the tick.
+    Scheduled(Times),
     /// Of a stream or a table (there the result may be kept).
     Filter {
         from: usize,

@@ -362,7 +362,7 @@ const fn table_prefix(call: &Call) -> &'static str {
 
 const fn prefix(call: &Call) -> &'static str {
     match call {
-        Call::Stream { .. } => "KSTREAM-SOURCE-",
+        Call::Stream { .. } | Call::Scheduled(_) => "KSTREAM-SOURCE-",
         Call::Filter { .. } | Call::FilterNot { .. } => "KSTREAM-FILTER-",
         Call::Map { .. } => "KSTREAM-MAP-",
         Call::MapValues { .. } => "KSTREAM-MAPVALUES-",

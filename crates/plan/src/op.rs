@@ -4,6 +4,7 @@
 //! Given by the cut, read by `operators::chain::build`. Never holds state.
 
 use crate::logical::{Function, SerdeSpec};
+use crate::timetable::Times;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
 use serde::Serialize;
@@ -35,6 +36,12 @@ pub enum Fold {
 pub enum Op {
     Source {
         source: SourceId,
+    },
+    /// Ticks by the clock; the key of its records is its name. The mark of its clock: the last tick that is
+    /// done with.
+    Scheduled {
+        times: Times,
+        clock: ClockId,
     },
     /// Keeps a table's store (`table`, `to_table`): drops null keys, a null value deletes. A versioned
     /// store marks updates that are not the latest; global: any lane may read it.
@@ -313,6 +320,7 @@ impl Op {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Source { .. } => "source",
+            Self::Scheduled { .. } => "scheduled",
             Self::TableSource { .. } => "table",
             Self::Filter { .. } => "filter",
             Self::FilterNot { .. } => "filter_not",
@@ -416,6 +424,7 @@ impl Op {
             | Self::StreamJoin { clock, .. }
             | Self::Suppress { clock, .. }
             | Self::Deduplicate { clock, .. }
+            | Self::Scheduled { clock, .. }
             | Self::Process { clock, .. } => Some(*clock),
             Self::StreamTableJoin { clock, .. } => *clock,
             _ => None,

@@ -127,6 +127,10 @@ impl Pass<'_> {
                 self.serdes.used[i] = Some(pair);
                 (known(key), known(value))
             }
+            Call::Scheduled(_) => {
+                let builtin = |name: &str| Side::Known(SerdeSpec::Builtin(name.into()));
+                (builtin("string"), builtin("int64"))
+            }
             Call::StateStore { key, value, .. } | Call::GlobalStore { key, value, .. } => {
                 self.serdes.used[i] = Some((key.clone(), value.clone()));
                 (Side::Reported, Side::Reported)

@@ -35,6 +35,7 @@ fn nodes() -> Vec<Value> {
         json!({"op": "global_table", "topic": "g", "key": {"time_windowed": "string", "size_ms": 5}, "value": "json", "materialized": m, "timestamp": time}),
         json!({"op": "state_store", "store": "w", "kind": {"type": "window", "retention_ms": 2, "size_ms": 1, "duplicates": true, "timestamped": true}, "key": {"session_windowed": "string"}, "value": "json", "logged": false, "in_memory": true, "topic": {"a": "b"}}),
         json!({"op": "global_store", "store": "h", "kind": {"type": "key_value"}, "topic": "i", "key": "string", "value": "json", "processor": 0, "timestamp": "wallclock"}),
+        json!({"op": "scheduled", "name": "tick", "every_ms": 1, "cron": "* * * * *", "tz": "Europe/Berlin", "start_ms": 2, "catch_up": "all", "max_catch_up": 3}),
         json!({"op": "filter", "from": 0, "function": f, "materialized": m}),
         json!({"op": "filter_not", "from": 0, "function": {"expr": {"op": "value"}}, "materialized": m}),
         json!({"op": "map", "from": 0, "function": f}),

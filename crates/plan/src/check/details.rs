@@ -5,6 +5,7 @@
 use crate::logical::{Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor, Watermark};
 use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
+use crate::timetable::Timetable;
 use crate::{Expression, Literal, WatermarkStrategy};
 
 const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
@@ -39,6 +40,18 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
     }
     for store in stores(&node.call) {
         if let Some(what) = name_problem("store", store) {
+            problems.at(plan, i, what);
+        }
+    }
+    if let Call::Scheduled(times) = &node.call {
+        if node.name.is_none() {
+            problems.at(
+                plan,
+                i,
+                "needs a name: it is the key of its records, and what fired last is kept under it",
+            );
+        }
+        if let Err(what) = Timetable::new(times) {
             problems.at(plan, i, what);
         }
     }

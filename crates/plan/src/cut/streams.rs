@@ -6,6 +6,7 @@ use super::walk::Walk;
 use super::{Cut, Made, highest, number};
 use crate::logical::{Call, Function};
 use crate::physical::{Op, Sink, Source};
+use crate::timetable::Times;
 use crate::window::TimestampExtractor;
 use std::collections::BTreeMap;
 use stoatflow_core::{SinkId, SourceId};
@@ -80,6 +81,16 @@ impl Cut<'_> {
             entry,
         });
         Made::from([(0, entry)])
+    }
+
+    pub(super) fn scheduled(&mut self, i: usize, times: &Times) -> Made {
+        let name = &self.names.node[i];
+        let op = Op::Scheduled {
+            times: times.clone(),
+            // No store can have this name, and no other node this one.
+            clock: self.clock(&format!("schedule:{name}")),
+        };
+        Made::from([(0, self.add(i, name, 0, &op))])
     }
 
     pub(super) fn sink(&mut self, i: usize) -> Made {

@@ -117,6 +117,7 @@ impl<'a> Graph<'a> {
             Call::Stream { topics, .. } => {
                 What::Source(topics.iter().map(String::as_str).collect())
             }
+            Call::Scheduled(times) => What::Scheduled(times.words()),
             Call::To {
                 topic: Some(topic), ..
             } => What::Sink(topic),

@@ -85,6 +85,7 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
         | Op::TableMerge { .. }
         | Op::ForeignNotify { .. }
         | Op::Suppress { .. }
+        | Op::Scheduled { .. }
         | Op::ToStream => false,
     }
 }

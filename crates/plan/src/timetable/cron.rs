@@ -1,0 +1,135 @@
+//! Cron expressions.
+//!
+//! Takes an expression and a zone, gives its ticks. `croner` reads the expression (Vixie's language with
+//! seconds, years, `L`, `#` and `W`: the Open Cron Pattern Specification) and says which times of the
+//! calendar it names; it never sees the zone. What that means on the days on which clocks change is said
+//! here, by the field of the hour:
+//!
+//! - A named hour (`30 2 * * *`) is a time of the day. If that time does not exist, it ticks at the first
+//!   instant after the gap (once, however many of its times lie in the gap); if it exists twice, it ticks
+//!   the first time.
+//! - Every hour (`*/15 * * * *`, `0 */2 * * *`) goes on with the clock: it ticks at each instant at which
+//!   the clock shows one of its times, in both of two equal hours, and what the clock skips is not made up.
+
+use super::timestamp;
+use super::zone::Zone;
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::civil::DateTime;
+use jiff::{SignedDuration, Timestamp};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Cron {
+    calendar: croner::Cron,
+    zone: Zone,
+    every_hour: bool,
+}
+
+impl Cron {
+    pub(super) fn new(written: &str, zone: Zone) -> Result<Self, String> {
+        let parser = CronParser::builder()
+            .seconds(Seconds::Optional)
+            .year(Year::Optional)
+            .build();
+        let calendar = parser.parse(written).map_err(|e| {
+            format!(
+                "'{written}' is no cron expression: {}; write minute, hour, day of the month, month and day of the week, such as \"*/5 * * * *\" (every five minutes) or \"30 2 * * MON-FRI\"; seconds may stand in front",
+                e.to_string().trim_end_matches('.')
+            )
+        })?;
+        Ok(Self {
+            calendar,
+            zone,
+            every_hour: every_hour(written),
+        })
+    }
+
+    pub(super) fn next(&self, after: i64) -> Option<i64> {
+        if self.every_hour {
+            return self.next_shown(timestamp(after)?);
+        }
+        let mut local = whole(self.zone.local(after)?)?;
+        loop {
+            local = self.following(local, false)?;
+            let tick = self.zone.instant(local)?;
+            // What the clock shows again now has been.
+            if tick > after {
+                return Some(tick);
+            }
+        }
+    }
+
+    pub(super) fn last(&self, until: i64, after: i64) -> Option<i64> {
+        if self.every_hour {
+            return self.last_shown(timestamp(until)?, after);
+        }
+        let local = whole(self.zone.local(until)?)?;
+        // In the second of two equal hours all of the first one has been.
+        let ahead = SignedDuration::from_secs(self.zone.repeated(local).into());
+        let mut local = self.preceding(local.checked_add(ahead).ok()?, true)?;
+        loop {
+            let tick = self.zone.instant(local)?;
+            if tick <= until {
+                return Some(tick);
+            }
+            local = self.preceding(local, false)?;
+        }
+    }
+
+    /// Between two changes, the clock goes as time does.
+    fn next_shown(&self, mut at: Timestamp) -> Option<i64> {
+        let mut from_here = false;
+        loop {
+            let offset = self.zone.offset(at);
+            let local = self.following(whole(offset.to_datetime(at))?, from_here)?;
+            let tick = offset.to_timestamp(local).ok()?;
+            match self.zone.next_change(at) {
+                Some(change) if tick >= change => (at, from_here) = (change, true),
+                _ => return Some(tick.as_millisecond()),
+            }
+        }
+    }
+
+    fn last_shown(&self, mut at: Timestamp, after: i64) -> Option<i64> {
+        loop {
+            let offset = self.zone.offset(at);
+            let local = self.preceding(whole(offset.to_datetime(at))?, true)?;
+            let tick = offset.to_timestamp(local).ok()?.as_millisecond();
+            let next = timestamp(at.as_millisecond() + 1)?;
+            match self.zone.last_change(next).map(Timestamp::as_millisecond) {
+                Some(change) if tick < change => {
+                    if change <= after {
+                        return None;
+                    }
+                    at = timestamp(change - 1)?;
+                }
+                _ => return Some(tick),
+            }
+        }
+    }
+
+    /// The first time of the calendar from one on.
+    fn following(&self, local: DateTime, itself: bool) -> Option<DateTime> {
+        self.calendar.find_next_occurrence(&local, itself).ok()
+    }
+
+    /// The last time of the calendar up to one.
+    fn preceding(&self, local: DateTime, itself: bool) -> Option<DateTime> {
+        self.calendar.find_previous_occurrence(&local, itself).ok()
+    }
+}
+
+/// Expressions know whole seconds only.
+fn whole(local: DateTime) -> Option<DateTime> {
+    local.with().subsec_nanosecond(0).build().ok()
+}
+
+/// Does the field of the hour begin with a star?
+fn every_hour(written: &str) -> bool {
+    let fields: Vec<&str> = written.split_whitespace().collect();
+    match fields.as_slice() {
+        [word] => word.eq_ignore_ascii_case("@hourly"),
+        [_, hour, _, _, _] | [_, _, hour, ..] => hour.starts_with(['*', '?']),
+        _ => false,
+    }
+}

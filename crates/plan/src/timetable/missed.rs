@@ -1,0 +1,62 @@
+//! Which ticks a time without the engine has missed.
+//!
+//! Takes the last tick that is known to be done and the time of the start, gives the ticks to make up
+//! for. A timetable of seconds that was left alone for a year has millions of them, so nothing here grows
+//! with the time that was missed.
+
+use super::{CatchUp, Times, Timetable};
+
+/// As far as those that are not made are counted where only going through them would tell.
+const COUNTED: u64 = 10_000;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// To be made, in order.
+    pub ticks: Vec<i64>,
+    /// How many are not made (at least so many: see `exact`).
+    pub left_out: u64,
+    /// Is that all of them?
+    pub exact: bool,
+}
+
+impl Timetable {
+    /// What is to be made up for, of the ticks after one instant and up to another.
+    #[must_use]
+    pub fn missed(&self, times: &Times, after: i64, until: i64) -> Missed {
+        let most = match times.catch_up {
+            CatchUp::Latest => 1,
+            CatchUp::All => times.max_catch_up as usize,
+            CatchUp::Skip => 0,
+        };
+        let mut ticks = Vec::new();
+        let mut oldest = until;
+        while ticks.len() < most {
+            let Some(tick) = self.last(oldest, after) else {
+                break;
+            };
+            ticks.push(tick);
+            oldest = tick - 1;
+        }
+        ticks.reverse();
+        let (left_out, exact) = match self.between(after, oldest) {
+            Some(count) => (count, true),
+            None => self.count(after, oldest),
+        };
+        Missed {
+            ticks,
+            left_out,
+            exact,
+        }
+    }
+
+    fn count(&self, after: i64, mut until: i64) -> (u64, bool) {
+        for count in 0..COUNTED {
+            match self.last(until, after) {
+                Some(tick) => until = tick - 1,
+                None => return (count, true),
+            }
+        }
+        (COUNTED, false)
+    }
+}
