@@ -527,7 +527,9 @@ impl LaneRoom {
     }
 
     fn routed(&mut self, via: NodeId, stage: StageId, batch: &mut Vec<Record>) -> Result<()> {
-        self.observe(stage, batch);
+        if !self.timing.by_clock[via.0 as usize] {
+            self.observe(stage, batch);
+        }
         let plan = Arc::clone(&self.plan);
         let exchange = &plan.nodes[via.0 as usize];
         let Op::Exchange { to, .. } = &exchange.op else {

@@ -26,7 +26,8 @@ const APPLICATION: &str = "application";
 pub struct StageTiming {
     /// Has it clocks? Then lanes meet at its barrier.
     pub timed: bool,
-    /// Has it processors, which may have schedules, or windows that close when nothing comes?
+    /// Has it processors, which may have schedules, scheduled sources, or windows that close when nothing
+    /// comes?
     pub punctuates: bool,
 }
 
@@ -37,6 +38,9 @@ pub struct Timing {
     pub stages: Vec<StageTiming>,
     /// The clock of the whole application.
     pub application: Option<ClockId>,
+    /// By node: does it get nothing but what comes from scheduled sources? That says nothing of how far
+    /// the events have come.
+    pub by_clock: Vec<bool>,
     /// What was committed last, by clock.
     pub initial: Vec<Time>,
     /// Where it is kept; `None` without clocks.
@@ -67,7 +71,12 @@ impl Timing {
             let of_store = |s: StoreId| plan.stores[usize::from(s.0)].clock.is_some();
             let idles = |n: &stoatflow_core::NodeId| plan.nodes[n.0 as usize].idle.is_some();
             let punctuates = stage.nodes.iter().any(idles)
-                || ops().any(|op| matches!(op, Op::Process { .. } | Op::TransformValues { .. }));
+                || ops().any(|op| {
+                    matches!(
+                        op,
+                        Op::Process { .. } | Op::TransformValues { .. } | Op::Scheduled { .. }
+                    )
+                });
             StageTiming {
                 timed: punctuates
                     || stage.id.0 == 0 && application.is_some()
@@ -80,6 +89,7 @@ impl Timing {
         Self {
             stages: plan.stages.iter().map(stage).collect(),
             application,
+            by_clock: by_clock(plan),
             initial: vec![Time::NONE; plan.clocks.len()],
             store: (!plan.clocks.is_empty()).then_some(StoreId(count)),
             keys: plan
@@ -151,6 +161,28 @@ impl Timing {
         }
         Ok(())
     }
+}
+
+/// Nodes that have scheduled sources above them and nothing else. Children have higher numbers than
+/// their parents.
+fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
+    let mut fed: Vec<Option<bool>> = vec![None; plan.nodes.len()];
+    for (at, node) in plan.nodes.iter().enumerate() {
+        let own = match node.op {
+            Op::Scheduled { .. } => true,
+            _ => fed[at].unwrap_or(false),
+        };
+        fed[at] = Some(own);
+        let next = match &node.op {
+            Op::Exchange { to, .. } => to,
+            _ => &node.children,
+        };
+        for child in next {
+            let fed = &mut fed[child.0 as usize];
+            *fed = Some(fed.unwrap_or(true) && own);
+        }
+    }
+    fed.into_iter().map(|fed| fed == Some(true)).collect()
 }
 
 /// The serde of a row's value.

@@ -14,5 +14,7 @@ pub const NEGATIVE_TIMESTAMP: &str = "negative_timestamp";
 pub const NO_PARTITION: &str = "no_partition";
 /// It came after the last of its windows was closed.
 pub const LATE: &str = "late";
+/// Nobody was there to make the tick, and there were too many to make up for (`scheduled`).
+pub const MISSED_TICK: &str = "missed_tick";
 /// A record like it went on already (`deduplicate`).
 pub const DUPLICATE: &str = "duplicate";

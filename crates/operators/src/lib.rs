@@ -49,6 +49,7 @@ mod map_values;
 mod merge;
 mod peek;
 mod reduce;
+mod scheduled;
 mod select_key;
 mod session_aggregate;
 mod sink;

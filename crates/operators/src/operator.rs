@@ -73,6 +73,8 @@ pub struct Effects {
     pub routed: Vec<Routed>,
     /// Records dropped, by reason (law 11); the engine counts them.
     pub dropped: Vec<(NodeId, &'static str)>,
+    /// The same for many at a time.
+    pub dropped_more: Vec<(NodeId, &'static str, u64)>,
     /// Records that failed and were left out: the engine counts and logs them and sends their letters.
     pub handled: Vec<Handled>,
     /// Of an operator that chooses among its children ([`Operator::routes`]): for each record it has

@@ -4,6 +4,7 @@ mod clocks;
 mod failpoints;
 mod reset;
 mod restore;
+mod scheduled;
 mod sources;
 mod watermarks;
 

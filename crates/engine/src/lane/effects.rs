@@ -19,6 +19,10 @@ impl LaneRoom {
                 .status
                 .dropped(&self.plan.nodes[node.0 as usize].name, reason, 1);
         }
+        for (node, reason, count) in self.effects.dropped_more.drain(..) {
+            let node = &self.plan.nodes[node.0 as usize].name;
+            self.shared.status.dropped(node, reason, count);
+        }
         if std::mem::take(&mut self.effects.commit_asked) {
             self.shared.ask_for_commit();
         }

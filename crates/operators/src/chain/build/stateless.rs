@@ -4,7 +4,7 @@ use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
 use crate::{
     exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_values, merge, peek,
-    select_key, sink, source, split,
+    scheduled, select_key, sink, source, split,
 };
 use stoatflow_core::{Error, Result};
 use stoatflow_plan::{Fork, Function, Node, Op, Sink};
@@ -14,6 +14,12 @@ impl Builder<'_> {
         let args = |with_key: bool| if with_key { KeyValue } else { Value };
         Ok(Some(match &node.op {
             Op::Source { .. } => Box::new(source::Source),
+            Op::Scheduled { times, clock } => Box::new(scheduled::Scheduled::new(
+                node.id,
+                &node.name,
+                *clock,
+                times.clone(),
+            )?),
             Op::Filter { function } => {
                 Box::new(filter::Filter::new(self.function(function, KeyValue)?))
             }

@@ -1,0 +1,123 @@
+//! `scheduled`: a source that ticks by the clock.
+//!
+//! Takes nothing; gives a record for each tick of its timetable, with the source's name as its key and the
+//! time of the tick as its value and its time. Ticks are made in `punctuate`: at an aligned cut, once for
+//! all lanes, inside the epoch. Owns the mark of its clock, the last tick that is done with: it is
+//! committed with what the tick caused, so after a crash a tick is made again if and only if nothing of it
+//! stayed. At the start the timetable says which ticks were missed, and what becomes of them. An engine
+//! that stood still makes up for every tick. Never moves stream time: the clock on the wall says nothing
+//! about how far the events have come.
+
+#[cfg(test)]
+mod tests;
+
+use crate::{Context, NO_ORIGIN, Operator, dropped};
+use stoatflow_core::{ClockId, Datum, Error, NodeId, Record, Result, Timestamp};
+use stoatflow_plan::{CatchUp, Times, Timetable};
+
+/// Most ticks of one cut; the others come with the next one.
+const AT_ONCE: usize = 10_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Scheduled {
+    node: NodeId,
+    name: Datum,
+    clock: ClockId,
+    times: Times,
+    table: Timetable,
+    /// When it was opened, until what was missed before that has been seen to.
+    opened: Option<i64>,
+    next: Option<i64>,
+}
+
+impl Scheduled {
+    /// # Errors
+    /// `Topology` if the timetable can't be read (the zone is gone from the machine since the check).
+    pub fn new(node: NodeId, name: &str, clock: ClockId, times: Times) -> Result<Self> {
+        let table = Timetable::new(&times).map_err(Error::topology)?;
+        Ok(Self {
+            node,
+            name: Datum::Str(name.into()),
+            clock,
+            times,
+            table,
+            opened: None,
+            next: None,
+        })
+    }
+
+    fn tick(&self, at: i64) -> Record {
+        Record {
+            key: self.name.clone(),
+            value: Datum::Int(at),
+            timestamp: Timestamp(at),
+            headers: None,
+            origin: NO_ORIGIN,
+        }
+    }
+
+    /// Makes up for the time without the engine; gives up to when everything is done with.
+    fn make_up(
+        &self,
+        done: i64,
+        opened: i64,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> i64 {
+        let missed = self.table.missed(&self.times, done, opened);
+        out.extend(missed.ticks.iter().map(|at| self.tick(*at)));
+        // That of the other rules is what the user wants.
+        if self.times.catch_up == CatchUp::All && missed.left_out > 0 {
+            let left_out = (self.node, dropped::MISSED_TICK, missed.left_out);
+            context.effects.dropped_more.push(left_out);
+        }
+        opened
+    }
+}
+
+impl Operator for Scheduled {
+    fn process(
+        &mut self,
+        _input: &mut Vec<Record>,
+        _out: &mut Vec<Record>,
+        _context: &mut Context<'_>,
+    ) -> Result<()> {
+        Err(Error::internal(
+            "a record came to a source that ticks by the clock",
+        ))
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let now = context.clocks.wall.0;
+        // From now on ticks count. The first commit keeps it: it is asked for at once.
+        if context.clocks.mark(self.clock) < 0 {
+            context.clocks.set_mark(self.clock, now);
+        }
+        self.opened = Some(now);
+        Ok(())
+    }
+
+    fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let now = context.clocks.wall.0;
+        let mut done = context.clocks.mark(self.clock);
+        if let Some(opened) = self.opened.take().filter(|opened| *opened > done) {
+            done = self.make_up(done, opened, out, context);
+        }
+        self.next = self.table.next(done);
+        for _ in 0..AT_ONCE {
+            let Some(at) = self.next.filter(|at| *at <= now) else {
+                break;
+            };
+            out.push(self.tick(at));
+            done = at;
+            self.next = self.table.next(done);
+        }
+        context.clocks.set_mark(self.clock, done);
+        Ok(())
+    }
+
+    fn next_punctuation(&self) -> Option<i64> {
+        self.opened.or(self.next)
+    }
+}
