@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from stoatflow.durations import Duration, Timestamp
 from stoatflow.errors import TopologyError
 from stoatflow.global_table import GlobalKTable
 from stoatflow.handlers import OnError, handler
@@ -24,6 +26,7 @@ from stoatflow.materialized import (
 )
 from stoatflow.plan import PlanBuilder, nodes
 from stoatflow.plan.functions import given, user_line
+from stoatflow.scheduled import CatchUp, scheduled_node
 from stoatflow.serdes import SerdeLike, Serdes, resolve
 from stoatflow.stream import KStream
 from stoatflow.table import KTable
@@ -255,6 +258,48 @@ class StreamsBuilder:
             timestamp=timestamp_spec(how.timestamp, "global_table", line),
         )
         return GlobalKTable(self._plan, self._plan.add(node))
+
+    @overload
+    def scheduled(
+        self,
+        name: str,
+        *,
+        every: Duration,
+        tz: str | tzinfo = ...,
+        start: Timestamp | None = ...,
+        catch_up: CatchUp = ...,
+        max_catch_up: int = ...,
+    ) -> KStream[str, int]: ...
+    @overload
+    def scheduled(
+        self,
+        name: str,
+        *,
+        cron: str,
+        tz: str | tzinfo = ...,
+        start: Timestamp | None = ...,
+        catch_up: CatchUp = ...,
+        max_catch_up: int = ...,
+    ) -> KStream[str, int]: ...
+    def scheduled(
+        self,
+        name: str,
+        *,
+        every: Duration | None = None,
+        cron: str | None = None,
+        tz: str | tzinfo = "UTC",
+        start: Timestamp | None = None,
+        catch_up: CatchUp = "latest",
+        max_catch_up: int = 1000,
+    ) -> KStream[str, int]:
+        """Make a record by the clock: its key is `name`, its value and its timestamp the time of the tick.
+
+        `every` lies on a grid from `start` (1970 if left out); whole days keep the time of the day in `tz`. `cron`
+        has five fields, or six with seconds in front. Of ticks that were missed while nothing ran, `catch_up` makes
+        the "latest", "all" (the newest `max_catch_up`), or none ("skip").
+        """
+        node = scheduled_node(name, every, cron, tz, start, catch_up, max_catch_up, user_line())
+        return KStream(self._plan, self._plan.add(node))
 
     def add_state_store(self, store: StoreBuilder[Any, Any]) -> StreamsBuilder:
         """Add a store for processors; those that use it name it in `stores=`."""

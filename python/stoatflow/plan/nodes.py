@@ -200,6 +200,19 @@ class GlobalStore(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Scheduled(Node):
+    """A source that ticks by the clock."""
+
+    op = "scheduled"
+    every_ms: int | None = None
+    cron: str | None = None
+    tz: str = "UTC"
+    start_ms: int | None = None
+    catch_up: str = "latest"
+    max_catch_up: int = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Filter(Node):
     """Keep what fits."""
 
@@ -533,7 +546,8 @@ class To(Node):
 
 
 NODE_CLASSES: tuple[type[Node], ...] = (
-    Stream, Table, GlobalTable, StateStore, GlobalStore, Filter, FilterNot, Map, MapValues, FlatMap, FlatMapValues,
+    Stream, Table, GlobalTable, StateStore, GlobalStore, Scheduled,
+    Filter, FilterNot, Map, MapValues, FlatMap, FlatMapValues,
     SelectKey, Peek, Foreach, Merge, Split, Branch, Repartition, ToTable, Process, ProcessValues, TransformValues,
     GroupByKey, GroupBy, WindowedBy, EmitStrategyNode, Cogroup, Count, Reduce, Aggregate, Suppress, Join, LeftJoin,
     OuterJoin, Deduplicate, ToStream, To,

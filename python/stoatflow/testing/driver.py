@@ -165,7 +165,10 @@ class TopologyTestDriver:
         return self._now
 
     def advance(self, by: int | Duration) -> None:
-        """Move the virtual clock (milliseconds, `timedelta` or text) and run what falls due."""
+        """Move the virtual clock (milliseconds, `timedelta` or text) and run what falls due.
+
+        Between `crash` and `restart` time passes without the engine.
+        """
         ms = by if isinstance(by, int) and not isinstance(by, bool) else duration_ms(by)  # type: ignore[arg-type]
         if ms < 0:
             raise ValueError(f"the clock can't go back by {-ms} ms")
