@@ -1,4 +1,4 @@
-"""Scheduled sources on a real broker: an application that reads no topic, and is killed."""
+"""Scheduled sources on a real broker: an application that reads nothing, or nothing that comes, and is killed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ builder = sf.StreamsBuilder()
 ticks = builder.scheduled("tick", every="20ms", catch_up="all", max_catch_up=1_000_000)
 ticks.to(f"{sys.argv[2]}-out", key=str, value=int)
 ticks.group_by_key().count(store="ticks").to_stream().to(f"{sys.argv[2]}-counts", key=str, value=int)
+for topic in sys.argv[6:]:
+    builder.stream(topic).foreach(print)
 app = sf.StoatFlow(builder.build(), {
     "bootstrap.servers": sys.argv[1], "application.id": sys.argv[2], "state.dir": sys.argv[3], "lanes.count": 3,
     "processing.guarantee": sys.argv[4], "statestore.cache.max.bytes": 0, "replication.factor": 1,
@@ -38,11 +40,12 @@ def numbers(kafka: KafkaTopics, topic: str) -> list[int]:
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_ticks_survive_kills(kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str) -> None:
     chance = random.Random(guarantee)  # when it is killed
-    for topic in ("out", "counts"):
+    for topic in ("out", "counts", "in"):
         kafka.create(f"{name}-{topic}")
+    reads = [f"{name}-in"] if guarantee == "at_least_once" else []
 
     def life(seconds: float) -> Process:
-        return Process(["-c", APPLICATION, kafka.address, name, tmp_path / "state", guarantee, seconds])
+        return Process(["-c", APPLICATION, kafka.address, name, tmp_path / "state", guarantee, seconds, *reads])
 
     for _ in range(5):
         before = kafka.count(f"{name}-out")
@@ -60,3 +63,14 @@ def test_ticks_survive_kills(kafka: KafkaTopics, name: str, tmp_path: Path, guar
         assert numbers(kafka, f"{name}-counts") == list(range(1, len(ticks) + 1))
     assert len(ticks) > 100
     assert ticks == list(range(ticks[0], ticks[-1] + 1, EVERY))
+
+
+@pytest.mark.broker
+def test_who_reads_nothing_cannot_be_told_apart_at_least_once(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    for topic in ("out", "counts"):
+        kafka.create(f"{name}-{topic}")
+    with Process(["-c", APPLICATION, kafka.address, name, tmp_path / "state", "at_least_once", 60]) as child:
+        assert child.wait() != 0
+        assert "an application that reads no topic can't prove" in child.errors
+        assert "exactly_once_v2" in child.errors
+    assert numbers(kafka, f"{name}-out") == []

@@ -29,8 +29,8 @@ use crate::status::Status;
 use crate::timing::Timing;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Guarantee, Lane, Result, Settings};
-use stoatflow_log::{CutEntry, ProducerMode};
+use stoatflow_core::{Error, Guarantee, Lane, Result, Settings};
+use stoatflow_log::{CutEntry, Producer, ProducerMode};
 use stoatflow_operators::{Chain, ChainOptions, Foreign, LaneStore};
 use stoatflow_plan::{PhysicalPlan, Store};
 use stoatflow_protocol::{Lifecycle, Schedule};
@@ -128,6 +128,7 @@ impl Blueprint {
         let producer = broker.producer(&mode, settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
         shared.failpoints.reach(Place::StartFenced)?;
+        self.provable(producer.as_ref())?;
         let standing = self.standing(&topics)?;
         reset::refuse_unfinished(&settings.application_id, &standing.committed)?;
         if !self.outwait(shared, &standing, fenced)? {
@@ -210,6 +211,18 @@ impl Blueprint {
             slots,
         };
         Ok(Some(house))
+    }
+
+    /// Where nothing fences what is sent, only committed offsets tell two instances apart, and who reads
+    /// nothing has none.
+    fn provable(&self, producer: &dyn Producer) -> Result<()> {
+        if !self.plan.sources.is_empty() || producer.sends_are_fenced() {
+            return Ok(());
+        }
+        Err(Error::config(
+            "an application that reads no topic can't prove under processing.guarantee=at_least_once that it is the only instance: the proof is a commit of offsets",
+        )
+        .hint("leave processing.guarantee at exactly_once_v2, or let the topology read a topic"))
     }
 
     pub(crate) fn timing(&self) -> Timing {
