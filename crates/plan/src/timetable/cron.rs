@@ -13,6 +13,7 @@
 
 use super::timestamp;
 use super::zone::Zone;
+use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
@@ -34,7 +35,7 @@ impl Cron {
         let calendar = parser.parse(written).map_err(|e| {
             format!(
                 "'{written}' is no cron expression: {}; write minute, hour, day of the month, month and day of the week, such as \"*/5 * * * *\" (every five minutes) or \"30 2 * * MON-FRI\"; seconds may stand in front",
-                e.to_string().trim_end_matches('.')
+                what(e).trim_end_matches('.')
             )
         })?;
         Ok(Self {
@@ -116,6 +117,16 @@ impl Cron {
     /// The last time of the calendar up to one.
     fn preceding(&self, local: DateTime, itself: bool) -> Option<DateTime> {
         self.calendar.find_previous_occurrence(&local, itself).ok()
+    }
+}
+
+/// What is wrong, without the class of mistake that `croner` puts before it.
+fn what(error: CronError) -> String {
+    match error {
+        CronError::InvalidPattern(what)
+        | CronError::IllegalCharacters(what)
+        | CronError::ComponentError(what) => what,
+        other => other.to_string(),
     }
 }
 

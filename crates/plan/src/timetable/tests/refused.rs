@@ -26,6 +26,8 @@ fn a_wrong_expression_is_refused_with_a_right_one() {
             "{message}"
         );
     }
+    let message = problem(&cron("5/15 * * * *", "UTC"));
+    assert!(message.contains(": Invalid step syntax: "), "{message}");
     let message = problem(&cron("0 0 30 2 *", "UTC"));
     assert!(
         message.contains("'0 0 30 2 *' never comes to pass"),
