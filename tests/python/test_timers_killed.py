@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -14,9 +16,10 @@ import stoatflow
 from stoatflow import EmbeddedBroker
 
 RECORDS = 60
+KILLS = int(os.environ.get("TIMER_KILLS", "8"))
 DELAY = 40
 APP = """
-import sys
+import sys, time
 import stoatflow as sf
 from pathlib import Path
 
@@ -29,6 +32,7 @@ class Remind(sf.ContextualProcessor):
         self.alarms.register(record.timestamp + DELAY)
 
     def on_timer(self, timer):
+        time.sleep(SLEEP)
         self.context.forward(sf.Record(timer.key, str(timer.at), timer.at))
 
 folder = Path(sys.argv[1])
@@ -52,16 +56,28 @@ PLACES = [
 ]
 
 
-def run(folder: Path, lanes: int, failpoints: str = "") -> subprocess.CompletedProcess[str]:
-    """One life of the application, until nothing is left or it is killed."""
+def start(folder: Path, lanes: int, failpoints: str = "", sleep: float = 0) -> subprocess.Popen[str]:
+    """Begin a life of the application."""
     environ = os.environ | {
         "STOATFLOW_FAILPOINTS": failpoints,
         "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
         "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
         "PYTHONPATH": os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
     }
-    command = [sys.executable, "-c", APP.replace("DELAY", str(DELAY)), str(folder), str(lanes)]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    code = APP.replace("DELAY", str(DELAY)).replace("SLEEP", str(sleep))
+    command = [sys.executable, "-c", code, str(folder), str(lanes)]
+    return subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
+
+
+def run(folder: Path, lanes: int, failpoints: str = "") -> tuple[int, str]:
+    """One life of the application, until nothing is left or it is killed."""
+    return ended(start(folder, lanes, failpoints))
+
+
+def ended(life: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for the end: exit code and what it said."""
+    _, errors = life.communicate(timeout=60)
+    return life.returncode, errors
 
 
 def write(folder: Path, first: int, last: int) -> None:
@@ -71,21 +87,46 @@ def write(folder: Path, first: int, last: int) -> None:
         broker.produce_many("in", ((0, f"k{n % 13}".encode(), b"", n) for n in range(first, last)))
 
 
+def fired(folder: Path) -> list[tuple[str, int]]:
+    """Key and time of the timers that fired, each key's in the order of their times."""
+    with EmbeddedBroker(folder / "broker") as broker:
+        found = [((row.key or b"").decode(), row.timestamp) for row in broker.read("out")]
+    for key in {key for key, _ in found}:
+        times = [at for k, at in found if k == key]
+        assert times == sorted(times), key
+    return sorted(found, key=lambda each: each[1])
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_kill_there_loses_and_doubles_no_timer(tmp_path: Path, place: str) -> None:
     write(tmp_path, 0, RECORDS)
-    assert run(tmp_path, 1).returncode == 0
+    code, errors = run(tmp_path, 1)
+    assert code == 0, errors
     write(tmp_path, RECORDS, 2 * RECORDS)
     fault = "kill:150" if place == "commit.during-apply" else "kill"
-    killed = run(tmp_path, 3, f"{place}={fault}")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    code, errors = run(tmp_path, 3, f"{place}={fault}")
+    assert code == -signal.SIGKILL, errors
     # A last record, for whose time all of the others are due.
     write(tmp_path, 3 * RECORDS, 3 * RECORDS + 1)
-    done = run(tmp_path, 2)
-    assert done.returncode == 0, done.stderr
-    with EmbeddedBroker(tmp_path / "broker") as broker:
-        fired = [((row.key or b"").decode(), row.timestamp) for row in broker.read("out")]
-    assert sorted(fired, key=lambda each: each[1]) == [(f"k{n % 13}", n + DELAY) for n in range(2 * RECORDS)]
-    for key in {key for key, _ in fired}:
-        times = [at for k, at in fired if k == key]
-        assert times == sorted(times), key
+    code, errors = run(tmp_path, 2)
+    assert code == 0, errors
+    assert fired(tmp_path) == [(f"k{n % 13}", n + DELAY) for n in range(2 * RECORDS)]
+
+
+@pytest.mark.slow
+def test_kills_at_any_time_lose_and_double_no_timer(tmp_path: Path) -> None:
+    chance = random.Random(11)  # noqa: S311  # the same lives each time
+    count, kills = 750 * KILLS, 0
+    write(tmp_path, 0, count)
+    write(tmp_path, 2 * count, 2 * count + 1)
+    for _ in range(KILLS):
+        # Timers that take a while: most of a life is spent in them.
+        life = start(tmp_path, chance.choice([1, 3, 5]), sleep=0.001)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            life.wait(timeout=chance.uniform(0.5, 1.2))
+        life.kill()
+        kills += ended(life)[0] == -signal.SIGKILL
+    assert kills > KILLS // 4, "it was done too soon: give it more to do"
+    code, errors = run(tmp_path, 2)
+    assert code == 0, errors
+    assert fired(tmp_path) == [(f"k{n % 13}", n + DELAY) for n in range(count)]
