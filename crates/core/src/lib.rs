@@ -8,6 +8,7 @@ pub mod datum;
 pub mod error;
 pub mod handler;
 pub mod ids;
+pub mod late;
 pub mod ports;
 pub mod record;
 pub mod serde;
@@ -21,6 +22,7 @@ pub use ids::{
     ClockId, Epoch, Lane, NodeId, Offset, Partition, ProcessorId, SinkId, SourceId, StageId,
     StoreId, Timestamp, TopicPartition, UdfId,
 };
+pub use late::Late;
 pub use ports::{Clock, ManualClock, Rng, SystemClock};
 pub use record::{Header, Headers, Origin, Record};
 pub use serde::{CustomSerde, Serde};

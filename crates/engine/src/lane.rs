@@ -7,6 +7,7 @@
 
 mod barrier;
 mod effects;
+mod late;
 mod letters;
 mod stages;
 
@@ -431,9 +432,14 @@ impl LaneRoom {
     fn input(&mut self, batch: &[Fetched]) -> Result<()> {
         let grouped = self.plan.stages[0].independent_entries || self.plan.sources.len() == 1;
         let slots = Arc::clone(&self.slots);
-        for fetched in batch {
+        let late = self.late(batch)?;
+        let mut late = late.into_iter().peekable();
+        for (at, fetched) in batch.iter().enumerate() {
             let slot = &slots[fetched.slot as usize];
-            for reader in &slot.readers {
+            for (which, reader) in slot.readers.iter().enumerate() {
+                if late.next_if_eq(&(at, which)).is_some() {
+                    continue;
+                }
                 let record = match reader.decode(slot, fetched) {
                     Ok(record) => record,
                     Err(error) => match self.unreadable(error, reader, slot, fetched)? {

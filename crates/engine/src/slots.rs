@@ -5,7 +5,7 @@ use crate::watermarks::{Progress, WatermarkOf};
 use std::sync::Arc;
 use stoatflow_core::{NodeId, Offset, Origin, Record, Result, Serde, SourceId, TopicPartition};
 use stoatflow_log::Fetched;
-use stoatflow_operators::Judge;
+use stoatflow_operators::{Judge, LatePolicy};
 
 /// One source that reads a slot's topic.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct Reader {
     pub value: Serde,
     /// Who decides about records that can't be decoded.
     pub judge: Option<Arc<Judge>>,
+    /// Who decides about records that are older than the watermark; all go in where nobody does.
+    pub late: Option<Arc<LatePolicy>>,
 }
 
 /// One partition that is read.

@@ -179,12 +179,21 @@ struct Detail {
     commits: VecDeque<CommitStatus>,
     barrier: BarrierStatus,
     dropped: Vec<(String, &'static str, u64)>,
+    late: Vec<(String, &'static str, u64)>,
     error: Option<ErrorStatus>,
     /// The last commit that failed.
     evidence: Option<Evidence>,
     /// Since when the broker has not answered.
     silent_since: Option<Duration>,
     commit_seconds: hdrhistogram::Histogram<u64>,
+}
+
+/// Adds to a count, or begins it.
+fn add(counts: &mut Vec<(String, &'static str, u64)>, of: &str, word: &'static str, count: u64) {
+    match counts.iter_mut().find(|c| c.0 == of && c.1 == word) {
+        Some(entry) => entry.2 += count,
+        None => counts.push((of.to_owned(), word, count)),
+    }
 }
 
 impl Status {
@@ -218,6 +227,7 @@ impl Status {
                 commits: VecDeque::with_capacity(COMMITS_KEPT),
                 barrier: BarrierStatus::default(),
                 dropped: Vec::new(),
+                late: Vec::new(),
                 error: None,
                 evidence: None,
                 silent_since: None,
@@ -376,20 +386,22 @@ impl Status {
 
     /// Counts dropped records (law 11).
     pub fn dropped(&self, node: &str, reason: &'static str, count: u64) {
-        let mut detail = self.detail.lock();
-        match detail
-            .dropped
-            .iter_mut()
-            .find(|d| d.0 == node && d.1 == reason)
-        {
-            Some(entry) => entry.2 += count,
-            None => detail.dropped.push((node.to_owned(), reason, count)),
-        }
+        add(&mut self.detail.lock().dropped, node, reason, count);
     }
 
     /// Dropped records: node, reason, count.
     pub fn drops(&self) -> Vec<(String, &'static str, u64)> {
         self.detail.lock().dropped.clone()
+    }
+
+    /// Counts records that were older than the watermark when they came, by what became of them.
+    pub fn late(&self, topic: &str, policy: &'static str, count: u64) {
+        add(&mut self.detail.lock().late, topic, policy, count);
+    }
+
+    /// Late records: topic, policy, count.
+    pub fn lates(&self) -> Vec<(String, &'static str, u64)> {
+        self.detail.lock().late.clone()
     }
 
     /// Counters of a lane.

@@ -12,9 +12,12 @@ pub const NULL_LIST: &str = "null_list";
 pub const NEGATIVE_TIMESTAMP: &str = "negative_timestamp";
 /// A partitioner chose no partition for the record.
 pub const NO_PARTITION: &str = "no_partition";
-/// It came after the last of its windows was closed.
+/// It came after the last of its windows was closed; at a source: it was older than the watermark, and the
+/// policy for late records leaves it out.
 pub const LATE: &str = "late";
 /// Nobody was there to make the tick, and there were too many to make up for (`scheduled`).
 pub const MISSED_TICK: &str = "missed_tick";
+/// At a source: it was older than the watermark, and went to a dead-letter topic.
+pub const LATE_DEAD_LETTER: &str = "late_dead_letter";
 /// A record like it went on already (`deduplicate`).
 pub const DUPLICATE: &str = "duplicate";

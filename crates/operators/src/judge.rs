@@ -254,12 +254,7 @@ impl Judge {
         };
         let mut headers = Vec::with_capacity(14);
         let mut put = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                headers.push(Header {
-                    name: format!("__stoatflow.errors.{name}").into(),
-                    value: Some(value.into_bytes().into()),
-                });
-            }
+            headers.extend(value.map(|value| header(name, value)));
         };
         put("kind", Some(self.failing.name().to_owned()));
         put("node", Some(self.name.to_string()));
@@ -282,6 +277,14 @@ impl Judge {
             timestamp: record.timestamp,
             headers,
         }
+    }
+}
+
+/// A header of a dead letter.
+pub(crate) fn header(name: &str, value: impl Into<String>) -> Header {
+    Header {
+        name: format!("__stoatflow.errors.{name}").into(),
+        value: Some(value.into().into_bytes().into()),
     }
 }
 

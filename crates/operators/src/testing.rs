@@ -163,6 +163,28 @@ impl Udf for Closure {
         }
         Ok(())
     }
+    /// As a late policy it gets value, topic and watermark; a word that is none of a policy's is a topic.
+    fn late(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        watermark: i64,
+        out: &mut Vec<stoatflow_core::Late>,
+    ) -> Result<(), Failed> {
+        use stoatflow_core::Late;
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        let (topic, watermark) = (text(topic), Datum::Int(watermark));
+        for (at, record) in batch.iter().enumerate() {
+            let said = (self.body)(&[&record.value, &topic, &watermark]);
+            let said = said.map_err(|error| Failed { at, error })?;
+            out.push(match word(&said).as_str() {
+                "grace" => Late::Grace,
+                "drop" => Late::Drop,
+                other => Late::Dlq(other.into()),
+            });
+        }
+        Ok(())
+    }
     fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         (self.body)(arguments)
@@ -321,6 +343,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
             global: false,
             reset: None,
             entry: NodeId(0),
+            late: stoatflow_core::Late::Grace,
         }],
         sinks: vec![sink(0, "string"), sink(1, "int64"), sink(2, "json")],
         stores: vec![store(0, "string"), store(1, "int64"), store(2, "json")],

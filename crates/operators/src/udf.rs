@@ -6,7 +6,7 @@
 use crate::judge::Failure;
 use std::fmt::Debug;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Handler, Origin, Partition, Record, Result};
+use stoatflow_core::{Datum, Error, Handler, Late, Origin, Partition, Record, Result};
 
 /// What a function gets of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +168,21 @@ pub trait Udf: Send + Sync + Debug {
     ) -> Result<(), Failed> {
         let _unused = (batch, topic, current, out);
         Err(self.cannot("tell watermarks"))
+    }
+    /// What becomes of late records, of `(record, watermark)`, for records of one topic in their order. It
+    /// gives no callable again.
+    ///
+    /// # Errors
+    /// [`Failed`] if the function raises, or gives something else.
+    fn late(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        watermark: i64,
+        out: &mut Vec<Late>,
+    ) -> Result<(), Failed> {
+        let _unused = (batch, topic, watermark, out);
+        Err(self.cannot("decide about late records"))
     }
     /// What to do with a record that failed, if this is a handler. It gives no callable again.
     ///

@@ -3,6 +3,7 @@
 //! Takes a [`Call`], gives references into it. Never decides anything.
 
 use crate::logical::{Call, Function, Joining, Materialized, SerdeSpec};
+use stoatflow_core::Late;
 
 /// The JSON names of all calls, in the order of [`Call`].
 pub const CALLS: &[&str] = &[
@@ -201,6 +202,15 @@ impl Call {
                 ..
             } => topic_function.iter().chain(partitioner).collect(),
             _ => vec![],
+        }
+    }
+
+    /// What becomes of its late records, if it says so.
+    #[must_use]
+    pub const fn late(&self) -> Option<&Late> {
+        match self {
+            Self::Stream { late, .. } | Self::Table { late, .. } => late.as_ref(),
+            _ => None,
         }
     }
 

@@ -10,7 +10,7 @@ pub use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
 };
 use serde::{Deserialize, Serialize};
-use stoatflow_core::Handler;
+use stoatflow_core::{Handler, Late};
 
 /// The version of this format; another one is refused.
 pub const VERSION: u32 = 1;
@@ -189,6 +189,8 @@ pub enum Call {
         timestamp: Option<TimestampExtractor>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         watermark: Option<Watermark>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        late: Option<Late>,
     },
     Table {
         topic: String,
@@ -202,6 +204,8 @@ pub enum Call {
         timestamp: Option<TimestampExtractor>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         watermark: Option<Watermark>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        late: Option<Late>,
     },
     /// A table that is complete before anything else is read, and is looked up by any key.
     GlobalTable {

@@ -8,7 +8,9 @@ pub use crate::logical::{Function, Reset, SerdeSpec};
 pub use crate::op::{Fold, Op};
 use crate::window::{StoreKind, TimestampExtractor, Watermark};
 use serde::Serialize;
-use stoatflow_core::{ClockId, Handler, Handlers, NodeId, SinkId, SourceId, StageId, StoreId};
+use stoatflow_core::{
+    ClockId, Handler, Handlers, Late, NodeId, SinkId, SourceId, StageId, StoreId,
+};
 
 /// Reads topics.
 #[derive(Clone, Debug, Serialize)]
@@ -36,6 +38,9 @@ pub struct Source {
     pub reset: Option<Reset>,
     /// The node that stands for it in stage 0.
     pub entry: NodeId,
+    /// What becomes of its records that are older than the watermark.
+    #[serde(skip_serializing_if = "Late::is_grace")]
+    pub late: Late,
 }
 
 /// Writes a topic.
@@ -196,13 +201,14 @@ impl PhysicalPlan {
             || self.handlers.each().any(Handler::waits)
     }
 
-    /// All topics that handlers name for dead letters, each once.
+    /// All topics that handlers and late policies name for dead letters, each once.
     #[must_use]
     pub fn dead_letter_topics(&self) -> Vec<&str> {
         let nodes = self.nodes.iter().filter_map(|node| node.on_error.as_ref());
         let mut topics: Vec<&str> = nodes
             .chain(self.handlers.each())
             .flat_map(Handler::topics)
+            .chain(self.sources.iter().flat_map(|source| source.late.topics()))
             .collect();
         topics.sort_unstable();
         topics.dedup();

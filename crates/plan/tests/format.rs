@@ -115,6 +115,11 @@ fn forms() -> Vec<Value> {
     }
     all.push(json!({"op": "stream", "pattern": "a.*", "key": "string", "value": "string", "timestamp": "use_partition_time"}));
     all.push(json!({"op": "to", "from": 0, "topic": "c"}));
+    for late in [json!("grace"), json!("drop"), json!({"dlq": "l"})] {
+        all.push(json!({"op": "stream", "topics": ["a"], "key": "string", "value": "bytes", "late": late}));
+    }
+    let late = json!({"call": {"udf": 0, "topics": ["l"]}});
+    all.push(json!({"op": "table", "topic": "a", "key": "string", "value": "bytes", "late": late}));
     all
 }
 

@@ -127,6 +127,11 @@ impl Engine {
             .into_iter()
             .map(|(node, reason, count)| json!({"node": node, "reason": reason, "count": count}))
             .collect();
+        let late: Vec<Value> = status
+            .lates()
+            .into_iter()
+            .map(|(topic, policy, count)| json!({"topic": topic, "policy": policy, "count": count}))
+            .collect();
         json!({
             "state": status.state().name(),
             "records_in": status.records_in.load(Relaxed),
@@ -141,6 +146,7 @@ impl Engine {
             "state_memory_bytes": status.state_memory_bytes.load(Relaxed),
             "nodes": nodes,
             "dropped": drops,
+            "late": late,
         })
         .to_string()
     }

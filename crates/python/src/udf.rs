@@ -5,11 +5,12 @@
 
 use crate::datum::{from_py, to_py};
 use crate::errors::PyCause;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Handler, Origin, Partition, Record, Result, SourceId};
+use stoatflow_core::{Datum, Error, Handler, Late, Origin, Partition, Record, Result, SourceId};
 use stoatflow_operators::judge::Failure;
 use stoatflow_operators::{Args, Failed, Partitions, Udf, check_partitions, check_topic};
 
@@ -146,6 +147,33 @@ impl PyUdf {
         }
     }
 
+    /// `"grace"`, `"drop"` or `DLQ(topic)`.
+    fn said_late(&self, said: &Bound<'_, PyAny>) -> Result<Late> {
+        let py = said.py();
+        if let Ok(word) = said.cast::<PyString>() {
+            match word.to_cow().as_deref() {
+                Ok("grace") => return Ok(Late::Grace),
+                Ok("drop") => return Ok(Late::Drop),
+                _ => {}
+            }
+        }
+        let topic = || -> PyResult<Option<String>> {
+            let letter = DLQ.import(py, "stoatflow.handlers", "DLQ")?;
+            if !said.is_instance(letter)? {
+                return Ok(None);
+            }
+            said.getattr(intern!(py, "topic"))?.extract().map(Some)
+        };
+        let topic = topic().map_err(|e| self.raised(py, e))?;
+        topic.map(Late::Dlq).ok_or_else(|| {
+            let shown = said.repr().map_or_else(|_| kind(said), |r| r.to_string());
+            self.wrong(
+                format!("the late policy gave {shown}, which is none"),
+                "return \"grace\", \"drop\" or DLQ(\"topic\")",
+            )
+        })
+    }
+
     fn chosen(&self, chosen: &Bound<'_, PyAny>) -> Result<Partitions> {
         let number = |item: &Bound<'_, PyAny>| {
             let number = item.cast::<PyInt>().ok().map(|_| item.extract::<i32>());
@@ -232,6 +260,8 @@ fn headers<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple
     let headers = headers.map(|h| (&*h.name, h.value.as_ref().map(|v| PyBytes::new(py, v))));
     PyTuple::new(py, headers.collect::<Vec<_>>())
 }
+
+static DLQ: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 static CONSUMED_RECORD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -484,6 +514,26 @@ impl Udf for PyUdf {
                     .map_err(|error| Failed { at, error })?;
                 current = watermark.map_or(current, |w| w.max(current));
                 out.push(watermark);
+            }
+            Ok(())
+        })
+    }
+
+    fn late(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        watermark: i64,
+        out: &mut Vec<Late>,
+    ) -> Result<(), Failed> {
+        Python::attach(|py| {
+            let callable = self.callable.bind(py);
+            let topic = PyString::new(py, topic);
+            for (at, record) in batch.iter().enumerate() {
+                let called = || callable.call1((consumed(record, &topic)?, watermark));
+                let said = called().map_err(|e| self.raised(py, e));
+                let late = said.and_then(|said| self.said_late(&said));
+                out.push(late.map_err(|error| Failed { at, error })?);
             }
             Ok(())
         })

@@ -225,6 +225,14 @@ impl Engine {
             "dropped_records",
             "Records dropped, by node and reason",
             drops,
+        )?;
+        let late = status.lates().into_iter().map(|(topic, policy, count)| {
+            (vec![("topic", topic), ("policy", policy.to_owned())], count)
+        });
+        families.counter(
+            "late_records",
+            "Records older than the watermark, by topic and what became of them",
+            late,
         )
     }
 

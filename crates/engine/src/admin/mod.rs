@@ -55,7 +55,7 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ),
     (
         "/watermarks",
-        "the application's watermark; position, end, lag, watermark per partition, and who holds others back",
+        "the application's watermark; position, end, lag, watermark per partition, and who holds others back; late records",
     ),
     ("/debug/threads", "what every lane and every thread does"),
     (

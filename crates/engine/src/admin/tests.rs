@@ -151,6 +151,12 @@ fn watermarks_ignore_partitions_without_time() {
         "an end that was read earlier is no negative lag"
     );
     assert_eq!(body["partitions"][1]["stream_time"], Value::Null);
+    assert_eq!(body["late"], json!([]));
+    port.status.late("lines", "dlq", 2);
+    assert_eq!(
+        port.get("/watermarks").1["late"],
+        json!([{"topic": "lines", "policy": "dlq", "count": 2}])
+    );
 }
 
 #[test]

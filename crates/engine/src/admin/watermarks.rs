@@ -29,6 +29,11 @@ pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
         "stream-time"
     };
     let rows: Vec<_> = partitions.iter().map(|p| row(p, now)).collect();
+    let late: Vec<_> = status
+        .lates()
+        .into_iter()
+        .map(|(topic, policy, count)| json!({"topic": topic, "policy": policy, "count": count}))
+        .collect();
     let body = json!({
         "application": application,
         "lag_ms": application.map(|w| now - w),
@@ -37,6 +42,7 @@ pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
         "behind_ms": minimum.map(|t| now - t),
         "lag": status.lag(),
         "partitions": rows,
+        "late": late,
         "at_ms": now,
     });
     answer(StatusCode::OK, &body)

@@ -1,4 +1,5 @@
-//! Furnishing the handlers: who decides about records that can't be read or written, and where dead letters go.
+//! Furnishing the handlers: who decides about records that can't be read or written or that come late, and
+//! where dead letters go.
 //!
 //! Takes the plan's handlers (those of the settings are in it by now), gives judges. Finds missing dead-letter
 //! topics before anything is read. Never makes a topic: a typo must be seen.
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use stoatflow_core::settings::{BrokerAddress, ClientRole};
 use stoatflow_core::{Error, Failing, Result};
 use stoatflow_log::Broker;
-use stoatflow_operators::{Judge, PartitionCounts};
+use stoatflow_operators::{Judge, LatePolicy, PartitionCounts};
 use stoatflow_plan::{Op, Source};
 
 /// What librdkafka takes if nobody says otherwise (`message.max.bytes`).
@@ -34,6 +35,12 @@ impl Blueprint {
             &self.foreign,
             Some(&counts),
         )
+    }
+
+    /// Who decides about records of a source that are older than the watermark.
+    pub(super) fn late_policy(&self, source: &Source) -> Result<Option<Arc<LatePolicy>>> {
+        let counts = self.partition_counts();
+        LatePolicy::new(&source.late, &source.name, &self.foreign, Some(&counts))
     }
 
     /// Who decides, by sink, about records that are too large; nobody asks where all fail anyway, or where

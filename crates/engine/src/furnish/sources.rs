@@ -168,6 +168,7 @@ impl Blueprint {
             let watermark = WatermarkOf::source(source, mark, &self.foreign, &mut groups)?;
             let unlogged = source.global && self.begin_anew(source, stores, backend)?;
             let judge = self.reading(source)?;
+            let late = self.late_policy(source)?;
             for (index, topic) in source.topics.iter().enumerate() {
                 for p in 0..topics[topic].partitions {
                     let partition = TopicPartition::new(Arc::clone(&topics[topic].name), p);
@@ -208,6 +209,7 @@ impl Blueprint {
                         key: self.foreign.serde(&source.key)?,
                         value: self.foreign.serde(&source.value)?,
                         judge: judge.clone(),
+                        late: late.clone(),
                     });
                 }
             }

@@ -2,6 +2,7 @@
 
 mod clocks;
 mod failpoints;
+mod late;
 mod reset;
 mod restore;
 mod scheduled;

@@ -59,7 +59,7 @@ impl LaneRoom {
         Ok(None)
     }
 
-    fn place(&self, stage: StageId) -> Place {
+    pub(super) fn place(&self, stage: StageId) -> Place {
         Place {
             lane: self.id,
             epoch: self.stages[usize::from(stage.0)].epoch,
@@ -154,15 +154,8 @@ impl LaneRoom {
                 }
             }
         }
+        self.send_letters(stage, records, weight[0]);
         let epoch = self.stages[usize::from(stage.0)].epoch;
-        if !records.is_empty() {
-            self.shared.admit(weight[0]);
-            self.shared.outbox.push(OutItem::Records {
-                epoch,
-                records,
-                bytes: weight[0],
-            });
-        }
         if !unread.is_empty() {
             self.shared.admit(weight[1]);
             self.shared.outbox.push(OutItem::Letters {
@@ -174,8 +167,22 @@ impl LaneRoom {
         Ok(())
     }
 
+    /// Sends letters that have their bodies, if there are any.
+    pub(super) fn send_letters(&self, stage: StageId, records: Vec<Outgoing>, bytes: i64) {
+        if records.is_empty() {
+            return;
+        }
+        let epoch = self.stages[usize::from(stage.0)].epoch;
+        self.shared.admit(bytes);
+        self.shared.outbox.push(OutItem::Records {
+            epoch,
+            records,
+            bytes,
+        });
+    }
+
     /// A letter without key and value.
-    fn bare(&self, letter: Letter) -> Outgoing {
+    pub(super) fn bare(&self, letter: Letter) -> Outgoing {
         let application = Header {
             name: "__stoatflow.errors.application".into(),
             value: Some(self.shared.status.application_id.clone().into()),
@@ -218,7 +225,7 @@ fn joined(own: &Headers, more: &[Header]) -> Headers {
     Some(own.iter().chain(more).cloned().collect())
 }
 
-fn weigh(record: &Outgoing) -> i64 {
+pub(super) fn weigh(record: &Outgoing) -> i64 {
     let headers = record.headers.iter().flat_map(|headers| headers.iter());
     let headers: i64 = headers.map(|h| length(h.value.as_ref()) + 64).sum();
     OUTPUT_OVERHEAD + length(record.key.as_ref()) + length(record.value.as_ref()) + headers

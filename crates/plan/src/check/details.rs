@@ -7,6 +7,7 @@ use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
 use crate::timetable::Timetable;
 use crate::{Expression, Literal, WatermarkStrategy};
+use stoatflow_core::Late;
 
 const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
 const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
@@ -92,6 +93,9 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
     {
         problems.at(plan, i, what);
     }
+    if let Some(what) = node.call.late().and_then(|l| late_problem(plan, i, l)) {
+        problems.at(plan, i, what);
+    }
     let topics: Vec<&String> = match &node.call {
         Call::Stream {
             topics,
@@ -171,6 +175,34 @@ fn watermark_problem(plan: &LogicalPlan, watermark: &Watermark) -> Option<String
     }
     (watermark.strategy == WatermarkStrategy::None)
         .then(|| "it is aligned with a group, but has no watermark to align".to_owned())
+}
+
+/// What is wrong with a policy for late records.
+fn late_problem(plan: &LogicalPlan, i: usize, late: &Late) -> Option<String> {
+    if let Late::Call(calling) = late
+        && calling.udf as usize >= plan.functions.len()
+    {
+        let (udf, all) = (calling.udf, plan.functions.len());
+        return Some(format!(
+            "its late policy {udf} is not in the table of {all} functions"
+        ));
+    }
+    let reads = |topic: &str| match &plan.nodes[i].call {
+        Call::Stream {
+            pattern: Some(pattern),
+            ..
+        } => topic_pattern(pattern).is_ok_and(|whole| whole.is_match(topic)),
+        Call::Stream { topics, .. } => topics.iter().any(|own| own == topic),
+        Call::Table { topic: own, .. } => own == topic,
+        _ => false,
+    };
+    late.topics().into_iter().find_map(|topic| {
+        name_problem("topic", topic).or_else(|| {
+            reads(topic).then(|| {
+                format!("sends late records to '{topic}', which it reads: they would be late there again, for ever; name another topic")
+            })
+        })
+    })
 }
 
 /// The names that it gives to stores.

@@ -124,3 +124,51 @@ fn a_pattern_that_the_engine_has_not_is_a_finding() {
     );
     assert!(message.contains("name the topics"), "{message}");
 }
+
+#[test]
+fn a_late_policy_is_checked_and_shared() {
+    let reading = |late: serde_json::Value| {
+        let mut source = stream();
+        source["late"] = late;
+        source
+    };
+    for (late, expected) in [
+        (
+            json!({"call": {"udf": 9}}),
+            "its late policy 9 is not in the table of 5 functions",
+        ),
+        (
+            json!({"dlq": "in"}),
+            "sends late records to 'in', which it reads",
+        ),
+        (json!({"dlq": "a b"}), "the topic 'a b' holds ' '"),
+        (
+            json!({"call": {"udf": 0, "topics": ["x", "in"]}}),
+            "late records to 'in'",
+        ),
+    ] {
+        let message = refused(&json!([reading(late)]));
+        assert!(message.starts_with("app.py:1: stream(): "), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
+    let pattern = json!({"op": "stream", "pattern": "in-.*", "key": "string", "value": "string", "late": {"dlq": "in-late"}});
+    assert!(refused(&json!([pattern])).contains("sends late records to 'in-late'"));
+    let table = json!({"op": "table", "topic": "t", "key": "string", "value": "string", "late": {"dlq": "t"}});
+    assert!(refused(&json!([table])).contains("sends late records to 't'"));
+
+    // Two streams of one topic are one source: they can't disagree.
+    assert!(refused(&json!([stream(), reading(json!("drop"))])).contains("the same late="));
+    let dropping = json!([reading(json!("drop")), reading(json!("drop"))]);
+    let plan = compiled(&dropping);
+    assert_eq!(plan.sources.len(), 1);
+    assert_eq!(plan.sources[0].late, stoatflow_core::Late::Drop);
+
+    let asking = compiled(&json!([reading(
+        json!({"call": {"udf": 1, "topics": ["l"]}})
+    )]));
+    assert!(asking.stages[0].foreign, "it calls a function");
+    assert_eq!(asking.dead_letter_topics(), ["l"]);
+    let plain = compiled(&json!([stream()]));
+    assert!(!plain.stages[0].foreign);
+    assert!(plain.sources[0].late.is_grace());
+}

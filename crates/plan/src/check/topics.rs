@@ -77,6 +77,7 @@ fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
             reset: ra,
             timestamp: ta,
             watermark: wa,
+            late: la,
             pattern: pa,
         },
         Call::Stream {
@@ -86,6 +87,7 @@ fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
             reset: rb,
             timestamp: tb,
             watermark: wb,
+            late: lb,
             pattern: pb,
         },
     ) = (first, second)
@@ -117,6 +119,9 @@ fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
     }
     if wa != wb {
         return Err("both must expect the same disorder: give both the same watermark");
+    }
+    if la != lb {
+        return Err("both must treat late records alike: give both the same late=");
     }
     Ok(())
 }

@@ -79,6 +79,7 @@ impl Cut<'_> {
             value: value.clone(),
             reset,
             entry,
+            late: plan.nodes[i].call.late().cloned().unwrap_or_default(),
         });
         Made::from([(0, entry)])
     }

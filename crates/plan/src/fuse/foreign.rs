@@ -5,6 +5,7 @@ use crate::op::Fold;
 use crate::physical::{Op, PhysicalPlan};
 use crate::view::View;
 use crate::window::{TimestampExtractor, WatermarkStrategy};
+use stoatflow_core::Late;
 
 pub(super) fn foreign(plan: &PhysicalPlan, i: usize) -> bool {
     let op = &plan.nodes[i].op;
@@ -25,6 +26,7 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
                 || custom(&s.value)
                 || matches!(s.timestamp, TimestampExtractor::Udf(_))
                 || matches!(watermark, Some(WatermarkStrategy::Udf(_)))
+                || matches!(s.late, Late::Call(_))
         }
         Op::Sink { sink } => {
             let s = &plan.sinks[usize::from(sink.0)];

@@ -62,6 +62,9 @@ fn metrics_are_valid_and_complete() {
     status.lanes[1].queued_bytes.store(99, Relaxed);
     status.lanes[0].busy_ns.store(1_500_000_000, Relaxed);
     status.dropped("by-word", "null_key", 3);
+    status.late("lines", "drop", 4);
+    status.late("lines", "grace", 5);
+    status.late("lines", "drop", 2);
     status.report_partitions(vec![partition(0, 10, 30, NOW_MS), partition(1, 0, 0, -1)]);
     status.restoring(RestoreProgress {
         store: "counts".to_owned(),
@@ -131,6 +134,13 @@ fn metrics_are_valid_and_complete() {
             &["application_id"],
         ),
         1_700_000_100.0,
+    );
+    close(
+        value(
+            "stoatflow_late_records_total",
+            &["topic=\"lines\"", "policy=\"drop\""],
+        ),
+        6.0,
     );
     close(
         value(

@@ -79,6 +79,7 @@ pub(super) fn plan() -> PhysicalPlan {
             value: serde("string"),
             reset: None,
             entry: NodeId(0),
+            late: stoatflow_core::Late::Grace,
         }],
         sinks: vec![Sink {
             id: SinkId(0),

@@ -1,0 +1,410 @@
+//! Records that are older than the watermark, at every kind of policy.
+
+use super::*;
+use stoatflow_core::{Calling, Datum, Error, Header, Late, Record};
+use stoatflow_operators::{Args, Failed, dropped};
+use stoatflow_plan::TimestampExtractor;
+
+/// All records of both partitions before 100 are late.
+const WATERMARK: i64 = 100;
+
+fn reading(late: &Late) -> PhysicalPlan {
+    let mut plan = compile(copy("in"));
+    plan.sources[0].late = late.clone();
+    plan
+}
+
+/// An engine that has come to the watermark, before there is any record.
+fn started(stand: &Stand) -> Inline {
+    let mut engine = stand.start();
+    engine.house().shared.ask_for_watermark(WATERMARK);
+    engine.settle_and_commit().unwrap();
+    engine
+}
+
+fn late(engine: &mut Inline) -> Vec<(String, &'static str, u64)> {
+    engine.house().shared.status.lates()
+}
+
+fn dropped_at_source(engine: &mut Inline) -> Vec<(&'static str, u64)> {
+    let name = engine.house().shared.status.plan.sources[0].name.clone();
+    let drops = engine.house().shared.status.drops();
+    drops
+        .into_iter()
+        .map(|(node, reason, count)| {
+            assert_eq!(node, name);
+            (reason, count)
+        })
+        .collect()
+}
+
+fn of(topic: &str, policy: &'static str, count: u64) -> (String, &'static str, u64) {
+    (topic.to_owned(), policy, count)
+}
+
+/// Late ones and others, of several keys, mixed.
+const MIXED: &[(&str, &str, i64)] = &[
+    ("a", "1", 99),
+    ("b", "2", 100),
+    ("c", "3", 5),
+    ("a", "4", 200),
+    ("b", "5", 98),
+    ("d", "6", 150),
+];
+
+fn values(stand: &Stand) -> Vec<String> {
+    let read = stand.read("out");
+    read.into_iter().map(|(value, _)| value).collect()
+}
+
+/// A topic's records with their headers.
+fn letters(stand: &Stand, topic: &str) -> Vec<Fetched> {
+    let partitions: Vec<_> = (0..2)
+        .map(|p| (TopicPartition::new(topic, p), Offset(0)))
+        .collect();
+    let mut consumer = stand.broker.consumer("reader").unwrap();
+    consumer.assign(&partitions).unwrap();
+    let mut fetched = Vec::new();
+    consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
+    fetched.sort_by_key(|r| r.timestamp);
+    fetched
+}
+
+fn told(letter: &Fetched, name: &str) -> Option<String> {
+    let name = format!("__stoatflow.errors.{name}");
+    let header = letter.headers.iter().flat_map(|all| all.iter());
+    let mut header = header.filter(|h| *h.name == *name);
+    let value = header.next()?.value.clone()?;
+    Some(String::from_utf8(value.to_vec()).unwrap())
+}
+
+#[test]
+fn grace_lets_all_in_and_counts_them() {
+    for lanes in [1, 3] {
+        let stand = Stand::new(&["in", "out"], lanes, reading(&Late::Grace));
+        let mut engine = started(&stand);
+        stand.send("in", MIXED);
+        engine.settle_and_commit().unwrap();
+        assert_eq!(values(&stand), ["3", "5", "1", "2", "6", "4"]);
+        assert_eq!(late(&mut engine), [of("in", "grace", 3)]);
+        assert_eq!(dropped_at_source(&mut engine), []);
+    }
+}
+
+#[test]
+fn drop_leaves_out_what_is_older_and_commits_it_as_read() {
+    for lanes in [1, 3] {
+        let stand = Stand::new(&["in", "out"], lanes, reading(&Late::Drop));
+        let mut engine = started(&stand);
+        stand.send("in", MIXED);
+        engine.settle_and_commit().unwrap();
+        assert_eq!(values(&stand), ["2", "6", "4"]);
+        assert_eq!(late(&mut engine), [of("in", "drop", 3)]);
+        assert_eq!(dropped_at_source(&mut engine), [(dropped::LATE, 3)]);
+        // The watermark is there again after a restart, and nothing comes a second time.
+        drop(engine);
+        let mut engine = stand.start();
+        stand.send("in", &[("a", "7", 1), ("a", "8", 100)]);
+        engine.settle_and_commit().unwrap();
+        assert_eq!(values(&stand), ["2", "8", "6", "4"]);
+        assert_eq!(late(&mut engine), [of("in", "drop", 1)]);
+    }
+}
+
+#[test]
+fn nothing_is_late_before_the_watermark_is_known() {
+    let stand = Stand::new(&["in", "out"], 2, reading(&Late::Drop));
+    let mut engine = stand.start();
+    for time in [500, 0] {
+        stand.send("in", &[("a", "v", time)]);
+        engine.settle_and_commit().unwrap();
+    }
+    assert_eq!(values(&stand).len(), 2);
+    assert_eq!(late(&mut engine), []);
+}
+
+#[test]
+fn a_dead_letter_is_the_record_and_belongs_to_the_transaction() {
+    let plan = reading(&Late::Dlq("letters".into()));
+    let stand = Stand::new(&["in", "out", "letters"], 2, plan);
+    let mut engine = started(&stand);
+    stand.send("in", MIXED);
+    engine.settle().unwrap();
+    drop(engine);
+    assert_eq!(letters(&stand, "letters").len(), 0, "nothing was committed");
+    // The watermark is that of the last commit.
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    assert_eq!(values(&stand), ["2", "6", "4"]);
+    assert_eq!(late(&mut engine), [of("in", "dlq", 3)]);
+    assert_eq!(
+        dropped_at_source(&mut engine),
+        [(dropped::LATE_DEAD_LETTER, 3)]
+    );
+    let all = letters(&stand, "letters");
+    let found: Vec<_> = all
+        .iter()
+        .map(|r| {
+            let text = |b: &Option<Bytes>| String::from_utf8(b.clone().unwrap().to_vec()).unwrap();
+            (text(&r.key), text(&r.value), r.timestamp.0)
+        })
+        .collect();
+    let expected = [("c", "3", 5), ("b", "5", 98), ("a", "1", 99)];
+    let expected = expected.map(|(k, v, t)| (k.to_owned(), v.to_owned(), t));
+    assert_eq!(found, expected);
+    for (name, value) in [
+        ("application", "stand"),
+        ("kind", "late"),
+        ("topic", "in"),
+        ("timestamp", "5"),
+        ("watermark", "100"),
+        (
+            "message",
+            "the record is 95 ms older than the watermark 100",
+        ),
+    ] {
+        assert_eq!(told(&all[0], name).as_deref(), Some(value), "{name}");
+    }
+    let node = stand.blueprint.plan.sources[0].name.clone();
+    assert_eq!(told(&all[0], "node"), Some(node));
+}
+
+#[test]
+fn a_letter_keeps_the_headers_of_its_record() {
+    let plan = reading(&Late::Dlq("letters".into()));
+    let stand = Stand::new(&["in", "out", "letters"], 1, plan);
+    let mut engine = started(&stand);
+    let mode = ProducerMode::Plain {
+        id: "feeder".into(),
+        timeout: SOON,
+    };
+    let mut producer = stand.broker.producer(&mode, SOON).unwrap();
+    producer.begin().unwrap();
+    let own = Header {
+        name: "trace".into(),
+        value: Some(Bytes::from("abc")),
+    };
+    let record = Outgoing {
+        topic: "in".into(),
+        partition: None,
+        key: None,
+        value: Some(Bytes::from("v")),
+        timestamp: Timestamp(3),
+        headers: Some([own.clone()].into()),
+    };
+    producer.send(&mut vec![record]).unwrap();
+    producer.flush(SOON).unwrap();
+    producer.commit(SOON).unwrap();
+    engine.settle_and_commit().unwrap();
+    let all = letters(&stand, "letters");
+    assert_eq!(all.len(), 1);
+    assert_eq!(
+        (
+            all[0].key.is_none(),
+            all[0].headers.as_ref().unwrap()[0].clone()
+        ),
+        (true, own)
+    );
+    assert_eq!(told(&all[0], "offset").as_deref(), Some("0"));
+}
+
+/// Does what the value of a record says, and remembers which it was asked about.
+#[derive(Debug, Default)]
+struct ByValue(parking_lot::Mutex<Vec<Vec<String>>>);
+
+impl Udf for ByValue {
+    fn name(&self) -> &str {
+        "test.rs:1 by_value"
+    }
+
+    fn late(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        watermark: i64,
+        out: &mut Vec<Late>,
+    ) -> Result<(), Failed> {
+        assert_eq!((topic, watermark), ("in", WATERMARK));
+        let value = |r: &Record| match &r.value {
+            Datum::Str(text) => text.as_str().to_owned(),
+            other => panic!("{other:?}"),
+        };
+        self.0.lock().push(batch.iter().map(value).collect());
+        for (at, record) in batch.iter().enumerate() {
+            out.push(match value(record).as_str() {
+                "grace" => Late::Grace,
+                "drop" => Late::Drop,
+                "raise" => {
+                    let error = Error::user("it raised");
+                    return Err(Failed { at, error });
+                }
+                topic => Late::Dlq(topic.to_owned()),
+            });
+        }
+        Ok(())
+    }
+
+    fn test(&self, _: Args, _: &[Record], _: &mut Vec<bool>) -> Result<(), Failed> {
+        Err(self.cannot("test"))
+    }
+
+    fn one(&self, _: Args, _: &[Record], _: &mut Vec<Datum>) -> Result<(), Failed> {
+        Err(self.cannot("map"))
+    }
+
+    fn pair(&self, _: Args, _: &[Record], _: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
+        Err(self.cannot("map"))
+    }
+
+    fn many(
+        &self,
+        _: Args,
+        _: &[Record],
+        _: &mut Vec<Datum>,
+        _: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
+        Err(self.cannot("map"))
+    }
+
+    fn many_pairs(
+        &self,
+        _: Args,
+        _: &[Record],
+        _: &mut Vec<(Datum, Datum)>,
+        _: &mut Vec<usize>,
+    ) -> Result<(), Failed> {
+        Err(self.cannot("map"))
+    }
+
+    fn effect(&self, _: Args, _: &[Record]) -> Result<(), Failed> {
+        Err(self.cannot("peek"))
+    }
+
+    fn call(&self, _: &[&Datum]) -> Result<Datum> {
+        Err(Error::internal("no calls"))
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+}
+
+fn asking(lanes: u32) -> (Stand, Arc<ByValue>) {
+    let call = Late::Call(Calling {
+        udf: 0,
+        topics: vec!["letters".into()],
+    });
+    let udf = Arc::new(ByValue::default());
+    let udfs: Vec<Arc<dyn Udf>> = vec![Arc::clone(&udf) as Arc<dyn Udf>];
+    let topics = ["in", "out", "letters"];
+    let stand = Stand::with_functions(&topics, lanes, reading(&call), udfs);
+    (stand, udf)
+}
+
+#[test]
+fn a_callable_is_asked_about_late_records_only_and_in_batches() {
+    let (stand, udf) = asking(1);
+    let mut engine = started(&stand);
+    stand.send(
+        "in",
+        &[
+            ("a", "grace", 10),
+            ("a", "on time", 100),
+            ("a", "drop", 11),
+            ("a", "letters", 12),
+            ("a", "too", 300),
+            ("a", "grace", 13),
+        ],
+    );
+    engine.settle_and_commit().unwrap();
+    assert_eq!(*udf.0.lock(), [["grace", "drop", "letters", "grace"]]);
+    assert_eq!(values(&stand), ["grace", "grace", "on time", "too"]);
+    let mut counted = late(&mut engine);
+    counted.sort_unstable();
+    assert_eq!(
+        counted,
+        [
+            of("in", "dlq", 1),
+            of("in", "drop", 1),
+            of("in", "grace", 2)
+        ]
+    );
+    assert_eq!(letters(&stand, "letters").len(), 1);
+}
+
+#[test]
+fn what_a_callable_raises_names_the_record() {
+    for (value, what) in [("raise", "it raised"), ("nowhere", "no such topic")] {
+        let (stand, _) = asking(2);
+        let mut engine = started(&stand);
+        stand.send("in", &[("a", "grace", 10), ("a", value, 11)]);
+        let error = engine.settle_and_commit().unwrap_err();
+        let at = error.coordinates();
+        assert!(error.to_string().contains(what), "{error}");
+        assert_eq!(at.topic.as_deref(), Some("in"));
+        assert_eq!(at.offset, Some(Offset(1)));
+        assert!(at.lane.is_some());
+    }
+}
+
+#[test]
+fn what_can_not_be_decoded_is_late_all_the_same() {
+    let numbers = |late: &Late| {
+        let mut plan = compile(json!([
+            {"op": "stream", "topics": ["in"], "key": "string", "value": "int64"},
+            {"op": "to", "from": 0, "topic": "out", "key": "string", "value": "int64"},
+        ]));
+        plan.sources[0].late = late.clone();
+        plan
+    };
+    let stand = Stand::new(&["in", "out"], 1, numbers(&Late::Drop));
+    let mut engine = started(&stand);
+    stand.send("in", &[("a", "no int", 10)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(late(&mut engine), [of("in", "drop", 1)]);
+
+    // A callable would have to see it: it goes on, to whoever decides about what can't be decoded.
+    let udf: Arc<dyn Udf> = Arc::new(ByValue::default());
+    let call = Late::Call(Calling {
+        udf: 0,
+        topics: Vec::new(),
+    });
+    let mut plan = numbers(&call);
+    plan.handlers.deserialization = Some(stoatflow_core::Handler::Continue);
+    let stand = Stand::with_functions(&["in", "out"], 1, plan, vec![udf]);
+    let mut engine = started(&stand);
+    stand.send("in", &[("a", "no int", 10)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(late(&mut engine), []);
+    assert_eq!(
+        dropped_at_source(&mut engine),
+        [("deserialization_error", 1)]
+    );
+}
+
+#[test]
+fn the_time_that_an_extractor_tells_is_the_time_that_counts() {
+    let mut plan = reading(&Late::Drop);
+    plan.sources[0].timestamp = TimestampExtractor::Wallclock;
+    let stand = Stand::new(&["in", "out"], 1, plan);
+    let mut engine = started(&stand);
+    stand.send("in", &[("a", "1", 5)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(values(&stand), ["1"]);
+}
+
+#[test]
+fn no_record_of_a_global_table_is_late() {
+    let mut plan = compile(json!([
+        {"op": "table", "topic": "rates", "key": "string", "value": "string", "materialized": {"store": "rates"}},
+    ]));
+    plan.sources[0].global = true;
+    plan.sources[0].late = Late::Drop;
+    let stand = Stand::new(&["rates"], 2, plan);
+    let mut engine = started(&stand);
+    stand.send("rates", &[("eur", "1.1", 1)]);
+    engine.settle_and_commit().unwrap();
+    let kept = engine.house().backend.get(StoreId(0), b"eur").unwrap();
+    assert!(kept.is_some());
+    assert_eq!(late(&mut engine), []);
+}

@@ -1,0 +1,153 @@
+//! Records that are older than the watermark: what the policy of their source says, before anything else.
+//!
+//! Takes a batch as it was read, gives the places of records that go no further; the others go on as if
+//! nobody had looked. Counts every late record by topic and by what became of it, and sends dead letters
+//! in the epoch's transaction. The watermark is that of the last barrier, the same in all lanes: what is
+//! late does not depend on how records were spread. Nothing is decoded, unless a callable has to see it.
+
+use super::LaneRoom;
+use super::letters::{weigh, with_body};
+use crate::slots::{Reader, Slot};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stoatflow_core::{Record, Result, StageId};
+use stoatflow_log::{Fetched, Outgoing};
+use stoatflow_operators::dropped;
+use stoatflow_operators::late::{LatePolicy, LateRecord, Verdict};
+
+/// A record of a batch, and one of its readers: both by their places.
+pub(super) type Spot = (usize, usize);
+
+impl LaneRoom {
+    /// The records of a batch that are left out because they are late, in their order.
+    pub(super) fn late(&self, batch: &[Fetched]) -> Result<Vec<Spot>> {
+        let watermark = self.views[self.view(StageId(0))].watermark;
+        if batch.iter().all(|f| f.timestamp.0 >= watermark) {
+            return Ok(Vec::new());
+        }
+        self.judge_late(batch, watermark)
+    }
+
+    #[cold]
+    fn judge_late(&self, batch: &[Fetched], watermark: i64) -> Result<Vec<Spot>> {
+        let slots = Arc::clone(&self.slots);
+        // By partition: a callable is asked for all records of one at a time.
+        let mut late: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (at, fetched) in batch.iter().enumerate() {
+            if fetched.timestamp.0 < watermark {
+                late.entry(fetched.slot).or_default().push(at);
+            }
+        }
+        let mut gone = Vec::new();
+        for (slot, places) in late {
+            let slot = &slots[slot as usize];
+            // A global table is no part of the application's time.
+            if slot.global_end.is_some() {
+                continue;
+            }
+            for (which, reader) in slot.readers.iter().enumerate() {
+                let Some(policy) = &reader.late else {
+                    let count = places.len() as u64;
+                    self.count_late(slot, reader, &Verdict::Grace, count);
+                    continue;
+                };
+                let said = verdicts(policy, reader, slot, (batch, &places, watermark))?;
+                self.settle_late((slot, reader, policy.as_ref()), &said, batch, watermark);
+                let left_out = said.iter().filter(|(_, v)| *v != Verdict::Grace);
+                gone.extend(left_out.map(|(at, _)| (*at, which)));
+            }
+        }
+        gone.sort_unstable();
+        Ok(gone)
+    }
+
+    /// Counts, logs, and sends letters.
+    fn settle_late(
+        &self,
+        (slot, reader, policy): (&Slot, &Reader, &LatePolicy),
+        said: &[(usize, Verdict)],
+        batch: &[Fetched],
+        watermark: i64,
+    ) {
+        let place = self.place(StageId(0));
+        let (mut letters, mut weight): (Vec<Outgoing>, i64) = (Vec::new(), 0);
+        let mut counts: [Option<(&Verdict, u64)>; 3] = [None; 3];
+        for (at, verdict) in said {
+            let index = match verdict {
+                Verdict::Grace => 0,
+                Verdict::Drop => 1,
+                Verdict::DeadLetter(_) => 2,
+            };
+            counts[index].get_or_insert((verdict, 0)).1 += 1;
+            let Verdict::DeadLetter(to) = verdict else {
+                continue;
+            };
+            let read = &batch[*at];
+            let late = LateRecord {
+                origin: reader.origin(slot, read),
+                topic: &slot.partition.topic,
+                timestamp: read.timestamp,
+                watermark,
+            };
+            let letter = self.bare(policy.letter(Arc::clone(to), late, place));
+            let letter = with_body(letter, read);
+            weight += weigh(&letter);
+            letters.push(letter);
+        }
+        for (verdict, count) in counts.into_iter().flatten() {
+            self.count_late(slot, reader, verdict, count);
+        }
+        self.send_letters(StageId(0), letters, weight);
+    }
+
+    fn count_late(&self, slot: &Slot, reader: &Reader, verdict: &Verdict, count: u64) {
+        let status = &self.shared.status;
+        let (topic, policy) = (&slot.partition.topic, verdict.policy());
+        status.late(topic, policy, count);
+        let reason = match verdict {
+            Verdict::Grace => return,
+            Verdict::Drop => dropped::LATE,
+            Verdict::DeadLetter(_) => dropped::LATE_DEAD_LETTER,
+        };
+        let node = &self.plan.nodes[reader.entry.0 as usize].name;
+        status.dropped(node, reason, count);
+        tracing::warn!(node, partition = %slot.partition, records = count, policy, "records older than the watermark were left out");
+    }
+}
+
+/// What a policy says of a partition's late records. One that a callable would have to see but that can't
+/// be decoded is not among them: it goes on, and the handler of its source is asked about it there.
+fn verdicts(
+    policy: &LatePolicy,
+    reader: &Reader,
+    slot: &Slot,
+    (batch, places, watermark): (&[Fetched], &[usize], i64),
+) -> Result<Vec<(usize, Verdict)>> {
+    if let Some(verdict) = policy.always() {
+        return Ok(places.iter().map(|at| (*at, verdict.clone())).collect());
+    }
+    let mut asked: (Vec<usize>, Vec<Record>) = (Vec::new(), Vec::new());
+    for at in places {
+        match reader.decode(slot, &batch[*at]) {
+            Ok(record) => {
+                asked.0.push(*at);
+                asked.1.push(record);
+            }
+            Err(_) if reader.judge.is_some() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut said = Vec::with_capacity(asked.0.len());
+    let topic = &slot.partition.topic;
+    policy
+        .ask(&asked.1, topic, watermark, &mut said)
+        .map_err(|failed| match asked.1.get(failed.at) {
+            Some(record) => failed.error.at(|at| {
+                at.topic = Some(topic.to_string());
+                at.partition = Some(slot.partition.partition);
+                at.offset = Some(record.origin.offset);
+            }),
+            None => failed.error,
+        })?;
+    Ok(asked.0.into_iter().zip(said).collect())
+}
