@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from stoatflow.joined import Joined as Joined
     from stoatflow.joined import StreamJoined as StreamJoined
     from stoatflow.joined import TableJoined as TableJoined
+    from stoatflow.late import DecideLate as DecideLate
+    from stoatflow.late import LateVerdict as LateVerdict
     from stoatflow.materialized import Consumed as Consumed
     from stoatflow.materialized import Grouped as Grouped
     from stoatflow.materialized import Materialized as Materialized
@@ -148,6 +150,7 @@ _HOMES = {
     ),
     "global_table": ("GlobalKTable",),
     "grouped": ("KGroupedStream", "KGroupedTable"),
+    "late": ("DecideLate", "LateVerdict"),
     "joined": ("Joined", "StreamJoined", "TableJoined"),
     "materialized": (
         "Consumed", "Grouped", "Materialized", "OffsetReset", "Produced", "Repartitioned", "TimestampExtractors",

@@ -14,6 +14,7 @@ from stoatflow.durations import Duration, Timestamp
 from stoatflow.errors import TopologyError
 from stoatflow.global_table import GlobalKTable
 from stoatflow.handlers import OnError, handler
+from stoatflow.late import LatePolicy, late_spec, refuse_late
 from stoatflow.materialized import (
     Consumed,
     Materialized,
@@ -63,6 +64,7 @@ class StreamsBuilder:
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
         watermark: Watermark | None = ...,
+        late: LatePolicy | None = ...,
     ) -> KStream[K, V]: ...
     @overload
     def stream(
@@ -75,6 +77,7 @@ class StreamsBuilder:
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
         watermark: Watermark | None = ...,
+        late: LatePolicy | None = ...,
     ) -> KStream[bytes, V]: ...
     @overload
     def stream(
@@ -87,6 +90,7 @@ class StreamsBuilder:
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
         watermark: Watermark | None = ...,
+        late: LatePolicy | None = ...,
     ) -> KStream[K, bytes]: ...
     @overload
     def stream(
@@ -98,6 +102,7 @@ class StreamsBuilder:
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
         watermark: Watermark | None = ...,
+        late: LatePolicy | None = ...,
     ) -> KStream[bytes, bytes]: ...
     @overload
     def stream(self, topics: Topics, *, consumed: Consumed[K, V]) -> KStream[K, V]: ...
@@ -112,6 +117,7 @@ class StreamsBuilder:
         reset: Reset | None = None,
         timestamp: TimestampLike | None = None,
         watermark: Watermark | None = None,
+        late: LatePolicy | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[Any, Any]:
         """Read one topic or several, or all whose whole names match a compiled pattern.
@@ -119,7 +125,7 @@ class StreamsBuilder:
         Between several, the smallest timestamp goes first. `watermark` says how late its records may be.
         """
         line = user_line()
-        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "stream", line, watermark)
+        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "stream", line, watermark, late)
         names, pattern = _topics(topics, line)
         if not names and pattern is None:
             raise TopologyError(f"{line} stream: no topic is given", next_step="give at least one topic")
@@ -134,6 +140,7 @@ class StreamsBuilder:
             reset=reset_spec(how.reset, "stream", line),
             timestamp=timestamp_spec(how.timestamp, "stream", line),
             watermark=watermark_spec(how.watermark, "stream", line),
+            late=late_spec(how.late, "stream", line),
         )
         return KStream(self._plan, self._plan.add(node))
 
@@ -150,6 +157,7 @@ class StreamsBuilder:
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
         watermark: Watermark | None = ...,
+        late: LatePolicy | None = ...,
     ) -> KTable[K, V]: ...
     @overload
     def table(
@@ -163,6 +171,7 @@ class StreamsBuilder:
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
         watermark: Watermark | None = ...,
+        late: LatePolicy | None = ...,
     ) -> KTable[bytes, V]: ...
     @overload
     def table(
@@ -176,6 +185,7 @@ class StreamsBuilder:
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
         watermark: Watermark | None = ...,
+        late: LatePolicy | None = ...,
     ) -> KTable[K, bytes]: ...
     @overload
     def table(
@@ -188,6 +198,7 @@ class StreamsBuilder:
         reset: Reset | None = ...,
         timestamp: TimestampLike | None = ...,
         watermark: Watermark | None = ...,
+        late: LatePolicy | None = ...,
     ) -> KTable[bytes, bytes]: ...
     @overload
     def table(
@@ -205,11 +216,12 @@ class StreamsBuilder:
         reset: Reset | None = None,
         timestamp: TimestampLike | None = None,
         watermark: Watermark | None = None,
+        late: LatePolicy | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[Any, Any]:
         """Read a topic as a table: the last value of each key. Null keys are dropped, null values delete."""
         line = user_line()
-        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "table", line, watermark)
+        how = _consumed(consumed, key, value, name, reset, timestamp, on_error, "table", line, watermark, late)
         node = nodes.Table(
             line=line,
             name=how.name,
@@ -221,6 +233,7 @@ class StreamsBuilder:
             reset=reset_spec(how.reset, "table", line),
             timestamp=timestamp_spec(how.timestamp, "table", line),
             watermark=watermark_spec(how.watermark, "table", line),
+            late=late_spec(how.late, "table", line),
         )
         return KTable(self._plan, self._plan.add(node))
 
@@ -239,6 +252,7 @@ class StreamsBuilder:
         """Read a topic as a table that is complete before anything else is read; join it by any key."""
         line = user_line()
         how = _consumed(consumed, key, value, name, None, timestamp, on_error, "global_table", line)
+        refuse_late(how.late, "global_table", line)
         if how.reset is not None:
             raise TopologyError(
                 f"{line} global_table: it is always read from the beginning", next_step="leave reset= out"
@@ -326,6 +340,7 @@ class StreamsBuilder:
 
         line = user_line()
         how = _consumed(consumed, key, value, name, None, timestamp, on_error, "add_global_store", line)
+        refuse_late(how.late, "add_global_store", line)
         add_global_store(self._plan, store, check_topic(topic, "add_global_store", line), supplier, how, line)
         return self
 
@@ -373,17 +388,18 @@ def _consumed(
     method: str,
     line: str,
     watermark: Watermark | None = None,
+    late: LatePolicy | None = None,
 ) -> Consumed[Any, Any]:
     how = given(consumed, Consumed, None, f"{method}(consumed=)", line)
     if how is not None:
-        if (key, value, name, reset, timestamp, on_error, watermark) != (None,) * 7:
+        if (key, value, name, reset, timestamp, on_error, watermark, late) != (None,) * 8:
             raise TopologyError(
-                f"{line} {method}: key=, value=, name=, reset=, timestamp=, watermark= or on_error= is given beside "
-                "consumed=",
+                f"{line} {method}: key=, value=, name=, reset=, timestamp=, on_error=, watermark= or late= is given "
+                "beside consumed=",
                 next_step="give them either to Consumed or to the method",
             )
         key, value, name, reset, timestamp = how.key, how.value, how.name, how.reset, how.timestamp
-        on_error, watermark = how.on_error, how.watermark
+        on_error, watermark, late = how.on_error, how.watermark, how.late
     return Consumed(
         Serdes.bytes() if key is None else key,
         Serdes.bytes() if value is None else value,
@@ -392,4 +408,5 @@ def _consumed(
         timestamp=timestamp,
         on_error=on_error,
         watermark=watermark,
+        late=late,
     )

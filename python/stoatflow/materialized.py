@@ -20,6 +20,7 @@ from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
     from stoatflow.consumed_record import ConsumedRecord
+    from stoatflow.late import LatePolicy
     from stoatflow.watermark import Watermark
 
 K = TypeVar("K")
@@ -85,6 +86,7 @@ class Consumed(Generic[K, V]):
     timestamp: TimestampLike | None = None
     on_error: OnError | None = None
     watermark: Watermark | None = None
+    late: LatePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

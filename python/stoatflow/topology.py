@@ -21,6 +21,7 @@ from stoatflow.wrapping import Wrapper, checked_wrapper, wrapped
 
 if TYPE_CHECKING:
     from stoatflow._bridge import Plan
+    from stoatflow.late import LatePolicy
     from stoatflow.materialized import Reset, TimestampLike
     from stoatflow.serdes import Serde, SerdeLike
     from stoatflow.stores import StoreBuilder
@@ -58,6 +59,7 @@ class Topology:
         reset: Reset | None = None,
         on_error: OnError | None = None,
         watermark: Watermark | None = None,
+        late: LatePolicy | None = None,
     ) -> Topology:
         """Read topics. Serdes that are left out mean bytes as they are."""
         from stoatflow.builder import StreamsBuilder
@@ -74,6 +76,7 @@ class Topology:
             timestamp=timestamp,
             on_error=on_error,
             watermark=watermark,
+            late=late,
         )
         (node,) = builder._plan.snapshot()
         hand.add(name, node, "add_source")

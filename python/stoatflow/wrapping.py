@@ -30,8 +30,8 @@ class NodeInfo:
 
     `function` tells the functions of one node apart: `"function"` is what the method is about (the predicate, mapper,
     aggregator or joiner); others are `"initializer"`, `"subtractor"`, `"merger"`, `"key_function"`, `"foreign_key"`,
-    `"topic_function"`, `"partitioner"`, `"timestamp"` and `"watermark"`. Of processors it is `"process"` or
-    `"transform"`.
+    `"topic_function"`, `"partitioner"`, `"timestamp"`, `"watermark"` and `"late"`. Of processors it is `"process"`
+    or `"transform"`.
     """
 
     name: str

@@ -13,7 +13,7 @@ from typing import Any
 
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
-from stoatflow.plan.nodes import Node, ProcessorRef, Spec, TimestampFunction, Udf
+from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, Spec, TimestampFunction, Udf
 from stoatflow.serdes import BuiltinSerde, Serde, SessionWindowedSerde, TimeWindowedSerde
 
 VERSION = 1
@@ -99,6 +99,9 @@ class _Tables:
             return self.processor(content)
         if isinstance(content, TimestampFunction):
             return {"udf": self.function(content.udf)}
+        if isinstance(content, LateFunction):
+            call: dict[str, object] = {"udf": self.function(content.udf)}
+            return {"call": {**call, "topics": list(content.topics)} if content.topics else call}
         if isinstance(content, Spec):
             return self.members(content)
         if isinstance(content, ErrorHandler):

@@ -121,6 +121,17 @@ class WatermarkSpec(Spec):
     max_drift_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LateFunction:
+    """A function of the user that decides about late records, and the dead-letter topics that it says it names."""
+
+    udf: Udf
+    topics: tuple[str, ...] = ()
+
+
+Late: TypeAlias = "LateFunction | ErrorHandler | str"
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Node:
     """A DSL call: where it was written, and the user's name for it."""
@@ -143,6 +154,7 @@ class Stream(Node):
     reset: str | Mapping[str, int] | None = None
     timestamp: Timestamps | None = None
     watermark: WatermarkSpec | None = None
+    late: Late | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -157,6 +169,7 @@ class Table(Node):
     reset: str | Mapping[str, int] | None = None
     timestamp: Timestamps | None = None
     watermark: WatermarkSpec | None = None
+    late: Late | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
