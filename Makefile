@@ -114,6 +114,7 @@ bench: rocksdb ## the micro benchmarks of the Rust crates
 
 docs: wheel ## write the generated pages of docs/reference again; runs the vectors, which the table of methods counts
 	@$(VENV)/bin/python scripts/reference.py
+	@$(VENV)/bin/python scripts/pictures.py
 	@STOATFLOW_RESULTS=write $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/conformance/test_vectors.py
 	@$(VENV)/bin/python scripts/parity.py
 
@@ -122,6 +123,7 @@ docs-check: ## run every code block of the pages, check links and generated page
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python scripts/reference.py --check
+	@$(VENV)/bin/python scripts/pictures.py --check
 	@$(VENV)/bin/python scripts/parity.py --check
 	@$(VENV)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_examples.py
 

@@ -118,6 +118,21 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in {slug(heading) for heading in headings}, f"{name(page)}: no heading for {target}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_pictures_are_there(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    for words, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", text):
+        assert words, f"{name(page)}: {target} needs words for those who can't see it"
+        assert re.match(r"[a-z]+:", target) or (page.parent / target).is_file(), f"{name(page)}: no picture {target}"
+
+
+def test_pictures_are_what_the_engine_gives() -> None:
+    ended = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "pictures.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_generated_pages_are_fresh() -> None:
     assert runpy.run_path(str(ROOT / "scripts" / "reference.py"))["stale"]() == [], "run: make docs"
 
