@@ -426,6 +426,20 @@ def test_a_handler_gives_a_timer_up(lanes: int) -> None:
         assert {timer.key for timer in driver.store("alarms")} == {"z"}
 
 
+@LANES
+def test_a_dead_letter_of_a_timer_has_its_key_and_time(lanes: int) -> None:
+    with TopologyTestDriver(topology(Raises), lanes=lanes, on_processing_error=sf.DLQ("dead")) as driver:
+        source = driver.input("in", str, int)
+        source.pipe("a", 10, timestamp=1)
+        source.pipe("z", 9_999, timestamp=11)
+        (letter,) = driver.output("dead").read_all()
+        headers = dict(letter.headers)
+        assert (letter.key, letter.value, letter.timestamp) == (None, None, 11)
+        assert headers["__stoatflow.errors.key"] == b"a"
+        assert headers["__stoatflow.errors.exception"] == b"ValueError"
+        assert "__stoatflow.errors.offset" not in headers
+
+
 class InInit(Remind):
     """Every lane registers the same."""
 

@@ -15,15 +15,17 @@ mod timers;
 pub(crate) use host::Host;
 pub use schedules::Run;
 pub(crate) use seat::Seat;
+use timers::Due;
 pub(crate) use timers::LaneTimers;
 
+use crate::judge::Handled;
 use crate::site::Site;
 use crate::{
     Context, LaneStore, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role, Timer,
 };
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
+use stoatflow_core::{Datum, Error, Header, Record, Result, Timestamp};
 use stoatflow_state::{TimerView, split_timer, timer_key};
 
 /// See the module.
@@ -192,13 +194,25 @@ impl Process {
                             .on_timer(&timer, &mut host)
                             .map_err(|e| seat.locate(e, &NO_ORIGIN, supplier.name()))
                     };
+                    let before = context.effects.handled.len();
                     undoing(&seat.site, &nobody, out, context, act)?;
+                    name_key(&mut context.effects.handled[before..], &due);
                 }
                 Ok(())
             })();
         });
         timers.end(context.epoch);
         done
+    }
+}
+
+/// A dead letter has the body of an input record; that of a timer has none, and would say nothing of its key.
+fn name_key(handled: &mut [Handled], due: &Due) {
+    for letter in handled.iter_mut().filter_map(|one| one.letter.as_mut()) {
+        letter.headers.push(Header {
+            name: "__stoatflow.errors.key".into(),
+            value: Some(timer_key(&due.row)),
+        });
     }
 }
 
