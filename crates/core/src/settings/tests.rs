@@ -133,6 +133,47 @@ fn every_value_can_be_written_in_the_ways_of_python_and_the_environment() {
 }
 
 #[test]
+fn time_is_that_of_streams_or_the_watermark() {
+    let s = with(&json!({})).unwrap();
+    let bounded = |ms: i64, idle: Option<u64>| WatermarkDefault {
+        delay_ms: Some(ms),
+        idle_after: idle.map(Duration::from_secs),
+    };
+    assert_eq!(
+        (s.time_by_watermark, s.watermark_default),
+        (false, bounded(10_000, None))
+    );
+    let s = with(&json!({"time.semantics": "watermark"})).unwrap();
+    assert!(s.time_by_watermark);
+    for (text, expected) in [
+        ("monotonic", bounded(0, None)),
+        ("bounded:250ms", bounded(250, None)),
+        (" bounded: 2s , idle: 1m ", bounded(2_000, Some(60))),
+        ("monotonic,idle:5s", bounded(0, Some(5))),
+        ("none", WatermarkDefault::default()),
+    ] {
+        let s = with(&json!({"watermark.default": text})).unwrap();
+        assert_eq!(s.watermark_default, expected, "{text}");
+    }
+    for wrong in [
+        "bounded",
+        "bounded:x",
+        "bounded:-1s",
+        "late",
+        "none,idle",
+        "monotonic,idle:0s",
+    ] {
+        let problem = only_problem(&json!({"watermark.default": wrong}));
+        assert!(problem.contains("write bounded:10s"), "{problem}");
+    }
+    let problem = only_problem(&json!({"time.semantics": "event"}));
+    assert!(
+        problem.contains("must be stream-time or watermark"),
+        "{problem}"
+    );
+}
+
+#[test]
 fn all_problems_come_in_one_message() {
     let found = problems(&json!({
         "application.id": "my app", "processing.guarantee": "exactly_once", "comit.interval.ms": 5, "lanes.count": 0,

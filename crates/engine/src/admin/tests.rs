@@ -160,6 +160,57 @@ fn watermarks_ignore_partitions_without_time() {
 }
 
 #[test]
+fn watermarks_say_who_holds_the_others_back() {
+    let port = Port::running();
+    let body = port.get("/watermarks").1;
+    assert_eq!(
+        (&body["application"], &body["lag_ms"], &body["semantics"]),
+        (&Value::Null, &Value::Null, &json!("stream-time"))
+    );
+    let mut ahead = partition(0, 10, 30, NOW_MS);
+    ahead.group = Some("g".into());
+    ahead.waits = true;
+    let mut behind = partition(1, 10, 30, NOW_MS - 900);
+    behind.holds_back = true;
+    port.status
+        .report_partitions(vec![ahead, behind, partition(2, 0, 0, -1)]);
+    port.status.watermark.store(NOW_MS - 1_000, Relaxed);
+    port.status.by_watermark.store(true, Relaxed);
+    let body = port.get("/watermarks").1;
+    assert_eq!(
+        (&body["application"], &body["lag_ms"], &body["semantics"]),
+        (&json!(NOW_MS - 1_000), &json!(1_000), &json!("watermark"))
+    );
+    let of = |at: usize, field: &str| body["partitions"][at][field].clone();
+    assert_eq!(
+        [of(0, "watermark"), of(0, "highest"), of(0, "lag_ms")],
+        [json!(NOW_MS - 100), json!(NOW_MS), json!(100)]
+    );
+    assert_eq!(
+        [of(0, "group"), of(0, "aligned_wait"), of(0, "holds_back")],
+        [json!("g"), json!(true), json!(false)]
+    );
+    assert_eq!(
+        [of(1, "strategy"), of(1, "idle"), of(1, "holds_back")],
+        [json!("bounded(100 ms)"), json!(false), json!(true)]
+    );
+    assert_eq!(
+        [of(2, "watermark"), of(2, "lag_ms"), of(2, "idle")],
+        [Value::Null, Value::Null, json!(true)]
+    );
+    let metrics = port.ask("GET", "/metrics").2;
+    let has = |sample: &str| {
+        let found = metrics.lines().any(|line| line.ends_with(sample));
+        assert!(found, "{sample} is not in {metrics}");
+    };
+    let labels = |topic: &str, at: u8| format!("topic=\"{topic}\",partition=\"{at}\"");
+    has("stoatflow_watermark_lag_ms{application_id=\"word-count\"} 1000");
+    has(&format!("{}}} {}", labels("lines", 1), NOW_MS - 1_000));
+    has(&format!("{}}} 1000", labels("lines", 1)));
+    has(&format!("{}}} 1", labels("lines", 1)));
+}
+
+#[test]
 fn threads_show_a_lane_that_never_returns() {
     let port = Port::running();
     let lane = &port.status.lanes[1];
