@@ -24,11 +24,13 @@ PAIR_MS, PAIR_GRACE_MS = 2_000, 1_000
 LATE_GRACE_MS = 20_000
 MEET_MS, MEET_GRACE_MS = 3_000, 12 * 3_600_000
 REPORT_MS = 30_000
+ALARM_MS, SNOOZE_MS, BEAT_MS = 60_000, 40, 500
 INPUTS = {"lines": 3, "ticks": 1, "readings": 3, "users": 3, "clicks": 3, "views": 3, "orders": 3, "products": 3,
           "transfers": 3}  # fmt: skip
 OUTPUTS = dict.fromkeys(
     ("words", "sums", "closed", "sessions", "pairs", "totals", "reports", "updates", "finals", "visits", "meetings",
-     "cities", "people", "named", "odd", "even", "letters"), 3) | {"balances": 1}  # fmt: skip
+     "cities", "people", "named", "odd", "even", "letters", "alarms", "asked",
+     "rung"), 3) | {"balances": 1, "beats": 1}  # fmt: skip
 """Names and partitions."""
 BAD_LINE, BAD_WORD = "w11", "w13"
 """A line that begins with the first one is refused where it is read, each of the second one behind an exchange."""
@@ -58,6 +60,42 @@ class Totals(sf.ContextualProcessor[str, int, str, Any]):
             self.context.forward(Record(key, total, timestamp), child="reports")
 
 
+class Alarms(sf.ContextualProcessor[str, int, str, int]):
+    """An alarm of each key at the next full minute of event time."""
+
+    def init(self, context: Any) -> None:
+        """Take the timers."""
+        super().init(context)
+        self.alarms = context.state_store("alarms")
+
+    def process(self, record: Record[str, int]) -> None:
+        """Many records ask for the same one."""
+        self.alarms.register((record.timestamp // ALARM_MS + 1) * ALARM_MS)
+
+    def on_timer(self, timer: sf.Timer[str]) -> None:
+        """Ring."""
+        self.context.forward(Record(timer.key, timer.at, timer.at))
+
+
+class Snooze(sf.ContextualProcessor[str, str, str, int]):
+    """An alarm of each word a moment from now, by the machine's clock; what is asked for is told."""
+
+    def init(self, context: Any) -> None:
+        """Take the timers."""
+        super().init(context)
+        self.alarms = context.state_store("snooze")
+
+    def process(self, record: Record[str, str]) -> None:
+        """One alarm for all that ask within ten milliseconds; it is told as often as it is asked for."""
+        at = (self.context.system_time_ms + SNOOZE_MS) // 10 * 10
+        self.alarms.register(at, domain="processing")
+        self.context.forward(Record(record.key, at, record.timestamp), child="asked")
+
+    def on_timer(self, timer: sf.Timer[str]) -> None:
+        """Ring."""
+        self.context.forward(Record(timer.key, timer.at, timer.at), child="rung")
+
+
 def ms(duration: int) -> str:
     """A duration as the DSL takes it."""
     return f"{duration}ms"
@@ -71,6 +109,7 @@ def topology(name: str) -> sf.Topology:
     _readings(builder, name)
     _tables(builder, name)
     _bank(builder, name)
+    _alarms(builder, name)
     return builder.build()
 
 
@@ -184,6 +223,22 @@ def _bank(builder: sf.StreamsBuilder, name: str) -> None:
     )
 
 
+def _alarms(builder: sf.StreamsBuilder, name: str) -> None:
+    for store in ("alarms", "snooze"):
+        builder.add_state_store(Stores.timers(store, key=str))
+    ticks = builder.stream(f"{name}-ticks", key=str, value=dict).map_values(lambda tick: int(tick["v"]))
+    ticks.process(Alarms, stores=["alarms"]).to(f"{name}-alarms", key=str, value=int)
+    words = builder.stream(f"{name}-lines", key=bytes, value=str).map_values(lambda line: line.split()[0])
+    snoozing = (
+        words.select_key(sf.value).repartition(key=str, value=str, name="first").process(Snooze, stores=["snooze"])
+    )
+    for topic in ("asked", "rung"):
+        snoozing.to(f"{name}-{topic}", key=str, value=int, name=topic)
+    builder.scheduled("beat", every=ms(BEAT_MS), catch_up="all", max_catch_up=100_000).to(
+        f"{name}-beats", key=str, value=int
+    )
+
+
 def main() -> int:
     """Run it, tell how far it is."""
     parser = argparse.ArgumentParser()
@@ -198,6 +253,7 @@ def main() -> int:
         "lanes.count": int(given.lanes),
         "processing.guarantee": given.guarantee,
         "statestore.cache.max.bytes": 0,
+        "metadata.max.age.ms": 300,
         "emit.interval.ms.kstreams.windowed.aggregation": 0,
         "emit.interval.ms.kstreams.outer.join.spurious.results.fix": 0,
     }

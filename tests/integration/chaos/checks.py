@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from topics import KafkaTopics, Row
 
+from chaos import alarms, bank, expected
 from chaos import application as app
-from chaos import bank, expected
 from chaos.inputs import END, Inputs
 from chaos.inputs import read_long as long
 
@@ -122,9 +122,20 @@ def exact(found: Found, given: Inputs) -> list[str]:
         *_joins(found, given),
         *_tables(found, given),
         *bank.wrong(found.rows("balances"), given),
+        *_alarms(found, given),
         *same(
             "changelog of accounts", found.table("accounts-changelog", text, long), found.table("balances", text, long)
         ),
+    ]
+
+
+def _alarms(found: Found, given: Inputs) -> list[str]:
+    asked = set(alarms.told(found.rows("asked")))
+    snoozing = alarms.pending(found.rows("snooze-changelog"))
+    return [
+        *alarms.wrong("alarms by event time", alarms.told(found.rows("alarms")), alarms.asked_by_ticks(given), set()),
+        *alarms.wrong("alarms by the clock", alarms.told(found.rows("rung")), asked, snoozing),
+        *alarms.gaps([long(row.value or b"") for row in found.rows("beats")], app.BEAT_MS),
     ]
 
 

@@ -44,7 +44,7 @@ class Recompute:
         """Every part."""
         began = time.monotonic()
         parts = [*self.words(), *self.windows(), *self.processor(), *self.readings(), *self.joins(), *self.tables(),
-                 *self.bank()]  # fmt: skip
+                 *self.bank(), *self.alarms()]  # fmt: skip
         inputs = sum(self.rows(topic).count() for topic in app.INPUTS)
         return Findings(inputs, parts, time.monotonic() - began)
 
@@ -158,6 +158,31 @@ class Recompute:
             counting("processor, every total", self.read("totals"), seen, ["key"]),
             self._log("totals", seen),
             tables("processor, reports by schedule", told, total, ["key"]),
+        ]
+
+    def alarms(self) -> list[Part]:
+        """Timers ring once for all that ask for the same; the scheduled source skips nothing."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as f
+
+        at = (f.floor(f.col("at") / app.ALARM_MS) + 1) * app.ALARM_MS
+        full = self.ticks.select("key", at.alias("value")).distinct().where(f.col("value") <= self.end)
+        alarm = ["key", "value"]
+        changes = self.rows("snooze-changelog")
+        newest = Window.partitionBy("key").orderBy(f.col("offset").desc())
+        kept = changes.withColumn("nth", f.row_number().over(newest)).where("nth = 1 and value is not null")
+        # A domain, a time whose sign is flipped, the key.
+        time_of = f.conv(f.hex(f.substring("key", 2, 8)), 16, 10).cast("decimal(20,0)") - f.lit(2**63)
+        word = f.expr("substring(key, 10)").cast("string")
+        pending = kept.select(word.alias("key"), time_of.cast("long").alias("value"))
+        asked = self.read("asked").select(*alarm).distinct().join(pending, alarm, "left_anti")
+        beats = self.read("beats").select("value")
+        first, last = beats.agg(f.min("value"), f.max("value")).collect()[0]
+        grid = beats.sparkSession.range(first, last + 1, app.BEAT_MS).withColumnRenamed("id", "value")
+        return [
+            multisets("timers by event time", self.read("alarms").select(*alarm), full, alarm),
+            multisets("timers by the clock", self.read("rung").select(*alarm), asked, alarm),
+            multisets("ticks of a scheduled source", beats, grid, ["value"]),
         ]
 
     def readings(self) -> list[Part]:

@@ -15,7 +15,7 @@ import pytest
 from broker.kafka_broker import KafkaBroker
 from topics import KafkaTopics, Row
 
-from chaos import bank
+from chaos import alarms, bank
 from chaos.application import INPUTS, OUTPUTS
 from chaos.checks import Found, at_least, describe, exact, same, same_counts, steps
 from chaos.faults import OTHERS, PLACES, Kind, schedule
@@ -26,7 +26,8 @@ from chaos.run import report
 KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "12"))
 SEED = int(os.environ.get("STOATFLOW_CHAOS_SEED", "1"))
 INTERNAL = ("words", "sums", "sums-final-store", "closed", "sessions", "totals", "since", "readings",
-            "readings-final-store", "users", "people", "cities", "orders", "products", "named", "accounts")  # fmt: skip
+            "readings-final-store", "users", "people", "cities", "orders", "products", "named", "accounts", "alarms",
+            "snooze")  # fmt: skip
 WINDOWED = ("sums", "closed", "sessions", "readings")
 
 
@@ -124,6 +125,22 @@ def test_the_check_of_the_bank_sees_what_it_should() -> None:
     assert "lost" in bank.wrong(rows[:-2], inputs)[0]
     again = [*rows, *(row._replace(offset=row.offset + 100_000) for row in rows[-2:])]
     assert "too many {0: 1}" in bank.wrong(again, inputs)[0]
+
+
+def test_the_check_of_alarms_sees_what_it_should() -> None:
+    """One that never rang, one that rang twice, one that nobody asked for; a tick too few, a tick too many."""
+    asked = {("a", 10), ("b", 10), ("b", 20)}
+    rung = Counter([("a", 10), ("b", 10)])
+    assert alarms.wrong("it", rung, asked, {("b", 20)}) == []
+    assert "1 of 3 never rang" in alarms.wrong("it", rung, asked, set())[0]
+    assert "rang twice" in alarms.wrong("it", rung + Counter([("a", 10)]), asked, {("b", 20)})[0]
+    assert "rang twice" in alarms.wrong("it", rung + Counter([("c", 10)]), asked, {("b", 20)})[0]
+    assert "rang twice" in alarms.wrong("it", rung + Counter([("b", 20)]), asked, {("b", 20)})[0]
+    assert alarms.gaps([5, 10, 15], 5) == []
+    assert all(alarms.gaps(times, 5) for times in ([5, 15], [5, 5, 10], []))
+    row = Row(0, 0, b"\x01" + (2**63 + 70).to_bytes(8, "big") + b"w1", b"")
+    assert alarms.pending([row]) == {("w1", 70)}
+    assert alarms.pending([row, row._replace(value=None)]) == set()
 
 
 def test_the_schedule_has_everything_and_is_that_of_its_seed() -> None:
