@@ -64,13 +64,17 @@ class Alarms(sf.ContextualProcessor[str, int, str, int]):
     """An alarm of each key at the next full minute of event time."""
 
     def init(self, context: Any) -> None:
-        """Take the timers."""
+        """Take the timers, and what was asked for."""
         super().init(context)
         self.alarms = context.state_store("alarms")
+        self.asked = context.state_store("alarms-asked")
 
     def process(self, record: Record[str, int]) -> None:
-        """Many records ask for the same one."""
-        self.alarms.register((record.timestamp // ALARM_MS + 1) * ALARM_MS)
+        """Ask once: other topics may have moved event time beyond a minute of which more ticks are to come."""
+        at = (record.timestamp // ALARM_MS + 1) * ALARM_MS
+        if at > self.asked.get(record.key, 0):
+            self.asked.put(record.key, at)
+            self.alarms.register(at)
 
     def on_timer(self, timer: sf.Timer[str]) -> None:
         """Ring."""
@@ -227,7 +231,8 @@ def _alarms(builder: sf.StreamsBuilder, name: str) -> None:
     for store in ("alarms", "snooze"):
         builder.add_state_store(Stores.timers(store, key=str))
     ticks = builder.stream(f"{name}-ticks", key=str, value=dict).map_values(lambda tick: int(tick["v"]))
-    ticks.process(Alarms, stores=["alarms"]).to(f"{name}-alarms", key=str, value=int)
+    builder.add_state_store(Stores.persistent_key_value("alarms-asked", key=str, value=int))
+    ticks.process(Alarms, stores=["alarms", "alarms-asked"]).to(f"{name}-alarms", key=str, value=int)
     words = builder.stream(f"{name}-lines", key=bytes, value=str).map_values(lambda line: line.split()[0])
     snoozing = (
         words.select_key(sf.value).repartition(key=str, value=str, name="first").process(Snooze, stores=["snooze"])

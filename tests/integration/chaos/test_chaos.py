@@ -27,7 +27,7 @@ KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "12"))
 SEED = int(os.environ.get("STOATFLOW_CHAOS_SEED", "1"))
 INTERNAL = ("words", "sums", "sums-final-store", "closed", "sessions", "totals", "since", "readings",
             "readings-final-store", "users", "people", "cities", "orders", "products", "named", "accounts", "alarms",
-            "snooze")  # fmt: skip
+            "alarms-asked", "snooze")  # fmt: skip
 WINDOWED = ("sums", "closed", "sessions", "readings")
 
 
