@@ -56,7 +56,8 @@ step_kafka() {
 
 # Two at a time: the tests with kills mostly wait, for brokers and for time-outs. What they say comes at the end.
 step_integration() {
-    local said chaos code=0
+    local code=0
+    # Not local: the trap outlives the function. Each step is a shell of its own.
     said=$(mktemp)
     pytest tests/integration/chaos >"$said" 2>&1 &
     chaos=$!

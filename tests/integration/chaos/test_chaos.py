@@ -60,10 +60,12 @@ def test_undisturbed_and_again_without_state(kafka: KafkaTopics, name: str, tmp_
     day = 24 * 3_600_000
     assert retention["closed"] == 2 * day  # what was said, and a day, as in Kafka Streams
     assert retention["sums"] == 15_000 + day
-    before = {topic: kafka.ends(f"{name}-{topic}") for topic in OUTPUTS}
+    # What the machine's clock makes is made by every start.
+    still = OUTPUTS.keys() - {"beats", "rung"}
+    before = {topic: kafka.ends(f"{name}-{topic}") for topic in still}
     chaos.wipe()
     chaos.finish()
-    assert {topic: kafka.ends(f"{name}-{topic}") for topic in OUTPUTS} == before
+    assert {topic: kafka.ends(f"{name}-{topic}") for topic in still} == before
     assert {topic: kafka.committed(name, f"{name}-{topic}") for topic in INPUTS} == {
         topic: kafka.ends(f"{name}-{topic}") for topic in INPUTS
     }
