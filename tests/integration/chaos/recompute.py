@@ -172,9 +172,9 @@ class Recompute:
         newest = Window.partitionBy("key").orderBy(f.col("offset").desc())
         kept = changes.withColumn("nth", f.row_number().over(newest)).where("nth = 1 and value is not null")
         # A domain, a time whose sign is flipped, the key.
-        time_of = f.conv(f.hex(f.substring("key", 2, 8)), 16, 10).cast("decimal(20,0)") - f.lit(2**63)
+        time_of = _long(f.substring("key", 2, 8)).bitwiseXOR(f.lit(-(2**63)))
         word = f.expr("substring(key, 10)").cast("string")
-        pending = kept.select(word.alias("key"), time_of.cast("long").alias("value"))
+        pending = kept.select(word.alias("key"), time_of.alias("value"))
         asked = self.read("asked").select(*alarm).distinct().join(pending, alarm, "left_anti")
         beats = self.read("beats").select("value")
         first, last = beats.agg(f.min("value"), f.max("value")).collect()[0]
