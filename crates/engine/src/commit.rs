@@ -18,7 +18,7 @@ use std::time::Duration;
 use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId};
 use stoatflow_log::{Broker, CommitOutcome, CutEntry, Outgoing, Producer};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
-use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Layout, Sealed};
 
 /// How long a clean end may take to be noted.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -333,14 +333,26 @@ impl CommitRoom {
 
     /// Under at-least-once no transaction holds records together, and after a crash the input comes
     /// again. So results come before stores (a row that is gone because its result was given must not
-    /// outlive the result), and times after the offsets: see [`Self::send_times`].
+    /// outlive the result), and times after the offsets: see [`Self::send_times`]. What was done with a
+    /// row that waited for its time may be other rows: its deletion comes behind them, and no input would
+    /// bring it again.
     fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
         if self.times_apart() {
             self.flush()?;
         }
-        let apart = self.parts.times.filter(|_| self.times_apart());
-        self.send_writes(sealed.iter().filter(|(id, _)| Some(*id) != apart))
+        if !self.times_apart() {
+            return self.send_writes(sealed.iter(), |_, _| true);
+        }
+        let times = self.parts.times;
+        let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
+        self.send_writes(stores(), |layout, write| !is_over(layout, write))?;
+        let layout = |id: StoreId| self.parts.stores[usize::from(id.0)].store.layout();
+        if stores().any(|(id, writes)| writes.iter().any(|w| is_over(layout(*id), w))) {
+            self.flush()?;
+            self.send_writes(stores(), is_over)?;
+        }
+        Ok(())
     }
 
     /// A stream time that outlives a crash must not be ahead of the offsets: it would make late what is
@@ -350,7 +362,8 @@ impl CommitRoom {
             return Ok(());
         }
         let times = self.parts.times;
-        self.send_writes(sealed.iter().filter(|(id, _)| Some(*id) == times))?;
+        let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
+        self.send_writes(own, |_, _| true)?;
         self.flush()
     }
 
@@ -361,6 +374,7 @@ impl CommitRoom {
     fn send_writes<'a>(
         &mut self,
         sealed: impl Iterator<Item = &'a (StoreId, Vec<Sealed>)>,
+        which: impl Fn(Layout, &Sealed) -> bool,
     ) -> Result<()> {
         let mut records = Vec::new();
         for (id, writes) in sealed {
@@ -369,7 +383,8 @@ impl CommitRoom {
                 continue;
             };
             let layout = logged.store.layout();
-            let written = writes.iter().filter_map(|w| layout.to_changelog(w));
+            let chosen = writes.iter().filter(|w| which(layout, w));
+            let written = chosen.filter_map(|w| layout.to_changelog(w));
             records.extend(written.map(|w| Outgoing {
                 topic: Arc::clone(topic),
                 partition: None,
@@ -521,6 +536,11 @@ const fn place_before(step: Step) -> Place {
         Step::Apply => Place::CommitBeforeApply,
         Step::Announce => Place::CommitAfterApply,
     }
+}
+
+/// Is it the end of a row that waited for its time?
+fn is_over(layout: Layout, write: &Sealed) -> bool {
+    matches!(layout, Layout::TimeKey | Layout::Timers) && write.changelog && write.value.is_none()
 }
 
 fn micros(duration: Duration) -> u64 {
