@@ -3,12 +3,13 @@
 //! Takes the broker and the disks; gives the first broken promise. Under exactly-once every update of
 //! every key must be there once; under at-least-once nothing may be missing. Never looks into the engine.
 
+mod bells;
 mod joined;
 mod tables;
 mod timed;
 
 use crate::broker::SimBroker;
-use crate::workload::{APPLICATION, Job};
+use crate::workload::{APPLICATION, Job, Part};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,10 +34,16 @@ macro_rules! hold {
 }
 pub(crate) use hold;
 
-/// Everything but the disks.
-pub(crate) fn outputs(job: &Job, broker: &SimBroker) -> Verdict {
+pub(crate) use bells::uncounted;
+
+/// Everything but the disks. `uncounted`: see the function.
+pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncounted: usize) -> Verdict {
     for part in &job.parts {
         tables::check(*part, job, broker).map_err(|e| format!("{part:?}: {e}"))?;
+        if *part == Part::Bells(true) {
+            let once = job.guarantee == Guarantee::ExactlyOnceV2;
+            bells::ticks(broker, uncounted, once).map_err(|e| format!("{part:?}: {e}"))?;
+        }
         for (topic, store) in part.tables() {
             let changelog = format!("{APPLICATION}-{store}-changelog");
             let kept = newest(&history(broker, &changelog)?);
@@ -179,8 +186,12 @@ pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
     said.max().unwrap_or(-1)
 }
 
-/// Is all input committed as processed?
-pub(crate) fn is_drained(job: &Job, broker: &SimBroker) -> bool {
-    let mut inputs = job.parts.iter().flat_map(|part| part.inputs());
-    inputs.all(|topic| committed(broker, topic).is_ok())
+/// Is all input committed as processed, and nothing left that waits for the clock? `healed`: since when
+/// nothing has kept anybody from it.
+pub(crate) fn drained(job: &Job, broker: &SimBroker, healed: Timestamp) -> Verdict {
+    for topic in job.parts.iter().flat_map(|part| part.inputs()) {
+        committed(broker, topic)?;
+    }
+    let mut timed = job.parts.iter().filter(|part| part.has_timers());
+    timed.try_for_each(|part| bells::quiet(*part, broker, healed.0))
 }

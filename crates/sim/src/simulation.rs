@@ -15,7 +15,7 @@ use crate::workload::{APPLICATION, Job};
 use crate::world::World;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Guarantee, ManualClock, Timestamp};
+use stoatflow_core::{Clock, Guarantee, ManualClock, Timestamp};
 use stoatflow_engine::inline::Turn;
 use stoatflow_log::{Broker, NewTopic};
 use stoatflow_state::memory::MemoryBackend;
@@ -106,6 +106,10 @@ struct Simulation {
     started: u32,
     /// The committed watermark at the last start.
     watermark: i64,
+    /// So many ticks were shown before one was counted.
+    uncounted: usize,
+    /// Since when there is no misfortune.
+    healed: Timestamp,
     last_lanes: usize,
     /// The machine whose lock a newcomer waits for.
     waits_for: Option<usize>,
@@ -142,6 +146,8 @@ impl Simulation {
             processes: Vec::new(),
             started: 0,
             watermark: -1,
+            uncounted: 0,
+            healed: Timestamp(0),
             last_lanes: 0,
             waits_for: None,
             witness: Witness::Checker,
@@ -160,20 +166,27 @@ impl Simulation {
             }
         }
         self.world.heal();
+        self.healed = self.world.clock.now();
         self.drain()?;
         if self.job.by_watermark {
             self.world.count("runs by watermark");
+        }
+        if self.job.parts.iter().any(|part| part.has_timers()) {
+            self.world.count("runs with timers");
         }
         self.world.count(match self.job.guarantee {
             Guarantee::ExactlyOnceV2 => "runs exactly once",
             Guarantee::AtLeastOnce => "runs at least once",
         });
-        checkers::outputs(&self.job, &self.world.broker)?;
+        checkers::outputs(&self.job, &self.world.broker, self.uncounted)?;
         self.restore_everywhere()
     }
 
     fn start(&mut self, machine: usize) -> Result<bool, String> {
         self.started += 1;
+        if let Some(ticks) = checkers::uncounted(&self.world.broker) {
+            self.uncounted = ticks;
+        }
         if !self.world.is_healed() && self.schedule.rng().chance(300) {
             self.world
                 .event(format!("the disk of machine {machine} is lost"));
@@ -357,7 +370,7 @@ impl Simulation {
             self.start_if_needed()?;
             self.round()?;
             let alone = self.processes.iter().all(|p| !p.stale) && !self.processes.is_empty();
-            if alone && self.feeder.is_done() && self.is_drained() {
+            if alone && self.feeder.is_done() && self.drained().is_ok() {
                 return self.stop_cleanly();
             }
             if let Some(what) = self.world.first_violation() {
@@ -365,13 +378,14 @@ impl Simulation {
             }
         }
         let stale = self.processes.iter().filter(|p| p.stale).count();
+        let why = self.drained().err().unwrap_or_default();
         Err(format!(
-            "no end within {rounds} rounds without misfortune ({stale} fenced instances still run)"
+            "no end within {rounds} rounds without misfortune ({stale} fenced instances still run; {why})"
         ))
     }
 
-    fn is_drained(&self) -> bool {
-        checkers::is_drained(&self.job, &self.world.broker)
+    fn drained(&self) -> checkers::Verdict {
+        checkers::drained(&self.job, &self.world.broker, self.healed)
     }
 
     /// Every room of every process once, in some order, and a little time.

@@ -1,9 +1,10 @@
 //! What the engine is given to do: topologies in native form, and inputs that are made to hurt.
 //!
-//! Takes a seed, gives a [`Job`]: a compiled plan of one to three parts, and input records with skewed
+//! Takes a seed, gives a [`Job`]: a compiled plan of one to four parts, and input records with skewed
 //! keys, null keys, null values and times out of order. Never knows what comes out (that is
 //! [`crate::checkers`]).
 
+pub(crate) mod bells;
 mod input;
 mod plan;
 mod udf;
@@ -50,6 +51,9 @@ pub(crate) enum Part {
     Foreign,
     /// Join of two tables whose updates come from different stages, kept once; and once counted as it is.
     Joined,
+    /// Timers of a processor by both clocks; `true`: beside a scheduled source. (Without it nothing but the
+    /// timers themselves wakes an engine that has read everything.)
+    Bells(bool),
 }
 
 impl Part {
@@ -69,6 +73,7 @@ impl Part {
             Self::Pairs => &["halves"],
             Self::Foreign => &["orders", "goods"],
             Self::Joined => &["plans", "visits"],
+            Self::Bells(_) => &["bells"],
         }
     }
 
@@ -79,6 +84,8 @@ impl Part {
             Self::Pairs => vec!["pairs-out"],
             Self::Foreign => vec!["orders-out"],
             Self::Joined => vec!["planned-out", "tally-out"],
+            Self::Bells(true) => vec!["bells-out", bells::BEATS],
+            Self::Bells(false) => vec!["bells-out"],
             _ => self.tables().iter().map(|t| t.0).collect(),
         }
     }
@@ -86,6 +93,16 @@ impl Part {
     /// What closes by time is only certain if everybody sees the input in one order, or goes by the watermark.
     pub fn is_timed(self) -> bool {
         matches!(self, Self::Windows(_) | Self::Pairs)
+    }
+
+    /// Does it wait for a time of events? Then it gets last records that make time go on.
+    pub fn waits_for_time(self) -> bool {
+        self.is_timed() || self.has_timers()
+    }
+
+    /// Has it timers of a processor?
+    pub fn has_timers(self) -> bool {
+        matches!(self, Self::Bells(_))
     }
 
     /// Output topic and store of each table whose output is its updates.
@@ -99,7 +116,7 @@ impl Part {
             Self::Sums => &[("sums-out", "sums-store"), ("tops-out", "tops-store")],
             Self::Rows => &[("rows-out", "rows-store")],
             Self::Latest => &[("latest-out", "latest-store")],
-            Self::Windows(_) | Self::Pairs | Self::Foreign | Self::Joined => &[],
+            Self::Windows(_) | Self::Pairs | Self::Foreign | Self::Joined | Self::Bells(_) => &[],
         }
     }
 }
@@ -144,14 +161,19 @@ impl Job {
         } else {
             1 + rng.index(3)
         };
-        let parts = all[..count].to_vec();
-        // Asked of a chance of its own: all other seeds keep their meaning.
-        let by_watermark =
-            parts.iter().any(|part| part.is_timed()) && rng.clone().split().chance(5000);
+        let mut parts = all[..count].to_vec();
+        // Asked of chances of their own: all other seeds keep their meaning.
+        let mut aside = rng.clone();
+        let mut watermark = aside.split();
+        ring(&mut parts, &mut aside.split());
+        let by_watermark = parts.iter().any(|part| part.waits_for_time()) && watermark.chance(5000);
         let mut topics = BTreeMap::new();
         for part in &parts {
             for topic in part.outputs() {
-                topics.insert(topic, i32::try_from(rng.between(1, 4)).unwrap_or(1));
+                let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
+                // All ticks have the same key; in one partition their order shows.
+                let one = topic == bells::BEATS;
+                topics.insert(topic, if one { 1 } else { partitions });
             }
             for topic in part.inputs() {
                 let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
@@ -171,7 +193,7 @@ impl Job {
             foreign: Arc::new(Foreign {
                 udfs: udf::all(),
                 serdes: Vec::new(),
-                processors: Vec::new(),
+                processors: bells::processors(),
                 runtime: None,
             }),
             guarantee,
@@ -200,5 +222,15 @@ impl Job {
         let stores = stores.map(|s| (topic(&s.name), stoatflow_engine::furnish::layout(s.kind)));
         let own = (!self.plan.clocks.is_empty()).then(|| (topic("clocks"), Layout::KeyValue));
         stores.chain(own).collect()
+    }
+}
+
+/// Timers and ticks, sometimes alone, sometimes beside what else there is.
+fn ring(parts: &mut Vec<Part>, rng: &mut SimRng) {
+    if rng.chance(2000) {
+        if rng.chance(5000) {
+            parts.clear();
+        }
+        parts.push(Part::Bells(rng.chance(5000)));
     }
 }

@@ -143,6 +143,7 @@ fn all_happened(statistics: &Statistics) {
         "runs exactly once",
         "runs at least once",
         "runs by watermark",
+        "runs with timers",
     ];
     for what in phases.chain(others.map(str::to_owned)) {
         assert!(

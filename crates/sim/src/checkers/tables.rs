@@ -1,6 +1,6 @@
 //! What each part had to give, computed directly from the input topics.
 
-use super::{History, Verdict, history, hold, joined, timed};
+use super::{History, Verdict, bells, history, hold, joined, timed};
 use crate::broker::SimBroker;
 use crate::workload::{Job, Part, functions};
 use bytes::Bytes;
@@ -92,8 +92,9 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         Part::Latest => latest(broker, part, &first, rule),
         Part::Windows(_) => timed::windows(broker, &first, rule),
         Part::Pairs => timed::pairs(broker, &first, rule),
-        Part::Foreign => timed::foreign(broker, &first, rule),
+        Part::Foreign => timed::foreign(broker, &first, rule, job.cached),
         Part::Joined => joined::check(broker, &first, rule),
+        Part::Bells(_) => bells::timers(broker, &first, rule != Rule::AtLeast),
     }
 }
 

@@ -101,7 +101,7 @@ pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
 }
 
 /// In the end each order stands with what its goods are in the end, if there are any.
-pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
+pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule, cached: bool) -> Verdict {
     let last = |topic: &str| {
         let mut rows = BTreeMap::new();
         for record in given(broker, topic) {
@@ -117,7 +117,12 @@ pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict
     };
     let expected: BTreeMap<Bytes, Bytes> = last("orders").into_iter().filter_map(join).collect();
     let changelog = format!("{APPLICATION}-ordered-store-changelog");
-    let kept = newest(&history(broker, &changelog)?);
+    let mut kept = newest(&history(broker, &changelog)?);
+    // A crash may leave the deletion of a row of a table, but not yet that of the joined row. The second
+    // time a cache sees nothing before and nothing after, and says nothing (as in Kafka Streams).
+    if rule == Rule::AtLeast && cached {
+        kept.retain(|key, _| expected.contains_key(key));
+    }
     hold!(
         expected == kept,
         "{changelog} ends with {kept:?} instead of {expected:?}"

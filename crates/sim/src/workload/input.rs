@@ -35,8 +35,9 @@ pub(super) fn records(
         let disorder = i64::try_from(rng.below(50)).unwrap_or(0);
         let topic = part.inputs()[rng.index(part.inputs().len())];
         let partitions = topics.get(topic).copied().unwrap_or(1);
-        // (A left join gives what has no key with no key: nobody could tell one from the other.)
-        let keyed = part == Part::Pairs;
+        // (A left join gives what has no key with no key: nobody could tell one from the other. A timer
+        // needs a key.)
+        let keyed = matches!(part, Part::Pairs | Part::Bells(_));
         let key = (keyed || !rng.chance(800)).then(|| Bytes::from(format!("k{}", skewed(rng, 8))));
         // A table's order is that of its partition, so its keys must stay in theirs.
         let stays = matches!(part, Part::Rows | Part::Foreign | Part::Joined) || rng.chance(5000);
@@ -73,7 +74,7 @@ pub(super) fn records(
 /// Long after everything else: what waits for a time is due; and longer still: it is gone from stores.
 /// They are each other's pairs.
 fn closers(parts: &[Part], time: i64) -> Vec<Outgoing> {
-    let timed = parts.iter().filter(|p| p.is_timed());
+    let timed = parts.iter().filter(|p| p.waits_for_time());
     let closer = |(part, half): (&Part, i64)| Outgoing {
         topic: part.input().into(),
         partition: None,
@@ -95,7 +96,7 @@ fn skewed(rng: &mut SimRng, len: usize) -> usize {
 fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes> {
     // Rows that come and go are what a join of tables must get right.
     let gone = if part == Part::Joined { 4_000 } else { 600 };
-    if rng.chance(gone) && !part.is_timed() {
+    if rng.chance(gone) && !part.waits_for_time() {
         return None;
     }
     Some(match part {
@@ -111,6 +112,7 @@ fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes
         Part::Latest | Part::Foreign => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
         Part::Joined => Bytes::from(format!("j{number}")),
         Part::Windows(_) => Bytes::from(format!("c{number}")),
+        Part::Bells(_) => Bytes::from(format!("b{number}")),
         Part::Pairs if rng.chance(5000) => Bytes::from(format!("l{number}")),
         Part::Pairs => Bytes::from(format!("r{number}")),
     })

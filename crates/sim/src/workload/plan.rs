@@ -1,6 +1,6 @@
 //! The parts as the DSL would send them.
 
-use super::{Part, udf};
+use super::{Part, bells, udf};
 use serde_json::{Value, json};
 use stoatflow_core::Result;
 use stoatflow_plan::PhysicalPlan;
@@ -11,11 +11,11 @@ pub(super) fn compile(parts: &[Part], by_watermark: bool) -> Result<PhysicalPlan
     for part in parts {
         let base = nodes.len();
         nodes.extend(part_nodes(*part, base));
-        if by_watermark && part.is_timed() {
+        if by_watermark && part.waits_for_time() {
             nodes[base]["watermark"] = json!({"strategy": "monotonic"});
         }
     }
-    let plan = json!({"version": 1, "nodes": nodes, "functions": udf::NAMES});
+    let plan = json!({"version": 1, "nodes": nodes, "functions": udf::NAMES, "processors": bells::PROCESSORS});
     stoatflow_plan::compile(plan.to_string().as_bytes())
 }
 
@@ -40,6 +40,7 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Pairs => pairs(base),
         Part::Foreign => foreign(base),
         Part::Joined => joined(base),
+        Part::Bells(beats) => bells::nodes(base, beats),
     }
 }
 

@@ -1,0 +1,140 @@
+//! Timers of a processor, and a source that ticks by the clock.
+//!
+//! Gives the plan's nodes and the processor that sets two timers for each record: one by the time of
+//! events, one by the machine's clock. Each has a key that no other record has, so whatever rings twice is
+//! wrong. That key mostly belongs to another lane than the record: it is set in one and fires in another.
+//! The one by the time of events sets an echo, which is due already and has to wait for the next cut.
+//! Never knows what comes out (that is the checker's).
+
+use super::functions::CLOSER;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
+use stoatflow_operators::{
+    Failed, NO_ORIGIN, Processor, ProcessorHost, ProcessorSupplier, Role, Timer,
+};
+use stoatflow_state::TimerDomain::{Event, Processing};
+
+/// The store of the timers.
+pub(crate) const STORE: &str = "bells-store";
+/// The scheduled source, its topic, and how far its ticks are from each other.
+pub(crate) const BEAT: &str = "beat";
+pub(crate) const BEATS: &str = "beats-out";
+pub(crate) const EVERY_MS: i64 = 200;
+/// Timers by the time of events are for full tenths of a second.
+const FULL_MS: i64 = 100;
+/// Timers by the clock are so far ahead.
+const SOON_MS: i64 = 120;
+
+/// Names of the processors, in the order of [`processors`].
+pub(super) const PROCESSORS: &[&str] = &["bells.rs Ringer"];
+
+/// All processors.
+pub(super) fn processors() -> Vec<Arc<dyn ProcessorSupplier>> {
+    vec![Arc::new(Ringer)]
+}
+
+/// When a record's timer by the time of events is due.
+pub(crate) fn due(time: i64) -> i64 {
+    (time + FULL_MS - 1).div_euclid(FULL_MS) * FULL_MS
+}
+
+/// The key of a record's timers.
+pub(crate) fn bell(key: &str, value: &str) -> String {
+    format!("{key}:{value}")
+}
+
+/// The key of the echo.
+pub(crate) fn echo(bell: &str) -> String {
+    format!("{bell}!")
+}
+
+pub(super) fn nodes(base: usize, beats: bool) -> Vec<Value> {
+    let mut nodes = vec![
+        json!({"op": "stream", "topics": ["bells"], "key": "string", "value": "string"}),
+        json!({"op": "state_store", "store": STORE, "kind": {"type": "timers"}, "key": "string", "value": "bytes"}),
+        json!({"op": "process", "from": [base], "processor": 0, "stores": [STORE]}),
+        json!({"op": "to", "from": base + 2, "topic": "bells-out", "key": "string", "value": "string"}),
+    ];
+    if beats {
+        nodes.extend([
+        json!({"op": "scheduled", "name": BEAT, "every_ms": EVERY_MS, "catch_up": "all", "max_catch_up": 1_000_000}),
+        json!({"op": "to", "from": base + 4, "topic": BEATS, "key": "string", "value": "int64"}),
+        ]);
+    }
+    nodes
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+struct Ringer;
+
+impl Ringer {
+    fn set(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
+        let (Datum::Str(key), Datum::Str(value)) = (&record.key, &record.value) else {
+            return Err(Error::user("a bell needs a key and a value"));
+        };
+        // Nothing comes after the last records: nobody could say whether theirs are due.
+        if key.as_str() == CLOSER {
+            return Ok(());
+        }
+        let bell = Datum::text(bell(key.as_str(), value.as_str()));
+        let soon = host.wall_time() + SOON_MS;
+        host.timer_register(0, &bell, due(record.timestamp.0), Event)?;
+        host.timer_register(0, &bell, soon, Processing)
+    }
+}
+
+impl ProcessorSupplier for Ringer {
+    fn name(&self) -> &str {
+        PROCESSORS[0]
+    }
+
+    fn create(&self, _role: Role) -> Result<Box<dyn Processor>> {
+        Ok(Box::new(*self))
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+}
+
+impl Processor for Ringer {
+    fn init(&mut self, _host: &mut dyn ProcessorHost) -> Result<()> {
+        Ok(())
+    }
+
+    fn process(&mut self, batch: &[Record], host: &mut dyn ProcessorHost) -> Result<(), Failed> {
+        for (at, record) in batch.iter().enumerate() {
+            Self::set(record, host).map_err(|error| Failed { at, error })?;
+        }
+        Ok(())
+    }
+
+    fn transform(&mut self, _record: &Record, _host: &mut dyn ProcessorHost) -> Result<Datum> {
+        Err(Error::user("it gives no values of a table"))
+    }
+
+    fn on_timer(&mut self, timer: &Timer<'_>, host: &mut dyn ProcessorHost) -> Result<()> {
+        if let (Event, Datum::Str(bell)) = (timer.domain, &timer.key)
+            && !bell.as_str().ends_with('!')
+        {
+            host.timer_register(0, &Datum::text(echo(bell.as_str())), timer.at, Event)?;
+        }
+        let now = match timer.domain {
+            Event => host.stream_time(),
+            Processing => host.wall_time(),
+        };
+        let told = format!("{}@{}@{now}", timer.domain.name(), timer.at);
+        let ring = Record {
+            key: timer.key.clone(),
+            value: Datum::text(told),
+            timestamp: Timestamp(timer.at),
+            headers: None,
+            origin: NO_ORIGIN,
+        };
+        host.forward(ring, None)
+    }
+
+    fn close(&mut self) {}
+}
