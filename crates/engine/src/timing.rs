@@ -137,7 +137,9 @@ impl Timing {
         }))
     }
 
-    /// The watermark that was committed, and what it was asked to be by then.
+    /// The watermark that was committed, and what it was asked to be by then. And how far the records have
+    /// come that are committed as processed: under at-least-once a crash may lose the row that says it, and
+    /// what was due by then would wait for a record that may never come.
     pub fn begin_with(&mut self, slots: &Slots, shared: &Shared) {
         let committed = slots.iter().map(|slot| slot.progress.application);
         self.watermark = committed.max().unwrap_or(-1);
@@ -145,6 +147,11 @@ impl Timing {
         status.watermark.store(self.watermark, Relaxed);
         status.by_watermark.store(self.by_watermark, Relaxed);
         if let Some(clock) = self.application {
+            let time = &mut self.initial[usize::from(clock.0)];
+            if !self.by_watermark {
+                let read = slots.iter().map(|slot| slot.progress.stream_time.0);
+                time.stream = read.fold(time.stream, i64::max);
+            }
             shared.ask_for_watermark(self.initial[usize::from(clock.0)].newest);
         }
     }
