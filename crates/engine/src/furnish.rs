@@ -158,7 +158,7 @@ impl Blueprint {
             timing.load(&stores[usize::from(id.0)].store)?;
         }
         let slots = self.slots(broker.as_ref(), &topics, (&stores, backend.as_ref()))?;
-        timing.begin_with(&slots, shared);
+        timing.begin_with(&slots, shared, settings.guarantee);
         let timing = Arc::new(timing);
         let mut consumer = broker.consumer(&settings.application_id)?;
         consumer.assign(

@@ -8,7 +8,7 @@ use crate::slots::Slots;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{ClockId, Datum, Epoch, Error, Result, Serde, StoreId, Timestamp};
+use stoatflow_core::{ClockId, Datum, Epoch, Error, Guarantee, Result, Serde, StoreId, Timestamp};
 use stoatflow_operators::Time;
 use stoatflow_plan::{Op, PhysicalPlan, Store, StoreKind};
 use stoatflow_state::{KeyValueStore, Stored};
@@ -140,7 +140,7 @@ impl Timing {
     /// The watermark that was committed, and what it was asked to be by then. And how far the records have
     /// come that are committed as processed: under at-least-once a crash may lose the row that says it, and
     /// what was due by then would wait for a record that may never come.
-    pub fn begin_with(&mut self, slots: &Slots, shared: &Shared) {
+    pub fn begin_with(&mut self, slots: &Slots, shared: &Shared, guarantee: Guarantee) {
         let committed = slots.iter().map(|slot| slot.progress.application);
         self.watermark = committed.max().unwrap_or(-1);
         let status = &shared.status;
@@ -148,8 +148,10 @@ impl Timing {
         status.by_watermark.store(self.by_watermark, Relaxed);
         if let Some(clock) = self.application {
             let time = &mut self.initial[usize::from(clock.0)];
-            if !self.by_watermark {
-                let read = slots.iter().map(|slot| slot.progress.stream_time.0);
+            if !self.by_watermark && guarantee == Guarantee::AtLeastOnce {
+                // A global table's records are no part of the application's time.
+                let own = slots.iter().filter(|slot| slot.global_end.is_none());
+                let read = own.map(|slot| slot.progress.stream_time.0);
                 time.stream = read.fold(time.stream, i64::max);
             }
             shared.ask_for_watermark(self.initial[usize::from(clock.0)].newest);
