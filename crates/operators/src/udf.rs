@@ -31,7 +31,8 @@ pub struct Failed {
 pub type Partitions = Option<Vec<Partition>>;
 
 /// A user function. Batch calls append one result per record. One that fails has appended the results of
-/// the records before the one it names: they stay, and the engine may call again for those behind it.
+/// the records before the one it names: they stay, and the engine may call again for those behind it. A form
+/// that a function doesn't have answers with an error.
 pub trait Udf: Send + Sync + Debug {
     /// `app.py:12 is_large`, for errors, `describe` and metrics.
     fn name(&self) -> &str;
@@ -39,12 +40,18 @@ pub trait Udf: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Failed`] if the function raises.
-    fn test(&self, args: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed>;
+    fn test(&self, args: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed> {
+        let _unused = (args, batch, out);
+        Err(self.cannot("be a predicate"))
+    }
     /// One datum per record (`map_values`, `select_key`, `group_by`).
     ///
     /// # Errors
     /// [`Failed`] if the function raises.
-    fn one(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed>;
+    fn one(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
+        let _unused = (args, batch, out);
+        Err(self.cannot("give one value"))
+    }
     /// One pair per record (`map`).
     ///
     /// # Errors
@@ -54,7 +61,10 @@ pub trait Udf: Send + Sync + Debug {
         args: Args,
         batch: &[Record],
         out: &mut Vec<(Datum, Datum)>,
-    ) -> Result<(), Failed>;
+    ) -> Result<(), Failed> {
+        let _unused = (args, batch, out);
+        Err(self.cannot("give pairs"))
+    }
     /// Any number of datums per record; `ends[i]` is where record `i` ends in `out` (`flat_map_values`).
     ///
     /// # Errors
@@ -65,7 +75,10 @@ pub trait Udf: Send + Sync + Debug {
         batch: &[Record],
         out: &mut Vec<Datum>,
         ends: &mut Vec<usize>,
-    ) -> Result<(), Failed>;
+    ) -> Result<(), Failed> {
+        let _unused = (args, batch, out, ends);
+        Err(self.cannot("give several values"))
+    }
     /// Any number of pairs per record (`flat_map`).
     ///
     /// # Errors
@@ -76,17 +89,26 @@ pub trait Udf: Send + Sync + Debug {
         batch: &[Record],
         out: &mut Vec<(Datum, Datum)>,
         ends: &mut Vec<usize>,
-    ) -> Result<(), Failed>;
+    ) -> Result<(), Failed> {
+        let _unused = (args, batch, out, ends);
+        Err(self.cannot("give several pairs"))
+    }
     /// Side effects (`peek`, `foreach`).
     ///
     /// # Errors
     /// [`Failed`] if the function raises.
-    fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed>;
+    fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
+        let _unused = (args, batch);
+        Err(self.cannot("have effects"))
+    }
     /// One call with these arguments (initializers, aggregators `(key, value, agg)`, reducers `(agg, value)`).
     ///
     /// # Errors
     /// `User` if the function raises.
-    fn call(&self, arguments: &[&Datum]) -> Result<Datum>;
+    fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
+        let _unused = arguments;
+        Err(self.cannot("be called").error)
+    }
     /// Many calls with `arity` arguments each, which lie one after another in `arguments`; one result
     /// per call (joiners). The interpreter is attached once for all of them.
     ///

@@ -117,34 +117,30 @@ impl PyUdf {
     }
 
     fn time(&self, given: &Bound<'_, PyAny>) -> Result<i64> {
-        let number = given.cast::<PyInt>().ok().map(|_| given.extract::<i64>());
-        match number {
-            Some(Ok(time)) => Ok(time),
-            _ => Err(self.wrong(
+        whole(given).ok_or_else(|| {
+            self.wrong(
                 format!(
                     "the timestamp extractor must return milliseconds as an int, it returned {}",
                     kind(given)
                 ),
                 "return an int, such as int(record.value['ts']); a negative one drops the record",
-            )),
-        }
+            )
+        })
     }
 
     fn watermark(&self, given: &Bound<'_, PyAny>) -> Result<Option<i64>> {
         if given.is_none() {
             return Ok(None);
         }
-        let number = given.cast::<PyInt>().ok().map(|_| given.extract::<i64>());
-        match number {
-            Some(Ok(watermark)) => Ok(Some(watermark)),
-            _ => Err(self.wrong(
+        whole(given).map(Some).ok_or_else(|| {
+            self.wrong(
                 format!(
                     "the function of a watermark must return milliseconds as an int, or None, it returned {}",
                     kind(given)
                 ),
                 "return the time before which nothing more is expected, or None for no change",
-            )),
-        }
+            )
+        })
     }
 
     /// `"grace"`, `"drop"` or `DLQ(topic)`.
@@ -279,6 +275,11 @@ fn consumed<'py>(record: &Record, topic: &Bound<'py, PyString>) -> PyResult<Boun
             record.origin.offset.0,
             headers(py, record)?,
         ))
+}
+
+/// A whole number of 64 bits, if it is one.
+fn whole(given: &Bound<'_, PyAny>) -> Option<i64> {
+    given.cast::<PyInt>().ok()?.extract().ok()
 }
 
 impl Udf for PyUdf {

@@ -152,20 +152,6 @@ impl Udf for Native {
         Ok(())
     }
 
-    fn many_pairs(
-        &self,
-        _: Args,
-        _: &[Record],
-        _: &mut Vec<(Datum, Datum)>,
-        _: &mut Vec<usize>,
-    ) -> Result<(), Failed> {
-        self.wrong("function of pairs")
-    }
-
-    fn effect(&self, _: Args, _: &[Record]) -> Result<(), Failed> {
-        self.wrong("effect")
-    }
-
     fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
         match (self.0, arguments) {
             ("add", [sum, value]) => Ok(Datum::Int(int(sum)? + int(value)?)),

@@ -2,7 +2,7 @@
 
 use super::*;
 use stoatflow_core::{Calling, Datum, Error, Header, Late, Record};
-use stoatflow_operators::{Args, Failed, dropped};
+use stoatflow_operators::{Failed, dropped};
 use stoatflow_plan::TimestampExtractor;
 
 /// All records of both partitions before 100 are late.
@@ -242,46 +242,6 @@ impl Udf for ByValue {
             });
         }
         Ok(())
-    }
-
-    fn test(&self, _: Args, _: &[Record], _: &mut Vec<bool>) -> Result<(), Failed> {
-        Err(self.cannot("test"))
-    }
-
-    fn one(&self, _: Args, _: &[Record], _: &mut Vec<Datum>) -> Result<(), Failed> {
-        Err(self.cannot("map"))
-    }
-
-    fn pair(&self, _: Args, _: &[Record], _: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
-        Err(self.cannot("map"))
-    }
-
-    fn many(
-        &self,
-        _: Args,
-        _: &[Record],
-        _: &mut Vec<Datum>,
-        _: &mut Vec<usize>,
-    ) -> Result<(), Failed> {
-        Err(self.cannot("map"))
-    }
-
-    fn many_pairs(
-        &self,
-        _: Args,
-        _: &[Record],
-        _: &mut Vec<(Datum, Datum)>,
-        _: &mut Vec<usize>,
-    ) -> Result<(), Failed> {
-        Err(self.cannot("map"))
-    }
-
-    fn effect(&self, _: Args, _: &[Record]) -> Result<(), Failed> {
-        Err(self.cannot("peek"))
-    }
-
-    fn call(&self, _: &[&Datum]) -> Result<Datum> {
-        Err(Error::internal("no calls"))
     }
 
     fn scope(&self, body: &mut dyn FnMut()) {

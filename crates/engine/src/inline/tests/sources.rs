@@ -2,7 +2,7 @@
 
 use super::*;
 use stoatflow_core::{Datum, Error, Record};
-use stoatflow_operators::{Args, Failed, dropped};
+use stoatflow_operators::{Failed, dropped};
 use stoatflow_plan::TimestampExtractor;
 
 #[test]
@@ -160,46 +160,6 @@ impl Udf for FromValue {
             out.push(time);
         }
         Ok(())
-    }
-
-    fn test(&self, _: Args, _: &[Record], _: &mut Vec<bool>) -> Result<(), Failed> {
-        Err(self.cannot("test"))
-    }
-
-    fn one(&self, _: Args, _: &[Record], _: &mut Vec<Datum>) -> Result<(), Failed> {
-        Err(self.cannot("map"))
-    }
-
-    fn pair(&self, _: Args, _: &[Record], _: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
-        Err(self.cannot("map"))
-    }
-
-    fn many(
-        &self,
-        _: Args,
-        _: &[Record],
-        _: &mut Vec<Datum>,
-        _: &mut Vec<usize>,
-    ) -> Result<(), Failed> {
-        Err(self.cannot("map"))
-    }
-
-    fn many_pairs(
-        &self,
-        _: Args,
-        _: &[Record],
-        _: &mut Vec<(Datum, Datum)>,
-        _: &mut Vec<usize>,
-    ) -> Result<(), Failed> {
-        Err(self.cannot("map"))
-    }
-
-    fn effect(&self, _: Args, _: &[Record]) -> Result<(), Failed> {
-        Err(self.cannot("peek"))
-    }
-
-    fn call(&self, _: &[&Datum]) -> Result<Datum> {
-        Err(Error::internal("no calls"))
     }
 
     fn scope(&self, body: &mut dyn FnMut()) {

@@ -123,32 +123,4 @@ impl Udf for Registered {
     fn scope(&self, body: &mut dyn FnMut()) {
         body();
     }
-
-    fn test(&self, _: Args, _: &[Record], _: &mut Vec<bool>) -> Result<(), Failed> {
-        Err(self.cannot("test"))
-    }
-    fn pair(&self, _: Args, _: &[Record], _: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
-        Err(self.cannot("give pairs"))
-    }
-    fn many(
-        &self,
-        _: Args,
-        _: &[Record],
-        _: &mut Vec<Datum>,
-        _: &mut Vec<usize>,
-    ) -> Result<(), Failed> {
-        Err(self.cannot("give many"))
-    }
-    fn many_pairs(
-        &self,
-        _: Args,
-        _: &[Record],
-        _: &mut Vec<(Datum, Datum)>,
-        _: &mut Vec<usize>,
-    ) -> Result<(), Failed> {
-        Err(self.cannot("give many pairs"))
-    }
-    fn effect(&self, _: Args, _: &[Record]) -> Result<(), Failed> {
-        Err(self.cannot("do anything"))
-    }
 }
