@@ -174,11 +174,13 @@ class KafkaTopics:
         finally:
             consumer.close()
 
-    def committed(self, group: str, topic: str) -> dict[int, int]:
-        """The offsets that a group has committed."""
+    def committed(self, group: str, topic: str, isolation: str = "read_committed") -> dict[int, int]:
+        """The offsets that a group has committed: `read_uncommitted` does not wait for a transaction that is open."""
         # As a member of the group would ask: librdkafka's admin call crashes while a coordinator is loading.
         asked = [TopicPartition(topic, p) for p in range(self.partitions(topic))]
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group, "log_level": 0})
+        consumer = Consumer(
+            {"bootstrap.servers": self._bootstrap, "group.id": group, "isolation.level": isolation, "log_level": 0}
+        )
         deadline = time.monotonic() + PATIENCE_S
         try:
             while True:
