@@ -8,7 +8,7 @@ stamp=$VENV/.installed-wheel
 
 if [ -f "$stamp" ] && "$PY" -c 'import importlib.metadata as m; m.version("stoatflow")' 2>/dev/null; then
     newer=$(find crates python Cargo.toml Cargo.lock pyproject.toml -newer "$stamp" -type f \
-        ! -name '*.pyc' ! -name '*.so' ! -path '*/tests/*' ! -path '*_cache/*' -print 2>/dev/null | head -n 1)
+        ! -name '*.pyc' ! -name '*.so' ! -path '*/tests/*' ! -path '*_cache/*' -print -quit 2>/dev/null)
     if [ -z "$newer" ]; then
         exit 0
     fi
