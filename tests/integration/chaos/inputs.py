@@ -31,7 +31,7 @@ TICKS, READINGS, CLICKS, LINES, TRANSFERS = 500, 450, 300, 300, 300
 PER_ROUND = TICKS + READINGS + LINES + TRANSFERS + int(CLICKS * 2.15)
 """Records of a round of size 1, about."""
 CROWD = 1.0
-"""From this size of a round on, keys become more with it, so that joins don't grow with its square."""
+"""From this many times the records of a usual minute on, keys become more with it: joins don't grow with its square."""
 CITIES = ("rome", "oslo", "bonn", "lima", "kiew")
 
 
@@ -69,8 +69,9 @@ class Inputs:
     def __init__(self, seed: int, *, size: float = 1.0, rounds: int = MOST_ROUNDS, keep: bool = True) -> None:
         self._rng = random.Random(seed)
         self._size, self._keep = size, keep
-        self._many = max(1, int(size / CROWD))
-        self._round_ms = ROUND_MS * MOST_ROUNDS // max(rounds, MOST_ROUNDS)
+        shorter = max(rounds, MOST_ROUNDS) / MOST_ROUNDS
+        self._many = max(1, int(size * shorter / CROWD))
+        self._round_ms = int(ROUND_MS / shorter)
         # Whole hours: windows lie the same whenever a seed is run again.
         self.start = int(time.time() * 1000 - AGO_MS) // HOURS * HOURS
         self.end = self.start + AGO_MS
