@@ -59,12 +59,12 @@ step_integration() {
     local code=0
     # Not local: the trap outlives the function. Each step is a shell of its own.
     said=$(mktemp)
-    pytest tests/integration/chaos >"$said" 2>&1 &
+    # Not the function: what is to be stopped with this script is Python, not a shell around it.
+    "$PY" -m pytest -q -p no:cacheprovider tests/integration/chaos >"$said" 2>&1 &
     chaos=$!
-    trap 'kill "$chaos" 2>/dev/null || true; rm -f "$said"' EXIT
+    trap 'kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; cat "$said"; rm -f "$said"' EXIT
     pytest --durations=12 tests/integration --ignore=tests/integration/chaos || code=$?
     wait "$chaos" || code=$?
-    cat "$said"
     return "$code"
 }
 

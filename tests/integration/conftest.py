@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from itertools import count
@@ -17,6 +18,8 @@ from broker.kafka_broker import KafkaBroker
 from topics import KafkaTopics
 
 _numbers = count(1)
+# Whoever ends the tests has their brokers and applications ended too, as with Ctrl-C.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

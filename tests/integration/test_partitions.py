@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -189,6 +190,8 @@ def test_topics_that_match_a_pattern_join_while_it_runs(kafka: KafkaTopics, name
     builder = sf.StreamsBuilder()
     orders = builder.stream(re.compile(f"{name}-orders-.*"), key=str, value=str)
     orders.group_by_key().count(store="counts").to_stream().to(f"{name}-counts", key=str, value=int)
+    builder.scheduled("beat", every="10ms").to(f"{name}-ticks", key=str, value=int)
+    kafka.create(f"{name}-ticks")
     settings = config(kafka, name, tmp_path) | {"metadata.max.age.ms": 300, "auto.offset.reset": "latest"}
     with sf.StoatFlow(builder.build(), settings) as app:
         until(lambda: str(app.state) == "RUNNING", "it runs")
@@ -197,6 +200,10 @@ def test_topics_that_match_a_pattern_join_while_it_runs(kafka: KafkaTopics, name
         for topic in ("orders-us", "others"):
             write(kafka, f"{name}-{topic}", [("k", "x")] * 10)
         until(lambda: counted(kafka, name) == {b"k": 10}, "the new topic is counted, from its beginning")
+        joined = time.time() * 1000
+        until(lambda: likeness.long(kafka.read(f"{name}-ticks")[-1].value) > joined, "it ticks on")
+    ticks = [likeness.long(row.value) for row in kafka.read(f"{name}-ticks")]
+    assert ticks == list(range(ticks[0], ticks[-1] + 1, 10)), "a tick was missed, although it never stopped"
 
 
 def test_where_reading_began_is_committed_although_nothing_came(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:

@@ -46,6 +46,12 @@ def test_ticks_are_records(lanes: int) -> None:
         assert read(driver) == []
 
 
+def test_more_ticks_than_one_commit_takes() -> None:
+    with TopologyTestDriver(beats(every="1s"), start=0) as driver:
+        driver.advance("8h")
+        assert read(driver) == list(range(1_000, 28_800_001, 1_000))
+
+
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_a_crash_and_other_lanes_double_and_lose_nothing(lanes: int) -> None:
     with TopologyTestDriver(beats(every="1s"), lanes=lanes) as driver:

@@ -338,12 +338,10 @@ impl CommitRoom {
     /// bring it again.
     fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
-        if self.times_apart() {
-            self.flush()?;
-        }
         if !self.times_apart() {
             return self.send_writes(sealed.iter(), |_, _| true);
         }
+        self.flush()?;
         let times = self.parts.times;
         let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
         self.send_writes(stores(), |layout, write| !is_over(layout, write))?;

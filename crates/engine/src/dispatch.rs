@@ -235,8 +235,11 @@ impl Dispatch {
             if self.buffers[index].records.is_empty() {
                 self.buffers[index].empty_since = now;
             }
-            if taken > 0 {
+            if taken > 0 && bound.is_none() {
                 self.times.gave(index, self.cut[index], now);
+            }
+            // Others of its group can go on only if its own bound has moved too.
+            if taken > 0 && self.times.is_aligned() && self.times.bound(index) != bound {
                 self.let_go();
             }
             moved += taken as u64;

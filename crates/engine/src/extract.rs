@@ -169,16 +169,15 @@ impl Extract {
         Ok(())
     }
 
-    /// Decodes a run for a function of the user.
-    fn decode(&mut self, slot: &Slot, run: &[Fetched]) -> Result<()> {
+    /// Decodes a run for a function of the user; `timed`: their times are known, and who has none is dropped.
+    fn decode(&mut self, slot: &Slot, run: &[Fetched], timed: bool) -> Result<()> {
         self.batch.clear();
         self.unreadable.clear();
         let Some(reader) = slot.readers.first() else {
             return Ok(());
         };
         for (at, record) in run.iter().enumerate() {
-            // One without a time is dropped.
-            if record.timestamp.0 < 0 && !matches!(slot.time, TimeOf::Function(_)) {
+            if timed && record.timestamp.0 < 0 {
                 continue;
             }
             match reader.decode(slot, record) {
@@ -200,13 +199,18 @@ impl Extract {
 
     /// Asks what the watermark is from each record on.
     fn ask_watermarks(&mut self, udf: &dyn Udf, slot: &Slot, run: &[Fetched]) -> Result<()> {
-        self.decode(slot, run)?;
+        self.decode(slot, run, true)?;
         let number = run[0].slot;
         let at = number as usize;
         let topic = &slot.partition.topic;
         self.marks.clear();
         udf.watermarks(&self.batch, topic, self.watermarks[at], &mut self.marks)
             .map_err(|failed| self.failed(failed, slot))?;
+        if self.marks.len() != self.batch.len() {
+            return Err(Error::internal(
+                "a watermark function gave fewer watermarks than records",
+            ));
+        }
         for (record, mark) in self.batch.drain(..).zip(&self.marks) {
             if let Some(watermark) = mark.filter(|mark| *mark > self.watermarks[at]) {
                 self.watermarks[at] = watermark;
@@ -224,7 +228,7 @@ impl Extract {
         if slot.readers.is_empty() {
             return Ok(());
         }
-        self.decode(slot, run)?;
+        self.decode(slot, run, false)?;
         self.times.clear();
         let topic = &slot.partition.topic;
         udf.timestamps(&self.batch, topic, highest, &mut self.times)

@@ -108,7 +108,13 @@ impl Blueprint {
         let Some(names) = self.matched(shared)? else {
             return Ok(None);
         };
-        self.resolved(&names)?.build(shared, host)
+        let resolved = self.resolved(&names)?;
+        for source in &resolved.plan.sources {
+            if source.pattern.is_some() {
+                tracing::info!(source = source.name, topics = ?source.topics, "topics that match");
+            }
+        }
+        resolved.build(shared, host)
     }
 
     /// As [`Self::furnish`], with every source's topics known.

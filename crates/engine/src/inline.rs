@@ -131,11 +131,12 @@ impl Inline {
             self.settle()?;
         }
         // A commit can bring new input: a topic may be a sink and a source of the same topology. It can bring a
-        // watermark that a processor has asked for, and timers may wait for the cut after theirs, with no
-        // record to bring it.
+        // watermark that a processor has asked for, and timers and ticks may wait for the cut after theirs, with
+        // no record to bring it.
         while !self.house.intake.is_settled()
             || self.house.intake.dispatch().time_is_due()
             || self.house.shared.run.timers_wait()
+            || self.house.shared.run.ticks_wait()
         {
             self.house.intake.dispatch().barrier();
             self.settle()?;

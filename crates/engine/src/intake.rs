@@ -80,7 +80,9 @@ impl Intake {
             self.pause()?;
         }
         let reading = !stopping && self.dispatch.wants_more();
-        self.dispatch.reading(reading);
+        // What nobody can send nobody is silent about.
+        let away = self.shared.status.broker_away.load(Relaxed);
+        self.dispatch.reading(reading && !away);
         if reading {
             let idle = wait && !self.dispatch.has_buffered();
             let timeout = if idle {

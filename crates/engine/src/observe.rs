@@ -61,8 +61,14 @@ pub(crate) fn observe(shared: &Shared, blueprint: &Blueprint, slots: &Slots) {
         }
         if asked.saturating_sub(looked) >= blueprint.settings.metadata_max_age {
             looked = asked;
-            // What can't be found out now is asked the next time.
-            if blueprint.has_grown(slots).unwrap_or(false) && !shared.is_stopping() {
+            let grown = blueprint.has_grown(slots).unwrap_or_else(|error| {
+                // Asked again the next time; but what no broker's return mends has to be known.
+                if error.kind() != ErrorKind::Unavailable {
+                    tracing::warn!(%error, "new partitions can't be looked for");
+                }
+                false
+            });
+            if grown && !shared.is_stopping() {
                 tracing::info!(
                     application = shared.status.application_id,
                     "there are new partitions to read; going on with them from the last commit"

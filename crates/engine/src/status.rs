@@ -165,6 +165,8 @@ pub struct Status {
     pub watermark: AtomicI64,
     /// Is time the watermark (`time.semantics`)?
     pub by_watermark: AtomicBool,
+    /// Did the broker not answer when it was asked last?
+    pub broker_away: AtomicBool,
     /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
     pub progress_ms: AtomicU64,
     detail: Mutex<Detail>,
@@ -218,6 +220,7 @@ impl Status {
             restarts: AtomicU64::new(0),
             watermark: AtomicI64::new(-1),
             by_watermark: AtomicBool::new(false),
+            broker_away: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
             detail: Mutex::new(Detail {
                 state: Lifecycle::Created,
@@ -286,6 +289,7 @@ impl Status {
         detail.barrier = BarrierStatus::default();
         detail.error = None;
         detail.silent_since = None;
+        self.broker_away.store(false, Relaxed);
     }
 
     /// A commit has failed. What is known of it stays, also when the engine begins anew.
@@ -300,11 +304,13 @@ impl Status {
 
     /// The broker has answered.
     pub fn broker_answers(&self) {
+        self.broker_away.store(false, Relaxed);
         self.detail.lock().silent_since = None;
     }
 
     /// The broker has not answered a question that was asked then.
     pub fn broker_is_silent(&self, asked: Duration) {
+        self.broker_away.store(true, Relaxed);
         self.detail.lock().silent_since.get_or_insert(asked);
     }
 

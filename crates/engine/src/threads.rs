@@ -274,6 +274,7 @@ impl Inner {
                     self.status.begin_anew();
                     self.enter(Lifecycle::Starting, clock.now());
                     shared = self.begin(failpoints);
+                    shared.run.go_on();
                     continue;
                 }
                 Err(error) => error,
@@ -299,6 +300,7 @@ impl Inner {
             self.status.begin_anew();
             self.enter(Lifecycle::Starting, clock.now());
             shared = self.begin(failpoints);
+            shared.run.go_on();
             shared.wait_for_credit(pause);
         }
     }

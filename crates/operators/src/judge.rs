@@ -281,10 +281,10 @@ impl Judge {
 }
 
 /// A header of a dead letter.
-pub(crate) fn header(name: &str, value: impl Into<String>) -> Header {
+pub(crate) fn header(name: &str, value: impl Into<Bytes>) -> Header {
     Header {
         name: format!("__stoatflow.errors.{name}").into(),
-        value: Some(value.into().into_bytes().into()),
+        value: Some(value.into()),
     }
 }
 

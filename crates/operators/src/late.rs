@@ -179,9 +179,9 @@ impl LatePolicy {
         );
         let headers = vec![
             header("kind", "late"),
-            header("node", &*self.node),
+            header("node", (*self.node).to_owned()),
             header("message", message),
-            header("topic", topic),
+            header("topic", topic.to_owned()),
             header("partition", origin.partition.to_string()),
             header("offset", origin.offset.to_string()),
             header("timestamp", timestamp.0.to_string()),

@@ -18,14 +18,14 @@ pub(crate) use seat::Seat;
 use timers::Due;
 pub(crate) use timers::LaneTimers;
 
-use crate::judge::Handled;
+use crate::judge::{Handled, header};
 use crate::site::Site;
 use crate::{
     Context, LaneStore, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role, Timer,
 };
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Header, Record, Result, Timestamp};
+use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
 use stoatflow_state::{TimerView, split_timer, timer_key};
 
 /// See the module.
@@ -168,10 +168,10 @@ impl Process {
                 while let Some(due) = timers.next() {
                     let at = timers.store(&due);
                     let store = &seat.stores[at];
-                    let epoch = context.epoch;
+                    let (epoch, wall) = (context.epoch, context.clocks.wall);
                     let LaneStore { store: kept, dirty } = context.store(store.id);
                     // First: it may register itself again.
-                    TimerView::new(kept, epoch)?.remove(dirty, &due.row)?;
+                    TimerView::new(kept, epoch)?.remove(dirty, &due.row, wall)?;
                     let parts = split_timer(&due.row);
                     let parts = parts.ok_or_else(|| Error::internal("a timer's row is none"))?;
                     let timer = Timer {
@@ -209,10 +209,7 @@ impl Process {
 /// A dead letter has the body of an input record; that of a timer has none, and would say nothing of its key.
 fn name_key(handled: &mut [Handled], due: &Due) {
     for letter in handled.iter_mut().filter_map(|one| one.letter.as_mut()) {
-        letter.headers.push(Header {
-            name: "__stoatflow.errors.key".into(),
-            value: Some(timer_key(&due.row)),
-        });
+        letter.headers.push(header("key", timer_key(&due.row)));
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::{Context, NO_ORIGIN, Operator, dropped};
 use stoatflow_core::{ClockId, Datum, Error, NodeId, Record, Result, Timestamp};
-use stoatflow_plan::{CatchUp, Times, Timetable};
+use stoatflow_plan::{Times, Timetable};
 
 /// Most ticks of one cut; the others come with the next one.
 const AT_ONCE: usize = 10_000;
@@ -67,8 +67,7 @@ impl Scheduled {
     ) -> i64 {
         let missed = self.table.missed(&self.times, done, opened);
         out.extend(missed.ticks.iter().map(|at| self.tick(*at)));
-        // That of the other rules is what the user wants.
-        if self.times.catch_up == CatchUp::All && missed.left_out > 0 {
+        if missed.left_out > 0 {
             let left_out = (self.node, dropped::MISSED_TICK, missed.left_out);
             context.effects.dropped_more.push(left_out);
         }
@@ -90,8 +89,14 @@ impl Operator for Scheduled {
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
+        let mark = context.clocks.mark(self.clock);
+        if mark >= 0 && context.clocks.run.goes_on() {
+            // The process was there all the time: it has missed nothing.
+            self.next = self.table.next(mark);
+            return Ok(());
+        }
         // From now on ticks count. The first commit keeps it: it is asked for at once.
-        if context.clocks.mark(self.clock) < 0 {
+        if mark < 0 {
             context.clocks.set_mark(self.clock, now);
         }
         self.opened = Some(now);
@@ -114,6 +119,8 @@ impl Operator for Scheduled {
             self.next = self.table.next(done);
         }
         context.clocks.set_mark(self.clock, done);
+        let behind = self.next.is_some_and(|at| at <= now);
+        context.clocks.run.set_behind(self.node, behind);
         Ok(())
     }
 

@@ -130,28 +130,29 @@ impl<'a> TimerView<'a> {
         Ok(Self { store, epoch })
     }
 
-    /// Writes a timer, unread: one that is there already stays as it is.
+    /// Writes a timer, unread: one that is there already stays as it is. `wall` is when it was registered: a
+    /// changelog record with the time at which it is due would be refused by a broker that takes no records
+    /// of the future (Kafka's default: an hour).
     ///
     /// # Errors
     /// As the store's `put`.
-    pub fn put(&self, dirty: &mut Dirty, row: &Bytes) -> Result<()> {
-        self.write(dirty, row, Datum::Bytes(Bytes::from_static(ROW)))
+    pub fn put(&self, dirty: &mut Dirty, row: &Bytes, wall: Timestamp) -> Result<()> {
+        self.write(dirty, row, Datum::Bytes(Bytes::from_static(ROW)), wall)
     }
 
     /// Removes a timer, unread: it need not be there.
     ///
     /// # Errors
     /// As the store's `put`.
-    pub fn remove(&self, dirty: &mut Dirty, row: &Bytes) -> Result<()> {
-        self.write(dirty, row, Datum::Null)
+    pub fn remove(&self, dirty: &mut Dirty, row: &Bytes, wall: Timestamp) -> Result<()> {
+        self.write(dirty, row, Datum::Null, wall)
     }
 
-    fn write(&self, dirty: &mut Dirty, row: &Bytes, value: Datum) -> Result<()> {
-        let at = split_timer(row).map_or(0, |timer| timer.at);
+    fn write(&self, dirty: &mut Dirty, row: &Bytes, value: Datum, wall: Timestamp) -> Result<()> {
         let stored = Stored {
             value,
             // A record's timestamp can't be negative.
-            timestamp: Timestamp(at.max(0)),
+            timestamp: Timestamp(wall.0.max(0)),
         };
         self.store.put(self.epoch, dirty, row, Some(stored))
     }

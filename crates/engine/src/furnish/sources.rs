@@ -53,7 +53,6 @@ impl Blueprint {
                     "create one before you start; those that come later are found while it runs",
                 ));
             }
-            tracing::info!(source = source.name, topics = ?source.topics, "topics that match");
         }
         once(&plan.sources)?;
         Ok(Self {

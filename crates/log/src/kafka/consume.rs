@@ -20,6 +20,7 @@ use rdkafka_sys as sys;
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{
     Error, ErrorKind, Header, Headers, Offset, Result, Timestamp, TopicPartition,
@@ -245,6 +246,9 @@ impl KafkaConsumer {
         };
         match kind_of(code) {
             ErrorKind::Unavailable => {
+                if code == Code::AllBrokersDown {
+                    self.client.events.alone.store(true, Relaxed);
+                }
                 // The client reconnects by itself, and the port's promise is to wait such times out.
                 tracing::debug!(target: "stoatflow::kafka", ?code, "{said}");
                 Ok(())
@@ -347,6 +351,11 @@ impl Consumer for KafkaConsumer {
                 break;
             }
             self.fetch(full - into.len(), Duration::ZERO);
+        }
+        if into.len() + max > full {
+            self.client.answered();
+        } else {
+            self.client.remind();
         }
         self.refused()
     }

@@ -12,9 +12,12 @@ use rdkafka_sys as sys;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use stoatflow_core::{Error, Result, TopicPartition};
+use stoatflow_core::{Clock, Error, Result, SystemClock, TopicPartition};
 
+/// How long after all brokers were said to be down a client is told of them again.
+const FIRST_REMINDER: Duration = Duration::from_secs(2);
 /// Leaves the group protocol alone at the end: we never joined.
 const NO_CONSUMER_CLOSE: c_int = 0x8;
 
@@ -25,6 +28,23 @@ pub(super) struct Events {
     pub last: Mutex<Option<(Code, String)>>,
     /// Delivery reports.
     pub reports: Mutex<Reports>,
+    /// Were all brokers said to be down since anybody looked?
+    pub alone: AtomicBool,
+}
+
+/// When a client that may have forgotten all brokers is told of them again.
+#[derive(Debug, Default)]
+struct Reminder {
+    at: Option<Duration>,
+    /// How often it was told since it last had a connection.
+    told: u32,
+}
+
+impl Reminder {
+    /// The first time soon; while nobody answers more and more seldom, for librdkafka keeps what it is told.
+    fn pause(&self) -> Duration {
+        FIRST_REMINDER * 2_u32.pow(self.told.min(7))
+    }
 }
 
 /// A native client.
@@ -34,6 +54,9 @@ pub(super) struct Client {
     /// Callbacks hold a plain pointer to it, so it is dropped after the client is destroyed.
     pub events: Arc<Events>,
     consumer: bool,
+    bootstrap: CString,
+    clock: SystemClock,
+    reminder: Mutex<Reminder>,
 }
 
 // SAFETY: librdkafka's handle is documented to be thread-safe; `Events` is `Sync`.
@@ -50,6 +73,8 @@ impl Client {
         let native = config
             .create_native_config()
             .map_err(|e| refused(e.to_string()))?;
+        let bootstrap = config.get("bootstrap.servers").unwrap_or_default();
+        let bootstrap = CString::new(bootstrap).map_err(|e| refused(e.to_string()))?;
         let events = Arc::new(Events::default());
         let kind = if consumer {
             sys::rd_kafka_type_t::RD_KAFKA_CONSUMER
@@ -79,6 +104,9 @@ impl Client {
             ptr,
             events,
             consumer,
+            bootstrap,
+            clock: SystemClock::new(),
+            reminder: Mutex::default(),
         })
     }
 
@@ -90,6 +118,36 @@ impl Client {
     pub(super) fn serve(&self, wait: Duration) {
         // SAFETY: the client is alive.
         unsafe { sys::rd_kafka_poll(self.ptr(), millis(wait)) };
+        self.remind();
+    }
+
+    /// Tells librdkafka of the brokers again, if it may have forgotten them: a broker that has just come
+    /// back can answer that there is none, itself included. Then librdkafka removes all it knows, those it was
+    /// made with too, and never connects again (confluentinc/librdkafka#5301). To be called now and then.
+    pub(super) fn remind(&self) {
+        if !self.events.alone.load(Relaxed) {
+            return;
+        }
+        let (now, mut reminder) = (self.clock.monotonic(), self.reminder.lock());
+        let pause = reminder.pause();
+        // Not at once: those it is about to remove count as known.
+        if now < *reminder.at.get_or_insert(now + pause) {
+            return;
+        }
+        self.events.alone.store(false, Relaxed);
+        reminder.at = None;
+        reminder.told += 1;
+        drop(reminder);
+        // SAFETY: the client is alive; the call copies the text. Brokers it knows are not added twice.
+        let added = unsafe { sys::rd_kafka_brokers_add(self.ptr(), self.bootstrap.as_ptr()) };
+        if added > 0 {
+            tracing::debug!(target: "stoatflow::kafka", added, "the client had forgotten its brokers");
+        }
+    }
+
+    /// A broker has answered.
+    pub(super) fn answered(&self) {
+        self.reminder.lock().told = 0;
     }
 
     /// Waits until some broker is connected and answers, at most this long; `false` if none did.
@@ -103,7 +161,11 @@ impl Client {
                 sys::rd_kafka_metadata_destroy(metadata);
             }
         }
-        !metadata.is_null()
+        if metadata.is_null() {
+            return false;
+        }
+        self.answered();
+        true
     }
 
     /// The error behind "fatal", if there was one.
@@ -159,6 +221,9 @@ unsafe extern "C" fn on_error(
     let reason = unsafe { text(reason) };
     let code = sys::rd_kafka_resp_err_t::try_from(code).map_or(Code::Unknown, Code::from);
     tracing::debug!(target: "stoatflow::kafka", ?code, "{reason}");
+    if code == Code::AllBrokersDown {
+        events.alone.store(true, Relaxed);
+    }
     let mut last = events.last.lock();
     // "All brokers are down" follows the reason (refused, unresolved) and must not hide it.
     if code != Code::AllBrokersDown || last.is_none() {

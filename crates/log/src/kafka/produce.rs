@@ -117,10 +117,12 @@ impl KafkaProducer {
         };
         // librdkafka asks for the coordinator once at first, and half a second later if no broker was
         // connected then.
+        let clock = SystemClock::new();
         producer.guard().connect(timeout);
+        let left = timeout.saturating_sub(clock.monotonic());
         let rk = producer.guard().ptr();
         // SAFETY: the client is alive.
-        let opened = producer.retried(timeout, |wait| unsafe {
+        let opened = producer.retried(left, |wait| unsafe {
             sys::rd_kafka_init_transactions(rk, wait)
         });
         opened.map_err(|fault| producer.fail(&fault, "opening the producer"))?;

@@ -9,7 +9,7 @@
 use super::timers::Agenda;
 use crate::{Punctuation, Punctuator, ScheduleId};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,6 +27,10 @@ pub struct Run {
     agendas: Mutex<BTreeMap<NodeId, Arc<Agenda>>>,
     /// Are there any?
     timed: AtomicBool,
+    /// Scheduled sources that have more ticks to make than one cut takes.
+    behind: Mutex<BTreeSet<NodeId>>,
+    /// Has another run of this process gone before?
+    goes_on: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -116,6 +120,31 @@ impl Run {
     #[must_use]
     pub fn timers_wait(&self) -> bool {
         self.timed.load(Relaxed) && self.agendas.lock().values().any(|agenda| agenda.waits())
+    }
+
+    /// This run takes over from another one of the same process.
+    pub fn go_on(&self) {
+        self.goes_on.store(true, Relaxed);
+    }
+
+    pub(crate) fn goes_on(&self) -> bool {
+        self.goes_on.load(Relaxed)
+    }
+
+    /// A scheduled source has made what one cut takes: is there more?
+    pub(crate) fn set_behind(&self, node: NodeId, behind: bool) {
+        let mut all = self.behind.lock();
+        if behind {
+            all.insert(node);
+        } else {
+            all.remove(&node);
+        }
+    }
+
+    /// Do ticks wait for the next cut?
+    #[must_use]
+    pub fn ticks_wait(&self) -> bool {
+        !self.behind.lock().is_empty()
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -82,9 +82,9 @@ impl LaneTimers {
     ) -> Result<()> {
         let place = self.place(store)?;
         let row = timer_row(domain, at, key);
-        let epoch = context.epoch;
+        let (epoch, wall) = (context.epoch, context.clocks.wall);
         let kept = context.store(connected.id);
-        TimerView::new(&kept.store, epoch)?.put(&mut kept.dirty, &row)?;
+        TimerView::new(&kept.store, epoch)?.put(&mut kept.dirty, &row, wall)?;
         let due = Due { row, place };
         self.cancelled.remove(&due);
         if !self.agenda.is_past(place, domain, at) {
@@ -116,9 +116,9 @@ impl LaneTimers {
     ) -> Result<()> {
         let place = self.place(store)?;
         let row = timer_row(domain, at, key);
-        let epoch = context.epoch;
+        let (epoch, wall) = (context.epoch, context.clocks.wall);
         let kept = context.store(connected.id);
-        TimerView::new(&kept.store, epoch)?.remove(&mut kept.dirty, &row)?;
+        TimerView::new(&kept.store, epoch)?.remove(&mut kept.dirty, &row, wall)?;
         if self.is_passing(epoch) {
             let due = Due { row, place };
             self.fresh.remove(&due);

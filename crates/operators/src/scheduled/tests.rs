@@ -116,16 +116,35 @@ fn an_engine_that_stood_still_makes_every_tick() {
 }
 
 #[test]
+fn a_run_that_goes_on_in_its_process_makes_every_tick() {
+    for catch_up in [CatchUp::Latest, CatchUp::All, CatchUp::Skip] {
+        let mut rig = Rig::new(times(catch_up, 2));
+        rig.open(250);
+        assert_eq!(rig.look(310).0, [300]);
+        rig.clocks.run.go_on();
+        assert_eq!(rig.restart(650), Some(400));
+        assert_eq!(rig.look(650), (vec![400, 500, 600], Some(700)));
+    }
+    // Before the first commit nothing counts yet.
+    let mut rig = Rig::new(times(CatchUp::Latest, 2));
+    rig.clocks.run.go_on();
+    assert_eq!(rig.open(650), Some(650));
+    assert_eq!(rig.look(650), (vec![], Some(700)));
+}
+
+#[test]
 fn very_many_ticks_come_in_pieces() {
     let mut rig = Rig::new(times(CatchUp::Latest, 1000));
     rig.open(50);
     let (ticks, next) = rig.look(1_000_250);
     assert_eq!((ticks.len(), ticks.last()), (10_000, Some(&1_000_000)));
     assert_eq!(next, Some(1_000_100));
+    assert!(rig.clocks.run.ticks_wait());
     assert_eq!(
         rig.look(1_000_250),
         (vec![1_000_100, 1_000_200], Some(1_000_300))
     );
+    assert!(!rig.clocks.run.ticks_wait());
 }
 
 #[test]

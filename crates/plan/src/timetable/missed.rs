@@ -14,10 +14,9 @@ const COUNTED: u64 = 10_000;
 pub struct Missed {
     /// To be made, in order.
     pub ticks: Vec<i64>,
-    /// How many are not made (at least so many: see `exact`).
+    /// How many more should have been made: at least so many, where only going through them would tell, and
+    /// none where it is not all of them that are wanted.
     pub left_out: u64,
-    /// Is that all of them?
-    pub exact: bool,
 }
 
 impl Timetable {
@@ -39,24 +38,22 @@ impl Timetable {
             oldest = tick - 1;
         }
         ticks.reverse();
-        let (left_out, exact) = match self.between(after, oldest) {
-            Some(count) => (count, true),
-            None => self.count(after, oldest),
+        let left_out = match times.catch_up {
+            CatchUp::All => self
+                .between(after, oldest)
+                .unwrap_or_else(|| self.count(after, oldest)),
+            CatchUp::Latest | CatchUp::Skip => 0,
         };
-        Missed {
-            ticks,
-            left_out,
-            exact,
-        }
+        Missed { ticks, left_out }
     }
 
-    fn count(&self, after: i64, mut until: i64) -> (u64, bool) {
+    fn count(&self, after: i64, mut until: i64) -> u64 {
         for count in 0..COUNTED {
             match self.last(until, after) {
                 Some(tick) => until = tick - 1,
-                None => return (count, true),
+                None => return count,
             }
         }
-        (COUNTED, false)
+        COUNTED
     }
 }

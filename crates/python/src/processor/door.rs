@@ -180,7 +180,7 @@ impl Door {
             State::Open(open) => open.thread != std::thread::current().id(),
             State::Shut => {
                 return Err(Error::user(format!("{what} was used outside of a call of its processor"))
-                    .hint("use it in init(), process() or a punctuation only; don't keep iterating or writing after they return"));
+                    .hint("use it in init(), process(), on_timer() or a punctuation only; don't keep iterating or writing after they return"));
             }
             State::Busy => {
                 return Err(Error::user(format!("{what} was used while it was at work"))

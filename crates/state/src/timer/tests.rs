@@ -17,6 +17,7 @@ fn store(layout: Layout) -> KeyValueStore {
     )
 }
 
+const WALL: Timestamp = Timestamp(1_700_000_000_000);
 const TIMES: [i64; 7] = [i64::MIN, -5, -1, 0, 1, 1_700_000_000_000, i64::MAX];
 
 fn names(rows: &[Bytes]) -> Vec<String> {
@@ -78,7 +79,7 @@ fn due_is_what_is_not_later() {
         (TimerDomain::Event, i64::MAX, "a"),
         (TimerDomain::Processing, 5, "a"),
     ] {
-        view.put(&mut dirty, &timer_row(domain, at, key.as_bytes()))
+        view.put(&mut dirty, &timer_row(domain, at, key.as_bytes()), WALL)
             .unwrap();
     }
     let due = |from: TimersFrom, until, limit| {
@@ -111,15 +112,18 @@ fn a_timer_is_there_once_and_goes_in_its_epoch() {
     let store = store(Layout::Timers);
     let row = timer_row(TimerDomain::Event, 10, b"k");
     let (view, mut dirty) = (TimerView::new(&store, Epoch(1)).unwrap(), Dirty::default());
-    view.put(&mut dirty, &row).unwrap();
-    view.put(&mut dirty, &row).unwrap();
+    view.put(&mut dirty, &row, WALL).unwrap();
+    view.put(&mut dirty, &row, WALL).unwrap();
     assert_eq!(dirty.keys.len(), 1);
     let sealed = store.seal(Epoch(1), dirty).unwrap();
     assert_eq!(sealed[0].value.as_deref(), Some(ROW));
-    assert_eq!(sealed[0].timestamp, Timestamp(10));
+    assert_eq!(
+        sealed[0].timestamp, WALL,
+        "not of the future: a broker may refuse that"
+    );
     let mut dirty = Dirty::default();
     let next = TimerView::new(&store, Epoch(2)).unwrap();
-    next.remove(&mut dirty, &row).unwrap();
+    next.remove(&mut dirty, &row, WALL).unwrap();
     assert!(view.is_pending(&row).unwrap());
     assert!(!next.is_pending(&row).unwrap());
     let sealed = store.seal(Epoch(2), dirty).unwrap();
@@ -132,11 +136,15 @@ fn timers_of_a_key_are_found_among_all() {
     let (view, mut dirty) = (TimerView::new(&store, Epoch(1)).unwrap(), Dirty::default());
     for at in 0..10_000 {
         let key = if at % 4_000 == 1 { &b"k"[..] } else { b"kk" };
-        view.put(&mut dirty, &timer_row(TimerDomain::Event, at, key))
+        view.put(&mut dirty, &timer_row(TimerDomain::Event, at, key), WALL)
             .unwrap();
     }
-    view.put(&mut dirty, &timer_row(TimerDomain::Processing, -1, b"k"))
-        .unwrap();
+    view.put(
+        &mut dirty,
+        &timer_row(TimerDomain::Processing, -1, b"k"),
+        WALL,
+    )
+    .unwrap();
     assert_eq!(
         view.of_key(b"k").unwrap(),
         [

@@ -138,6 +138,15 @@ fn a_silent_partition_is_idle_after_its_time_and_a_barrier_says_so() {
     let mut engine = stand.start();
     stand.send("a", &both(500));
     engine.settle_and_commit().unwrap();
+    // A broker that is away keeps back what there may be.
+    let status = Arc::clone(&engine.house.shared.status);
+    status.broker_is_silent(Duration::ZERO);
+    engine.settle_and_commit().unwrap();
+    stand.clock.advance(Duration::from_millis(120_000));
+    engine.settle_and_commit().unwrap();
+    assert_eq!(application(&mut engine), -1);
+    status.broker_answers();
+    engine.settle_and_commit().unwrap();
     stand.clock.advance(Duration::from_millis(59_999));
     engine.settle_and_commit().unwrap();
     assert_eq!(application(&mut engine), -1);

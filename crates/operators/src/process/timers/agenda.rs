@@ -256,6 +256,8 @@ impl Agenda {
         let ahead = self.ahead(place, domain);
         let least = ahead.least.load(Relaxed);
         if least > now {
+            // Where the clock went back, what is registered from now on may come before it.
+            *ahead.resume.lock() = None;
             ahead.fired.store(now, Relaxed);
             return Ok(false);
         }

@@ -11,6 +11,9 @@ use stoatflow_plan::{Fork, Op};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Backend, Dirty, EpochBatch, KeyRange, KeyValueStore, Layout, Write};
 
+/// When they are registered.
+const WALL: Timestamp = Timestamp(1_700_000_000_000);
+
 /// A back end that counts how often it is read.
 #[derive(Debug)]
 struct Counted {
@@ -110,7 +113,7 @@ impl Desk {
     fn register(&mut self, domain: TimerDomain, at: i64, key: &str) {
         let row = timer_row(domain, at, key.as_bytes());
         let view = TimerView::new(&self.store, self.epoch).unwrap();
-        view.put(&mut self.dirty, &row).unwrap();
+        view.put(&mut self.dirty, &row, WALL).unwrap();
         if self.agenda.is_past(0, domain, at) {
             self.agenda.put_off(Due { row, place: 0 }, false);
         } else {
@@ -121,7 +124,7 @@ impl Desk {
     fn cancel(&mut self, domain: TimerDomain, at: i64, key: &str) {
         let row = timer_row(domain, at, key.as_bytes());
         let view = TimerView::new(&self.store, self.epoch).unwrap();
-        view.remove(&mut self.dirty, &row).unwrap();
+        view.remove(&mut self.dirty, &row, WALL).unwrap();
     }
 
     /// A cut and a commit; what each lane was handed, as `e10a`. It is deleted, as firing does.
@@ -138,7 +141,7 @@ impl Desk {
             let taken = self.agenda.take(lane);
             for due in &taken {
                 let view = TimerView::new(&self.store, self.epoch).unwrap();
-                view.remove(&mut self.dirty, &due.row).unwrap();
+                view.remove(&mut self.dirty, &due.row, WALL).unwrap();
             }
             taken.iter().map(name).collect()
         });
@@ -278,6 +281,24 @@ fn a_clock_that_goes_back_fires_nothing_early() {
     assert_eq!(desk.cut(0, 800), of(&["p700a"], &[]));
     assert_eq!(desk.cut(0, 950), of(&["p950a"], &[]));
     assert_eq!(desk.agenda.next_wall(), i64::MAX);
+}
+
+#[test]
+fn a_clock_that_goes_back_after_a_full_cut_skips_nothing() {
+    let mut desk = Desk::new();
+    for (at, key) in [(880, "x"), (890, "y"), (900, "m")] {
+        desk.register(Processing, at, key);
+    }
+    let count = |handed: [Vec<String>; 2]| handed.iter().flatten().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        count(desk.cut(0, 1_000)).len(),
+        3,
+        "as many as one cut takes"
+    );
+    assert_eq!(desk.cut(0, 800), none());
+    // Before the row at which the full cut ended.
+    desk.register(Processing, 900, "c");
+    assert_eq!(count(desk.cut(0, 950)), ["p900c"]);
 }
 
 #[test]
