@@ -21,13 +21,13 @@ step_wheel() { scripts/wheel.sh; }
 
 step_lint_python() { scripts/lint.sh python; }
 
-step_python() { pytest tests/python; }
+step_python() { pytest -n 2 tests/python; }
 
-step_conformance() { pytest tests/conformance tests/semantics; }
+step_conformance() { pytest -n 2 tests/conformance tests/semantics; }
 
 # Not with every change: every vector in every way, on the disk too, and longer searches for new topologies.
 step_recovery() {
-    STOATFLOW_RECOVERY=all pytest tests/conformance/test_recovery.py
+    STOATFLOW_RECOVERY=all pytest -n 2 tests/conformance/test_recovery.py
     STOATFLOW_RANDOM_EXAMPLES=${STOATFLOW_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py
 }
 
@@ -54,7 +54,8 @@ step_kafka() {
     return "$code"
 }
 
-# Two at a time: the tests with kills mostly wait, for brokers and for time-outs. What they say comes at the end.
+# Three at a time, each with a broker of its own: they mostly wait, for brokers and for time-outs. What the long runs of kills
+# say comes at the end.
 step_integration() {
     local code=0
     # Not local: the trap outlives the function. Each step is a shell of its own.
@@ -63,7 +64,7 @@ step_integration() {
     "$PY" -m pytest -q -p no:cacheprovider tests/integration/chaos >"$said" 2>&1 &
     chaos=$!
     trap 'kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; cat "$said"; rm -f "$said"' EXIT
-    pytest --durations=12 tests/integration --ignore=tests/integration/chaos || code=$?
+    pytest -n 2 --durations=12 tests/integration --ignore=tests/integration/chaos || code=$?
     wait "$chaos" || code=$?
     return "$code"
 }
