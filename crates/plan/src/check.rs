@@ -5,6 +5,7 @@
 
 mod connections;
 mod details;
+mod sees;
 pub(crate) mod timers;
 mod topics;
 mod windows;

@@ -31,6 +31,14 @@ pub enum Expression {
     Value,
     /// The record's timestamp.
     Timestamp,
+    /// Of a join: the left value. Of two sessions that become one: the earlier aggregate.
+    Left,
+    /// Of a join: the right value. Of two sessions that become one: the later aggregate.
+    Right,
+    /// Of a reducer or an aggregator: the aggregate so far.
+    Old,
+    /// Of a reducer: the value that comes in.
+    New,
     /// A constant.
     Lit {
         /// Which.
@@ -210,6 +218,7 @@ impl Expression {
     pub fn args(&self) -> &[Self] {
         match self {
             Self::Key | Self::Value | Self::Timestamp | Self::Lit { .. } => &[],
+            Self::Left | Self::Right | Self::Old | Self::New => &[],
             Self::Get { args, .. }
             | Self::At { args, .. }
             | Self::Not { args, .. }

@@ -62,6 +62,7 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
         E::Key => side(key),
         E::Value => side(value),
         E::Timestamp | E::Len { .. } => of("int64"),
+        E::Left | E::Right | E::Old | E::New => Type::Unknown,
         E::Lit { value } => match value {
             Literal::Null => Type::Null,
             Literal::Bool(_) => Type::Bool,

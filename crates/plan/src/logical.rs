@@ -4,6 +4,7 @@
 //! custom serdes are indices into tables that cross beside it. Never decides anything.
 
 use crate::Expression;
+use crate::measure::Aggregation;
 pub use crate::call::CALLS;
 pub use crate::timetable::Times;
 pub use crate::window::{
@@ -23,6 +24,8 @@ pub enum Function {
     Udf(u32),
     /// A native expression.
     Expr(Expression),
+    /// A native aggregation: of `aggregate` and `cogroup` only. It starts, adds, takes away and merges.
+    Aggregation(Aggregation),
 }
 
 /// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,

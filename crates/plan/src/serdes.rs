@@ -301,8 +301,14 @@ impl Pass<'_> {
                 self.aggregation(i, *from, materialized.as_ref(), value)
             }
             Call::Aggregate {
-                from, materialized, ..
-            } => self.aggregation(i, *from, materialized.as_ref(), Side::Lost(i)),
+                from,
+                function,
+                materialized,
+                ..
+            } => {
+                let value = self.aggregate(i, *from, function.as_ref());
+                self.aggregation(i, *from, materialized.as_ref(), value)
+            }
             Call::To {
                 from, key, value, ..
             } => {
@@ -383,6 +389,19 @@ impl Pass<'_> {
             (Type::Unknown, crate::Expression::Key) if !elements => key.clone(),
             (Type::Unknown, crate::Expression::Value) if !elements => value.clone(),
             (given, _) => given.serde().map_or(Side::Lost(i), Side::Known),
+        }
+    }
+
+    /// What an aggregate is, if it is native: a count is written as one, anything else as JSON.
+    fn aggregate(&self, i: usize, from: usize, function: Option<&Function>) -> Side {
+        let all = members(self.plan, from, function);
+        let function = all.first().and_then(|(_, function)| *function);
+        match function {
+            Some(Function::Aggregation(one)) => Side::Known(SerdeSpec::Builtin(
+                if one.is_count() { "int64" } else { "json" }.into(),
+            )),
+            Some(function) => self.result(i, from, function, false),
+            None => Side::Lost(i),
         }
     }
 

@@ -3,7 +3,9 @@
 //! Takes a call and the kinds around it, adds findings. Never decides what the arguments mean.
 
 use super::{Kind, Shape};
-use crate::logical::{Call, Joining, LogicalPlan};
+use crate::aggregation::members;
+use crate::logical::{Call, Function, Joining, LogicalPlan};
+use crate::measure::Aggregation;
 use crate::problems::{Problems, place, suggestion};
 use crate::tables::named_store;
 
@@ -25,7 +27,25 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
             ..
         } => {
             let kind = shape.kind(*from);
-            found.extend(table_grouping(kind, subtractor.is_some()));
+            let native = match native(plan, *from, function.as_ref()) {
+                Ok(native) => native,
+                Err(what) => {
+                    found.push(what);
+                    None
+                }
+            };
+            match (&native, subtractor) {
+                (Some(one), None) => {
+                    let one_way = one.one_way().filter(|_| kind == Kind::GroupedTable);
+                    found.extend(one_way.map(|kind| format!(
+                        "aggregates a table, whose rows change, and {} can't take the old value away again: use sum, count or avg, or functions", kind.name()
+                    )));
+                }
+                (Some(_), Some(_)) => found.push(
+                    "has an aggregation that takes away by itself: leave subtractor= out".into(),
+                ),
+                (None, _) => found.extend(table_grouping(kind, subtractor.is_some())),
+            }
             if kind.is_cogrouped() && function.is_some() {
                 found.push(
                     "each cogrouped stream has its own aggregator: leave this one out".into(),
@@ -34,7 +54,7 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
             if !kind.is_cogrouped() && function.is_none() {
                 found.push("needs an aggregator: (key, value, aggregate)".into());
             }
-            if kind.is_session() && merger.is_none() {
+            if kind.is_session() && merger.is_none() && native.is_none() {
                 found.push(
                     "puts sessions together: add merger=, a function of (key, aggregate, other)"
                         .into(),
@@ -42,6 +62,9 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
             }
             if !kind.is_session() && merger.is_some() {
                 found.push("has no sessions to put together: leave merger= out".into());
+            }
+            if kind.is_session() && merger.is_some() && native.is_some() {
+                found.push("has an aggregation that puts sessions together by itself: leave merger= out".into());
             }
         }
         Call::Branch { from, .. } => {
@@ -105,6 +128,28 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
     for what in found {
         problems.at(plan, i, what);
     }
+}
+
+/// The native aggregation of an `aggregate`, if it is one: of a cogroup that of the whole.
+fn native(
+    plan: &LogicalPlan,
+    from: usize,
+    function: Option<&Function>,
+) -> Result<Option<Aggregation>, String> {
+    let functions = members(plan, from, function).into_iter();
+    let functions: Vec<&Function> = functions.filter_map(|(_, function)| function).collect();
+    let native = functions.iter().filter_map(|function| match function {
+        Function::Aggregation(aggregation) => Some(aggregation),
+        _ => None,
+    });
+    let native: Vec<&Aggregation> = native.collect();
+    if native.is_empty() {
+        return Ok(None);
+    }
+    if native.len() < functions.len() {
+        return Err("some of its streams are aggregated natively and some by functions, but they share one aggregate: use one or the other for all".into());
+    }
+    Ok(Aggregation::together(&native)?.into_iter().next())
 }
 
 fn table_grouping(kind: Kind, subtractor: bool) -> Option<String> {

@@ -2,6 +2,7 @@
 //!
 //! Takes a call, adds findings. Never looks at other calls.
 
+use super::sees;
 use crate::logical::{Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor, Watermark};
 use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
@@ -34,7 +35,18 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             }
             Function::Udf(_) => {}
             Function::Expr(e) => expression(plan, i, e, problems),
+            Function::Aggregation(aggregation) => {
+                if let Some(what) = aggregation.problem() {
+                    problems.at(plan, i, what);
+                }
+                for e in aggregation.expressions() {
+                    expression(plan, i, e, problems);
+                }
+            }
         }
+    }
+    for what in sees::problems(&node.call) {
+        problems.at(plan, i, what);
     }
     if let Some(what) = node.name.as_deref().and_then(|n| name_problem("name", n)) {
         problems.at(plan, i, what);

@@ -8,6 +8,7 @@ use super::{Cut, Made, highest};
 use crate::aggregation::{emit_of, idle_of, members, window_of};
 use crate::check::Kind;
 use crate::logical::{Call, Function, SerdeSpec, Window};
+use crate::measure::Aggregation;
 use crate::op::Fold;
 use crate::physical::Op;
 use crate::window::Emit;
@@ -34,7 +35,7 @@ impl Cut<'_> {
             Call::Reduce { function, .. } => Some(function),
             _ => None,
         };
-        let members = members(plan, from, function);
+        let members = completed(members(plan, from, function));
         let stage = members
             .iter()
             .map(|(m, _)| highest(&self.made[*m]) + u16::from(self.shape.rekeyed[*m]))
@@ -80,7 +81,7 @@ impl Cut<'_> {
                 }
             };
             let clock = shared.window.map(|_| self.clock(&clock_name));
-            let op = self.operator(i, &shared, function, clock);
+            let op = self.operator(i, &shared, function.as_ref(), clock);
             let name = if cogrouped {
                 &self.names.parts[i][slot]
             } else {
@@ -216,6 +217,26 @@ impl Cut<'_> {
         self.arrive(own, &parents, last);
         Made::from([(stage, own)])
     }
+}
+
+/// The members with their own functions. Native aggregations of a cogroup share one aggregate, so each
+/// gets the measures of all.
+fn completed(members: Vec<(usize, Option<&Function>)>) -> Vec<(usize, Option<Function>)> {
+    let native = members.iter().filter_map(|(_, function)| match function {
+        Some(Function::Aggregation(aggregation)) => Some(aggregation),
+        _ => None,
+    });
+    let native: Vec<&Aggregation> = native.collect();
+    let together = Aggregation::together(&native).expect("what doesn't fit together is a finding");
+    let mut together = together.into_iter();
+    let each = members.into_iter().map(|(member, function)| {
+        let function = match function {
+            Some(Function::Aggregation(_)) => together.next().map(Function::Aggregation),
+            other => other.cloned(),
+        };
+        (member, function)
+    });
+    each.collect()
 }
 
 fn fold(call: &Call, function: Option<&Function>) -> Fold {

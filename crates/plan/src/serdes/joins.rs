@@ -4,8 +4,10 @@
 //! sides must write their keys alike: records meet by the bytes of their keys.
 
 use super::{JoinSerdes, Pass, Side, given};
+use crate::Expression;
 use crate::check::Kind;
-use crate::logical::{Joining, SerdeSpec};
+use crate::infer::infer;
+use crate::logical::{Function, Joining, SerdeSpec};
 use crate::problems::place;
 
 impl Pass<'_> {
@@ -24,7 +26,8 @@ impl Pass<'_> {
                     right: any.clone(),
                     foreign: key.clone(),
                 });
-                (left.0, Side::Lost(i))
+                let value = self.joined(i, j, &left, &right);
+                (left.0, value)
             }
             _ if j.foreign_key.is_some() => self.foreign(i, j, &left, &right),
             _ => self.tables(i, j, &left, &right),
@@ -68,7 +71,7 @@ impl Pass<'_> {
                 right,
             });
         }
-        (side, Side::Lost(i))
+        (side, self.joined(i, j, left, right))
     }
 
     fn stream_table(
@@ -105,7 +108,7 @@ impl Pass<'_> {
                 foreign: table,
             });
         }
-        (result, Side::Lost(i))
+        (result, self.joined(i, j, left, right))
     }
 
     fn tables(
@@ -118,7 +121,7 @@ impl Pass<'_> {
         self.same_keys(i, j, &left.0, &right.0);
         let (m_key, m_value) = given(j.materialized.as_ref());
         let key = m_key.map_or_else(|| left.0.clone(), Side::Known);
-        let value = m_value.map_or(Side::Lost(i), Side::Known);
+        let value = m_value.map_or_else(|| self.joined(i, j, left, right), Side::Known);
         if let Some(own) = key.known() {
             let any = SerdeSpec::Builtin("bytes".into());
             self.serdes.join[i] = Some(JoinSerdes {
@@ -168,7 +171,7 @@ impl Pass<'_> {
         let value = self.settle(
             i,
             "value",
-            m_value.map_or(Side::Lost(i), Side::Known),
+            m_value.map_or_else(|| self.joined(i, j, left, right), Side::Known),
             "Materialized(value=...)",
         );
         if let (Some(key), Some(left), Some(foreign)) = (own.clone(), hashed, foreign) {
@@ -184,6 +187,19 @@ impl Pass<'_> {
         let sides = (side(&key), side(&value));
         self.serdes.used[i] = key.zip(value);
         sides
+    }
+
+    /// What a joiner gives, if it is a native expression.
+    fn joined(&self, i: usize, j: &Joining, left: &(Side, Side), right: &(Side, Side)) -> Side {
+        match &j.function {
+            Function::Expr(Expression::Left) => left.1.clone(),
+            Function::Expr(Expression::Right) => right.1.clone(),
+            Function::Expr(e) => {
+                let given = infer(e, left.0.known(), None).serde();
+                given.map_or(Side::Lost(i), Side::Known)
+            }
+            _ => Side::Lost(i),
+        }
     }
 
     /// Records meet by the bytes of their keys.
