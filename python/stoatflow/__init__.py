@@ -19,6 +19,19 @@ from typing import TYPE_CHECKING
 from stoatflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from stoatflow.aggregations import Aggregation as Aggregation
+    from stoatflow.aggregations import agg as agg
+    from stoatflow.aggregations import approx_distinct as approx_distinct
+    from stoatflow.aggregations import avg as avg
+    from stoatflow.aggregations import collect as collect
+    from stoatflow.aggregations import collect_set as collect_set
+    from stoatflow.aggregations import count as count
+    from stoatflow.aggregations import first as first
+    from stoatflow.aggregations import last as last
+    from stoatflow.aggregations import max as max  # noqa: A004
+    from stoatflow.aggregations import min as min  # noqa: A004
+    from stoatflow.aggregations import sum as sum  # noqa: A004
+    from stoatflow.aggregations import top_k as top_k
     from stoatflow.app import State as State
     from stoatflow.app import StateListener as StateListener
     from stoatflow.app import StoatFlow as StoatFlow
@@ -49,8 +62,12 @@ if TYPE_CHECKING:
     from stoatflow.expressions import Expression as Expression
     from stoatflow.expressions import coalesce as coalesce
     from stoatflow.expressions import key as key
+    from stoatflow.expressions import left as left
     from stoatflow.expressions import lit as lit
+    from stoatflow.expressions import new as new
     from stoatflow.expressions import obj as obj
+    from stoatflow.expressions import old as old
+    from stoatflow.expressions import right as right
     from stoatflow.expressions import timestamp as timestamp
     from stoatflow.expressions import value as value
     from stoatflow.expressions import when as when
@@ -129,6 +146,10 @@ if TYPE_CHECKING:
     from stoatflow.wrapping import Wrapper as Wrapper
 
 _HOMES = {
+    "aggregations": (
+        "Aggregation", "agg", "approx_distinct", "avg", "collect", "collect_set", "count", "first", "last", "max",
+        "min", "sum", "top_k",
+    ),
     "app": ("State", "StateListener", "StoatFlow"),
     "builder": ("StreamsBuilder",),
     "embedded": ("EmbeddedBroker", "EmbeddedRecord"),
@@ -137,7 +158,9 @@ _HOMES = {
         "IncompatibleStateError", "InternalError", "MissingTopicError", "ProcessingError", "SerdeError",
         "StateCorruptError", "StateLockedError", "StoatFlowError", "TopologyError", "UnknownOutcomeError",
     ),
-    "expressions": ("Expression", "coalesce", "key", "lit", "obj", "timestamp", "value", "when"),
+    "expressions": (
+        "Expression", "coalesce", "key", "left", "lit", "new", "obj", "old", "right", "timestamp", "value", "when",
+    ),
     "serdes": ("Serde", "Serdes"),
     "settings": ("Settings",),
     "stream": ("KStream",),

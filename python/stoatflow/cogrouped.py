@@ -6,8 +6,9 @@ Adds nodes, gives tables. The streams may have values of different types; their 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
+from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
 from stoatflow.folding import Folding
 from stoatflow.grouped import KGroupedStream
@@ -30,12 +31,24 @@ class CogroupedKStream(Folding, Generic[K, A]):
     __slots__ = ()
 
     def cogroup(
-        self, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, A], A | None]
+        self,
+        grouped: KGroupedStream[K, V],
+        aggregator: Callable[[K, V, A], A | None] | Expression | Aggregation[Any],
     ) -> CogroupedKStream[K, A]:
-        """Add a grouped stream with its `aggregator(key, value, agg)`."""
+        """Add a grouped stream with its `aggregator(key, value, agg)`, or with native aggregations of its own."""
         needed(grouped, KGroupedStream, "cogroup", user_line(), "pass stream.group_by_key() or stream.group_by(...)")
         return CogroupedKStream(self._plan, self._cogroup(aggregator, grouped))
 
+    @overload
+    def aggregate(
+        self,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[K, Any]: ...
     @overload
     def aggregate(
         self,
@@ -60,7 +73,7 @@ class CogroupedKStream(Folding, Generic[K, A]):
     ) -> KTable[K, A]: ...
     def aggregate(
         self,
-        initializer: Callable[[], A] | Expression,
+        initializer: Callable[[], Any] | Expression | None = None,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,
@@ -95,6 +108,16 @@ class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
     @overload
     def aggregate(
         self,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[Windowed[K], Any]: ...
+    @overload
+    def aggregate(
+        self,
         initializer: Callable[[], A],
         *,
         store: str | Materialized | None = ...,
@@ -116,7 +139,7 @@ class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
-        initializer: Callable[[], A] | Expression,
+        initializer: Callable[[], Any] | Expression | None = None,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,
@@ -136,6 +159,16 @@ class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
     @overload
     def aggregate(
         self,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[Windowed[K], Any]: ...
+    @overload
+    def aggregate(
+        self,
         initializer: Callable[[], A],
         merger: Callable[[K, A, A], A | None],
         *,
@@ -149,7 +182,7 @@ class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
     def aggregate(
         self,
         initializer: Expression,
-        merger: Callable[[K, A, A], A | None],
+        merger: Callable[[K, A, A], A | None] | Expression,
         *,
         store: str | Materialized | None = ...,
         key: SerdeLike[K] | None = ...,
@@ -159,8 +192,8 @@ class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
-        initializer: Callable[[], A] | Expression,
-        merger: Callable[[K, A, A], A | None],
+        initializer: Callable[[], Any] | Expression | None = None,
+        merger: Callable[..., Any] | Expression | None = None,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,

@@ -40,6 +40,10 @@ class Expression:
             data["args"] = [arg.to_json() for arg in self._args]
         return data | self._fields
 
+    def reads(self, leaf: Expression) -> bool:
+        """Does it read this: `sf.key`, `sf.left`?"""
+        return self._op == leaf._op or any(arg.reads(leaf) for arg in self._args)
+
     @property
     def is_literal(self) -> bool:
         """Is it a constant?"""
@@ -281,6 +285,14 @@ value = Expression("value")
 """The record's value."""
 timestamp = Expression("timestamp")
 """The record's timestamp, in milliseconds."""
+left = Expression("left")
+"""Of a joiner: the left value. Of a merger: the earlier session's aggregate."""
+right = Expression("right")
+"""Of a joiner: the right value, null if there is none. Of a merger: the later session's aggregate."""
+old = Expression("old")
+"""Of a reducer or an aggregator: the aggregate so far."""
+new = Expression("new")
+"""Of a reducer: the value that comes in."""
 
 
 def lit(constant: Literal) -> Expression:

@@ -6,16 +6,17 @@ kind of grouping takes, and in which order, is the business of its own class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from stoatflow.aggregations import Aggregation
 from stoatflow.errors import TopologyError
-from stoatflow.expressions import Expression
+from stoatflow.expressions import Expression, lit
 from stoatflow.handlers import OnError, handler
 from stoatflow.materialized import Materialized, store_spec
 from stoatflow.plan import Handle, nodes
 from stoatflow.plan.builder import same_plan
-from stoatflow.plan.functions import AGG_VALUE, KEY_VALUE_AGG, NOTHING, callable_only, function, user_line
+from stoatflow.plan.functions import AGG_VALUE, KEY_VALUE_AGG, NOTHING, function, user_line
 from stoatflow.serdes import SerdeLike
 from stoatflow.table import KTable
 from stoatflow.windows import Windows
@@ -23,7 +24,6 @@ from stoatflow.windows import Windows
 Fold = Callable[..., Any]
 
 _MERGER = ("key", "one", "two")
-_INSTEAD = "pass a function: expressions can't see the aggregate"
 
 
 class Folding(Handle):
@@ -44,14 +44,14 @@ class Folding(Handle):
 
     def _reduce(
         self,
-        adder: Fold,
+        adder: Fold | Expression,
         store: str | Materialized | None,
         key: SerdeLike[Any] | None,
         value: SerdeLike[Any] | None,
         name: str | None,
         on_error: OnError | None,
         *,
-        subtractor: Fold | None = None,
+        subtractor: Fold | Expression | None = None,
     ) -> KTable[Any, Any]:
         line = user_line()
         return self._made(
@@ -68,16 +68,19 @@ class Folding(Handle):
 
     def _aggregate(
         self,
-        initializer: Callable[[], Any] | Expression,
+        initializer: Callable[[], Any] | Expression | Aggregation[Any] | None,
         store: str | Materialized | None,
         key: SerdeLike[Any] | None,
         value: SerdeLike[Any] | None,
         name: str | None,
         on_error: OnError | None,
-        **folds: Fold,
+        **folds: Fold | Expression | None,
     ) -> KTable[Any, Any]:
         """`folds`: the fields `function`, `subtractor` and `merger` of the node, as far as there are such."""
         line = user_line()
+        native = self._native(initializer, folds, line)
+        if native is not None:
+            return self._measured(native, initializer is not None, store, key, value, name, on_error, line)
         start = _initializer(initializer, line)
         checked = {
             field: _fold(fold, _MERGER, "aggregate(merger)", line)
@@ -98,12 +101,68 @@ class Folding(Handle):
             )
         )
 
-    def _cogroup(self, aggregator: Fold, grouped: Handle | None = None) -> int:
+    def _native(
+        self, first: object, folds: Mapping[str, Fold | Expression | None], line: str
+    ) -> Aggregation[Any] | None:
+        """The native aggregation that this is: given, or that of the cogrouped streams together."""
+        if isinstance(first, Aggregation):
+            if spare := [field for field, fold in folds.items() if fold is not None]:
+                raise TopologyError(
+                    f"{line} aggregate: {first!r} needs no other function, but there is one for {', '.join(spare)}",
+                    next_step="pass the aggregation alone",
+                )
+            return first
+        native: Aggregation[Any] | None = None
+        made, at = self._plan.snapshot(), self._at
+        while isinstance(node := made[at], nodes.WindowedBy | nodes.EmitStrategyNode | nodes.Cogroup):
+            at = node.parent
+            if isinstance(node, nodes.Cogroup) and isinstance(node.function, Aggregation):
+                native = node.function if native is None else native.joined(node.function)
+        if native is None:
+            _complete(folds, first, line)
+        elif first is not None:
+            raise TopologyError(
+                f"{line} aggregate: the streams are aggregated natively ({native!r}) and need no initializer",
+                next_step="call aggregate(store=...) without functions",
+            )
+        return native
+
+    def _measured(
+        self,
+        native: Aggregation[Any],
+        own: bool,
+        store: str | Materialized | None,
+        key: SerdeLike[Any] | None,
+        value: SerdeLike[Any] | None,
+        name: str | None,
+        on_error: OnError | None,
+        line: str,
+    ) -> KTable[Any, Any]:
+        """`own`: the aggregation is given here, not with the streams of a cogroup."""
+        table = self._made(
+            nodes.Aggregate(
+                line=line,
+                name=name,
+                on_error=handler(on_error, "aggregate", line),
+                parent=self._at,
+                initializer=lit(None),
+                function=native if own else None,
+                materialized=store_spec(store, key, value, "aggregate", line),
+            )
+        )
+        if not native.has_state:
+            return table
+        # The store goes on from its state; whoever reads the table, by update or by key, gets the result.
+        result = None if name is None else f"{name}-result"
+        at = self._plan.add(nodes.MapValues(line=line, name=result, parent=table._at, function=native.result()))
+        return KTable(self._plan, at)
+
+    def _cogroup(self, aggregator: Fold | Expression | Aggregation[Any], grouped: Handle | None = None) -> int:
         """`grouped`: the stream that joins those of `self`; none: `self` is the first."""
         line = user_line()
         other = None if grouped is None else same_plan(self, grouped, line, "cogroup")
-        udf = _fold(aggregator, KEY_VALUE_AGG, "cogroup", line)
-        return self._plan.add(nodes.Cogroup(line=line, parent=self._at, other=other, function=udf))
+        own = aggregator if isinstance(aggregator, Aggregation) else _fold(aggregator, KEY_VALUE_AGG, "cogroup", line)
+        return self._plan.add(nodes.Cogroup(line=line, parent=self._at, other=other, function=own))
 
     def _windowed(self, windows: object) -> int:
         line = user_line()
@@ -121,7 +180,16 @@ class Folding(Handle):
         return KTable(self._plan, self._plan.add(node))
 
 
-def _initializer(initializer: Callable[[], Any] | Expression, line: str) -> nodes.Function:
+def _complete(folds: Mapping[str, Fold | Expression | None], first: object, line: str) -> None:
+    missing = [field for field, fold in {"initializer": first, **folds}.items() if fold is None]
+    if missing:
+        raise TopologyError(
+            f"{line} aggregate: {' and '.join(missing).replace('function', 'aggregator')} missing",
+            next_step="pass functions for all, or one aggregation such as sf.sum(sf.value['amount'])",
+        )
+
+
+def _initializer(initializer: object, line: str) -> nodes.Function:
     start = function(initializer, NOTHING, "aggregate", line)
     if isinstance(start, Expression) and not start.is_literal:
         raise TopologyError(
@@ -131,5 +199,10 @@ def _initializer(initializer: Callable[[], Any] | Expression, line: str) -> node
     return start
 
 
-def _fold(fn: Fold, shape: tuple[str, ...], method: str, line: str) -> nodes.Udf:
-    return callable_only(fn, shape, method, line, _INSTEAD)
+def _fold(fn: object, shape: tuple[str, ...], method: str, line: str) -> nodes.Function:
+    if isinstance(fn, Aggregation):
+        raise TopologyError(
+            f"{line} {method} does not take the aggregation {fn!r}",
+            next_step="pass it alone to aggregate(...), or to cogroup(...)",
+        )
+    return function(fn, shape, method, line)

@@ -7,8 +7,9 @@ order of its records.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
 from stoatflow.folding import Folding
 from stoatflow.handlers import OnError
@@ -44,7 +45,7 @@ class KGroupedStream(Folding, Generic[K, V]):
 
     def reduce(
         self,
-        fn: Callable[[V, V], V | None],
+        fn: Callable[[V, V], V | None] | Expression,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,
@@ -55,6 +56,18 @@ class KGroupedStream(Folding, Generic[K, V]):
         """Make one value with `fn(agg, value)`; the first value is taken as it is, `None` deletes the key."""
         return self._reduce(fn, store, key, value, name, on_error)
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[A],
+        /,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[K, A]: ...
     @overload
     def aggregate(
         self,
@@ -71,7 +84,7 @@ class KGroupedStream(Folding, Generic[K, V]):
     def aggregate(
         self,
         initializer: Expression,
-        aggregator: Callable[[K, V, A], A | None],
+        aggregator: Callable[[K, V, A], A | None] | Expression,
         *,
         store: str | Materialized | None = ...,
         key: SerdeLike[K] | None = ...,
@@ -81,8 +94,8 @@ class KGroupedStream(Folding, Generic[K, V]):
     ) -> KTable[K, A]: ...
     def aggregate(
         self,
-        initializer: Callable[[], A] | Expression,
-        aggregator: Callable[[K, V, A], A | None],
+        initializer: Callable[[], Any] | Expression | Aggregation[Any],
+        aggregator: Callable[..., Any] | Expression | None = None,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,
@@ -92,7 +105,7 @@ class KGroupedStream(Folding, Generic[K, V]):
     ) -> KTable[K, A]:
         """Start with `initializer()`, go on with `aggregator(key, value, agg)`; `None` deletes the key.
 
-        Never change `agg` in place: give a new one.
+        Never change `agg` in place: give a new one. Natively: `aggregate(sf.sum(sf.value["amount"]), store=...)`.
         """
         return self._aggregate(initializer, store, key, value, name, on_error, function=aggregator)
 
@@ -111,8 +124,15 @@ class KGroupedStream(Folding, Generic[K, V]):
             return SessionWindowedKStream(self._plan, at)
         return TimeWindowedKStream(self._plan, at)
 
-    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
-        """Begin an aggregate over several grouped streams; `aggregator(key, value, agg)` is this one's."""
+    @overload
+    def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]: ...
+    @overload
+    def cogroup(self, aggregator: Expression | Aggregation[Any]) -> CogroupedKStream[K, Any]: ...
+    def cogroup(self, aggregator: Callable[..., Any] | Expression | Aggregation[Any]) -> CogroupedKStream[K, Any]:
+        """Begin an aggregate over several grouped streams; `aggregator(key, value, agg)` is this one's.
+
+        Natively: `clicks.cogroup(sf.agg(clicks=sf.count())).cogroup(orders, sf.agg(spent=sf.sum(...)))`.
+        """
         from stoatflow.cogrouped import CogroupedKStream
 
         return CogroupedKStream(self._plan, self._cogroup(aggregator))
@@ -136,8 +156,8 @@ class KGroupedTable(Folding, Generic[K, V]):
 
     def reduce(
         self,
-        adder: Callable[[V, V], V | None],
-        subtractor: Callable[[V, V], V | None],
+        adder: Callable[[V, V], V | None] | Expression,
+        subtractor: Callable[[V, V], V | None] | Expression,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,
@@ -148,6 +168,18 @@ class KGroupedTable(Folding, Generic[K, V]):
         """Make one value with `adder(agg, value)`; `subtractor(agg, value)` takes a value away again."""
         return self._reduce(adder, store, key, value, name, on_error, subtractor=subtractor)
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[A],
+        /,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[K, A]: ...
     @overload
     def aggregate(
         self,
@@ -165,8 +197,8 @@ class KGroupedTable(Folding, Generic[K, V]):
     def aggregate(
         self,
         initializer: Expression,
-        adder: Callable[[K, V, A], A | None],
-        subtractor: Callable[[K, V, A], A | None],
+        adder: Callable[[K, V, A], A | None] | Expression,
+        subtractor: Callable[[K, V, A], A | None] | Expression,
         *,
         store: str | Materialized | None = ...,
         key: SerdeLike[K] | None = ...,
@@ -176,9 +208,9 @@ class KGroupedTable(Folding, Generic[K, V]):
     ) -> KTable[K, A]: ...
     def aggregate(
         self,
-        initializer: Callable[[], A] | Expression,
-        adder: Callable[[K, V, A], A | None],
-        subtractor: Callable[[K, V, A], A | None],
+        initializer: Callable[[], Any] | Expression | Aggregation[Any],
+        adder: Callable[..., Any] | Expression | None = None,
+        subtractor: Callable[..., Any] | Expression | None = None,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,
@@ -186,7 +218,7 @@ class KGroupedTable(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, A]:
-        """Start with `initializer()`; `adder` and `subtractor` take `(key, value, agg)`.
+        """Start with `initializer()`; `adder` and `subtractor` take `(key, value, agg)`. Or pass `sf.sum`, `sf.avg`.
 
         The subtractor may see a key that the adder has not seen since it was deleted.
         """

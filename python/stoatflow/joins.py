@@ -10,30 +10,36 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from stoatflow import expressions
 from stoatflow.errors import TopologyError
+from stoatflow.expressions import Expression
 from stoatflow.handlers import OnError, handler
 from stoatflow.joined import Joined, StreamJoined, TableJoined
 from stoatflow.materialized import Materialized, optional_serde, store_spec
 from stoatflow.plan import Handle, nodes
 from stoatflow.plan.builder import same_plan
-from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given
+from stoatflow.plan.functions import KEY_VALUE, VALUE, function, given
 from stoatflow.windows import JoinWindows, span_ms
 
 LEFT_RIGHT = ("left", "right")
 KEY_LEFT_RIGHT = ("key", "left", "right")
-_AS_EXPRESSION = "pass a function: expressions can't see both sides"
 
 
-def joiner_of(joiner: object, with_key: bool, method: str, line: str) -> nodes.Udf:
-    """Check a joiner."""
-    return callable_only(joiner, KEY_LEFT_RIGHT if with_key else LEFT_RIGHT, method, line, _AS_EXPRESSION)
+def joiner_of(joiner: object, with_key: bool, method: str, line: str) -> nodes.Function:
+    """Check a joiner: a function, or an expression of `sf.left`, `sf.right` and `sf.key`."""
+    return function(joiner, KEY_LEFT_RIGHT if with_key else LEFT_RIGHT, method, line)
+
+
+def gets_key(joiner: object, with_key: bool) -> bool:
+    """Does the joiner get the key? An expression does if it reads it."""
+    return joiner.reads(expressions.key) if isinstance(joiner, Expression) else with_key
 
 
 def with_stream(
     kind: type[nodes.Joining],
     left: Handle,
     right: Handle,
-    joiner: Callable[..., Any],
+    joiner: Callable[..., Any] | Expression,
     window: object,
     joined: StreamJoined[Any, Any, Any] | None,
     with_key: bool,
@@ -55,7 +61,7 @@ def with_stream(
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         function=joiner_of(joiner, with_key, kind.op, line),
-        with_key=with_key,
+        with_key=gets_key(joiner, with_key),
         window=window.spec,
         key=optional_serde(how.key),
         value=optional_serde(how.value),
@@ -69,7 +75,7 @@ def with_table(
     kind: type[nodes.Joining],
     left: Handle,
     right: Handle,
-    joiner: Callable[..., Any],
+    joiner: Callable[..., Any] | Expression,
     joined: Joined[Any, Any, Any] | None,
     with_key: bool,
     name: str | None,
@@ -85,7 +91,7 @@ def with_table(
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
         function=joiner_of(joiner, with_key, kind.op, line),
-        with_key=with_key,
+        with_key=gets_key(joiner, with_key),
         key=optional_serde(how.key),
         value=optional_serde(how.value),
         other_value=optional_serde(how.other),
@@ -113,7 +119,7 @@ def with_global(
         other=same_plan(left, right, line, kind.op),
         key_function=function(key_fn, KEY_VALUE, f"{kind.op}(key_fn)", line),
         function=joiner_of(joiner, with_key, kind.op, line),
-        with_key=with_key,
+        with_key=gets_key(joiner, with_key),
     )
 
 
@@ -121,7 +127,7 @@ def of_tables(
     kind: type[nodes.Joining],
     left: Handle,
     right: Handle,
-    joiner: Callable[..., Any],
+    joiner: Callable[..., Any] | Expression,
     foreign_key: object,
     with_key: bool,
     table_joined: TableJoined | None,
@@ -150,7 +156,7 @@ def of_tables(
         other=same_plan(left, right, line, kind.op),
         # With a foreign key the flag speaks of that function.
         function=joiner_of(joiner, with_key and not by_foreign, kind.op, line),
-        with_key=with_key and not by_foreign,
+        with_key=gets_key(joiner, with_key and not by_foreign),
         foreign_key=extractor,
         foreign_with_key=with_key and by_foreign,
         materialized=store_spec(store, key, value, kind.op, line),

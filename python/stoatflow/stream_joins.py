@@ -51,6 +51,17 @@ class StreamJoins(Handle, Generic[K, V]):
     def join(
         self,
         other: KStream[K, VO],
+        joiner: Expression,
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def join(
+        self,
+        other: KStream[K, VO],
         joiner: Callable[[K, V, VO], R],
         window: JoinWindows,
         *,
@@ -74,6 +85,16 @@ class StreamJoins(Handle, Generic[K, V]):
     def join(
         self,
         other: KTable[K, VO],
+        joiner: Expression,
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
         joiner: Callable[[K, V, VO], R],
         *,
         joined: Joined[K, V, VO] | None = ...,
@@ -92,6 +113,16 @@ class StreamJoins(Handle, Generic[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Expression,
+        *,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, Any]: ...
     @overload
     def join(
         self,
@@ -127,6 +158,17 @@ class StreamJoins(Handle, Generic[K, V]):
     def left_join(
         self,
         other: KStream[K, VO],
+        joiner: Expression,
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
         joiner: Callable[[K, V, VO | None], R],
         window: JoinWindows,
         *,
@@ -150,6 +192,16 @@ class StreamJoins(Handle, Generic[K, V]):
     def left_join(
         self,
         other: KTable[K, VO],
+        joiner: Expression,
+        *,
+        joined: Joined[K, V, VO] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, Any]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
         joiner: Callable[[K, V, VO | None], R],
         *,
         joined: Joined[K, V, VO] | None = ...,
@@ -168,6 +220,16 @@ class StreamJoins(Handle, Generic[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_fn: Callable[[K, V], KO] | Expression,
+        joiner: Expression,
+        *,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, Any]: ...
     @overload
     def left_join(
         self,
@@ -199,6 +261,17 @@ class StreamJoins(Handle, Generic[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KStream[K, R]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Expression,
+        window: JoinWindows,
+        *,
+        joined: StreamJoined[K, V, VO] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KStream[K, Any]: ...
     @overload
     def outer_join(
         self,

@@ -244,6 +244,18 @@ class KTable(Handle, Generic[K, V]):
     def join(
         self,
         other: KTable[K, VO],
+        joiner: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[K, Any]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[K, VO],
         joiner: Callable[[K, V, VO], R],
         *,
         store: str | Materialized | None = ...,
@@ -272,6 +284,21 @@ class KTable(Handle, Generic[K, V]):
     def join(
         self,
         other: KTable[KO, VO],
+        joiner: Expression,
+        *,
+        foreign_key: Callable[..., KO | None] | Expression,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+        with_key: bool = ...,
+        table_joined: TableJoined | None = ...,
+    ) -> KTable[K, Any]: ...
+    @overload
+    def join(
+        self,
+        other: KTable[KO, VO],
         joiner: Callable[[V, VO], R],
         *,
         foreign_key: Callable[[K, V], KO | None] | Expression,
@@ -286,7 +313,7 @@ class KTable(Handle, Generic[K, V]):
     def join(
         self,
         other: KTable[Any, Any],
-        joiner: Callable[..., Any],
+        joiner: Callable[..., Any] | Expression,
         *,
         foreign_key: Callable[..., Any] | Expression | None = None,
         store: str | Materialized | None = None,
@@ -337,6 +364,18 @@ class KTable(Handle, Generic[K, V]):
     def left_join(
         self,
         other: KTable[K, VO],
+        joiner: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[K, Any]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VO],
         joiner: Callable[[K, V, VO | None], R],
         *,
         store: str | Materialized | None = ...,
@@ -365,6 +404,21 @@ class KTable(Handle, Generic[K, V]):
     def left_join(
         self,
         other: KTable[KO, VO],
+        joiner: Expression,
+        *,
+        foreign_key: Callable[..., KO | None] | Expression,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+        with_key: bool = ...,
+        table_joined: TableJoined | None = ...,
+    ) -> KTable[K, Any]: ...
+    @overload
+    def left_join(
+        self,
+        other: KTable[KO, VO],
         joiner: Callable[[V, VO | None], R],
         *,
         foreign_key: Callable[[K, V], KO | None] | Expression,
@@ -379,7 +433,7 @@ class KTable(Handle, Generic[K, V]):
     def left_join(
         self,
         other: KTable[Any, Any],
-        joiner: Callable[..., Any],
+        joiner: Callable[..., Any] | Expression,
         *,
         foreign_key: Callable[..., Any] | Expression | None = None,
         store: str | Materialized | None = None,
@@ -430,6 +484,18 @@ class KTable(Handle, Generic[K, V]):
     def outer_join(
         self,
         other: KTable[K, VO],
+        joiner: Expression,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[K, Any]: ...
+    @overload
+    def outer_join(
+        self,
+        other: KTable[K, VO],
         joiner: Callable[[K, V | None, VO | None], R],
         *,
         store: str | Materialized | None = ...,
@@ -442,7 +508,7 @@ class KTable(Handle, Generic[K, V]):
     def outer_join(
         self,
         other: KTable[Any, Any],
-        joiner: Callable[..., Any],
+        joiner: Callable[..., Any] | Expression,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[Any] | None = None,

@@ -7,8 +7,9 @@ end plus grace has passed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
+from stoatflow.aggregations import Aggregation
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.folding import Folding
@@ -53,7 +54,7 @@ class _WindowedKStream(Folding, Generic[K, V]):
 
     def reduce(
         self,
-        fn: Callable[[V, V], V | None],
+        fn: Callable[[V, V], V | None] | Expression,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,
@@ -77,6 +78,18 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
     @overload
     def aggregate(
         self,
+        aggregation: Aggregation[A],
+        /,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
         *,
@@ -90,7 +103,7 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
     def aggregate(
         self,
         initializer: Expression,
-        aggregator: Callable[[K, V, A], A | None],
+        aggregator: Callable[[K, V, A], A | None] | Expression,
         *,
         store: str | Materialized | None = ...,
         key: SerdeLike[K] | None = ...,
@@ -100,8 +113,8 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
-        initializer: Callable[[], A] | Expression,
-        aggregator: Callable[[K, V, A], A | None],
+        initializer: Callable[[], Any] | Expression | Aggregation[Any],
+        aggregator: Callable[..., Any] | Expression | None = None,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,
@@ -125,6 +138,18 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
     @overload
     def aggregate(
         self,
+        aggregation: Aggregation[A],
+        /,
+        *,
+        store: str | Materialized | None = ...,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[Any] | None = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> KTable[Windowed[K], A]: ...
+    @overload
+    def aggregate(
+        self,
         initializer: Callable[[], A],
         aggregator: Callable[[K, V, A], A | None],
         merger: Callable[[K, A, A], A | None],
@@ -139,8 +164,8 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
     def aggregate(
         self,
         initializer: Expression,
-        aggregator: Callable[[K, V, A], A | None],
-        merger: Callable[[K, A, A], A | None],
+        aggregator: Callable[[K, V, A], A | None] | Expression,
+        merger: Callable[[K, A, A], A | None] | Expression,
         *,
         store: str | Materialized | None = ...,
         key: SerdeLike[K] | None = ...,
@@ -150,9 +175,9 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
     ) -> KTable[Windowed[K], A]: ...
     def aggregate(
         self,
-        initializer: Callable[[], A] | Expression,
-        aggregator: Callable[[K, V, A], A | None],
-        merger: Callable[[K, A, A], A | None],
+        initializer: Callable[[], Any] | Expression | Aggregation[Any],
+        aggregator: Callable[..., Any] | Expression | None = None,
+        merger: Callable[..., Any] | Expression | None = None,
         *,
         store: str | Materialized | None = None,
         key: SerdeLike[K] | None = None,

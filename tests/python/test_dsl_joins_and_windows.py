@@ -266,7 +266,7 @@ def refused(build: Any, *words: str) -> None:
         (lambda s, t: s.join(t, lambda value: value), "calls its function with (left, right)"),
         (lambda s, t: s.outer_join(t, pair), "outer_join needs a KStream"),
         (lambda s, t: s.join("t", pair), "does not go with str"),
-        (lambda s, t: s.join(t, sf.value), "does not take an expression"),
+        (lambda s, t: s.join(t, sf.count()), "a function of (left, right) or an expression, not Aggregation"),
         (lambda s, t: s.join(t, pair, joined=sf.StreamJoined()), "with a table needs a Joined, not StreamJoined"),
         (lambda s, t: s.join(t, pair, joined=sf.Joined(name="a"), name="b"), "two names"),
         (lambda s, t: t.join(s, pair), "needs another table, not KStream"),

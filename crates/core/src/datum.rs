@@ -82,6 +82,15 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     fn type_name(&self) -> String;
     /// For the crate that made it.
     fn as_any(&self) -> &dyn Any;
+    /// May somebody who holds it change it in place? What can't change is shared, never copied.
+    fn changes(&self) -> bool {
+        true
+    }
+    /// About how many bytes it keeps alive; a Python object's size is unknown without its interpreter,
+    /// so a small dict is assumed.
+    fn weight(&self) -> usize {
+        256
+    }
 }
 
 /// An update of a table: what was, what is.
@@ -188,8 +197,7 @@ impl Datum {
             Self::List(items) => items.iter().map(Self::weight).sum::<usize>() + 16 * items.len(),
             Self::Change(c) => c.old.weight() + c.new.weight(),
             Self::Windowed(w) => 24 + w.key.weight(),
-            // A Python object's size is unknown without its interpreter; assume a small dict.
-            Self::Opaque(_) => 256,
+            Self::Opaque(o) => o.weight(),
             _ => 8,
         }
     }

@@ -6,6 +6,7 @@
 
 use crate::Udf;
 use crate::expr::Compiled;
+use crate::expr::combiner::Takes;
 use crate::fold::{Fold, Folding, Steps};
 use crate::function::{Callee, Function};
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(crate) type Aggregate = Folding<Aggregating>;
 impl Aggregate {
     pub fn new(fold: Fold, initializer: Function, function: Function) -> Result<Self> {
         let steps = Aggregating {
-            aggregator: function.reducer("aggregate")?,
+            aggregator: function.caller(Takes::Step),
             initializer: Initializer::new(initializer)?,
             function,
         };

@@ -5,8 +5,10 @@
 //! made once. Semantics are Python's, except that null spreads (null + 1 is null, null > 1 is null)
 //! where Python would raise. Type errors name both types and what to do. Never touches a store.
 
+pub(crate) mod aggregation;
 mod arithmetic;
 mod cast;
+pub(crate) mod combiner;
 mod compare;
 mod compile;
 mod json;
@@ -16,6 +18,8 @@ mod render;
 mod tests;
 mod text;
 
+use crate::table_update;
+use aggregation::State;
 use compile::Node;
 use stoatflow_core::{Datum, Error, Record, Result, Text};
 use stoatflow_plan::Expression;
@@ -188,10 +192,14 @@ impl Node {
     fn eval(&self, record: &Record) -> Result<Datum> {
         Ok(match self {
             Self::Key => json::settled(record.key.clone())?,
-            Self::Value => json::settled(record.value.clone())?,
+            Self::Value | Self::New => json::settled(table_update::new(&record.value).clone())?,
+            Self::Old => json::settled(table_update::old(&record.value).clone())?,
             Self::Timestamp => Datum::Int(record.timestamp.0),
             Self::Literal(datum) => datum.clone(),
-            Self::Path(of, path) => json::walk(of.whole(record)?, path)?,
+            Self::Path(of, path) => match of.state(record).and_then(|state| state.walk(path)) {
+                Some(found) => found?,
+                None => json::walk(of.whole(record)?, path)?,
+            },
             Self::FromEnd(of, back) => json::from_end(of.whole(record)?, *back)?,
             Self::Compare(..)
             | Self::And(_)
@@ -246,8 +254,18 @@ impl Node {
     fn whole(&self, record: &Record) -> Result<Datum> {
         match self {
             Self::Key => json::plain_whole(record.key.clone()),
-            Self::Value => json::plain_whole(record.value.clone()),
+            Self::Value | Self::New => json::plain_whole(table_update::new(&record.value).clone()),
+            Self::Old => json::plain_whole(table_update::old(&record.value).clone()),
             other => other.operand(record),
+        }
+    }
+
+    /// The native aggregate that a path begins with, if it does.
+    fn state<'a>(&self, record: &'a Record) -> Option<&'a State> {
+        match self {
+            Self::Value | Self::New => State::of(table_update::new(&record.value)),
+            Self::Old => State::of(table_update::old(&record.value)),
+            _ => None,
         }
     }
 }

@@ -9,6 +9,7 @@
 mod tests;
 
 use crate::expr::Compiled;
+use crate::expr::combiner::{Combiner, Takes};
 use crate::judge::Outcome;
 use crate::site::Site;
 use crate::{Args, Context, Failed, Foreign, Partitions, Udf};
@@ -54,6 +55,11 @@ impl Function {
         let callee = match spec {
             Spec::Udf(index) => Callee::Foreign(foreign.udf(*index)?),
             Spec::Expr(expression) => Callee::Native(Compiled::new(expression)?),
+            Spec::Aggregation(aggregation) => {
+                return Err(Error::internal(format!(
+                    "the aggregation {aggregation} stands where a function is called"
+                )));
+            }
         };
         Ok(Self {
             callee,
@@ -372,15 +378,11 @@ impl Function {
         Ok(())
     }
 
-    /// The callable of an aggregation. Expressions know a key and a value, but no aggregate.
-    pub fn reducer(&self, operator: &str) -> Result<Arc<dyn Udf>> {
+    /// The callable of an aggregation or a join, foreign or native.
+    pub fn caller(&self, takes: Takes) -> Arc<dyn Udf> {
         match &self.callee {
-            Callee::Foreign(udf) => Ok(Arc::clone(udf)),
-            Callee::Native(expr) => Err(Error::topology(format!(
-                "{operator} can't use the expression {}: it would not see the value so far",
-                expr.text()
-            ))
-            .hint("give a function: reduce takes (agg, value), aggregate takes (key, value, agg)")),
+            Callee::Foreign(udf) => Arc::clone(udf),
+            Callee::Native(expr) => Arc::new(Combiner::new(expr.clone(), takes)),
         }
     }
 

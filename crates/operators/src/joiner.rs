@@ -3,7 +3,8 @@
 //! Takes both sides of each row, gives the results in the same order. A row is told from nothing by the
 //! operator, not here. Never reads a store: rows are gathered before, written after.
 
-use crate::function::{Callee, Function};
+use crate::expr::combiner::Takes;
+use crate::function::Function;
 use crate::judge::Outcome;
 use crate::{Context, Failed, Udf};
 use std::sync::Arc;
@@ -23,20 +24,14 @@ pub(crate) struct Joiner {
 }
 
 impl Joiner {
-    pub fn new(function: Function, with_key: bool) -> Result<Self> {
-        let udf = match &function.callee {
-            Callee::Foreign(udf) => Arc::clone(udf),
-            Callee::Native(expr) => {
-                return Err(Error::topology(format!(
-                    "a join can't use the expression {}: it would see one side only",
-                    expr.text()
-                ))
-                .hint(
-                    "give a function of (left, right), or of (key, left, right) with with_key=True",
-                ));
-            }
+    pub fn new(function: Function, with_key: bool) -> Self {
+        let takes = if with_key {
+            Takes::KeyAndSides
+        } else {
+            Takes::Sides
         };
-        Ok(Self {
+        let udf = function.caller(takes);
+        Self {
             function,
             udf,
             with_key,
@@ -44,7 +39,7 @@ impl Joiner {
             origins: Vec::new(),
             results: Vec::new(),
             lost: Vec::new(),
-        })
+        }
     }
 
     /// One more row.

@@ -271,7 +271,7 @@ impl Keeper {
 
     /// A copy of a foreign value, which somebody may change in place; others need none.
     pub fn copy(&self, value: &Datum) -> Result<Option<Datum>> {
-        if !matches!(value, Datum::Opaque(_)) {
+        if !matches!(value, Datum::Opaque(object) if object.changes()) {
             return Ok(None);
         }
         let bytes = self.value.encode(value)?;

@@ -48,6 +48,7 @@ mod global_join;
 mod map;
 mod map_values;
 mod merge;
+mod native_aggregate;
 mod peek;
 mod reduce;
 mod scheduled;

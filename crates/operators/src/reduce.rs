@@ -5,6 +5,7 @@
 //! are dropped and counted. The result's time is the highest the key has seen since it started.
 
 use crate::Udf;
+use crate::expr::combiner::Takes;
 use crate::fold::{Fold, Folding, Steps};
 use crate::function::Function;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ pub(crate) struct Reducing {
 pub(crate) type Reduce = Folding<Reducing>;
 
 impl Reduce {
-    pub fn new(fold: Fold, function: Function) -> Result<Self> {
-        let reducer = function.reducer("reduce")?;
+    pub fn new(fold: Fold, function: Function) -> Self {
+        let reducer = function.caller(Takes::Reduction);
         let steps = Reducing { function, reducer };
-        Ok(Self::of(fold, steps))
+        Self::of(fold, steps)
     }
 }
 

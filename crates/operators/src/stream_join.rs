@@ -275,7 +275,7 @@ impl Operator for StreamJoin {
 /// A foreign value that nobody else holds: as it would come back from the store.
 fn own_copy(serde: &Serde, value: Datum) -> Result<Datum> {
     match &value {
-        Datum::Opaque(_) => serde.decode(serde.encode(&value)?),
+        Datum::Opaque(object) if object.changes() => serde.decode(serde.encode(&value)?),
         _ => Ok(value),
     }
 }

@@ -10,6 +10,8 @@ mod tests;
 
 use crate::aggregate::Initializer;
 use crate::count::counted;
+use crate::expr::aggregation::Aggregation;
+use crate::expr::combiner::Takes;
 use crate::fold::{Fold, Folding, Steps};
 use crate::function::Function;
 use crate::{Udf, table_update};
@@ -24,9 +26,9 @@ struct Called {
 }
 
 impl Called {
-    fn new(function: Function, operator: &str) -> Result<Self> {
-        let udf = function.reducer(operator)?;
-        Ok(Self { function, udf })
+    fn new(function: Function, takes: Takes) -> Self {
+        let udf = function.caller(takes);
+        Self { function, udf }
     }
 
     fn call(&self, arguments: &[&Datum], record: &Record) -> Result<Datum> {
@@ -43,6 +45,7 @@ pub(crate) struct Retracting(How);
 #[derive(Debug)]
 enum How {
     Count,
+    Native(Aggregation),
     Reduce {
         adder: Called,
         subtractor: Called,
@@ -61,12 +64,16 @@ impl TableAggregate {
         Self::of(fold, Retracting(How::Count))
     }
 
-    pub fn reduce(fold: Fold, adder: Function, subtractor: Function) -> Result<Self> {
+    pub fn native(fold: Fold, aggregation: Aggregation) -> Self {
+        Self::of(fold, Retracting(How::Native(aggregation)))
+    }
+
+    pub fn reduce(fold: Fold, adder: Function, subtractor: Function) -> Self {
         let how = How::Reduce {
-            adder: Called::new(adder, "reduce")?,
-            subtractor: Called::new(subtractor, "reduce")?,
+            adder: Called::new(adder, Takes::Reduction),
+            subtractor: Called::new(subtractor, Takes::Reduction),
         };
-        Ok(Self::of(fold, Retracting(how)))
+        Self::of(fold, Retracting(how))
     }
 
     pub fn aggregate(
@@ -77,8 +84,8 @@ impl TableAggregate {
     ) -> Result<Self> {
         let how = How::Aggregate {
             initializer: Initializer::new(initializer)?,
-            adder: Called::new(adder, "aggregate")?,
-            subtractor: Called::new(subtractor, "aggregate")?,
+            adder: Called::new(adder, Takes::Step),
+            subtractor: Called::new(subtractor, Takes::Step),
         };
         Ok(Self::of(fold, Retracting(how)))
     }
@@ -87,7 +94,7 @@ impl TableAggregate {
 impl Steps for Retracting {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         match &self.0 {
-            How::Count => None,
+            How::Count | How::Native(_) => None,
             How::Reduce { adder, .. } | How::Aggregate { adder, .. } => {
                 Some(Arc::clone(&adder.udf))
             }
@@ -103,6 +110,9 @@ impl Steps for Retracting {
         if !old.is_null() && !value.is_null() {
             value = match &self.0 {
                 How::Count => counted(&value, -1)?,
+                How::Native(aggregation) => {
+                    aggregation.take(&value, &record.with_value(old.clone()))?
+                }
                 How::Reduce { subtractor, .. } => subtractor.call(&[&value, old], record)?,
                 How::Aggregate { subtractor, .. } => {
                     subtractor.call(&[&record.key, old, &value], record)?
@@ -115,6 +125,7 @@ impl Steps for Retracting {
         match &self.0 {
             How::Count if value.is_null() => Ok(Datum::Int(1)),
             How::Count => counted(&value, 1),
+            How::Native(aggregation) => aggregation.step(&value, &record.with_value(new.clone())),
             How::Reduce { .. } if value.is_null() => Ok(new.clone()),
             How::Reduce { adder, .. } => adder.call(&[&value, new], record),
             How::Aggregate {

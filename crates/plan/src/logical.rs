@@ -4,8 +4,8 @@
 //! custom serdes are indices into tables that cross beside it. Never decides anything.
 
 use crate::Expression;
-use crate::measure::Aggregation;
 pub use crate::call::CALLS;
+use crate::measure::Aggregation;
 pub use crate::timetable::Times;
 pub use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,

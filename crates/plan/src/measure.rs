@@ -87,14 +87,16 @@ const fn is_false(b: &bool) -> bool {
 }
 
 impl Measure {
+    /// What the states of two must have in common to be one.
+    fn shape(&self) -> (Kind, Option<u64>, bool) {
+        (self.kind, self.size, self.by.is_some())
+    }
+
     /// The same measure, of another stream's records.
     fn elsewhere(&self) -> Self {
         Self {
-            kind: self.kind,
-            of: None,
-            by: None,
-            size: self.size,
             elsewhere: true,
+            ..self.clone()
         }
     }
 
@@ -154,6 +156,18 @@ impl Aggregation {
         matches!(self, Self::One(measure) if matches!(measure.kind, Kind::Count))
     }
 
+    /// Is the aggregate a list or an object, or does the store keep more than the result?
+    #[must_use]
+    pub const fn is_state(&self) -> bool {
+        match self {
+            Self::One(measure) => !matches!(
+                measure.kind,
+                Kind::Count | Kind::Sum | Kind::Min | Kind::Max | Kind::First | Kind::Last
+            ),
+            Self::Several(_) => true,
+        }
+    }
+
     /// What is wrong with it, if anything.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
@@ -166,7 +180,9 @@ impl Aggregation {
                 .enumerate()
                 .find(|(n, (name, _))| all[..*n].iter().any(|(other, _)| other == name));
             if let Some((_, (name, _))) = twice {
-                return Some(format!("sf.agg names '{name}' twice: give each its own name"));
+                return Some(format!(
+                    "sf.agg names '{name}' twice: give each its own name"
+                ));
             }
         }
         self.measures().into_iter().find_map(Measure::problem)
@@ -191,7 +207,7 @@ impl Aggregation {
         if let Self::One(measure) = first {
             for other in rest {
                 match other {
-                    Self::One(o) if (o.kind, o.size) == (measure.kind, measure.size) => {}
+                    Self::One(o) if o.shape() == measure.shape() => {}
                     _ => return Err(not_one(&first.to_string(), &other.to_string())),
                 }
             }
@@ -204,7 +220,7 @@ impl Aggregation {
         for (name, measure) in all.iter().flat_map(|one| one.members()) {
             match union.iter().find(|(known, _)| known == name) {
                 None => union.push((name.clone(), measure.elsewhere())),
-                Some((_, known)) if (known.kind, known.size) == (measure.kind, measure.size) => {}
+                Some((_, known)) if known.shape() == measure.shape() => {}
                 Some((_, known)) => {
                     return Err(format!(
                         "its streams measure '{name}' as {} and as {}: give them different names",

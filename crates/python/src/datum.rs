@@ -64,11 +64,8 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
         Datum::Windowed(w) => windowed(py, w)?,
         Datum::Opaque(o) => match o.as_any().downcast_ref::<PyDatum>() {
             Some(object) => object.0.bind(py).clone(),
-            None => {
-                return Err(crate::errors::to_py_err(Error::internal(
-                    "a foreign object is not Python's",
-                )));
-            }
+            // A native aggregate.
+            None => json::read(py, &o.to_json().map_err(crate::errors::to_py_err)?)?,
         },
     })
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
 from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, Spec, TimestampFunction, Udf
@@ -91,6 +92,8 @@ class _Tables:
     def field(self, content: object) -> object:  # noqa: PLR0911, C901  # one return per form
         if isinstance(content, Expression):
             return {"expr": content.to_json()}
+        if isinstance(content, Aggregation):
+            return {"aggregation": content.to_json()}
         if isinstance(content, Udf):
             return {"udf": self.function(content)}
         if isinstance(content, Serde):

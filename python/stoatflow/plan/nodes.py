@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
 from stoatflow.serdes import Serde
 
@@ -24,7 +25,7 @@ class Udf:
     display: str
 
 
-Function: TypeAlias = Udf | Expression
+Function: TypeAlias = Udf | Expression | Aggregation[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

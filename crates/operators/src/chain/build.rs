@@ -197,7 +197,7 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
 fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
     let udf = nodes.iter().find_map(|node| match function(&node.op)? {
         Spec::Udf(index) => Some(*index),
-        Spec::Expr(_) => None,
+        Spec::Expr(_) | Spec::Aggregation(_) => None,
     });
     if let Some(index) = udf {
         return Ok(Some(Scope::Udf(foreign.udf(index)?)));

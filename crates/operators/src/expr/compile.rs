@@ -16,6 +16,10 @@ use stoatflow_plan::{Expression, Literal};
 pub(super) enum Node {
     Key,
     Value,
+    /// The first of two values: the left side, or what was.
+    Old,
+    /// The second: the right side, or what is.
+    New,
     Timestamp,
     Literal(Datum),
     /// Members and elements, from the outside in.
@@ -45,6 +49,8 @@ impl Node {
         Ok(match expression {
             E::Key => Self::Key,
             E::Value => Self::Value,
+            E::Left | E::Old => Self::Old,
+            E::Right | E::New => Self::New,
             E::Timestamp => Self::Timestamp,
             E::Lit { value } => Self::Literal(literal(value)),
             E::Get { args, name } => {
@@ -145,7 +151,7 @@ impl Node {
 
     pub fn reads_record(&self) -> bool {
         match self {
-            Self::Key | Self::Value | Self::Timestamp => true,
+            Self::Key | Self::Value | Self::Old | Self::New | Self::Timestamp => true,
             Self::Literal(_) => false,
             Self::Path(of, _)
             | Self::FromEnd(of, _)

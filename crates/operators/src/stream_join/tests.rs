@@ -310,19 +310,22 @@ fn a_joiner_that_changes_its_argument_changes_no_store() {
 }
 
 #[test]
-fn an_expression_can_not_join() {
+fn an_expression_joins_without_a_function() {
     let mut nodes = nodes(JoinKind::Inner, WINDOW, false, "string");
-    if let Op::StreamJoin { function, .. } = &mut nodes[0].0 {
-        *function = expression(r#"{"op":"value"}"#);
+    for (op, _) in nodes.iter_mut().map(|node| (&mut node.0, ())) {
+        if let Op::StreamJoin { function, .. } = op {
+            *function = expression(r#"{"op":"add","args":[{"op":"left"},{"op":"right"}]}"#);
+        }
     }
-    let error = Rig::changed(nodes, vec![joiner("pair_text")], |plan| {
+    let mut rig = Rig::changed(nodes, vec![], |plan| {
         for store in &mut plan.stores {
             store.kind = window_store(WINDOW);
             store.clock = Some(ClockId(1));
         }
     })
-    .err()
     .unwrap();
-    assert_eq!(error.kind(), stoatflow_core::ErrorKind::Topology);
-    assert!(error.to_string().contains("one side only"), "{error}");
+    rig.push_at(0, vec![record("a", "l", 1)]).unwrap();
+    rig.push_at(1, vec![record("a", "r", 2)]).unwrap();
+    rig.push_at(0, vec![record("a", "m", 3)]).unwrap();
+    assert_eq!(rig.outputs(), ["0:a=lr@2", "0:a=mr@3"]);
 }

@@ -4,6 +4,8 @@
 //! user's functions. Never attaches an interpreter by itself: [`Folder::scope`] does, for a whole batch.
 
 use crate::aggregate::Initializer;
+use crate::expr::aggregation::Aggregation;
+use crate::expr::combiner::Takes;
 use crate::function::Function;
 use crate::window::kept::{Kept, not_a_count};
 use crate::{Context, Udf};
@@ -23,12 +25,13 @@ pub(crate) enum Folder {
         aggregator: Called,
         merger: Option<Box<Called>>,
     },
+    Native(Box<Aggregation>),
 }
 
 impl Folder {
-    pub fn reduce(function: Function) -> Result<Self> {
-        let udf = function.reducer("reduce")?;
-        Ok(Self::Reduce((function, udf)))
+    pub fn reduce(function: Function) -> Self {
+        let udf = function.caller(Takes::Reduction);
+        Self::Reduce((function, udf))
     }
 
     pub fn aggregate(
@@ -36,21 +39,22 @@ impl Folder {
         function: Function,
         merger: Option<Function>,
     ) -> Result<Self> {
-        let called = |function: Function| -> Result<Called> {
-            let udf = function.reducer("aggregate")?;
-            Ok((function, udf))
+        let called = |function: Function, takes| -> Called {
+            let udf = function.caller(takes);
+            (function, udf)
         };
+        let merger = merger.map(|merger| called(merger, Takes::KeyAndSides));
         Ok(Self::Aggregate {
             initializer: Box::new(Initializer::new(initializer)?),
-            aggregator: called(function)?,
-            merger: merger.map(called).transpose()?.map(Box::new),
+            aggregator: called(function, Takes::Step),
+            merger: merger.map(Box::new),
         })
     }
 
     /// Runs `body` with the interpreter attached, if there is anything to call.
     pub fn scope(&self, body: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let udf = match self {
-            Self::Count => return body(),
+            Self::Count | Self::Native(_) => return body(),
             Self::Reduce((_, udf))
             | Self::Aggregate {
                 aggregator: (_, udf),
@@ -69,6 +73,7 @@ impl Folder {
             Self::Count => Ok(Datum::Int(0)),
             Self::Reduce(_) => Ok(Datum::Null),
             Self::Aggregate { initializer, .. } => initializer.start(record),
+            Self::Native(aggregation) => Ok(aggregation.start()),
         }
     }
 
@@ -117,6 +122,7 @@ impl Folder {
             } => udf
                 .call(&[&record.key, &record.value, &so_far])
                 .map_err(|e| function.locate(e, record)),
+            Self::Native(aggregation) => aggregation.step(&so_far, record),
         }
     }
 
@@ -128,6 +134,7 @@ impl Folder {
             Self::Reduce((function, udf)) => udf
                 .call(&[&so_far, &other])
                 .map_err(|e| function.locate(e, record)),
+            Self::Native(aggregation) => aggregation.merge(&so_far, &other),
             Self::Aggregate { merger, .. } => {
                 let Some((function, udf)) = merger.as_deref() else {
                     return Err(Error::internal("an aggregate of sessions has no merger"));

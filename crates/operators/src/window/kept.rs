@@ -89,7 +89,7 @@ impl Kept {
             new,
             timestamp,
         } = outcome;
-        let foreign = matches!(new, Datum::Opaque(_));
+        let foreign = matches!(&new, Datum::Opaque(object) if object.changes());
         let record = Record {
             key,
             value: Datum::Null,

@@ -4,7 +4,7 @@
 
 use super::{Kind, Shape};
 use crate::aggregation::members;
-use crate::logical::{Call, Function, Joining, LogicalPlan};
+use crate::logical::{Call, Function, Joining, LogicalPlan, SerdeSpec};
 use crate::measure::Aggregation;
 use crate::problems::{Problems, place, suggestion};
 use crate::tables::named_store;
@@ -24,6 +24,7 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
             function,
             subtractor,
             merger,
+            materialized,
             ..
         } => {
             let kind = shape.kind(*from);
@@ -46,6 +47,15 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
                 ),
                 (None, _) => found.extend(table_grouping(kind, subtractor.is_some())),
             }
+            let value = materialized.as_ref().and_then(|m| m.value.as_ref());
+            if let (Some(native), Some(SerdeSpec::Builtin(name))) = (&native, value)
+                && native.is_state()
+                && name != "json"
+            {
+                found.push(format!(
+                    "keeps more than its result, as JSON ({native}), which the serde {name} can't write: leave value= out"
+                ));
+            }
             if kind.is_cogrouped() && function.is_some() {
                 found.push(
                     "each cogrouped stream has its own aggregator: leave this one out".into(),
@@ -64,7 +74,10 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
                 found.push("has no sessions to put together: leave merger= out".into());
             }
             if kind.is_session() && merger.is_some() && native.is_some() {
-                found.push("has an aggregation that puts sessions together by itself: leave merger= out".into());
+                found.push(
+                    "has an aggregation that puts sessions together by itself: leave merger= out"
+                        .into(),
+                );
             }
         }
         Call::Branch { from, .. } => {

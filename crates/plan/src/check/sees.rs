@@ -25,10 +25,9 @@ impl Sees {
         match self {
             Self::Record => !matches!(leaf, E::Left | E::Right | E::Old | E::New),
             Self::Sides => !matches!(leaf, E::Value | E::Timestamp | E::Old | E::New),
-            Self::Reduction => !matches!(
-                leaf,
-                E::Key | E::Value | E::Timestamp | E::Left | E::Right
-            ),
+            Self::Reduction => {
+                !matches!(leaf, E::Key | E::Value | E::Timestamp | E::Left | E::Right)
+            }
             Self::Step => !matches!(leaf, E::Timestamp | E::Left | E::Right | E::New),
         }
     }
@@ -40,9 +39,7 @@ impl Sees {
             Self::Reduction => {
                 "a reducer sees two values: sf.old, the one so far, and sf.new, the one that comes in"
             }
-            Self::Step => {
-                "an aggregator sees sf.key, sf.value and sf.old, the aggregate so far"
-            }
+            Self::Step => "an aggregator sees sf.key, sf.value and sf.old, the aggregate so far",
         }
     }
 }

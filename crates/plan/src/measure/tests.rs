@@ -54,7 +54,9 @@ fn sessions_need_no_merger_and_tables_no_subtractor() {
     for kind in ["count", "sum", "avg"] {
         compiled(&json!([table, pairs, aggregate(1, &one(kind))]));
     }
-    let both = several(&json!([["n", {"kind": "count"}], ["most", {"kind": "max", "of": {"op": "value"}}]]));
+    let both = several(
+        &json!([["n", {"kind": "count"}], ["most", {"kind": "max", "of": {"op": "value"}}]]),
+    );
     let message = refused(&json!([table, pairs, aggregate(1, &both)]));
     assert!(
         message.contains("max can't take the old value away again"),
@@ -124,7 +126,9 @@ fn of_stream(plan: &PhysicalPlan) -> Vec<String> {
 #[test]
 fn cogrouped_streams_share_one_object() {
     let clicks = several(&json!([["clicks", {"kind": "count"}], ["n", {"kind": "count"}]]));
-    let orders = several(&json!([["n", {"kind": "count"}], ["spent", {"kind": "sum", "of": {"op": "value"}}]]));
+    let orders = several(
+        &json!([["n", {"kind": "count"}], ["spent", {"kind": "sum", "of": {"op": "value"}}]]),
+    );
     let plan = compiled(&cogroup(&clicks, &orders));
     assert_eq!(
         of_stream(&plan),

@@ -96,7 +96,7 @@ fn weight(key_len: usize, value: &Stored) -> u32 {
 /// May a function that holds this value change it in place?
 pub(super) fn is_foreign(value: &Datum) -> bool {
     match value {
-        Datum::Opaque(_) => true,
+        Datum::Opaque(object) => object.changes(),
         Datum::List(items) => items.iter().any(is_foreign),
         Datum::Change(change) => is_foreign(&change.old) || is_foreign(&change.new),
         _ => false,

@@ -97,7 +97,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn joiner(&self, function: &Spec, with_key: bool) -> Result<Joiner> {
-        Joiner::new(self.function(function, Value)?, with_key)
+        Ok(Joiner::new(self.function(function, Value)?, with_key))
     }
 
     fn lookup(&self, node: &Node, kind: JoinKind, table: &View, joiner: Joiner) -> Result<Lookup> {

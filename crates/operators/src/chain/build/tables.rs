@@ -2,8 +2,10 @@
 
 use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
+use crate::expr::aggregation::Aggregation;
 use crate::fold::Fold;
 use crate::keeper::Keeper;
+use crate::native_aggregate::NativeAggregate;
 use crate::table_aggregate::TableAggregate;
 use crate::table_filter::{Filtering, TableFilter};
 use crate::{aggregate, count, reduce, table, table_group_by, table_map_values, to_stream};
@@ -27,7 +29,17 @@ impl Builder<'_> {
             } => Box::new(reduce::Reduce::new(
                 self.fold(node, *store, key, *old)?,
                 self.function(function, KeyValue)?,
-            )?),
+            )),
+            Op::Aggregate {
+                store,
+                key,
+                function: Spec::Aggregation(aggregation),
+                old,
+                ..
+            } => Box::new(NativeAggregate::new(
+                self.keeper(*store, key, *old)?,
+                Aggregation::new(aggregation)?,
+            )),
             Op::Aggregate {
                 store,
                 key,
@@ -108,8 +120,13 @@ impl Builder<'_> {
         match fold {
             FoldSpec::Count => Ok(TableAggregate::count(kept)),
             FoldSpec::Reduce { function } => {
-                TableAggregate::reduce(kept, self.function(function, KeyValue)?, subtractor()?)
+                let adder = self.function(function, KeyValue)?;
+                Ok(TableAggregate::reduce(kept, adder, subtractor()?))
             }
+            FoldSpec::Aggregate {
+                function: Spec::Aggregation(aggregation),
+                ..
+            } => Ok(TableAggregate::native(kept, Aggregation::new(aggregation)?)),
             FoldSpec::Aggregate {
                 initializer,
                 function,

@@ -4,6 +4,7 @@ use super::{Builder, FoldSpec, Made, below};
 use crate::Args::KeyValue;
 use crate::count_window_aggregate::CountWindowAggregate;
 use crate::deduplicate::Deduplicate;
+use crate::expr::aggregation::Aggregation;
 use crate::keeper::{Keeper, Sending};
 use crate::session_aggregate::SessionAggregate;
 use crate::sliding_aggregate::SlidingAggregate;
@@ -11,7 +12,7 @@ use crate::suppress::{self, Suppress};
 use crate::window::{Assign, Folder, Kept};
 use crate::window_aggregate::{WindowAggregate, Windowing};
 use stoatflow_core::{ClockId, Error, Result, StoreId};
-use stoatflow_plan::{Emit, Node, Op, SerdeSpec, Store, StoreKind, Window};
+use stoatflow_plan::{Emit, Function as Spec, Node, Op, SerdeSpec, Store, StoreKind, Window};
 
 impl Builder<'_> {
     pub(super) fn windows(&self, node: &Node) -> Made {
@@ -133,7 +134,11 @@ impl Builder<'_> {
     fn folder(&self, fold: &FoldSpec) -> Result<Folder> {
         match fold {
             FoldSpec::Count => Ok(Folder::Count),
-            FoldSpec::Reduce { function } => Folder::reduce(self.function(function, KeyValue)?),
+            FoldSpec::Reduce { function } => Ok(Folder::reduce(self.function(function, KeyValue)?)),
+            FoldSpec::Aggregate {
+                function: Spec::Aggregation(aggregation),
+                ..
+            } => Ok(Folder::Native(Box::new(Aggregation::new(aggregation)?))),
             FoldSpec::Aggregate {
                 initializer,
                 function,

@@ -22,22 +22,30 @@ fn each_place_has_its_own_names() {
             &["key", "value", "timestamp"],
         ),
         (
-            Box::new(move |f| json!([stream(), table, {"op": "join", "from": 0, "other": 1, "function": f, "with_key": true}])),
+            Box::new(
+                move |f| json!([stream(), table, {"op": "join", "from": 0, "other": 1, "function": f, "with_key": true}]),
+            ),
             &["key", "left", "right"],
         ),
         (
-            Box::new(|f| json!([stream(), group(), {"op": "reduce", "from": 1, "function": f, "materialized": {"store": "s"}}])),
+            Box::new(
+                |f| json!([stream(), group(), {"op": "reduce", "from": 1, "function": f, "materialized": {"store": "s"}}]),
+            ),
             &["old", "new"],
         ),
         (
             {
                 let (zero, kept) = (zero.clone(), kept.clone());
-                Box::new(move |f| json!([stream(), group(), {"op": "aggregate", "from": 1, "initializer": zero, "function": f, "materialized": kept}]))
+                Box::new(
+                    move |f| json!([stream(), group(), {"op": "aggregate", "from": 1, "initializer": zero, "function": f, "materialized": kept}]),
+                )
             },
             &["key", "value", "old"],
         ),
         (
-            Box::new(move |f| json!([stream(), group(), session, {"op": "aggregate", "from": 2, "initializer": zero, "function": zero, "merger": f, "materialized": kept}])),
+            Box::new(
+                move |f| json!([stream(), group(), session, {"op": "aggregate", "from": 2, "initializer": zero, "function": zero, "merger": f, "materialized": kept}]),
+            ),
             &["key", "left", "right"],
         ),
         (
@@ -73,6 +81,7 @@ fn an_aggregation_stands_where_something_is_aggregated() {
         message.contains("can't use the aggregation sf.sum"),
         "{message}"
     );
-    let message = refused(&json!([stream(), group(), {"op": "reduce", "from": 1, "function": sum}]));
+    let message =
+        refused(&json!([stream(), group(), {"op": "reduce", "from": 1, "function": sum}]));
     assert!(message.contains("pass it to aggregate()"), "{message}");
 }

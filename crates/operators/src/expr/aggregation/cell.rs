@@ -1,0 +1,290 @@
+//! What one measure holds, and how a record changes it.
+//!
+//! Takes datums that are not null, changes itself. Numbers are added as in Python, on 64 bits: a sum that
+//! goes beyond is an error. What is kept is cut loose from the record that it came with. Never reads
+//! records.
+
+use super::items::Items;
+use super::sketch::Sketch;
+use super::state::Measuring;
+use crate::expr::arithmetic::{Arithmetic, compute};
+use crate::expr::compare::{Comparison, compare};
+use crate::expr::kind as kind_of;
+use crate::expr::number::Number;
+use stoatflow_core::serde::json_bytes;
+use stoatflow_core::{Bytes, Datum, Error, Result, Text};
+use stoatflow_plan::MeasureKind as Kind;
+
+/// What a record gives to a measure.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// What is measured; null: nothing.
+    pub of: Datum,
+    /// Its rank, if that is something else.
+    pub by: Datum,
+}
+
+/// One of the best.
+#[derive(Clone, Debug)]
+pub(super) struct Ranked {
+    pub by: Datum,
+    /// Null if it is its own rank.
+    pub of: Datum,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) enum Cell {
+    /// Count, sum, least, greatest, first, last: the datum itself.
+    Plain(Datum),
+    Avg {
+        sum: Datum,
+        count: i64,
+    },
+    /// Collected, all or each once.
+    Items(Items),
+    /// The best first.
+    Top {
+        best: Vec<Ranked>,
+        /// By something else than themselves?
+        ranked: bool,
+    },
+    Sketch(Box<Sketch>),
+}
+
+impl Cell {
+    pub fn add(&mut self, given: &Given, how: &Measuring) -> Result<()> {
+        match self {
+            Self::Plain(held) => {
+                if let Some(new) = plain(how.kind, held, &given.of)? {
+                    *held = new;
+                }
+            }
+            Self::Avg { sum, count } => {
+                *sum = added(Arithmetic::Add, sum, &given.of)?;
+                *count = more(*count, 1)?;
+            }
+            Self::Items(items) => items.add(&given.of, how)?,
+            // What has no rank is left out.
+            Self::Top { ranked: true, .. } if given.by.is_null() => {}
+            Self::Top { best, ranked } => {
+                let (by, of) = if *ranked {
+                    (given.by.clone(), given.of.clone())
+                } else {
+                    (given.of.clone(), Datum::Null)
+                };
+                rank(best, Ranked { by, of }, how.size)?;
+            }
+            Self::Sketch(sketch) => sketch.add(&given.of)?,
+        }
+        Ok(())
+    }
+
+    pub fn take(&mut self, given: &Given, how: &Measuring) -> Result<()> {
+        match self {
+            Self::Plain(Datum::Int(count)) if how.kind == Kind::Count => *count = more(*count, -1)?,
+            Self::Plain(sum) if how.kind == Kind::Sum => {
+                *sum = added(Arithmetic::Sub, sum, &given.of)?;
+            }
+            Self::Avg { sum, count } => {
+                *sum = added(Arithmetic::Sub, sum, &given.of)?;
+                *count = more(*count, -1)?;
+            }
+            _ => {
+                let what = how.kind.name();
+                return Err(Error::internal(format!("nothing can be taken from {what}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what came later.
+    pub fn merge(&mut self, later: Self, how: &Measuring) -> Result<()> {
+        match (&mut *self, later) {
+            (Self::Plain(_), Self::Plain(Datum::Null)) => {}
+            (Self::Plain(Datum::Int(a)), Self::Plain(Datum::Int(b))) if how.kind == Kind::Count => {
+                *a = more(*a, b)?;
+            }
+            (Self::Plain(a), Self::Plain(b)) => {
+                if let Some(new) = plain(how.kind, a, &b)? {
+                    *a = new;
+                }
+            }
+            (Self::Avg { sum, count }, Self::Avg { sum: s, count: n }) => {
+                *sum = added(Arithmetic::Add, sum, &s)?;
+                *count = more(*count, n)?;
+            }
+            (Self::Items(a), Self::Items(b)) => a.merge(&b, how)?,
+            (Self::Top { best, .. }, Self::Top { best: later, .. }) => {
+                for one in later {
+                    rank(best, one, how.size)?;
+                }
+            }
+            (Self::Sketch(a), Self::Sketch(b)) => a.merge(&b),
+            _ => return Err(Error::internal("two measures of different kinds met")),
+        }
+        Ok(())
+    }
+
+    /// As a datum: what JSON has a scalar for comes as such.
+    pub fn datum(self) -> Result<Datum> {
+        match self {
+            Self::Plain(datum) => Ok(datum),
+            other => {
+                let mut out = Vec::new();
+                other.write(&mut out)?;
+                Ok(Datum::Json(out.into()))
+            }
+        }
+    }
+
+    /// A member of it, without writing the whole; `None`: ask the whole.
+    pub fn member(&self, name: &str) -> Option<Result<Datum>> {
+        match (self, name) {
+            (Self::Avg { sum, count }, "avg") => Some(mean(sum, *count)),
+            (Self::Avg { count, .. }, "count") => Some(Ok(Datum::Int(*count))),
+            (Self::Avg { sum, .. }, "sum") => Some(Ok(sum.clone())),
+            (Self::Sketch(sketch), "estimate") => Some(Ok(Datum::Int(sketch.estimate()))),
+            (Self::Top { best, ranked: true }, "top") => {
+                let mut out = Vec::new();
+                let written = list(&mut out, best.iter().map(|one| &one.of));
+                Some(written.map(|()| Datum::Json(out.into())))
+            }
+            _ => None,
+        }
+    }
+
+    /// Appends its JSON text.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Plain(datum) => out.extend_from_slice(&json_bytes(datum)?),
+            Self::Avg { sum, count } => {
+                out.extend_from_slice(b"{\"avg\":");
+                out.extend_from_slice(&json_bytes(&mean(sum, *count)?)?);
+                out.extend_from_slice(format!(",\"count\":{count},\"sum\":").as_bytes());
+                out.extend_from_slice(&json_bytes(sum)?);
+                out.push(b'}');
+            }
+            Self::Items(items) => items.write(out),
+            Self::Top {
+                best,
+                ranked: false,
+            } => list(out, best.iter().map(|one| &one.by))?,
+            Self::Top { best, .. } => {
+                out.extend_from_slice(b"{\"top\":");
+                list(out, best.iter().map(|one| &one.of))?;
+                out.extend_from_slice(b",\"by\":");
+                list(out, best.iter().map(|one| &one.by))?;
+                out.push(b'}');
+            }
+            Self::Sketch(sketch) => sketch.write(out),
+        }
+        Ok(())
+    }
+
+    /// About how many bytes it keeps alive.
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Plain(datum) => 48 + datum.weight(),
+            Self::Avg { .. } => 64,
+            Self::Items(items) => items.weight(),
+            Self::Top { best, .. } => best
+                .iter()
+                .map(|r| 80 + r.by.weight() + r.of.weight())
+                .sum(),
+            Self::Sketch(sketch) => sketch.weight(),
+        }
+    }
+}
+
+/// The new value of a plain measure, if it is another one. `held` may be null: nothing yet.
+pub(super) fn plain(kind: Kind, held: &Datum, given: &Datum) -> Result<Option<Datum>> {
+    Ok(match kind {
+        Kind::Count => match held {
+            Datum::Int(count) => Some(Datum::Int(more(*count, 1)?)),
+            _ => return Err(Error::internal("a count that is no number")),
+        },
+        Kind::Sum => Some(added(Arithmetic::Add, held, given)?),
+        Kind::First => held.is_null().then(|| loose(given)),
+        Kind::Last => Some(loose(given)),
+        _ if held.is_null() => Some(loose(given)),
+        Kind::Min => before(given, held)?.then(|| loose(given)),
+        _ => before(held, given)?.then(|| loose(given)),
+    })
+}
+
+fn before(a: &Datum, b: &Datum) -> Result<bool> {
+    Ok(compare(Comparison::Lt, a, b)?.unwrap_or(false))
+}
+
+/// Where something ranks among the best: behind what is as good and came earlier.
+fn rank(best: &mut Vec<Ranked>, one: Ranked, size: usize) -> Result<()> {
+    let mut at = best.len();
+    while at > 0 && before(&best[at - 1].by, &one.by)? {
+        at -= 1;
+    }
+    if at < size {
+        let (by, of) = (loose(&one.by), loose(&one.of));
+        best.insert(at, Ranked { by, of });
+        best.truncate(size);
+    }
+    Ok(())
+}
+
+fn added(how: Arithmetic, sum: &Datum, given: &Datum) -> Result<Datum> {
+    if let (Arithmetic::Add, Datum::Int(a), Datum::Int(b)) = (how, sum, given)
+        && let Some(sum) = a.checked_add(*b)
+    {
+        return Ok(Datum::Int(sum));
+    }
+    if Number::of(given).is_none() {
+        return Err(
+            Error::user(format!("a number was expected, but found {}", kind_of(given))).hint(
+                "convert it with .cast(\"float\") or .cast(\"int\"), or leave such records out with .where(...)",
+            ),
+        );
+    }
+    match compute(how, sum.clone(), given.clone())? {
+        Datum::Float(x) if !x.is_finite() => Err(Error::user(format!(
+            "a sum is no finite number any more: {x}"
+        ))
+        .hint("leave such records out with .where(...)")),
+        sum => Ok(sum),
+    }
+}
+
+/// Null of nothing.
+fn mean(sum: &Datum, count: i64) -> Result<Datum> {
+    if count == 0 {
+        return Ok(Datum::Null);
+    }
+    compute(Arithmetic::Div, sum.clone(), Datum::Int(count))
+}
+
+fn more(count: i64, by: i64) -> Result<i64> {
+    count
+        .checked_add(by)
+        .ok_or_else(|| Error::user("a count went beyond 64 bits"))
+}
+
+/// Without the bytes of the record around it, which would live as long as this.
+fn loose(datum: &Datum) -> Datum {
+    match datum {
+        Datum::Str(text) => Datum::Str(Text::from(text.as_str())),
+        Datum::Json(bytes) => Datum::Json(Bytes::copy_from_slice(bytes)),
+        Datum::Bytes(bytes) => Datum::Bytes(Bytes::copy_from_slice(bytes)),
+        other => other.clone(),
+    }
+}
+
+fn list<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = &'a Datum>) -> Result<()> {
+    out.push(b'[');
+    for (at, item) in items.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(&json_bytes(item)?);
+    }
+    out.push(b']');
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Collected values, as the JSON text that they become.
+//!
+//! Takes datums, keeps their text in one piece: a copy costs a copy of bytes, writing costs nothing.
+//! For sets, values are told apart as expressions do it (1 equals 1.0, objects by content). Never
+//! holds more than its measure allows.
+
+use super::sketch::fingerprint;
+use super::state::Measuring;
+use crate::expr::{compare, json};
+use stoatflow_core::serde::json_bytes;
+use stoatflow_core::{Bytes, Datum, Result};
+use stoatflow_plan::MeasureKind as Kind;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Items {
+    /// The elements one after another, each with a comma behind it.
+    text: Vec<u8>,
+    /// Where each begins.
+    starts: Vec<usize>,
+    /// Of sets: what can tell that one is new without looking at it.
+    prints: Vec<u64>,
+}
+
+impl Items {
+    /// Out of a JSON array.
+    pub fn read(array: &Bytes, how: &Measuring) -> Result<Self> {
+        let mut items = Self::default();
+        let mut found = Vec::new();
+        json::items(array, &mut |item| found.push(item))?;
+        for item in &found {
+            items.push(item, how)?;
+        }
+        Ok(items)
+    }
+
+    pub fn add(&mut self, given: &Datum, how: &Measuring) -> Result<()> {
+        if how.kind == Kind::CollectSet {
+            if self.starts.len() >= how.size || self.has(given)? {
+                return Ok(());
+            }
+            return self.push(given, how);
+        }
+        self.push(given, how)?;
+        if self.starts.len() > how.size {
+            self.forget(self.starts.len() - how.size);
+        }
+        Ok(())
+    }
+
+    pub fn merge(&mut self, later: &Self, how: &Measuring) -> Result<()> {
+        for at in 0..later.starts.len() {
+            self.add(&later.element(at)?, how)?;
+        }
+        Ok(())
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(b'[');
+        out.extend_from_slice(self.text.strip_suffix(b",").unwrap_or(&self.text));
+        out.push(b']');
+    }
+
+    pub fn weight(&self) -> usize {
+        64 + self.text.len() + 8 * (self.starts.len() + self.prints.len())
+    }
+
+    fn push(&mut self, given: &Datum, how: &Measuring) -> Result<()> {
+        let text = json_bytes(given)?;
+        if how.kind == Kind::CollectSet {
+            self.prints.push(fingerprint(given, &text));
+        }
+        self.starts.push(self.text.len());
+        self.text.extend_from_slice(&text);
+        self.text.push(b',');
+        Ok(())
+    }
+
+    fn forget(&mut self, first: usize) {
+        let bytes = self.starts.get(first).copied().unwrap_or(self.text.len());
+        self.text.drain(..bytes);
+        self.starts.drain(..first);
+        self.starts.iter_mut().for_each(|start| *start -= bytes);
+    }
+
+    fn has(&self, given: &Datum) -> Result<bool> {
+        let print = match given {
+            // Equal objects may be spelled differently.
+            Datum::Json(_) | Datum::List(_) => fingerprint(given, &[]),
+            scalar => fingerprint(scalar, &json_bytes(scalar)?),
+        };
+        for (at, known) in self.prints.iter().enumerate() {
+            if *known == print && compare::equal(&self.element(at)?, given, 0)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn element(&self, at: usize) -> Result<Datum> {
+        let end = self.starts.get(at + 1).copied().unwrap_or(self.text.len());
+        // Without the comma behind it.
+        let text = &self.text[self.starts[at]..end - 1];
+        json::settle(Bytes::copy_from_slice(text))
+    }
+}

@@ -1,0 +1,89 @@
+//! A native expression of several values: where a function of two sides, or of an aggregate, may stand.
+//!
+//! Takes the arguments that a function would get, gives what the expression makes of them, as a [`Udf`]
+//! that has no interpreter: operators don't see which kind they call. The two values lie in a record as
+//! an update does (what was, what is), and one record serves all calls of a batch. Never attaches.
+
+use super::Compiled;
+use crate::{Failed, Udf};
+use stoatflow_core::{Datum, Error, Record, Result};
+
+/// What the arguments are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// `(left, right)` of a join.
+    Sides,
+    /// `(key, left, right)` of a join, `(key, one, two)` of a merger.
+    KeyAndSides,
+    /// `(agg, value)` of a reducer.
+    Reduction,
+    /// `(key, value, agg)` of an aggregator.
+    Step,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Combiner {
+    expr: Compiled,
+    takes: Takes,
+}
+
+impl Combiner {
+    pub fn new(expr: Compiled, takes: Takes) -> Self {
+        Self { expr, takes }
+    }
+
+    /// Lays the arguments of a call into the record.
+    fn lay<'a>(
+        &self,
+        record: &mut Record,
+        arguments: &mut impl Iterator<Item = &'a Datum>,
+    ) -> Result<()> {
+        let mut next = || {
+            let argument = arguments.next().cloned();
+            argument.ok_or_else(|| Error::internal("an expression was called with too little"))
+        };
+        let (key, old, new) = match self.takes {
+            Takes::Sides | Takes::Reduction => (Datum::Null, next()?, next()?),
+            Takes::KeyAndSides => (next()?, next()?, next()?),
+            Takes::Step => {
+                let (key, new) = (next()?, next()?);
+                (key, next()?, new)
+            }
+        };
+        record.key = key;
+        if let Datum::Change(change) = &mut record.value {
+            (change.old, change.new) = (old, new);
+        } else {
+            record.value = Datum::change(old, new, true);
+        }
+        Ok(())
+    }
+}
+
+impl Udf for Combiner {
+    fn name(&self) -> &str {
+        self.expr.text()
+    }
+
+    fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
+        let mut record = Record::default();
+        self.lay(&mut record, &mut arguments.iter().copied())?;
+        self.expr.eval(&record)
+    }
+
+    fn calls(&self, arity: usize, arguments: &[Datum], out: &mut Vec<Datum>) -> Result<(), Failed> {
+        let mut record = Record::default();
+        for (at, call) in arguments.chunks_exact(arity).enumerate() {
+            let one = self
+                .lay(&mut record, &mut call.iter())
+                .and_then(|()| self.expr.eval(&record));
+            out.push(one.map_err(|error| Failed { at, error })?);
+        }
+        Ok(())
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+}

@@ -1,0 +1,199 @@
+"""Native aggregations: what is made of a key's records in Rust, without the interpreter.
+
+Takes expressions, gives immutable values for `aggregate(...)` and `cogroup(...)`, their JSON (the shapes of
+`plan/src/measure.rs`), and the expression that makes the result out of what the store holds. Never evaluates anything.
+Null is left out everywhere, as in SQL.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from stoatflow.expressions import Expression, Literal, obj, value, when, wrap
+
+R = TypeVar("R")
+
+# What the store holds beside the result itself: the member of it that is the result.
+_RESULTS = {"avg": "avg", "approx_distinct": "estimate", "top_k": "top"}
+
+
+class Aggregation(Generic[R]):
+    """How the records of a key become one value; `R` is its type. Made by `sf.sum`, `sf.count` and their like."""
+
+    __slots__ = ("_by", "_kind", "_members", "_of", "_size")
+
+    def __init__(
+        self,
+        kind: str,
+        of: Expression | None = None,
+        *,
+        by: Expression | None = None,
+        size: int | None = None,
+        members: dict[str, Aggregation[Any]] | None = None,
+    ) -> None:
+        """Made by functions; not for direct use."""
+        self._kind = kind
+        self._of = of
+        self._by = by
+        self._size = size
+        self._members = members
+
+    def where(self, condition: Expression) -> Aggregation[R]:
+        """Aggregate only records for which the condition holds."""
+        if not isinstance(condition, Expression):
+            raise TypeError(f"where takes an expression, not {type(condition).__name__}: .where(sf.value['x'] > 0)")
+        if self._members is not None:
+            members = {name: member.where(condition) for name, member in self._members.items()}
+            return Aggregation(self._kind, members=members)
+        of = wrap(True) if self._of is None else self._of
+        chosen = when(condition).then(of).otherwise(None)
+        return Aggregation(self._kind, chosen, by=self._by, size=self._size)
+
+    def to_json(self) -> dict[str, object]:
+        """The form in which it crosses the border."""
+        if self._members is None:
+            return {"one": self._measure()}
+        return {"several": [[name, member._measure()] for name, member in self._members.items()]}
+
+    def _measure(self) -> dict[str, object]:
+        measure: dict[str, object] = {"kind": self._kind}
+        if self._of is not None:
+            measure["of"] = self._of.to_json()
+        if self._by is not None:
+            measure["by"] = self._by.to_json()
+        if self._size is not None:
+            measure["size"] = self._size
+        return measure
+
+    @property
+    def has_state(self) -> bool:
+        """Does the store hold more than the result?"""
+        if self._members is not None:
+            return any(member.has_state for member in self._members.values())
+        return self._kind in _RESULTS and (self._kind != "top_k" or self._by is not None)
+
+    def result(self, state: Expression = value) -> Expression:
+        """The expression that makes the result of what the store holds."""
+        if not self.has_state:
+            return state
+        if self._members is None:
+            return state[_RESULTS[self._kind]]
+        return obj({name: member.result(state[name]) for name, member in self._members.items()})
+
+    def joined(self, other: Aggregation[Any]) -> Aggregation[Any]:
+        """With the members of another stream's (of a cogroup); what doesn't fit together, the engine says."""
+        if self._members is None or other._members is None:
+            return self
+        return Aggregation(self._kind, members={**other._members, **self._members})
+
+    def __repr__(self) -> str:
+        """Show it as it would be written."""
+        if self._members is not None:
+            return f"sf.agg({', '.join(f'{name}={member!r}' for name, member in self._members.items())})"
+        given = [] if self._of is None else [repr(self._of)]
+        if self._size is not None:
+            given.append(f"{_SIZES[self._kind]}={self._size}")
+        if self._by is not None:
+            given.append(f"by={self._by!r}")
+        return f"sf.{self._kind}({', '.join(given)})"
+
+
+_SIZES = {"collect": "limit", "collect_set": "limit", "top_k": "k", "approx_distinct": "precision"}
+
+
+def count(of: Expression | None = None) -> Aggregation[int]:
+    """Count records, or those for which the expression is not null."""
+    return Aggregation("count", None if of is None else _of("count", of))
+
+
+def sum(of: Expression | Literal) -> Aggregation[Any]:  # noqa: A001  # named as everywhere else
+    """Add numbers; 0 for none. Whole numbers stay whole; a sum beyond 64 bits is an error."""
+    return Aggregation("sum", _of("sum", of))
+
+
+def min(of: Expression) -> Aggregation[Any]:  # noqa: A001
+    """Give the least number or text."""
+    return Aggregation("min", _of("min", of))
+
+
+def max(of: Expression) -> Aggregation[Any]:  # noqa: A001
+    """Give the greatest number or text."""
+    return Aggregation("max", _of("max", of))
+
+
+def avg(of: Expression) -> Aggregation[float]:
+    """Give the mean of numbers. The store holds `{"avg": ..., "count": ..., "sum": ...}`."""
+    return Aggregation("avg", _of("avg", of))
+
+
+def first(of: Expression) -> Aggregation[Any]:
+    """Keep what came first (in sessions: in the earliest part)."""
+    return Aggregation("first", _of("first", of))
+
+
+def last(of: Expression) -> Aggregation[Any]:
+    """Keep what came last (in sessions: in the latest part)."""
+    return Aggregation("last", _of("last", of))
+
+
+def collect(of: Expression, limit: int | None = None) -> Aggregation[list[Any]]:
+    """List all values in their order; with a limit, the last so many. Without one it grows for ever."""
+    return Aggregation("collect", _of("collect", of), size=_size("collect", "limit", limit))
+
+
+def collect_set(of: Expression, limit: int | None = None) -> Aggregation[list[Any]]:
+    """List each value once, as they came first; with a limit, no more than so many."""
+    return Aggregation("collect_set", _of("collect_set", of), size=_size("collect_set", "limit", limit))
+
+
+def top_k(of: Expression, k: int, by: Expression | None = None) -> Aggregation[list[Any]]:
+    """List the `k` greatest values, or those with the greatest `by`, the greatest first; of equals the earlier ones.
+
+    With `by` the store holds `{"top": [...], "by": [...]}`.
+    """
+    rank = None if by is None else _of("top_k", by)
+    return Aggregation("top_k", _of("top_k", of), by=rank, size=_size("top_k", "k", k))
+
+
+def approx_distinct(of: Expression, precision: int = 12) -> Aggregation[int]:
+    """Give about how many different values there were (HyperLogLog).
+
+    `precision` is in bits, 4 to 16: the standard error is 1.04 / sqrt(2 ** precision), 1.6 % for 12, and the store
+    holds up to 2 ** precision bytes per key, as `{"estimate": ..., "registers": ...}` (`"few"` while they are few).
+    """
+    size = _size("approx_distinct", "precision", precision)
+    if size is not None and not 4 <= size <= 16:
+        raise ValueError(f"approx_distinct(precision={precision}): give 4 to 16 bits")
+    return Aggregation("approx_distinct", _of("approx_distinct", of), size=size)
+
+
+def agg(
+    members: dict[str, Aggregation[Any]] | None = None, /, **named: Aggregation[Any]
+) -> Aggregation[dict[str, Any]]:
+    """Give an object of several: `sf.agg(total=sf.sum(sf.value["amount"]), n=sf.count())`."""
+    together = {**(members or {}), **named}
+    if not together:
+        raise TypeError("sf.agg needs at least one aggregation: sf.agg(n=sf.count())")
+    for name, member in together.items():
+        if not isinstance(member, Aggregation) or member._members is not None:
+            shown = "another sf.agg" if isinstance(member, Aggregation) else type(member).__name__
+            raise TypeError(f"sf.agg({name}=...) takes an aggregation such as sf.sum(...), not {shown}")
+    return Aggregation("agg", members=together)
+
+
+def _of(name: str, of: object) -> Expression:
+    if isinstance(of, Aggregation) or callable(of):
+        raise TypeError(f'sf.{name} takes an expression such as sf.value["amount"], not {of!r}')
+    if of is None:
+        raise TypeError(f"sf.{name} of nothing: give an expression")
+    return wrap(of)
+
+
+def _size(name: str, parameter: str, size: int | None) -> int | None:
+    if size is None:
+        return None
+    if not isinstance(size, int) or isinstance(size, bool):
+        raise TypeError(f"sf.{name}({parameter}=...) takes a whole number, not {type(size).__name__}")
+    if size < 1:
+        raise ValueError(f"sf.{name}({parameter}={size}) keeps nothing: give 1 or more")
+    return size
