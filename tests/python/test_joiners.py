@@ -63,7 +63,7 @@ def by_foreign_key(kind: str, joiner: Any, **options: Any) -> sf.Topology:
     builder = sf.StreamsBuilder()
     left, right = (builder.table(topic, key=str, value=JSON, store=topic) for topic in ("left", "right"))
     foreign: Any = (lambda key, value: value["to"]) if options.get("with_key") else sf.value["to"]
-    joined = getattr(left, kind)(right, joiner, foreign_key=foreign, store="j", value=JSON, **options)
+    joined = getattr(left, kind)(right, joiner, foreign_key=foreign, store="j", value=JSON, name="by-key", **options)
     joined.to_stream().to("out", value=JSON)
     return builder.build()
 
@@ -151,7 +151,7 @@ def test_python_objects_on_a_side_are_read_as_json() -> None:
 
 
 def test_a_row_that_fails_is_handled_as_with_functions() -> None:
-    topology = of_streams("join", sf.left["x"] + sf.right["x"], on_error=sf.log_and_continue)
+    topology = of_streams("join", sf.left["x"] + sf.right["x"], on_error=sf.log_and_continue())
     with TopologyTestDriver(topology) as driver:
         right = driver.input("right", str, JSON)
         for x in (1, "text", 3):
