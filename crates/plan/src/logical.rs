@@ -25,7 +25,7 @@ pub enum Function {
     /// A native expression.
     Expr(Expression),
     /// A native aggregation: of `aggregate` and `cogroup` only. It starts, adds, takes away and merges.
-    Aggregation(Aggregation),
+    Aggregation(Box<Aggregation>),
 }
 
 /// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,

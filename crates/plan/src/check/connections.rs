@@ -152,7 +152,7 @@ fn native(
     let functions = members(plan, from, function).into_iter();
     let functions: Vec<&Function> = functions.filter_map(|(_, function)| function).collect();
     let native = functions.iter().filter_map(|function| match function {
-        Function::Aggregation(aggregation) => Some(aggregation),
+        Function::Aggregation(aggregation) => Some(aggregation.as_ref()),
         _ => None,
     });
     let native: Vec<&Aggregation> = native.collect();

@@ -223,7 +223,7 @@ impl Cut<'_> {
 /// gets the measures of all.
 fn completed(members: Vec<(usize, Option<&Function>)>) -> Vec<(usize, Option<Function>)> {
     let native = members.iter().filter_map(|(_, function)| match function {
-        Some(Function::Aggregation(aggregation)) => Some(aggregation),
+        Some(Function::Aggregation(aggregation)) => Some(aggregation.as_ref()),
         _ => None,
     });
     let native: Vec<&Aggregation> = native.collect();
@@ -231,7 +231,7 @@ fn completed(members: Vec<(usize, Option<&Function>)>) -> Vec<(usize, Option<Fun
     let mut together = together.into_iter();
     let each = members.into_iter().map(|(member, function)| {
         let function = match function {
-            Some(Function::Aggregation(_)) => together.next().map(Function::Aggregation),
+            Some(Function::Aggregation(_)) => together.next().map(Box::new).map(Function::Aggregation),
             other => other.cloned(),
         };
         (member, function)
