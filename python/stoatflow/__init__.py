@@ -60,8 +60,14 @@ if TYPE_CHECKING:
     from stoatflow.errors import TopologyError as TopologyError
     from stoatflow.errors import UnknownOutcomeError as UnknownOutcomeError
     from stoatflow.expressions import Expression as Expression
+    from stoatflow.expressions import array as array
     from stoatflow.expressions import coalesce as coalesce
+    from stoatflow.expressions import concat as concat
+    from stoatflow.expressions import duration as duration
+    from stoatflow.expressions import format as format  # noqa: A004  # what an f-string can't be
+    from stoatflow.expressions import greatest as greatest
     from stoatflow.expressions import key as key
+    from stoatflow.expressions import least as least
     from stoatflow.expressions import left as left
     from stoatflow.expressions import lit as lit
     from stoatflow.expressions import new as new
@@ -159,7 +165,8 @@ _HOMES = {
         "StateCorruptError", "StateLockedError", "StoatFlowError", "TopologyError", "UnknownOutcomeError",
     ),
     "expressions": (
-        "Expression", "coalesce", "key", "left", "lit", "new", "obj", "old", "right", "timestamp", "value", "when",
+        "Expression", "array", "coalesce", "concat", "duration", "format", "greatest", "key", "least", "left", "lit",
+        "new", "obj", "old", "right", "timestamp", "value", "when",
     ),
     "serdes": ("Serde", "Serdes"),
     "settings": ("Settings",),

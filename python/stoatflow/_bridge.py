@@ -41,6 +41,7 @@ check_settings = _native.check_settings
 settings_schema = _native.settings_schema
 node_kinds = _native.node_kinds
 error_kinds = _native.error_kinds
+evaluate = _native.evaluate
 reset = _native.reset
 
 Pairs = list[tuple[str, object]]

@@ -40,6 +40,7 @@ __all__ = [
     "check_settings",
     "compile",
     "error_kinds",
+    "evaluate",
     "node_kinds",
     "reset",
     "settings_schema",
@@ -74,6 +75,9 @@ def check_settings(pairs: list[tuple[str, object]]) -> None:
 
 def settings_schema() -> list[tuple[str, str, str | None, str]]:
     """Name, type, default and text of every setting."""
+
+def evaluate(expression_json: str, key: object, value: object, timestamp: int) -> object:
+    """The value of an expression for a record, with what is no scalar as JSON."""
 
 def node_kinds() -> list[str]:
     """The tags (`op`) that a plan may hold."""

@@ -58,9 +58,9 @@ class Aggregation(Generic[R]):
     def _measure(self) -> dict[str, object]:
         measure: dict[str, object] = {"kind": self._kind}
         if self._of is not None:
-            measure["of"] = self._of.to_json()
+            measure["of"] = self._of.to_plan()
         if self._by is not None:
-            measure["by"] = self._by.to_json()
+            measure["by"] = self._by.to_plan()
         if self._size is not None:
             measure["size"] = self._size
         return measure

@@ -13,6 +13,7 @@ from stoatflow.branched import BranchedKStream
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
+from stoatflow.expressions.expression import Operand
 from stoatflow.grouped import KGroupedStream
 from stoatflow.handlers import OnError, handler
 from stoatflow.materialized import (
@@ -28,7 +29,7 @@ from stoatflow.materialized import (
 )
 from stoatflow.plan import nodes
 from stoatflow.plan.builder import same_plan
-from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given, user_line
+from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given, pairing, user_line
 from stoatflow.printed import Printed
 from stoatflow.serdes import SerdeLike
 from stoatflow.stream_joins import StreamJoins
@@ -86,12 +87,27 @@ class KStream(StreamJoins[K, V]):
             )
         )
 
+    @overload
     def map(
-        self, fn: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None, on_error: OnError | None = None
-    ) -> KStream[K2, V2]:
-        """Give another `(key, value)` for each `fn(key, value)`. Where the key stays, use `map_values`."""
+        self, fn: tuple[Expression, Operand] | Expression, *, name: str | None = ..., on_error: OnError | None = ...
+    ) -> KStream[Any, Any]: ...
+    @overload
+    def map(
+        self, fn: Callable[[K, V], tuple[K2, V2]], *, name: str | None = ..., on_error: OnError | None = ...
+    ) -> KStream[K2, V2]: ...
+    def map(
+        self,
+        fn: Callable[[K, V], tuple[K2, V2]] | tuple[Expression, Operand] | Expression,
+        *,
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> KStream[Any, Any]:
+        """Give another `(key, value)` for each `fn(key, value)`. Where the key stays, use `map_values`.
+
+        Two expressions do as well: `map((sf.value["id"], sf.key))`.
+        """
         line = user_line()
-        udf = callable_only(fn, KEY_VALUE, "map", line, "write select_key(key).map_values(value) with two expressions")
+        udf = pairing(fn, "map", line, "write map((key, value)) or select_key(key).map_values(value)")
         return self._then(
             nodes.Map(line=line, name=name, on_error=handler(on_error, "map", line), parent=self._at, function=udf)
         )
@@ -490,18 +506,19 @@ class KStream(StreamJoins[K, V]):
 
     def to(
         self,
-        topic: str | Callable[[K, V, RecordContext], str],
+        topic: str | Callable[[K, V, RecordContext], str] | Expression,
         *,
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
-        partitioner: Callable[[str, K, V, int], Iterable[int] | None] | None = None,
+        partitioner: Callable[[str, K, V, int], Iterable[int] | None] | Expression | None = None,
         name: str | None = None,
         on_error: OnError | None = None,
         produced: Produced[K, V] | None = None,
     ) -> None:
         """Write to a topic, with timestamp and headers; a function `(key, value, context)` chooses it per record.
 
-        `partitioner(topic, key, value, partitions)` gives partitions: `None` for the default, none to drop.
+        `partitioner(topic, key, value, partitions)` gives partitions: `None` for the default, none to drop. An
+        expression may choose either: it gives a name, or a number (null for the default).
         """
         line = user_line()
         how = given(produced, Produced, None, "to(produced=)", line)
@@ -510,18 +527,17 @@ class KStream(StreamJoins[K, V]):
                 raise beside("produced", "to", line)
             key, value, name, partitioner = how.key, how.value, how.name, how.partitioner
         chosen = None
-        if callable(topic):
-            chosen = callable_only(topic, ("key", "value", "context"), "to", line, "pass a function")
-        instead = "pass a function (topic, key, value, partitions)"
+        if callable(topic) or isinstance(topic, Expression):
+            chosen = function(topic, ("key", "value", "context"), "to", line)
         shape = ("topic", "key", "value", "partitions")
-        parts = partitioner and callable_only(partitioner, shape, "to(partitioner=)", line, instead)
+        parts = None if partitioner is None else function(partitioner, shape, "to(partitioner=)", line)
         self._plan.add(
             nodes.To(
                 line=line,
                 name=name,
                 on_error=handler(on_error, "to", line),
                 parent=self._at,
-                topic=None if chosen else check_topic(topic, "to", line),
+                topic=check_topic(topic, "to", line) if chosen is None else None,
                 topic_function=chosen,
                 partitioner=parts,
                 key=optional_serde(key),

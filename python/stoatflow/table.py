@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from stoatflow import joins
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
+from stoatflow.expressions.expression import Operand
 from stoatflow.handlers import OnError, handler
 from stoatflow.joined import TableJoined
 from stoatflow.materialized import Grouped, Materialized, grouped_how, optional_serde, store_spec
 from stoatflow.plan import Handle, nodes
-from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, user_line
+from stoatflow.plan.functions import KEY_VALUE, VALUE, function, pairing, user_line
 from stoatflow.serdes import SerdeLike
 from stoatflow.suppressed import Suppressed
 
@@ -179,7 +180,7 @@ class KTable(Handle, Generic[K, V]):
 
     def group_by(
         self,
-        fn: Callable[[K, V], tuple[K2, V2]],
+        fn: Callable[[K, V], tuple[K2, V2]] | tuple[Expression, Operand] | Expression,
         *,
         key: SerdeLike[K2] | None = None,
         value: SerdeLike[V2] | None = None,
@@ -187,7 +188,7 @@ class KTable(Handle, Generic[K, V]):
         on_error: OnError | None = None,
         grouped: Grouped[K2, V2] | None = None,
     ) -> KGroupedTable[K2, V2]:
-        """Group rows by the key of `fn(key, value) -> (key, value)`.
+        """Group rows by the key of `fn(key, value) -> (key, value)`, or of two expressions `(key, value)`.
 
         It is called for the old and for the new row of an update, so the same row must always give the same.
         """
@@ -195,12 +196,13 @@ class KTable(Handle, Generic[K, V]):
 
         line = user_line()
         how = grouped_how(grouped, key, value, name, "group_by", line)
+        pair = pairing(fn, "group_by", line, "pass a function that gives a (key, value) tuple, or two expressions")
         node = nodes.GroupBy(
             line=line,
             name=how.name,
             on_error=handler(on_error, "group_by", line),
             parent=self._at,
-            function=callable_only(fn, KEY_VALUE, "group_by", line, "pass a function that gives a (key, value) tuple"),
+            function=pair,
             key=optional_serde(how.key),
             value=optional_serde(how.value),
         )

@@ -34,12 +34,14 @@ def test_word_count() -> None:
     assert made["functions"] == []
     assert made["serdes"] == []
     lower = {"op": "str_lower", "args": [{"op": "value"}]}
+    split = {"op": "str_split", "args": [lower], "by": None}
+    split_line = made["nodes"][1]["line"]
     assert [bare(node) for node in made["nodes"]] == [
         {"op": "stream", "name": "in", "topics": ["lines"], "key": "string", "value": "string"},
         {
             "op": "flat_map_values",
             "from": 0,
-            "function": {"expr": {"op": "str_split", "args": [lower], "by": None}},
+            "function": {"expr": {"op": "located", "args": [split], "line": split_line}},
         },
         {"op": "group_by", "from": 1, "function": {"expr": {"op": "value"}}, "key": "string"},
         {"op": "count", "from": 2, "materialized": {"store": "counts"}},

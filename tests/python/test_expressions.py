@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -16,6 +18,10 @@ V: dict[str, Any] = {"op": "value"}
 
 def lit(constant: Any) -> dict[str, Any]:
     return {"op": "lit", "value": constant}
+
+
+def call(function: str, *args: Any) -> dict[str, Any]:
+    return {"op": "call", "args": list(args), "function": function}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +49,49 @@ def lit(constant: Any) -> dict[str, Any]:
         (v / 2, {"op": "div", "args": [V, lit(2)]}, "sf.value / 2"),
         (v // 2, {"op": "floor_div", "args": [V, lit(2)]}, "sf.value // 2"),
         (7 % v, {"op": "mod", "args": [lit(7), V]}, "7 % sf.value"),
-        (-v, {"op": "sub", "args": [lit(0), V]}, "0 - sf.value"),
+        (-v, call("neg", V), "-sf.value"),
+        (v**2, call("pow", V, lit(2)), "sf.value ** 2"),
+        (2**v, call("pow", lit(2), V), "2 ** sf.value"),
+        ((-v) ** 2, call("pow", call("neg", V), lit(2)), "(-sf.value) ** 2"),
+        (abs(v), call("abs", V), "sf.value.abs()"),
+        (round(v, 2), call("round", V, lit(2)), "sf.value.round(2)"),
+        (math.floor(any_value), call("floor", V), "sf.value.floor()"),
+        (v.clip(0), call("clip", V, lit(0), lit(None)), "sf.value.clip(0, None)"),
+        (v[1:3], call("slice", V, lit(1), lit(3)), "sf.value[1:3]"),
+        (v[:-1], call("slice", V, lit(None), lit(-1)), "sf.value[:-1]"),
+        (v[k], call("item", V, {"op": "key"}), "sf.value[sf.key]"),
+        (v.is_in(["a", "b"]), call("is_in", V, lit("a"), lit("b")), "sf.value.is_in(['a', 'b'])"),
+        (v.between(1, 2), call("between", V, lit(1), lit(2)), "sf.value.between(1, 2)"),
+        (v.fill_null(0), {"op": "coalesce", "args": [V, lit(0)]}, "sf.coalesce(sf.value, 0)"),
+        (
+            v.cast(int, strict=False),
+            {"op": "cast", "args": [V], "to": "int", "strict": False},
+            "sf.value.cast('int', strict=False)",
+        ),
+        (v.str.strip("x"), call("str_strip_chars", V, lit("x")), "sf.value.str.strip('x')"),
+        (v.str.split(",", 1), call("str_split_n", V, lit(","), lit(1)), "sf.value.str.split(',', 1)"),
+        (v.str.zfill(3), call("str_zfill", V, lit(3)), "sf.value.str.zfill(3)"),
+        (v.list.sum(), call("list_sum", V), "sf.value.list.sum()"),
+        (v.list.first(), {"op": "at", "args": [V], "index": 0}, "sf.value[0]"),
+        (v.dt.hour("Asia/Tokyo"), call("dt_hour", V, lit("Asia/Tokyo")), "sf.value.dt.hour('Asia/Tokyo')"),
+        (v | {"a": 1}, call("with_fields", V, lit("a"), lit(1)), "sf.value.with_fields(a=1)"),
+        (v | sf.obj(a=1), call("with_fields", V, lit("a"), lit(1)), "sf.value.with_fields(a=1)"),
+        (v.drop("a", "b"), call("drop", V, lit("a"), lit("b")), "sf.value.drop('a', 'b')"),
+        (sf.least(v, 1), call("least", V, lit(1)), "sf.least(sf.value, 1)"),
+        (sf.array(k, v), {"op": "array", "args": [{"op": "key"}, V]}, "sf.array(sf.key, sf.value)"),
+        (sf.format("<{}>", v), call("format", lit("<"), V, lit(">")), "sf.format('<{}>', sf.value)"),
+        (
+            sf.format("{1}{0:.2f}", v, k),
+            call("format", {"op": "key"}, call("format_number", V, lit(".2f"))),
+            "sf.format('{}{:.2f}', sf.key, sf.value)",
+        ),
+        (v + timedelta(seconds=1), {"op": "add", "args": [V, lit(1000)]}, "sf.value + 1000"),
+        (
+            v > datetime(1970, 1, 2, tzinfo=timezone.utc),
+            {"op": "gt", "args": [V, lit(86400000)]},
+            "sf.value > 86400000",
+        ),
+        (v - sf.duration("5m"), {"op": "sub", "args": [V, lit(300000)]}, "sf.value - 300000"),
         (v.str.lower(), {"op": "str_lower", "args": [V]}, "sf.value.str.lower()"),
         (v.str.upper(), {"op": "str_upper", "args": [V]}, "sf.value.str.upper()"),
         (v.str.strip(), {"op": "str_strip", "args": [V]}, "sf.value.str.strip()"),
@@ -83,6 +131,23 @@ def test_truth_is_refused_with_advice(wrong: Any) -> None:
     ("wrong", "error", "message"),
     [
         (lambda: "a" in v, TypeError, r"\.str\.contains\('a'\)"),
+        (lambda: f"{v}", TypeError, r"sf\.format"),
+        (lambda: f"{v:>5}", TypeError, r"sf\.format"),
+        (lambda: any_value.amount, AttributeError, r"\['amount'\] for a member"),
+        (lambda: v[::2], TypeError, "no step"),
+        (lambda: v.is_in("ab"), TypeError, "several values"),
+        (lambda: {"a": 1} | any_value, TypeError, r"sf\.obj"),
+        (lambda: any_value | [1], TypeError, r"sf\.array"),
+        (lambda: v.hash("md5"), ValueError, "xxh3, murmur2"),
+        (lambda: v.str.rjust(3, "ab"), ValueError, "one character"),
+        (lambda: v.dt.truncate("0s"), ValueError, "must not be empty"),
+        (lambda: sf.format("{}"), ValueError, "nothing for {}"),
+        (lambda: sf.format("{a}", b=1), ValueError, "nothing for {a}"),
+        (lambda: sf.format("x", v), ValueError, "1 parts are given, 0 are used"),
+        (lambda: sf.format("{!r}", v), ValueError, "not known here"),
+        (lambda: sf.format("{:x}", v), ValueError, "no form of a number"),
+        (lambda: v > datetime(2024, 1, 1), ValueError, "no time zone"),  # noqa: DTZ001
+        (sf.least, TypeError, "at least one"),
         (lambda: list(v), TypeError, "can't be iterated"),
         (lambda: hash(v), TypeError, "unhashable"),
         (lambda: any_value[1.5], TypeError, "not float"),
@@ -104,6 +169,34 @@ def test_truth_is_refused_with_advice(wrong: Any) -> None:
 def test_what_is_refused(wrong: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         wrong()
+
+
+def test_several_conditions_are_asked_in_order() -> None:
+    size = sf.when(v > 9).then("many").when(v > 1).then("some").otherwise("few")
+    assert [size.evaluate(n) for n in (10, 2, 1, None)] == ["many", "some", "few", "few"]
+
+
+def test_the_text_of_an_expression_can_be_evaluated_again() -> None:
+    tree = sf.when(~(v["a"][-1] > -1)).then(sf.format("{:05d}", v["n"] ** 2)).otherwise(v.str.split(",", 2)[0][1:])
+    again = eval(repr(tree), {"sf": sf})  # noqa: S307  # its own text
+    assert again.to_json() == tree.to_json()
+
+
+def test_each_part_knows_its_line() -> None:
+    import inspect
+
+    frame = inspect.currentframe()
+    assert frame is not None
+    total = v["price"] * v["count"]
+    line = frame.f_lineno - 1
+    large = total > 100
+    plan = large.to_plan()
+    assert plan["op"] == "located"
+    assert plan["line"] == f"tests/python/test_expressions.py:{line + 2}"
+    inner: Any = plan["args"]
+    assert inner[0]["args"][0]["line"] == f"tests/python/test_expressions.py:{line}"
+    # What was written in the same line is not told again.
+    assert inner[0]["args"][0]["args"][0]["args"][0] == {"op": "get", "args": [V], "name": "price"}
 
 
 def test_64_bit_edges_are_accepted() -> None:

@@ -9,6 +9,7 @@ pub mod error;
 pub mod handler;
 pub mod ids;
 pub mod late;
+pub mod murmur2;
 pub mod ports;
 pub mod record;
 pub mod serde;

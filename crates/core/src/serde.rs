@@ -223,7 +223,11 @@ pub fn json_bytes(datum: &Datum) -> Result<Bytes> {
     }
 }
 
-fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
+/// The same, behind what is there already: a member of an object needs no buffer of its own.
+///
+/// # Errors
+/// As [`json_bytes`].
+pub fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
     let to_text = |e: serde_json::Error| Error::serde("a value has no JSON form").caused_by(e);
     match datum {
         Datum::Null => out.extend_from_slice(b"null"),

@@ -7,7 +7,7 @@
 pub mod contract;
 pub mod embedded;
 pub mod kafka;
-pub mod murmur2;
 mod port;
 
 pub use port::*;
+pub use stoatflow_core::murmur2;

@@ -6,29 +6,44 @@
 //! where Python would raise. Type errors name both types and what to do. Never touches a store.
 
 pub(crate) mod aggregation;
+mod args;
 mod arithmetic;
+mod blame;
+mod call;
+mod canonical;
 mod cast;
 pub(crate) mod combiner;
 mod compare;
 mod compile;
+mod hash;
 mod json;
+mod list;
+mod math;
 mod number;
-mod render;
+mod object;
+mod search;
+mod strings;
 #[cfg(test)]
 mod tests;
 mod text;
+mod time;
 
 use crate::table_update;
 use aggregation::State;
 use compile::Node;
+use std::sync::{Arc, OnceLock};
 use stoatflow_core::{Datum, Error, Record, Result, Text};
 use stoatflow_plan::Expression;
+use stoatflow_plan::expression::render::located;
 
 /// An expression that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     node: Node,
     text: String,
+    source: Arc<Expression>,
+    /// Its parts, once one of them failed.
+    parts: OnceLock<Option<Arc<blame::Part>>>,
 }
 
 impl Compiled {
@@ -37,13 +52,33 @@ impl Compiled {
     /// # Errors
     /// `Topology` for what can never work: an empty separator, an unknown type to cast to.
     pub fn new(expression: &Expression) -> Result<Self> {
-        let text = render::render(expression);
+        let text = located(expression.bare(), expression.line());
         let node =
             Node::new(expression).map_err(|e| e.at(|at| at.function = Some(text.clone())))?;
-        Ok(Self { node, text })
+        Ok(Self {
+            node,
+            text,
+            source: Arc::new(expression.clone()),
+            parts: OnceLock::new(),
+        })
     }
 
-    /// The expression as a user would write it, for errors and metrics.
+    /// Names the part that failed.
+    #[cold]
+    fn blame(&self, error: Error, record: &Record) -> Error {
+        let parts = self
+            .parts
+            .get_or_init(|| blame::Part::new(&self.source).ok().map(Arc::new));
+        let culprit = parts.as_ref().map(|whole| whole.culprit(record).text());
+        match culprit {
+            Some(part) if part != self.text => error.at(|at| {
+                at.function = Some(format!("{part}, a part of {}", self.text));
+            }),
+            _ => error.at(|at| at.function = Some(self.text.clone())),
+        }
+    }
+
+    /// The expression as a user would write it, and where, for errors and metrics.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -64,7 +99,7 @@ impl Compiled {
         match (&self.node, &record.value) {
             // The commonest of all: `group_by(sf.value)` of a text.
             (Node::Value, Datum::Str(text)) => Ok(Datum::Str(text.clone())),
-            (node, _) => node.eval(record),
+            (node, _) => node.eval(record).map_err(|e| self.blame(e, record)),
         }
     }
 
@@ -73,7 +108,8 @@ impl Compiled {
     /// # Errors
     /// As `eval`, and `User` if it is no condition.
     pub fn test(&self, record: &Record) -> Result<bool> {
-        Ok(self.node.truth(record)?.unwrap_or(false))
+        let truth = self.node.truth(record);
+        Ok(truth.map_err(|e| self.blame(e, record))?.unwrap_or(false))
     }
 
     /// Calls `take` for every element of a list; gives false if there is no list but null. Parts of a
@@ -82,6 +118,10 @@ impl Compiled {
     /// # Errors
     /// As `eval`, and `User` if it is no list.
     pub fn each(&self, record: &Record, take: &mut dyn FnMut(Datum)) -> Result<bool> {
+        self.spread(record, take).map_err(|e| self.blame(e, record))
+    }
+
+    fn spread(&self, record: &Record, take: &mut dyn FnMut(Datum)) -> Result<bool> {
         if let Node::Split(of, by) = &self.node {
             let Some(line) = of.text(record)? else {
                 return Ok(false);
@@ -224,7 +264,14 @@ impl Node {
                 None => Datum::Null,
             },
             Self::Len(of) => text::length(&of.operand(record)?)?,
-            Self::Cast(to, of) => cast::cast(*to, of.operand(record)?)?,
+            Self::Cast(to, strict, of) => cast::cast(*to, *strict, of.operand(record)?)?,
+            Self::Call(call) => call.run(record)?,
+            Self::Array(items) => Datum::List(
+                items
+                    .iter()
+                    .map(|item| item.operand(record))
+                    .collect::<Result<_>>()?,
+            ),
             Self::Coalesce(args) => {
                 for arg in args {
                     let datum = arg.eval(record)?;

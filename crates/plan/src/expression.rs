@@ -2,7 +2,16 @@
 //!
 //! Only shapes, no evaluation (that is `stoatflow-operators::expr`). The JSON form is
 //! `{"op": "gt", "args": [{"op": "get", "args": [{"op": "value"}], "name": "amount"}, {"op": "lit", "value": 100}]}`.
+//! Most functions are one shape, `call`, and a row in [`functions`]: what they take and give is data, so that the
+//! check of types, the text of errors and the evaluation can't disagree about it.
 
+pub(crate) mod check;
+pub mod functions;
+pub mod kinds;
+pub mod pattern;
+pub mod render;
+
+pub use functions::Scalar;
 use serde::{Deserialize, Serialize};
 
 /// A constant.
@@ -186,12 +195,34 @@ pub enum Expression {
         /// The end.
         text: String,
     },
-    /// Convert: `"int"`, `"float"`, `"str"`, `"bool"`, `"json"`; what can't be converted is an error.
+    /// Convert: `"int"`, `"float"`, `"str"`, `"bool"`, `"json"`.
     Cast {
         /// Of what.
         args: Box<[Expression; 1]>,
         /// To which type.
         to: String,
+        /// Is what can't be converted an error? Else it is null.
+        #[serde(default = "yes", skip_serializing_if = "is_yes")]
+        strict: bool,
+    },
+    /// A function of the table.
+    Call {
+        /// Which.
+        function: Scalar,
+        /// What it is called with.
+        args: Vec<Expression>,
+    },
+    /// A list built from expressions.
+    Array {
+        /// Its elements.
+        args: Vec<Expression>,
+    },
+    /// The same, and where the user wrote it.
+    Located {
+        /// What.
+        args: Box<[Expression; 1]>,
+        /// `app.py:12`.
+        line: String,
     },
     /// The first argument that is not null.
     Coalesce {
@@ -231,6 +262,7 @@ impl Expression {
             | Self::StrContains { args, .. }
             | Self::StrStartsWith { args, .. }
             | Self::StrEndsWith { args, .. }
+            | Self::Located { args, .. }
             | Self::Cast { args, .. } => args.as_slice(),
             Self::Eq { args, .. }
             | Self::Ne { args, .. }
@@ -247,7 +279,49 @@ impl Expression {
             | Self::FloorDiv { args, .. }
             | Self::Mod { args, .. } => args.as_slice(),
             Self::When { args, .. } => args.as_slice(),
-            Self::Coalesce { args, .. } | Self::Object { args, .. } => args,
+            Self::Coalesce { args, .. }
+            | Self::Object { args, .. }
+            | Self::Array { args, .. }
+            | Self::Call { args, .. } => args,
+        }
+    }
+
+    /// The same without the place it was written at: what a shape is compared with.
+    #[must_use]
+    pub fn bare(&self) -> &Self {
+        match self {
+            Self::Located { args, .. } => args[0].bare(),
+            other => other,
+        }
+    }
+
+    /// Where the user wrote it, if that is known.
+    #[must_use]
+    pub fn line(&self) -> Option<&str> {
+        match self {
+            Self::Located { line, .. } => Some(line),
+            _ => None,
+        }
+    }
+
+    /// The constant that it is.
+    #[must_use]
+    pub fn constant(&self) -> Option<&Literal> {
+        match self.bare() {
+            Self::Lit { value } => Some(value),
+            _ => None,
         }
     }
 }
+
+const fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks so
+const fn is_yes(strict: &bool) -> bool {
+    *strict
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,10 @@
 //! Takes an expression and the serdes of the record's sides, gives what its result can be written
 //! with. Never guesses: where two types are possible the answer is "unknown", and the user is asked.
 
+use crate::expression::check::{Known, kinds};
+use crate::expression::kinds::Kinds;
+use crate::expression::{Expression, Literal, Scalar};
 use crate::logical::SerdeSpec;
-use crate::{Expression, Literal};
 
 /// What an expression gives.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +109,22 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
             "bool" => Type::Bool,
             _ => Type::Unknown,
         },
+        E::Located { args, .. } => sub(&args[0]),
+        E::Array { .. } => of("json"),
+        E::Call {
+            function: Scalar::StrSplitN | Scalar::StrExtractAll,
+            ..
+        } => Type::List(Box::new(of("string"))),
+        E::Call { .. } => {
+            let known = Known {
+                key: Kinds::of_serde(key),
+                value: Kinds::of_serde(value),
+            };
+            match kinds(e, known) {
+                Kinds::BOOL => Type::Bool,
+                found => found.serde().map_or(Type::Unknown, of),
+            }
+        }
         E::Coalesce { args } => same(args.iter().map(sub)),
         E::When { args } => same(args[1..].iter().map(sub)),
     }

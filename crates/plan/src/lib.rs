@@ -28,7 +28,7 @@ pub mod view;
 pub mod window;
 
 pub use compile::{compile, compile_plan, entries, require_explicit_names};
-pub use expression::{Expression, Literal};
+pub use expression::{Expression, Literal, Scalar};
 pub use logical::LogicalPlan;
 pub use measure::{Aggregation, Kind as MeasureKind, Measure};
 pub use pattern::topic_pattern;

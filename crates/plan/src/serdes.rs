@@ -10,6 +10,9 @@ mod joins;
 use crate::aggregation::{members, window_of};
 use crate::check::timers::key_of_timers;
 use crate::check::{Kind, Shape};
+use crate::expression::check::{Known, check};
+use crate::expression::kinds::Kinds;
+use crate::expression::render::located;
 use crate::infer::{Type, infer};
 use crate::logical::{Call, Function, LogicalPlan, Materialized, SerdeSpec, Until, Window};
 use crate::problems::{Problems, place};
@@ -80,6 +83,7 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
         let sides = if shape.kinds[i] == Kind::Broken {
             (Side::Reported, Side::Reported)
         } else {
+            pass.expressions(i);
             pass.node(i)
         };
         if matches!(shape.kinds[i], Kind::Table | Kind::GlobalTable) {
@@ -99,6 +103,49 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// Finds what can't work in a node's expressions, given what its inputs are read with.
+    fn expressions(&mut self, i: usize) {
+        let call = &self.plan.nodes[i].call;
+        let mut known = Known {
+            key: Kinds::NULL,
+            value: Kinds::NULL,
+        };
+        // Of the inputs of a join, it is the first that expressions see.
+        let seen = if call.joining().is_some() {
+            1
+        } else {
+            usize::MAX
+        };
+        let inputs = call.inputs();
+        for &input in inputs.iter().take(seen) {
+            let (key, value) = &self.sides[input];
+            known.key = known.key.or(Kinds::of_serde(key.known()));
+            known.value = known.value.or(Kinds::of_serde(value.known()));
+        }
+        if inputs.is_empty() {
+            known = Known::NOTHING;
+        }
+        let mut found = Vec::new();
+        let wanted = match call {
+            Call::Filter { .. } | Call::FilterNot { .. } | Call::Branch { .. } => Kinds::BOOL,
+            Call::FlatMapValues { .. } => Kinds::LIST,
+            Call::To { .. } => Kinds::STR.or(Kinds::INT),
+            _ => Kinds::ALL,
+        };
+        for function in call.functions() {
+            if let Function::Expr(e) = function {
+                let given = check(e, known, &mut |what| found.push(what));
+                if !given.fits(wanted) {
+                    let text = located(e.bare(), e.line());
+                    found.push(format!("{text}: it gives {given}, but {wanted} is wanted"));
+                }
+            }
+        }
+        for what in found {
+            self.problems.at(self.plan, i, what);
+        }
+    }
+
     fn node(&mut self, i: usize) -> (Side, Side) {
         let known = |s: &SerdeSpec| Side::Known(s.clone());
         let or = |s: &Option<SerdeSpec>, side: Side| s.clone().map_or(side, Side::Known);
@@ -239,7 +286,17 @@ impl Pass<'_> {
                 sides
             }
             Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
-            Call::Map { .. } | Call::FlatMap { .. } => (Side::Lost(i), Side::Lost(i)),
+            Call::Map { from, function } => {
+                let (key, value) = &self.sides[*from];
+                match pair(function, key.known(), value.known()) {
+                    Some((key, value)) => (
+                        key.map_or(Side::Lost(i), Side::Known),
+                        value.map_or(Side::Lost(i), Side::Known),
+                    ),
+                    None => (Side::Lost(i), Side::Lost(i)),
+                }
+            }
+            Call::FlatMap { .. } => (Side::Lost(i), Side::Lost(i)),
             Call::MapValues {
                 from,
                 function,
@@ -277,9 +334,15 @@ impl Pass<'_> {
             ),
             // The function gives a pair.
             Call::GroupBy {
-                from, key, value, ..
+                from,
+                key,
+                value,
+                function,
             } if self.shape.kinds[*from] == Kind::Table => {
-                (or(key, Side::Lost(i)), or(value, Side::Lost(i)))
+                let (k, v) = &self.sides[*from];
+                let (k, v) = pair(function, k.known(), v.known()).unwrap_or_default();
+                let or_lost = |side: Option<SerdeSpec>| side.map_or(Side::Lost(i), Side::Known);
+                (or(key, or_lost(k)), or(value, or_lost(v)))
             }
             Call::GroupBy {
                 from,
@@ -384,7 +447,7 @@ impl Pass<'_> {
         };
         let (key, value) = &self.sides[from];
         let given = infer(e, key.known(), value.known());
-        match (if elements { given.element() } else { given }, e) {
+        match (if elements { given.element() } else { given }, e.bare()) {
             // What hands a side through hands its history through as well.
             (Type::Unknown, crate::Expression::Key) if !elements => key.clone(),
             (Type::Unknown, crate::Expression::Value) if !elements => value.clone(),
@@ -496,6 +559,25 @@ impl Pass<'_> {
             (Call::Cogroup { .. }, _) => format!("{by} puts streams of different values together"),
             _ => format!("the result of the expression in {by} has no serde of its own"),
         }
+    }
+}
+
+/// What the sides of a pair are written with, if a native expression gives it.
+fn pair(
+    function: &Function,
+    key: Option<&SerdeSpec>,
+    value: Option<&SerdeSpec>,
+) -> Option<(Option<SerdeSpec>, Option<SerdeSpec>)> {
+    let Function::Expr(e) = function else {
+        return None;
+    };
+    let crate::Expression::Array { args } = e.bare() else {
+        return None;
+    };
+    let side = |e: &crate::Expression| infer(e, key, value).serde();
+    match args.as_slice() {
+        [key, value] => Some((side(key), side(value))),
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@ mod driver;
 mod embedded;
 mod engine;
 mod errors;
+mod expression;
 mod handler;
 mod json;
 mod logging;
@@ -27,6 +28,8 @@ mod _native {
     use crate::embedded::EmbeddedBroker;
     #[pymodule_export]
     use crate::engine::Engine;
+    #[pymodule_export]
+    use crate::expression::evaluate;
     #[pymodule_export]
     use crate::plan::{Plan, compile, node_kinds};
     #[pymodule_export]

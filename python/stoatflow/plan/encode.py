@@ -91,7 +91,7 @@ class _Tables:
 
     def field(self, content: object) -> object:  # noqa: PLR0911, C901  # one return per form
         if isinstance(content, Expression):
-            return {"expr": content.to_json()}
+            return {"expr": content.to_plan()}
         if isinstance(content, Aggregation):
             return {"aggregation": content.to_json()}
         if isinstance(content, Udf):

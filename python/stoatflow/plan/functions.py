@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from stoatflow.errors import TopologyError
-from stoatflow.expressions import Expression
+from stoatflow.expressions import Expression, array
 from stoatflow.plan.nodes import Function, ProcessorRef, Udf
 
 VALUE = ("value",)
@@ -124,6 +124,15 @@ def callable_only(fn: object, shape: tuple[str, ...], method: str, line: str, in
 def function(fn: object, shape: tuple[str, ...], method: str, line: str) -> Function:
     """Check a function or an expression for a method that calls it with `shape`."""
     return fn if isinstance(fn, Expression) else _callable(fn, shape, method, line)
+
+
+def pairing(fn: object, method: str, line: str, instead: str) -> Function:
+    """Check what gives a key and a value: a function of `(key, value)`, or two expressions."""
+    if isinstance(fn, tuple) and len(fn) == 2:
+        return array(*fn)
+    if isinstance(fn, Expression) and fn.is_pair:
+        return fn
+    return callable_only(fn, KEY_VALUE, method, line, instead)
 
 
 def processor(supplier: object, method: str, line: str) -> ProcessorRef:

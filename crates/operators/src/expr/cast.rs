@@ -5,7 +5,7 @@
 //! empty one for true). What can't be converted is an error.
 
 use super::number::Number;
-use super::{json, kind, text};
+use super::{json, kind, text as texts};
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Result, Text};
 
@@ -47,14 +47,22 @@ impl Target {
     }
 }
 
-pub(super) fn cast(to: Target, datum: Datum) -> Result<Datum> {
+/// `strict`: what can't be converted is an error; else it is null.
+pub(super) fn cast(to: Target, strict: bool, datum: Datum) -> Result<Datum> {
+    match convert(to, datum) {
+        Err(_) if !strict => Ok(Datum::Null),
+        done => done,
+    }
+}
+
+fn convert(to: Target, datum: Datum) -> Result<Datum> {
     if datum.is_null() {
         return Ok(Datum::Null);
     }
     let done = match to {
         Target::Int => int(&datum).map(Datum::Int),
         Target::Float => float(&datum).map(Datum::Float),
-        Target::Str => return str(datum).map(Datum::Str),
+        Target::Str => return text(datum).map(Datum::Str),
         Target::Bool => bool(&datum).map(Datum::Bool),
         Target::Json => match datum {
             Datum::Str(text) => return checked_json(text.into_bytes()),
@@ -72,7 +80,7 @@ pub(super) fn cast(to: Target, datum: Datum) -> Result<Datum> {
             other => format!("a value of type {}", kind(other)),
         };
         Error::user(format!("can't convert {shown} to {}", to.name()))
-            .hint("filter such records out before, or convert something else")
+            .hint("filter such records out before, or write strict=False to get null for them")
     })
 }
 
@@ -104,7 +112,7 @@ fn float(datum: &Datum) -> Option<f64> {
 
 /// Without surrounding white space and without the underscores that Python allows between digits.
 fn digits_only(text: &str) -> Option<String> {
-    let trimmed = text.trim_matches(text::is_space);
+    let trimmed = text.trim_matches(texts::is_space);
     let bytes = trimmed.as_bytes();
     let digit = |at: Option<usize>| {
         at.and_then(|at| bytes.get(at))
@@ -116,7 +124,8 @@ fn digits_only(text: &str) -> Option<String> {
     (!bytes.iter().enumerate().any(misplaced)).then(|| trimmed.replace('_', ""))
 }
 
-fn str(datum: Datum) -> Result<Text> {
+/// As `str()` in Python; objects and lists as their JSON text.
+pub(super) fn text(datum: Datum) -> Result<Text> {
     Ok(match datum {
         Datum::Str(text) => text,
         Datum::Bytes(bytes) => Text::from_utf8(bytes)?,
@@ -132,7 +141,7 @@ fn bool(datum: &Datum) -> Option<bool> {
     match (Number::of(datum), datum) {
         (Some(Number::Int(i)), _) => Some(i != 0),
         (Some(Number::Float(x)), _) => Some(x != 0.0),
-        (None, Datum::Str(text)) => match text.as_str().trim_matches(text::is_space) {
+        (None, Datum::Str(text)) => match text.as_str().trim_matches(texts::is_space) {
             t if t.eq_ignore_ascii_case("true") => Some(true),
             t if t.eq_ignore_ascii_case("false") => Some(false),
             _ => None,

@@ -35,7 +35,7 @@ pub(super) fn compare(how: Comparison, left: &Datum, right: &Datum) -> Result<Op
     }
 }
 
-fn order(left: &Datum, right: &Datum) -> Result<Option<Ordering>> {
+pub(super) fn order(left: &Datum, right: &Datum) -> Result<Option<Ordering>> {
     if let (Some(a), Some(b)) = (Number::of(left), Number::of(right)) {
         return Ok(a.order(b));
     }

@@ -4,6 +4,7 @@
 //! datums, and wrong arguments are refused before the first record. Never evaluates.
 
 use super::arithmetic::Arithmetic;
+use super::call::Call;
 use super::cast::Target;
 use super::compare::Comparison;
 use super::text::{Change, Match};
@@ -36,7 +37,10 @@ pub(super) enum Node {
     Matches(Match, Box<Node>, String),
     Split(Box<Node>, Option<String>),
     Len(Box<Node>),
-    Cast(Target, Box<Node>),
+    /// Is what can't be converted an error?
+    Cast(Target, bool, Box<Node>),
+    Call(Box<Call>),
+    Array(Vec<Node>),
     Coalesce(Vec<Node>),
     When(Box<[Node; 3]>),
     /// Names as JSON text, with quotes.
@@ -104,7 +108,10 @@ impl Node {
             E::StrEndsWith { args, text } => {
                 Self::Matches(Match::EndsWith, one(args)?, text.clone())
             }
-            E::Cast { args, to } => Self::Cast(Target::new(to)?, one(args)?),
+            E::Cast { args, to, strict } => Self::Cast(Target::new(to)?, *strict, one(args)?),
+            E::Call { function, args } => Self::Call(Box::new(Call::new(*function, args)?)),
+            E::Array { args } => Self::Array(args.iter().map(Self::new).collect::<Result<_>>()?),
+            E::Located { args, .. } => Self::new(&args[0])?,
             E::Coalesce { args } => {
                 Self::Coalesce(args.iter().map(Self::new).collect::<Result<_>>()?)
             }
@@ -158,13 +165,14 @@ impl Node {
             | Self::Not(of)
             | Self::IsNull(of)
             | Self::Change(_, of) => of.reads_record(),
-            Self::Matches(_, of, _) | Self::Split(of, _) | Self::Len(of) | Self::Cast(_, of) => {
+            Self::Matches(_, of, _) | Self::Split(of, _) | Self::Len(of) | Self::Cast(_, _, of) => {
                 of.reads_record()
             }
+            Self::Call(call) => call.reads_record(),
             Self::Compare(_, of) | Self::And(of) | Self::Or(of) | Self::Arithmetic(_, of) => {
                 of.iter().any(Self::reads_record)
             }
-            Self::Coalesce(of) => of.iter().any(Self::reads_record),
+            Self::Coalesce(of) | Self::Array(of) => of.iter().any(Self::reads_record),
             Self::When(of) => of.iter().any(Self::reads_record),
             Self::Object(members) => members.iter().any(|(_, of)| of.reads_record()),
         }
@@ -179,7 +187,7 @@ fn two(args: &[Expression; 2]) -> Result<Box<[Node; 2]>> {
     Ok(Box::new([Node::new(&args[0])?, Node::new(&args[1])?]))
 }
 
-fn literal(value: &Literal) -> Datum {
+pub(super) fn literal(value: &Literal) -> Datum {
     match value {
         Literal::Null => Datum::Null,
         Literal::Bool(b) => Datum::Bool(*b),

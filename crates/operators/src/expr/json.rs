@@ -11,7 +11,7 @@ use super::kind as kind_of;
 use bytes::Bytes;
 use sonic_rs::PointerNode;
 use std::collections::HashMap;
-use stoatflow_core::serde::json_bytes;
+use stoatflow_core::serde::write_json;
 use stoatflow_core::{Datum, Error, Result, Text};
 
 // Deeper nesting is refused when values are compared: recursion must not eat the stack of a lane.
@@ -199,7 +199,7 @@ pub(super) fn items(bytes: &Bytes, take: &mut dyn FnMut(Datum)) -> Result<()> {
     Ok(())
 }
 
-fn members(bytes: &Bytes) -> Result<HashMap<String, Datum>> {
+pub(super) fn members(bytes: &Bytes) -> Result<HashMap<String, Datum>> {
     let mut found = HashMap::new();
     for member in sonic_rs::to_object_iter(bytes.as_ref()) {
         let (name, value) = member.map_err(|e| malformed(bytes).caused_by(e))?;
@@ -269,7 +269,7 @@ pub(super) fn same(left: &Datum, right: &Datum, depth: usize) -> Result<bool> {
     Ok(true)
 }
 
-fn elements(datum: &Datum) -> Result<Option<Vec<Datum>>> {
+pub(super) fn elements(datum: &Datum) -> Result<Option<Vec<Datum>>> {
     match datum {
         Datum::List(items) => items
             .iter()
@@ -295,8 +295,7 @@ impl ObjectWriter {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });
         self.0.extend_from_slice(name.as_bytes());
         self.0.push(b':');
-        self.0.extend_from_slice(&json_bytes(value)?);
-        Ok(())
+        write_json(value, &mut self.0)
     }
 
     pub fn finish(mut self) -> Datum {
@@ -323,7 +322,7 @@ fn no_such(found: &str, step: &PointerNode) -> Error {
     Error::user(format!("a value of type {found} has no {what}")).hint(hint)
 }
 
-fn malformed(text: &[u8]) -> Error {
+pub(super) fn malformed(text: &[u8]) -> Error {
     let start = String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned();
     Error::serde(format!("the value is not well-formed JSON: {start:?}"))
         .hint("fix the producer, or read the topic with Serdes.bytes() or Serdes.string()")

@@ -1,5 +1,6 @@
 //! Expressions against Python: what `python3` gives for the same operation is written beside it.
 
+mod functions;
 mod json;
 mod numbers;
 mod texts;
@@ -186,6 +187,6 @@ fn an_expression_reads_as_it_was_written() {
     );
     assert_eq!(
         shown.text(),
-        r#"(sf.value["amounts"][-1] > 100) & ~sf.key.str.lower().str.starts_with("a")"#
+        r#"(sf.value["amounts"][-1] > 100) & ~sf.key.str.lower().str.startswith("a")"#
     );
 }

@@ -1,0 +1,55 @@
+//! An expression tried out on one record, without a topology.
+//!
+//! Takes an expression as data and a record's parts, gives what the engine makes of them, as plain Python objects. The
+//! evaluation is the engine's own, so what is seen here is what will run. Never used on the way of records.
+
+use crate::datum::{from_py, to_py};
+use crate::errors::to_py_err;
+use crate::json;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
+use stoatflow_operators::expr::Compiled;
+use stoatflow_plan::Expression;
+
+/// As a topic would have given it: what is no scalar is JSON.
+fn read(object: &Bound<'_, PyAny>) -> Result<Datum> {
+    match from_py(object)? {
+        Datum::Opaque(object) => Ok(Datum::Json(object.to_json()?)),
+        scalar => Ok(scalar),
+    }
+}
+
+fn plain<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>> {
+    match datum {
+        Datum::Json(text) => json::read(py, text),
+        Datum::List(items) => {
+            let items = items.iter().map(|item| plain(py, item));
+            Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
+        }
+        other => to_py(py, other),
+    }
+}
+
+/// The value of an expression for a record.
+#[pyfunction]
+pub fn evaluate<'py>(
+    py: Python<'py>,
+    expression_json: &str,
+    key: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+    timestamp: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let expression: Expression = serde_json::from_str(expression_json)
+        .map_err(|e| to_py_err(Error::internal("the expression can't be read").caused_by(e)))?;
+    let made = || {
+        let record = Record {
+            key: read(key)?,
+            value: read(value)?,
+            timestamp: Timestamp(timestamp),
+            ..Record::default()
+        };
+        Compiled::new(&expression)?.eval(&record)
+    };
+    plain(py, &made().map_err(to_py_err)?)
+}

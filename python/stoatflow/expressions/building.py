@@ -1,0 +1,182 @@
+"""Where an expression begins: the parts of a record, constants, and functions of several expressions.
+
+Takes constants and expressions, gives expressions.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from stoatflow.durations import Duration, duration_ms
+from stoatflow.expressions.expression import Expression, Literal, Operand, named, wrap
+
+_Text: TypeAlias = str
+
+key = Expression("key")
+"""The record's key."""
+value = Expression("value")
+"""The record's value."""
+timestamp = Expression("timestamp")
+"""The record's timestamp, in milliseconds."""
+left = Expression("left")
+"""Of a joiner: the left value. Of a merger: the earlier session's aggregate."""
+right = Expression("right")
+"""Of a joiner: the right value, null if there is none. Of a merger: the later session's aggregate."""
+old = Expression("old")
+"""Of a reducer or an aggregator: the aggregate so far."""
+new = Expression("new")
+"""Of a reducer: the value that comes in."""
+
+
+class When:
+    """The first part of a choice; continue with `.then(...)`."""
+
+    __slots__ = ("_before", "_condition")
+
+    def __init__(self, condition: Expression, before: Then | None = None) -> None:
+        """Made by `sf.when`."""
+        if not isinstance(condition, Expression):
+            raise TypeError(f"sf.when takes an expression, not {type(condition).__name__}: write sf.when(sf.value > 0)")
+        self._condition = condition
+        self._before = before
+
+    def then(self, result: Operand) -> Then:
+        """Give the result where the condition holds."""
+        return Then(self._condition, wrap(result), self._before)
+
+
+class Then:
+    """The second part of a choice; go on with `.when(...)`, end with `.otherwise(...)`."""
+
+    __slots__ = ("_before", "_condition", "_result")
+
+    def __init__(self, condition: Expression, result: Expression, before: Then | None) -> None:
+        """Made by `When.then`."""
+        self._condition = condition
+        self._result = result
+        self._before = before
+
+    def when(self, condition: Expression) -> When:
+        """Choose further where no condition before held."""
+        return When(condition, self)
+
+    def otherwise(self, result: Operand) -> Expression:
+        """Give the result where no condition holds (or it is null)."""
+        made = Expression("when", self._condition, self._result, wrap(result))
+        return made if self._before is None else self._before.otherwise(made)
+
+
+def lit(constant: Operand) -> Expression:
+    """Give a constant; of an aware `datetime` and a `timedelta`, its milliseconds."""
+    return wrap(constant)
+
+
+def duration(length: Duration) -> Expression:
+    """Give the milliseconds of a duration: `sf.timestamp + sf.duration("5m")`."""
+    return wrap(duration_ms(length, signed=True))
+
+
+def when(condition: Expression) -> When:
+    """Choose: `sf.when(sf.value["n"] > 9).then("many").otherwise("few")`."""
+    return When(condition)
+
+
+def coalesce(*options: Operand) -> Expression:
+    """Give the first that is not null."""
+    if not options:
+        raise TypeError("sf.coalesce needs at least one argument")
+    return Expression("coalesce", *(wrap(option) for option in options))
+
+
+def least(*options: Operand) -> Expression:
+    """Give the smallest that is not null."""
+    if not options:
+        raise TypeError("sf.least needs at least one argument")
+    return wrap(options[0])._call("least", *options[1:])
+
+
+def greatest(*options: Operand) -> Expression:
+    """Give the largest that is not null."""
+    if not options:
+        raise TypeError("sf.greatest needs at least one argument")
+    return wrap(options[0])._call("greatest", *options[1:])
+
+
+def array(*items: Operand) -> Expression:
+    """Build a list: `sf.array(sf.key, sf.value["n"])`."""
+    return Expression("array", *(wrap(item) for item in items))
+
+
+def obj(members: Mapping[str, Operand] | None = None, /, **fields: Operand) -> Expression:
+    """Build a JSON object: `sf.obj(user=sf.key, total=sf.value["sum"])`."""
+    names, contents = named("obj", members, fields)
+    return Expression("object", *contents, names=names)
+
+
+def concat(*parts: Operand) -> Expression:
+    """Put the texts of all parts together; null if one is null."""
+    return _texts([wrap(part) for part in parts])
+
+
+def format(template: _Text, /, *args: Operand, **fields: Operand) -> Expression:  # noqa: A001
+    """Fill a template, as `str.format`: `sf.format("{}-{total:.2f}", sf.key, total=sf.value["sum"])`.
+
+    Numbers take the forms `.2f`, `08.2f`, `5d` and `05d`. Null if one part is null.
+    """
+    if not isinstance(template, str):
+        raise TypeError(f"sf.format takes a template first, not {type(template).__name__}")
+    parts: list[Expression] = []
+    used: set[int | str] = set()
+    following = 0
+    for text, field, form, conversion in string.Formatter().parse(template):
+        if text:
+            parts.append(wrap(text))
+        if field is None:
+            continue
+        if conversion:
+            raise ValueError(f"sf.format({template!r}): !{conversion} is not known here; leave it out")
+        which: int | str = following if field == "" else int(field) if field.isdigit() else field
+        following += field == ""
+        try:
+            part = args[which] if isinstance(which, int) else fields[which]
+        except (IndexError, KeyError):
+            raise ValueError(f"sf.format({template!r}): there is nothing for {{{field}}}") from None
+        used.add(which)
+        parts.append(wrap(part)._call("format_number", _form(template, form)) if form else wrap(part))
+    if len(used) < len(args) + len(fields):
+        raise ValueError(f"sf.format({template!r}): {len(args) + len(fields)} parts are given, {len(used)} are used")
+    return _texts(parts)
+
+
+def _form(template: str, form: str) -> str:
+    body = form[:-1].split(".")
+    fits = form[-1] in "fd" and len(body) <= (2 if form[-1] == "f" else 1)
+    if not fits or not all(part == "" or (part.isascii() and part.isdigit()) for part in body):
+        raise ValueError(f"sf.format({template!r}): {form!r} is no form of a number: use .2f, 08.2f, 5d or 05d")
+    return form
+
+
+def _texts(parts: list[Expression]) -> Expression:
+    if not parts:
+        return wrap("")
+    return parts[0]._call("format", *parts[1:])
+
+
+__all__ = [
+    "Literal",
+    "array",
+    "coalesce",
+    "concat",
+    "duration",
+    "format",
+    "greatest",
+    "key",
+    "least",
+    "lit",
+    "obj",
+    "timestamp",
+    "value",
+    "when",
+]

@@ -1,0 +1,427 @@
+"""The tree of an expression, and its operators.
+
+Takes operators and methods, gives new immutable trees and their JSON. Each part knows the line at which it was written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from stoatflow.durations import duration_ms, timestamp_ms
+from stoatflow.expressions.lists import ListMethods
+from stoatflow.expressions.place import Place, here, shown
+from stoatflow.expressions.show import show
+from stoatflow.expressions.text import TextMethods, text
+from stoatflow.expressions.times import TimeMethods
+
+Literal: TypeAlias = "bool | int | float | str | None"
+"""What a constant may be."""
+Operand: TypeAlias = "Expression | Literal | datetime | timedelta"
+"""What an expression may be put together with. Times become their milliseconds."""
+
+_CASTS = {int: "int", float: "float", str: "str", bool: "bool"}
+_CAST_NAMES = ("int", "float", "str", "bool", "json")
+_HASHES = ("xxh3", "murmur2")
+
+
+class Expression:
+    """A function of a record's key, value and timestamp. Build one from `sf.value`."""
+
+    __slots__ = ("_args", "_fields", "_op", "_place")
+
+    def __init__(self, op: str, *args: Expression, **fields: object) -> None:
+        """Made by operators; not for direct use."""
+        self._op = op
+        self._args = args
+        self._fields = fields
+        self._place = here()
+
+    def _made(self, op: str, **fields: object) -> Expression:
+        """Give a shape of the engine with this as its argument."""
+        return Expression(op, self, **fields)
+
+    def _call(self, function: str, *args: Operand) -> Expression:
+        """Give a function of the engine's table."""
+        return Expression("call", self, *(wrap(arg) for arg in args), function=function)
+
+    def to_json(self) -> dict[str, object]:
+        """The tree alone, without lines."""
+        data: dict[str, object] = {"op": self._op}
+        if self._args or self._op in ("coalesce", "object", "array"):
+            data["args"] = [arg.to_json() for arg in self._args]
+        return data | self._fields
+
+    def to_plan(self, above: Place | None = None) -> dict[str, object]:
+        """The form in which it crosses the border; `above`: the line of what it is a part of."""
+        if not self._args:
+            return self.to_json()
+        args = [arg.to_plan(self._place) for arg in self._args]
+        data: dict[str, object] = {"op": self._op, "args": args, **self._fields}
+        return data if self._place == above else {"op": "located", "args": [data], "line": shown(self._place)}
+
+    def reads(self, leaf: Expression) -> bool:
+        """Does it read this: `sf.key`, `sf.left`?"""
+        return self._op == leaf._op or any(arg.reads(leaf) for arg in self._args)
+
+    def evaluate(self, value: object = None, *, key: object = None, timestamp: int = 0) -> object:
+        """Have the engine try it on one record: `(sf.value["n"] + 1).evaluate({"n": 2})` is 3."""
+        import json
+
+        from stoatflow._bridge import evaluate
+
+        return evaluate(json.dumps(self.to_plan(), allow_nan=False), key, value, timestamp)
+
+    @property
+    def is_literal(self) -> bool:
+        """Is it a constant?"""
+        return self._op == "lit"
+
+    @property
+    def is_pair(self) -> bool:
+        """Is it a list of two (`sf.array(key, value)`)?"""
+        return self._op == "array" and len(self._args) == 2
+
+    # Members ---------------------------------------------------------------------------------
+
+    def __getitem__(self, item: str | int | slice | Expression) -> Expression:
+        """Give a member of an object by name, an element of a list by index (null if missing), or a part `[a:b]`."""
+        if isinstance(item, str):
+            return Expression("get", self, name=item)
+        if isinstance(item, int) and not isinstance(item, bool):
+            return Expression("at", self, index=_int64(item))
+        if isinstance(item, slice):
+            if item.step not in (None, 1):
+                raise TypeError(f"{self!r}[::{item.step}]: parts have no step; .list.reverse() turns a list round")
+            return self._call("slice", item.start, item.stop)
+        if isinstance(item, Expression):
+            return self._call("item", item)
+        raise TypeError(f"{self!r}[...] takes a member's name or an element's index, not {type(item).__name__}")
+
+    if not TYPE_CHECKING:  # a type checker would take every misspelt method for one
+
+        def __getattr__(self, name):
+            """Refuse: members are taken with brackets."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise AttributeError(
+                f"an expression has no method {name!r}. Write [{name!r}] for a member of an object; "
+                "methods of texts are behind .str, of lists behind .list, of times behind .dt"
+            )
+
+    # Comparison ------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        """Compare; null equals null."""
+        return Expression("eq", self, wrap(other))
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        """Compare; null equals null."""
+        return Expression("ne", self, wrap(other))
+
+    __hash__ = None  # type: ignore[assignment]  # `==` builds an expression, so sets can't work
+
+    def __lt__(self, other: Expression | Literal) -> Expression:
+        """Compare; null on either side gives null, which a filter drops."""
+        return Expression("lt", self, wrap(other))
+
+    def __le__(self, other: Expression | Literal) -> Expression:
+        """Compare; null on either side gives null, which a filter drops."""
+        return Expression("le", self, wrap(other))
+
+    def __gt__(self, other: Expression | Literal) -> Expression:
+        """Compare; null on either side gives null, which a filter drops."""
+        return Expression("gt", self, wrap(other))
+
+    def __ge__(self, other: Expression | Literal) -> Expression:
+        """Compare; null on either side gives null, which a filter drops."""
+        return Expression("ge", self, wrap(other))
+
+    def is_null(self) -> Expression:
+        """Is it null?"""
+        return Expression("is_null", self)
+
+    def is_not_null(self) -> Expression:
+        """Is it anything but null?"""
+        return ~self.is_null()
+
+    def fill_null(self, other: Operand) -> Expression:
+        """Give this, or the other where it is null."""
+        return Expression("coalesce", self, wrap(other))
+
+    def is_in(self, options: Iterable[Operand]) -> Expression:
+        """Does it equal one of these? Null equals null."""
+        if isinstance(options, str | Expression):
+            raise TypeError("is_in takes several values: .is_in([...]); else write .list.contains or .str.contains")
+        return self._call("is_in", *options)
+
+    def between(self, low: Operand, high: Operand) -> Expression:
+        """Is it from `low` to `high`, both included? Null if one of the three is null."""
+        return self._call("between", low, high)
+
+    # Logic -----------------------------------------------------------------------------------
+
+    def __and__(self, other: Expression | Literal) -> Expression:
+        """Both, in three-valued logic."""
+        return Expression("and", self, wrap(other))
+
+    def __rand__(self, other: Literal) -> Expression:
+        """Both, in three-valued logic."""
+        return Expression("and", wrap(other), self)
+
+    def __or__(self, other: Expression | Literal | Mapping[str, Operand]) -> Expression:
+        """Either, in three-valued logic; with an object, other values for its members, as `dict | dict`."""
+        if isinstance(other, Mapping):
+            return self.with_fields(other)
+        if isinstance(other, Expression) and other._op == "object":
+            names = other._fields["names"]
+            return self.with_fields(dict(zip(names if isinstance(names, list) else [], other._args, strict=True)))
+        return Expression("or", self, wrap(other))
+
+    def __ror__(self, other: Literal) -> Expression:
+        """Either, in three-valued logic."""
+        if isinstance(other, Mapping):
+            raise TypeError("{...} | expression is not known here: write sf.obj(...) with the members that are wanted")
+        return Expression("or", wrap(other), self)
+
+    def __invert__(self) -> Expression:
+        """Negate a condition."""
+        return Expression("not", self)
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: there is no record yet whose truth could be told."""
+        raise TypeError(
+            f"the expression {self!r} has no truth value: it is a function of records that come later. "
+            "Write (a) & (b) for `a and b`, (a) | (b) for `a or b`, ~(a) for `not a`, "
+            "(a < x) & (x < b) for `a < x < b`, and sf.when(c).then(x).otherwise(y) for `x if c else y`"
+        )
+
+    def __iter__(self) -> NoReturn:
+        """Refuse: the length is not known yet."""
+        raise TypeError(f"the expression {self!r} can't be iterated: use .len() and [index], or a Python function")
+
+    def __contains__(self, item: object) -> NoReturn:
+        """Refuse: `in` would need a truth value."""
+        raise TypeError(
+            f"write ({self!r}).str.contains({item!r}), .list.contains({item!r}) or .has({item!r}) instead of `in`"
+        )
+
+    # Arithmetic ------------------------------------------------------------------------------
+
+    def __add__(self, other: Expression | Literal) -> Expression:
+        """Add numbers or join texts."""
+        return Expression("add", self, wrap(other))
+
+    def __radd__(self, other: Literal) -> Expression:
+        """Add numbers or join texts."""
+        return Expression("add", wrap(other), self)
+
+    def __sub__(self, other: Expression | Literal) -> Expression:
+        """Subtract."""
+        return Expression("sub", self, wrap(other))
+
+    def __rsub__(self, other: Literal) -> Expression:
+        """Subtract."""
+        return Expression("sub", wrap(other), self)
+
+    def __mul__(self, other: Expression | Literal) -> Expression:
+        """Multiply."""
+        return Expression("mul", self, wrap(other))
+
+    def __rmul__(self, other: Literal) -> Expression:
+        """Multiply."""
+        return Expression("mul", wrap(other), self)
+
+    def __truediv__(self, other: Expression | Literal) -> Expression:
+        """Divide; always gives a float, as in Python."""
+        return Expression("div", self, wrap(other))
+
+    def __rtruediv__(self, other: Literal) -> Expression:
+        """Divide; always gives a float, as in Python."""
+        return Expression("div", wrap(other), self)
+
+    def __floordiv__(self, other: Expression | Literal) -> Expression:
+        """Divide and round down, as in Python."""
+        return Expression("floor_div", self, wrap(other))
+
+    def __rfloordiv__(self, other: Literal) -> Expression:
+        """Divide and round down, as in Python."""
+        return Expression("floor_div", wrap(other), self)
+
+    def __mod__(self, other: Expression | Literal) -> Expression:
+        """Give the remainder, with the divisor's sign, as in Python."""
+        return Expression("mod", self, wrap(other))
+
+    def __rmod__(self, other: Literal) -> Expression:
+        """Give the remainder, with the divisor's sign, as in Python."""
+        return Expression("mod", wrap(other), self)
+
+    def __neg__(self) -> Expression:
+        """Negate a number."""
+        return self._call("neg")
+
+    def __pow__(self, other: Expression | Literal) -> Expression:
+        """Raise to a power, as in Python: whole numbers stay whole but for negative exponents."""
+        return self._call("pow", other)
+
+    def __rpow__(self, other: Literal) -> Expression:
+        """Raise to a power, as in Python."""
+        return wrap(other)._call("pow", self)
+
+    def pow(self, exponent: Expression | Literal) -> Expression:
+        """Raise to a power."""
+        return self**exponent
+
+    def abs(self) -> Expression:
+        """Give it without its sign."""
+        return self._call("abs")
+
+    __abs__ = abs  # noqa: A003  # Python's own names are the best known
+
+    def round(self, digits: int | None = None) -> Expression:
+        """Round as Python does, halves to the even neighbour; without digits it gives a whole number."""
+        return self._call("round", *(() if digits is None else (digits,)))
+
+    __round__ = round  # noqa: A003
+
+    def floor(self) -> Expression:
+        """Give the whole number below."""
+        return self._call("floor")
+
+    __floor__ = floor
+
+    def ceil(self) -> Expression:
+        """Give the whole number above."""
+        return self._call("ceil")
+
+    __ceil__ = ceil
+
+    def sqrt(self) -> Expression:
+        """Give the square root."""
+        return self._call("sqrt")
+
+    def clip(self, low: Operand = None, high: Operand = None) -> Expression:
+        """Give it, or the bound that it is beyond."""
+        return self._call("clip", low, high)
+
+    # Texts, lists, types ---------------------------------------------------------------------
+
+    @property
+    def str(self) -> TextMethods:
+        """Methods for texts."""
+        return TextMethods(self)
+
+    @property
+    def list(self) -> ListMethods:
+        """Methods for lists."""
+        return ListMethods(self)
+
+    @property
+    def dt(self) -> TimeMethods:
+        """Methods for times: milliseconds since 1970."""
+        return TimeMethods(self)
+
+    def len(self) -> Expression:
+        """Give the number of characters of a text, or of elements of a list."""
+        return Expression("len", self)
+
+    def cast(self, to: _CastTarget, *, strict: bool = True) -> Expression:
+        """Convert to "int", "float", "str", "bool" or "json" (or the Python type of that name).
+
+        What can't be converted is an error; not strict, it is null.
+        """
+        name = _CASTS.get(to) if isinstance(to, type) else to
+        if name not in _CAST_NAMES:
+            raise ValueError(f"cast({to!r}): the target must be one of {', '.join(_CAST_NAMES)}")
+        return Expression("cast", self, to=name, **({} if strict else {"strict": False}))
+
+    def hash(self, method: _Text = "xxh3") -> Expression:
+        """Give a whole number that depends on nothing but the value.
+
+        `"xxh3"` takes everything. `"murmur2"` is what Kafka's producers take the partition of a key from, modulo the
+        number of partitions.
+        """
+        if method not in _HASHES:
+            raise ValueError(f"hash({method!r}): the method must be one of {', '.join(_HASHES)}")
+        return self._call("hash", method)
+
+    # Objects ---------------------------------------------------------------------------------
+
+    def with_fields(self, members: Mapping[_Text, Operand] | None = None, /, **fields: Operand) -> Expression:
+        """Give the object with other values for these members; those it doesn't have come last."""
+        names, contents = named("with_fields", members, fields)
+        pairs = [part for pair in zip(names, contents, strict=True) for part in pair]
+        return self._call("with_fields", *pairs)
+
+    def drop(self, *names: _Text) -> Expression:
+        """Give the object without these members."""
+        return self._call("drop", *(text("drop", name) for name in names))
+
+    def keys(self) -> Expression:
+        """Give the names of the members, as a list."""
+        return self._call("keys")
+
+    def values(self) -> Expression:
+        """Give the values of the members, as a list."""
+        return self._call("values")
+
+    def has(self, name: Expression | _Text) -> Expression:
+        """Does the object have this member (null or not)?"""
+        return self._call("has", name)
+
+    def __repr__(self) -> _Text:
+        """Show it as it would be written."""
+        return show(self)
+
+    def __format__(self, form: _Text) -> _Text:
+        """Refuse: there is no record yet whose value could be filled in."""
+        raise TypeError(
+            f"the expression {self!r} can't be filled into a text now: it is a function of records that come later. "
+            'Write sf.format("...{}...", expression) instead of f"...{expression}..."'
+        )
+
+
+_Text: TypeAlias = str
+_CastTarget: TypeAlias = str | type
+
+
+def named(
+    method: str, members: Mapping[str, Operand] | None, fields: Mapping[str, Operand]
+) -> tuple[list[str], list[Expression]]:
+    """Give names and expressions of members."""
+    together = {**(members or {}), **fields}
+    return [text(method, name) for name in together], [wrap(content) for content in together.values()]
+
+
+def wrap(operand: object) -> Expression:
+    """Give an expression as it is, and a constant as an expression."""
+    if isinstance(operand, Expression):
+        return operand
+    if isinstance(operand, int) and not isinstance(operand, bool):
+        return Expression("lit", value=_int64(operand))
+    if isinstance(operand, float) and not math.isfinite(operand):
+        raise ValueError(f"{operand} can't be a constant of an expression: JSON has no form for it")
+    if isinstance(operand, datetime):
+        return wrap(timestamp_ms(operand))
+    if isinstance(operand, timedelta):
+        return wrap(duration_ms(operand, signed=True))
+    if operand is None or isinstance(operand, bool | float | str):
+        return Expression("lit", value=operand)
+    builders: dict[type, str] = {
+        dict: "objects with sf.obj(...)",
+        list: "lists with sf.array(...)",
+        tuple: "lists with sf.array(...)",
+    }
+    hint = f"; build {builders[type(operand)]}" if type(operand) in builders else ""
+    raise TypeError(
+        f"a value of type {type(operand).__name__} can't be part of an expression: "
+        f"only None, bool, int, float, str and other expressions can{hint}"
+    )
+
+
+def _int64(number: int) -> int:
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{number} does not fit into 64 bits")
+    return int(number)

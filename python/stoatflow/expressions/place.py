@@ -1,0 +1,30 @@
+"""Where a user wrote an expression.
+
+Takes the stack at the time an operator runs, gives a file and a line. Costs a walk over a few frames, once, while a
+topology is built. Never reads a file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TypeAlias
+
+Place: TypeAlias = "tuple[str, int]"
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def here() -> Place:
+    """Give the nearest line outside of the package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def shown(place: Place) -> str:
+    """Give `app.py:12`, the same on every machine."""
+    from stoatflow.plan.functions import _short
+
+    return f"{_short(place[0])}:{place[1]}"

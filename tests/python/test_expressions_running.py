@@ -1,0 +1,150 @@
+"""Expressions in topologies: every operator that takes one, what is refused when it is built, and what errors say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import stoatflow as sf
+from stoatflow.testing import TopologyTestDriver
+
+ORDER = {"id": 7, "user": {"name": "ann"}, "items": [{"n": 2}, {"n": 3}], "amount": 12.5, "at": "2024-01-31T23:30:00Z"}
+
+
+def outputs(build: Callable[[sf.KStream[Any, Any]], object], *records: tuple[Any, Any], value: Any = dict) -> list[Any]:
+    """What a topology gives in the topic `out`."""
+    builder = sf.StreamsBuilder()
+    build(builder.stream("in", key=str, value=value))
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.create_input_topic("in", key=str, value=value)
+        target = driver.create_output_topic("out", key=str, value=dict)
+        for key, content in records:
+            source.pipe_input(key, content, timestamp=1_000)
+        return target.read_key_values_to_list()
+
+
+def test_map_gives_a_pair_of_expressions() -> None:
+    pair = (sf.value["user"]["name"], sf.value.with_fields(key=sf.key))
+    made = outputs(lambda stream: stream.map(pair).to("out", key=str), ("k", ORDER))
+    assert made == [("ann", {**ORDER, "key": "k"})]
+    again = outputs(lambda stream: stream.map(sf.array(*pair)).to("out", key=str, value=dict), ("k", ORDER))
+    assert again == made
+
+
+def test_a_table_is_grouped_by_a_pair_of_expressions() -> None:
+    builder = sf.StreamsBuilder()
+    users = builder.table("users", key=str, value=dict, store="users")
+    by_city = users.group_by((sf.value["city"], sf.value), key=str, value=dict)
+    by_city.count(store="cities").to_stream().to("out", key=str, value=int)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.create_input_topic("users", key=str, value=dict)
+        target = driver.create_output_topic("out", key=str, value=int)
+        for user, city in [("ann", "Rome"), ("bob", "Rome"), ("ann", "Oslo")]:
+            source.pipe_input(user, {"city": city})
+        assert target.read_key_values_to_map() == {"Rome": 1, "Oslo": 1}
+
+
+def test_topics_are_chosen_by_expressions() -> None:
+    builder = sf.StreamsBuilder()
+    large = sf.when(sf.value["amount"] > 100).then("large").otherwise("small")
+    builder.stream("in", key=str, value=dict).to(large, key=str, value=dict)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.create_input_topic("in", key=str, value=dict)
+        source.pipe_input("a", {"id": 1, "amount": 500})
+        source.pipe_input("b", {"id": 2, "amount": 5})
+        topics = {name: driver.create_output_topic(name, key=str, value=dict) for name in ("large", "small")}
+        assert [topics[name].read_key_values_to_list()[0][0] for name in ("large", "small")] == ["a", "b"]
+
+
+def test_partitions_are_chosen_by_expressions() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=dict).to("out", key=str, value=dict, partitioner=sf.value["id"] % 4)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.create_input_topic("in", key=str, value=dict)
+        target = driver.create_output_topic("out", key=str, value=dict)
+        source.pipe_input("a", {"id": 4})
+        source.pipe_input("b", {})
+        assert [key for key, _ in target.read_key_values_to_list()] == ["a", "b"]
+        with pytest.raises(sf.ProcessingError, match="chose partition 2 of the topic out, which has 1"):
+            source.pipe_input("c", {"id": 2})
+
+
+def test_a_serde_is_known_from_what_an_expression_gives() -> None:
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=dict)
+    stream.select_key(sf.format("{}-{}", sf.key, sf.value["id"])).map_values(sf.value["items"].list.len()).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in", key=str, value=dict).pipe_input("k", ORDER)
+        target = driver.create_output_topic("out", key=str, value=int)
+        assert target.read_key_values_to_list() == [("k-7", 2)]
+
+
+def test_members_that_nobody_reads_walk_on_as_they_came() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=dict).map_values(sf.value | {"n": sf.value["n"] + 1}).to("out", value=dict)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in", key=str, value=bytes).pipe_input("k", b'{"x": 1.50, "n":1,"y":[1e2]}')
+        target = driver.create_output_topic("out", key=str, value=bytes)
+        assert target.read_value() == b'{"x": 1.50, "n":2,"y":[1e2]}'
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda s: s.map_values(sf.value + "x"), 'sf.value + "x": can\'t compute int + str'),
+        (lambda s: s.filter(sf.key == 5), "sf.key == 5: str never equals int"),
+        (lambda s: s.filter(sf.value), "sf.value: it gives int, but bool is wanted"),
+        (lambda s: s.flat_map_values(sf.key.str.lower()), "it gives str, but list is wanted"),
+        (lambda s: s.filter(sf.value["a"] == 1), "a value of type int has no member 'a'"),
+        (lambda s: s.map_values(sf.value.str.upper()), ".str takes str, but this is int"),
+        (lambda s: s.map_values(sf.key.list.sum()), "sf.key is str, but list is wanted"),
+        (lambda s: s.map_values(sf.key.str.matches("(")), "no regular expression"),
+        (lambda s: s.map_values(sf.key.str.extract("a")), "no group 1"),
+        (lambda s: s.map_values(sf.value.dt.hour("Mars/Olympus")), "no time zone"),
+        (lambda s: s.select_key(sf.value).filter(sf.key.str.startswith("a")), ".str takes str, but this is int"),
+        (lambda s: s.map((sf.value, sf.key)).filter(sf.value > 1), "str and int have no order"),
+    ],
+)
+def test_what_can_never_work_is_refused_when_it_is_built(build: Any, message: str) -> None:
+    builder = sf.StreamsBuilder()
+    build(builder.stream("in", key=str, value=int)).to("out", key=bytes, value=bytes)
+    with pytest.raises(sf.TopologyError) as caught:
+        builder.build()
+    assert message in str(caught.value)
+    assert re.search(r"test_expressions_running\.py:\d+: \w+\(\)", str(caught.value)), caught.value
+
+
+def test_an_error_names_the_line_and_the_part() -> None:
+    total = sf.value["price"] * sf.value["count"]
+    priced = sf.value.with_fields(total=total, size=sf.when(total > 100).then("large").otherwise("small"))
+    with pytest.raises(sf.ProcessingError) as caught:
+        outputs(lambda stream: stream.map_values(priced).to("out"), ("k", {"price": 3, "count": "two"}))
+    line = test_an_error_names_the_line_and_the_part.__code__.co_firstlineno + 1
+    assert "can't compute int * str" in str(caught.value)
+    part = f'test_expressions_running.py:{line} sf.value["price"] * sf.value["count"], a part of '
+    assert part in str(caught.value)
+    assert f"test_expressions_running.py:{line + 1} sf.value.with_fields(" in str(caught.value)
+
+
+def test_what_is_not_strict_gives_null() -> None:
+    number = sf.obj(n=sf.value["n"].cast(int, strict=False), at=sf.value["at"].str.to_timestamp(strict=False))
+    made = outputs(
+        lambda stream: stream.map_values(number).to("out"),
+        ("a", {"n": "12", "at": "1970-01-01T00:00:01Z"}),
+        ("b", {"n": "twelve", "at": "soon"}),
+        ("c", {}),
+    )
+    none = {"n": None, "at": None}
+    assert made == [("a", {"n": 12, "at": 1000}), ("b", none), ("c", none)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "advice"), [("peek", "has no effect"), ("foreach", "has no effect"), ("flat_map", "flat_map_values")]
+)
+def test_where_an_expression_has_no_meaning_it_is_refused(operator: str, advice: str) -> None:
+    stream: Any = sf.StreamsBuilder().stream("in", key=str, value=dict)
+    with pytest.raises(sf.TopologyError, match=advice):
+        getattr(stream, operator)(sf.value["a"])
