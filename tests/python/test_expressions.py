@@ -202,3 +202,16 @@ def test_each_part_knows_its_line() -> None:
 def test_64_bit_edges_are_accepted() -> None:
     for number in (2**63 - 1, -(2**63)):
         assert sf.lit(number).to_json() == lit(number)
+
+
+def test_the_reference_has_every_function() -> None:
+    import re
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs/reference/expressions.md").read_text("utf-8")
+    told = set(re.findall(r"(?:\.|sf\.)(\w+)\(", page))
+    classes: list[Any] = [sf.Expression, type(v.str), type(v.list), type(v.dt)]
+    offered = {name for each in classes for name in vars(each) if not name.startswith("_")}
+    # `x ** y` is told, and so are the brackets; the rest is for the plan.
+    offered -= {"pow", "str", "list", "dt", "to_json", "to_plan", "is_literal", "is_pair"}
+    assert offered - told == set()
