@@ -306,7 +306,7 @@ class Strict(Evaluator):
         return found
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(expression=expressions(), value=records, key=st.none() | texts, timestamp=times)
 def test_the_engine_gives_what_python_gives(expression: Any, value: Any, key: Any, timestamp: int) -> None:
     try:

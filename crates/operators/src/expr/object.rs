@@ -9,11 +9,11 @@ use std::ops::Range;
 use stoatflow_core::serde::write_json;
 use stoatflow_core::{Datum, Result, Text};
 
+/// Gets the name of a member, its place, and that of its value.
+type Take<'a> = dyn FnMut(&str, Range<usize>, Range<usize>) -> Result<()> + 'a;
+
 /// Calls `take` with the name of each member, where the member lies in the text, and where its value does.
-fn each(
-    object: &Bytes,
-    take: &mut dyn FnMut(&str, Range<usize>, Range<usize>) -> Result<()>,
-) -> Result<()> {
+fn each(object: &Bytes, take: &mut Take<'_>) -> Result<()> {
     let place = |part: &str| {
         let start = part.as_ptr().addr() - object.as_ptr().addr();
         start..start + part.len()

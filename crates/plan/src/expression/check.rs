@@ -86,7 +86,6 @@ impl Pass<'_> {
             E::Value => self.known.value,
             E::Timestamp => Kinds::INT,
             E::Lit { value } => Kinds::of_literal(value),
-            E::Located { args, .. } => self.check(&args[0]),
             E::Get { name, .. } => {
                 if !of(0).fits(Kinds::OBJECT) {
                     self.says(e, &format!("a value of type {} has no member '{name}'; read the topic with Serdes.json(), or convert it with .cast(\"json\")", of(0)));
@@ -194,6 +193,8 @@ impl Pass<'_> {
             E::Object { .. } => Kinds::OBJECT,
             E::Array { .. } => Kinds::LIST,
             E::Call { function, args } => self.call(e, *function, args, &given),
+            // What was located is handled above; of whatever else nothing is known.
+            _ => Kinds::ALL,
         }
     }
 
@@ -358,7 +359,7 @@ fn constants(function: Scalar, args: &[E]) -> Result<(), String> {
         }
         Scalar::WithFields => {
             let names = args.iter().skip(1).step_by(2);
-            if args.len() % 2 == 0
+            if args.len().is_multiple_of(2)
                 || names
                     .into_iter()
                     .any(|n| !matches!(n.constant(), Some(Literal::Str(_))))

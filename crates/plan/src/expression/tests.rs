@@ -76,13 +76,21 @@ fn what_can_never_work_is_found() {
             Kinds::BYTES,
             "cast",
         ),
-        (call("abs", &[v.clone()]), Kinds::STR, "sf.value is str"),
+        (
+            call("abs", std::slice::from_ref(&v)),
+            Kinds::STR,
+            "sf.value is str",
+        ),
         (
             call("str_zfill", &[v.clone(), lit("3")]),
             Kinds::STR,
             "\"3\" is str",
         ),
-        (call("list_sum", &[v.clone()]), Kinds::STR, "list is wanted"),
+        (
+            call("list_sum", std::slice::from_ref(&v)),
+            Kinds::STR,
+            "list is wanted",
+        ),
         (
             call("between", &[v.clone(), lit("a"), lit("b")]),
             Kinds::INT,
@@ -184,8 +192,8 @@ fn what_may_work_is_let_through() {
         json!({"op": "eq", "args": [value(), lit(Value::Null)]}),
         json!({"op": "add", "args": [value(), lit(Value::Null)]}),
         json!({"op": "and", "args": [member, lit(true)]}),
-        call("abs", &[member.clone()]),
-        call("list_sum", &[member.clone()]),
+        call("abs", std::slice::from_ref(&member)),
+        call("list_sum", std::slice::from_ref(&member)),
         call("slice", &[member.clone(), lit(0), lit(Value::Null)]),
     ] {
         let (sentences, _) = found(e.clone(), Kinds::JSON);
