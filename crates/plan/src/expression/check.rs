@@ -84,6 +84,7 @@ impl Pass<'_> {
         match e {
             E::Key => self.known.key,
             E::Value => self.known.value,
+            E::Left | E::Right | E::Old | E::New => Kinds::ALL,
             E::Timestamp => Kinds::INT,
             E::Lit { value } => Kinds::of_literal(value),
             E::Get { name, .. } => {

@@ -36,10 +36,6 @@ fn write(expression: &E, inner: bool, out: &mut String) {
     match expression {
         E::Key => out.push_str("sf.key"),
         E::Value => out.push_str("sf.value"),
-        E::Left => out.push_str("sf.left"),
-        E::Right => out.push_str("sf.right"),
-        E::Old => out.push_str("sf.old"),
-        E::New => out.push_str("sf.new"),
         E::Timestamp => out.push_str("sf.timestamp"),
         E::Left => out.push_str("sf.left"),
         E::Right => out.push_str("sf.right"),
