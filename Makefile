@@ -20,7 +20,7 @@ MINUTES ?= 30
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
-	test-recovery sim-long chaos soak versus bench-restore bench-timers bench docs docs-check clean
+	test-recovery sim-long chaos soak versus bench-restore bench-timers bench-functions bench docs docs-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ bench-restore: ## restore of 2 million keys, cold and after a kill, on Kafka Str
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python benches/versus/restore.py $(ARGS)
+
+bench-functions: wheel ## CPU per record of one job as expression, Arrow batch and lambda (ARGS=--help)
+	@$(VENV)/bin/python benches/functions/functions.py $(ARGS)
 
 bench-timers: wheel ## CPU per timer that fires, memory with 20 million that are pending (ARGS=--help)
 	@$(VENV)/bin/python benches/timers/timers.py $(ARGS)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from stoatflow.app import State as State
     from stoatflow.app import StateListener as StateListener
     from stoatflow.app import StoatFlow as StoatFlow
+    from stoatflow.arrow import RowError as RowError
     from stoatflow.branched import Branched as Branched
     from stoatflow.branched import BranchedKStream as BranchedKStream
     from stoatflow.builder import StreamsBuilder as StreamsBuilder
@@ -156,6 +157,7 @@ _HOMES = {
         "Aggregation", "agg", "approx_distinct", "avg", "collect", "collect_set", "count", "first", "last", "max",
         "min", "sum", "top_k",
     ),
+    "arrow": ("RowError",),
     "app": ("State", "StateListener", "StoatFlow"),
     "builder": ("StreamsBuilder",),
     "embedded": ("EmbeddedBroker", "EmbeddedRecord"),

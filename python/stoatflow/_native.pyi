@@ -23,6 +23,7 @@ from stoatflow.timers import TimeDomain, Timer
 from stoatflow.windowed import Windowed
 
 __all__ = [
+    "ArrowBatch",
     "Cancellable",
     "Driver",
     "EmbeddedBroker",
@@ -100,6 +101,16 @@ def reset(
     Without `agree` nothing is changed; otherwise it is called with the JSON once the application is fenced and
     before anything is changed, and what it raises ends the reset.
     """
+
+@final
+class ArrowBatch:
+    """A batch of records, as columns: what `pyarrow.record_batch` and others read without a copy."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Give schema and columns, for the C data interface."""
+    def __arrow_c_schema__(self) -> object:
+        """Give the schema."""
+    def __len__(self) -> int: ...
 
 @final
 class Plan:

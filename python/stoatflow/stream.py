@@ -37,6 +37,7 @@ from stoatflow.table import KTable
 from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
+    from stoatflow.arrow import ArrowResult
     from stoatflow.processor import FixedKeySupplier, ProcessorSupplier
     from stoatflow.record_context import RecordContext
 
@@ -213,6 +214,38 @@ class KStream(StreamJoins[K, V]):
                 with_key=with_key,
             )
         )
+
+    def map_batches(
+        self,
+        fn: Callable[[Any], ArrowResult],
+        *,
+        schema: object = None,
+        max_rows: int = 1024,
+        max_wait: Duration = "50ms",
+        by_row: str = "_row",
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> KStream[K, Any]:
+        """Give other values for many records at once: `fn` takes a `pyarrow.RecordBatch` and returns columns.
+
+        A column for each member of the JSON objects (or one column `value`), beside `_key`, `_timestamp` and
+        `by_row`. The result has a row for each row, or the column `by_row` says which one a row comes from.
+        """
+        from stoatflow.arrow import batches  # nobody else needs it
+
+        line = user_line()
+        node = batches(
+            fn,
+            line=line,
+            name=name,
+            on_error=handler(on_error, "map_batches", line),
+            parent=self._at,
+            schema=schema,
+            max_rows=max_rows,
+            max_wait=max_wait,
+            by_row=by_row,
+        )
+        return self._then(node)
 
     @overload
     def select_key(

@@ -367,7 +367,7 @@ impl LaneRoom {
     }
 
     fn begin(&mut self, stage: StageId, records: usize) -> std::time::Duration {
-        if self.timing.store.is_some() {
+        if self.timing.wall {
             let view = self.view(stage);
             self.views[view].wall = self.shared.clock.now();
         }

@@ -128,10 +128,10 @@ impl Shared {
         self.asked_watermark.load(Ordering::Relaxed)
     }
 
-    /// How long until a punctuation or a timer is due by the clock; `None`: nobody waits for one.
+    /// How long until a punctuation, a timer or a batch is due by the clock; `None`: nobody waits for one.
     pub fn until_punctuation(&self) -> Option<Duration> {
         let at = self.next_punctuation.load(Ordering::Relaxed);
-        let at = at.min(self.run.next_timer());
+        let at = at.min(self.run.next_timer()).min(self.run.next_batch());
         (at != i64::MAX).then(|| {
             let left = at.saturating_sub(self.clock.now().0);
             Duration::from_millis(u64::try_from(left).unwrap_or(0))

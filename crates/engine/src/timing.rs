@@ -47,6 +47,8 @@ pub struct Timing {
     pub store: Option<StoreId>,
     /// Row keys by clock.
     pub keys: Vec<Bytes>,
+    /// Must lanes know the wall time with each batch?
+    pub wall: bool,
     /// Is time the watermark (`time.semantics`)?
     pub by_watermark: bool,
     /// The application's watermark that was committed last.
@@ -97,6 +99,11 @@ impl Timing {
                 .iter()
                 .map(|c| Bytes::copy_from_slice(c.name.as_bytes()))
                 .collect(),
+            wall: !plan.clocks.is_empty()
+                || plan
+                    .nodes
+                    .iter()
+                    .any(|n| matches!(n.op, Op::MapBatches { .. })),
             by_watermark: false,
             watermark: -1,
             window_emit_ms: 0,

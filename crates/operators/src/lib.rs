@@ -46,6 +46,7 @@ mod flat_map_values;
 mod foreach;
 mod global_join;
 mod map;
+mod map_batches;
 mod map_values;
 mod merge;
 mod native_aggregate;

@@ -4,6 +4,7 @@
 //! the position in the batch, so that the record's coordinates can be told.
 
 use crate::judge::Failure;
+use arrow_array::RecordBatch;
 use std::fmt::Debug;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Partition, Record, Result};
@@ -29,6 +30,15 @@ pub struct Failed {
 /// The partitions that a partitioner chose for a record: `None` leaves it to the key, several send it to
 /// each of them, an empty list to none.
 pub type Partitions = Option<Vec<Partition>>;
+
+/// A call for a batch of columns that failed.
+#[derive(Debug)]
+pub struct FailedBatch {
+    /// Because of this row of the batch; `None`: of none in particular.
+    pub row: Option<usize>,
+    /// Why: `User`, with the foreign exception as its cause.
+    pub error: Error,
+}
 
 /// A user function. Batch calls append one result per record. One that fails has appended the results of
 /// the records before the one it names: they stay, and the engine may call again for those behind it. A form
@@ -100,6 +110,17 @@ pub trait Udf: Send + Sync + Debug {
     fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
         let _unused = (args, batch);
         Err(self.cannot("have effects"))
+    }
+    /// One call for all of a batch, as Arrow columns (`map_batches`); the result may come in parts.
+    ///
+    /// # Errors
+    /// [`FailedBatch`] if the function raises, or gives no columns.
+    fn columns(&self, batch: RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> {
+        drop(batch);
+        Err(FailedBatch {
+            row: None,
+            error: self.cannot("take columns").error,
+        })
     }
     /// One call with these arguments (initializers, aggregators `(key, value, agg)`, reducers `(agg, value)`).
     ///

@@ -19,6 +19,7 @@ pub const CALLS: &[&str] = &[
     "map_values",
     "flat_map",
     "flat_map_values",
+    "map_batches",
     "select_key",
     "peek",
     "foreach",
@@ -64,6 +65,7 @@ impl Call {
             Self::MapValues { .. } => "map_values",
             Self::FlatMap { .. } => "flat_map",
             Self::FlatMapValues { .. } => "flat_map_values",
+            Self::MapBatches { .. } => "map_batches",
             Self::SelectKey { .. } => "select_key",
             Self::Peek { .. } => "peek",
             Self::Foreach { .. } => "foreach",
@@ -125,6 +127,7 @@ impl Call {
             | Self::MapValues { from, .. }
             | Self::FlatMap { from, .. }
             | Self::FlatMapValues { from, .. }
+            | Self::MapBatches { from, .. }
             | Self::SelectKey { from, .. }
             | Self::Peek { from, .. }
             | Self::Foreach { from, .. }
@@ -157,6 +160,7 @@ impl Call {
             | Self::MapValues { function, .. }
             | Self::FlatMap { function, .. }
             | Self::FlatMapValues { function, .. }
+            | Self::MapBatches { function, .. }
             | Self::SelectKey { function, .. }
             | Self::Peek { function, .. }
             | Self::Foreach { function, .. }

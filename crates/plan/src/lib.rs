@@ -6,6 +6,7 @@
 mod aggregation;
 mod call;
 mod check;
+pub mod columns;
 pub mod compile;
 mod cut;
 mod decode;
@@ -27,6 +28,7 @@ pub mod timetable;
 pub mod view;
 pub mod window;
 
+pub use columns::{Column, ColumnType, TimeUnit};
 pub use compile::{compile, compile_plan, entries, require_explicit_names};
 pub use expression::{Expression, Literal, Scalar};
 pub use logical::LogicalPlan;

@@ -6,6 +6,7 @@
 use crate::Expression;
 pub use crate::call::CALLS;
 use crate::measure::Aggregation;
+pub use crate::columns::Column;
 pub use crate::timetable::Times;
 pub use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
@@ -281,6 +282,18 @@ pub enum Call {
         function: Function,
         #[serde(default)]
         with_key: bool,
+    },
+    /// A function of whole batches, as Arrow columns.
+    MapBatches {
+        from: usize,
+        function: Function,
+        /// The columns of the values; without them they are what the first values say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        schema: Option<Vec<Column>>,
+        max_rows: u32,
+        max_wait_ms: i64,
+        /// The column that says which row of its input a row comes from.
+        by_row: String,
     },
     SelectKey {
         from: usize,

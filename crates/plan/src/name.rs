@@ -368,6 +368,7 @@ const fn prefix(call: &Call) -> &'static str {
         Call::MapValues { .. } => "KSTREAM-MAPVALUES-",
         Call::FlatMap { .. } => "KSTREAM-FLATMAP-",
         Call::FlatMapValues { .. } => "KSTREAM-FLATMAPVALUES-",
+        Call::MapBatches { .. } => "KSTREAM-MAPBATCHES-",
         Call::SelectKey { .. } | Call::GroupBy { .. } => "KSTREAM-KEY-SELECT-",
         Call::Peek { .. } => "KSTREAM-PEEK-",
         Call::Foreach { .. } => "KSTREAM-FOREACH-",

@@ -3,7 +3,7 @@
 //! One variant per operator, with everything that it needs to know beside its parents and children.
 //! Given by the cut, read by `operators::chain::build`. Never holds state.
 
-use crate::logical::{Function, SerdeSpec};
+use crate::logical::{Column, Function, SerdeSpec};
 use crate::timetable::Times;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
@@ -69,6 +69,14 @@ pub enum Op {
     FlatMapValues {
         function: Function,
         with_key: bool,
+    },
+    /// Collects records, and calls its function with many at a time, as Arrow columns.
+    MapBatches {
+        function: Function,
+        schema: Option<Vec<Column>>,
+        max_rows: u32,
+        max_wait_ms: i64,
+        by_row: String,
     },
     SelectKey {
         function: Function,
@@ -328,6 +336,7 @@ impl Op {
             Self::MapValues { .. } => "map_values",
             Self::FlatMap { .. } => "flat_map",
             Self::FlatMapValues { .. } => "flat_map_values",
+            Self::MapBatches { .. } => "map_batches",
             Self::SelectKey { .. } => "select_key",
             Self::Peek { .. } => "peek",
             Self::Foreach { .. } => "foreach",

@@ -315,6 +315,15 @@ impl Pass<'_> {
                 let value = self.result(i, *from, function, true);
                 (self.sides[*from].0.clone(), value)
             }
+            // What was JSON is JSON again: objects of columns, or one column's values.
+            Call::MapBatches { from, .. } => {
+                let json = SerdeSpec::Builtin("json".into());
+                let value = match &self.sides[*from].1 {
+                    Side::Known(serde) if *serde == json => Side::Known(json),
+                    _ => Side::Lost(i),
+                };
+                (self.sides[*from].0.clone(), value)
+            }
             Call::SelectKey { from, function, .. } => {
                 let key = self.result(i, *from, function, false);
                 (key, self.sides[*from].1.clone())

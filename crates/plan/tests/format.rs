@@ -13,6 +13,37 @@ fn kept() -> Value {
     })
 }
 
+/// A column of each type.
+fn columns() -> Value {
+    let plain = [
+        "null",
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "string",
+        "large_string",
+        "binary",
+        "date32",
+    ];
+    let nested = [
+        json!({"timestamp": {"unit": "ms", "tz": "UTC"}}),
+        json!({"timestamp": {"unit": "ns", "tz": null}}),
+        json!({"list": "int64"}),
+        json!({"large_list": {"struct": [{"name": "a", "type": "bool"}]}}),
+    ];
+    let all = plain.map(Value::from).into_iter().chain(nested).enumerate();
+    all.map(|(at, kind)| json!({"name": format!("c{at}"), "type": kind}))
+        .collect()
+}
+
 /// A join with every field.
 fn joining(op: &str) -> Value {
     let f = json!({"udf": 0});
@@ -42,6 +73,7 @@ fn nodes() -> Vec<Value> {
         json!({"op": "map_values", "from": 0, "function": f, "with_key": true, "materialized": m}),
         json!({"op": "flat_map", "from": 0, "function": f}),
         json!({"op": "flat_map_values", "from": 0, "function": f, "with_key": true}),
+        json!({"op": "map_batches", "from": 0, "function": f, "schema": columns(), "max_rows": 1, "max_wait_ms": 2, "by_row": "_row"}),
         json!({"op": "select_key", "from": 0, "function": f}),
         json!({"op": "peek", "from": 0, "function": f}),
         json!({"op": "foreach", "from": 0, "function": f}),

@@ -3,6 +3,7 @@
 //! The plan crosses once, as data plus tables of callables; records cross in batches; errors cross as
 //! the classes of `stoatflow.errors`. Long-running calls detach the interpreter. Nothing else crosses.
 
+mod arrow;
 mod datum;
 mod driver;
 mod embedded;
@@ -22,6 +23,8 @@ mod udf;
 /// The module.
 #[pyo3::pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use crate::arrow::ArrowBatch;
     #[pymodule_export]
     use crate::driver::Driver;
     #[pymodule_export]

@@ -5,6 +5,7 @@
 
 use crate::datum::{from_py, to_py};
 use crate::errors::PyCause;
+use arrow_array::RecordBatch;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -12,7 +13,9 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Partition, Record, Result, SourceId};
 use stoatflow_operators::judge::Failure;
-use stoatflow_operators::{Args, Failed, Partitions, Udf, check_partitions, check_topic};
+use stoatflow_operators::{
+    Args, Failed, FailedBatch, Partitions, Udf, check_partitions, check_topic,
+};
 
 /// A callable of the user.
 pub struct PyUdf {
@@ -359,6 +362,12 @@ impl Udf for PyUdf {
 
     fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
         Python::attach(|py| self.each(py, args, batch, |_| Ok(())))
+    }
+
+    fn columns(&self, batch: RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> {
+        Python::attach(|py| {
+            crate::arrow::call(self.callable.bind(py), batch, |e| self.raised(py, e))
+        })
     }
 
     fn call(&self, arguments: &[&Datum]) -> Result<Datum> {

@@ -286,6 +286,19 @@ class FlatMapValues(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MapBatches(Node):
+    """Values of many records at once, as columns; `schema` holds name and type of each."""
+
+    op = "map_batches"
+    parent: int
+    function: Function
+    schema: tuple[Mapping[str, object], ...] | None = None
+    max_rows: int
+    max_wait_ms: int
+    by_row: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SelectKey(Node):
     """Another key."""
 
@@ -562,6 +575,7 @@ class To(Node):
 NODE_CLASSES: tuple[type[Node], ...] = (
     Stream, Table, GlobalTable, StateStore, GlobalStore, Scheduled,
     Filter, FilterNot, Map, MapValues, FlatMap, FlatMapValues,
+    MapBatches,
     SelectKey, Peek, Foreach, Merge, Split, Branch, Repartition, ToTable, Process, ProcessValues, TransformValues,
     GroupByKey, GroupBy, WindowedBy, EmitStrategyNode, Cogroup, Count, Reduce, Aggregate, Suppress, Join, LeftJoin,
     OuterJoin, Deduplicate, ToStream, To,

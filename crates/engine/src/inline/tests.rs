@@ -1,5 +1,6 @@
 //! Whole engines on an embedded broker, one room at a time.
 
+mod batches;
 mod clocks;
 mod failpoints;
 mod late;

@@ -31,6 +31,8 @@ pub struct Run {
     behind: Mutex<BTreeSet<NodeId>>,
     /// Has another run of this process gone before?
     goes_on: AtomicBool,
+    /// Of `map_batches`.
+    pub(crate) batches: crate::map_batches::Waiting,
 }
 
 #[derive(Debug, Default)]
@@ -114,6 +116,12 @@ impl Run {
         let all = self.agendas.lock();
         let next = all.values().map(|agenda| agenda.next_wall()).min();
         next.unwrap_or(i64::MAX)
+    }
+
+    /// The wall time by which a lane must give what it has collected for a batch; `i64::MAX`: none has.
+    #[must_use]
+    pub fn next_batch(&self) -> i64 {
+        self.batches.next()
     }
 
     /// Do timers wait for the next cut, and for no clock?

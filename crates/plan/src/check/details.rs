@@ -3,6 +3,7 @@
 //! Takes a call, adds findings. Never looks at other calls.
 
 use super::sees;
+use crate::columns::twice;
 use crate::logical::{Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor, Watermark};
 use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
@@ -11,7 +12,56 @@ use crate::{Expression, Literal, WatermarkStrategy};
 use stoatflow_core::Late;
 
 const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
+/// More would not fit into the 32 bits of Arrow's offsets, with texts of any length.
+const MOST_ROWS: u32 = 1 << 20;
+/// Columns that each batch has beside those of the values; the first may have a type of the user's.
+const ADDED: [&str; 4] = ["_key", "_timestamp", "_window_start", "_window_end"];
 const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
+
+/// What is wrong with the batches that a call asks for.
+fn batch_problem(call: &Call) -> Option<String> {
+    let Call::MapBatches {
+        function,
+        schema,
+        max_rows,
+        max_wait_ms,
+        by_row,
+        ..
+    } = call
+    else {
+        return None;
+    };
+    if matches!(function, Function::Expr(_)) {
+        return Some("takes a function of whole batches, and no expression".into());
+    }
+    if !(1..=MOST_ROWS).contains(max_rows) {
+        return Some(format!(
+            "max_rows={max_rows} must be between 1 and {MOST_ROWS}"
+        ));
+    }
+    if *max_wait_ms < 1 {
+        return Some(format!(
+            "max_wait of {max_wait_ms} ms must be at least 1 ms"
+        ));
+    }
+    if by_row.is_empty() || ADDED.contains(&by_row.as_str()) {
+        return Some(format!(
+            "by_row='{by_row}' must be a name of its own, such as '_row'"
+        ));
+    }
+    let columns = schema.as_deref()?;
+    if columns.iter().all(|column| column.name == "_key") {
+        return Some("its schema has no column of a value".into());
+    }
+    let taken = |name: &str| name == by_row || ADDED[1..].contains(&name);
+    if let Some(column) = columns.iter().find(|column| taken(&column.name)) {
+        return Some(format!(
+            "its schema has a column '{}', which is added to each batch anyway: leave it out",
+            column.name
+        ));
+    }
+    twice(columns).map(|name| format!("its schema has the column '{name}' twice"))
+}
 
 /// Checks a call.
 pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
@@ -67,6 +117,9 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
         if let Err(what) = Timetable::new(times) {
             problems.at(plan, i, what);
         }
+    }
+    if let Some(what) = batch_problem(&node.call) {
+        problems.at(plan, i, what);
     }
     if let Call::Stream {
         timestamp: Some(TimestampExtractor::Udf(u)),

@@ -244,6 +244,20 @@ fn operation(call: &Call) -> Op {
             function: function.clone(),
             with_key: *with_key,
         },
+        Call::MapBatches {
+            function,
+            schema,
+            max_rows,
+            max_wait_ms,
+            by_row,
+            ..
+        } => Op::MapBatches {
+            function: function.clone(),
+            schema: schema.clone(),
+            max_rows: *max_rows,
+            max_wait_ms: *max_wait_ms,
+            by_row: by_row.clone(),
+        },
         // A grouping by a function is a new key; what waits for it comes later.
         Call::SelectKey { function, .. } | Call::GroupBy { function, .. } => Op::SelectKey {
             function: function.clone(),

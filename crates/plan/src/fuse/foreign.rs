@@ -41,6 +41,7 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
         | Op::MapValues { function, .. }
         | Op::FlatMap { function }
         | Op::FlatMapValues { function, .. }
+        | Op::MapBatches { function, .. }
         | Op::SelectKey { function }
         | Op::Peek { function }
         | Op::Foreach { function }

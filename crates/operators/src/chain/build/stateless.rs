@@ -3,8 +3,8 @@
 use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
 use crate::{
-    exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_values, merge, peek,
-    scheduled, select_key, sink, source, split,
+    exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_batches, map_values,
+    merge, peek, scheduled, select_key, sink, source, split,
 };
 use stoatflow_core::{Error, Result};
 use stoatflow_plan::{Fork, Function, Node, Op, Sink};
@@ -36,6 +36,28 @@ impl Builder<'_> {
             Op::FlatMapValues { function, with_key } => Box::new(
                 flat_map_values::FlatMapValues::new(self.function(function, args(*with_key))?),
             ),
+            Op::MapBatches {
+                function,
+                schema,
+                max_rows,
+                max_wait_ms,
+                by_row,
+            } => {
+                let Function::Udf(index) = function else {
+                    return Err(Error::topology("map_batches takes no expression")
+                        .hint("give a function of whole batches"));
+                };
+                Box::new(map_batches::MapBatches::new(
+                    self.site.clone(),
+                    self.foreign.udf(*index)?,
+                    map_batches::Settings {
+                        schema: schema.clone(),
+                        max_rows: usize::try_from(*max_rows).unwrap_or(usize::MAX),
+                        max_wait_ms: *max_wait_ms,
+                        by_row: by_row.clone(),
+                    },
+                ))
+            }
             Op::SelectKey { function } => Box::new(select_key::SelectKey::new(
                 self.function(function, KeyValue)?,
             )),

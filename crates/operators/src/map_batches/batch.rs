@@ -1,0 +1,302 @@
+//! From records to a batch of columns.
+//!
+//! Takes records, gives an Arrow batch with a row for each of them, or the records that don't fit and why.
+//! Owns the columns while they grow; the layout is that of all lanes. Never holds the interpreter, unless a
+//! value is an object of it.
+
+use super::column::{Column, Members};
+use super::layout::{Layout, Shape, Shared, VALUE, data_type, is_added, json_of};
+use super::read::{Misfit, object, value, wrong};
+use crate::Failed;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
+use arrow_schema::{ArrowError, SchemaRef};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_plan::Column as Spec;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Reader {
+    shared: Arc<Shared>,
+    by_row: Arc<str>,
+    rows: usize,
+    grown: Option<Grown>,
+}
+
+/// The columns of a layout.
+#[derive(Debug)]
+struct Grown {
+    layout: Arc<Layout>,
+    schema: SchemaRef,
+    members: Members,
+    key: Column,
+}
+
+/// Why a record can't be a row.
+enum Unfit {
+    /// Its field has no type yet.
+    Untyped(Error),
+    Wrong(Error),
+}
+
+impl Reader {
+    pub fn new(shared: Arc<Shared>, by_row: &str, rows: usize) -> Self {
+        Self {
+            shared,
+            by_row: by_row.into(),
+            rows,
+            grown: None,
+        }
+    }
+
+    /// Were the values of the last batch objects?
+    pub fn objects(&self) -> bool {
+        let shape = self.grown.as_ref().map(|grown| grown.layout.shape);
+        shape != Some(Shape::Plain)
+    }
+
+    /// A row for each record.
+    ///
+    /// # Errors
+    /// Those that don't fit; `Internal` if Arrow refuses what was made.
+    pub fn read(&mut self, records: &[Record]) -> Result<Result<RecordBatch, Vec<Failed>>> {
+        let mut layout = self.shared.layout();
+        let mut learned = false;
+        loop {
+            let grown = self.grown(layout)?;
+            let mut failed = Vec::new();
+            let mut untyped = false;
+            for (at, record) in records.iter().enumerate() {
+                match grown.push(record) {
+                    Ok(()) => {}
+                    Err(Unfit::Untyped(_)) if !learned => {
+                        untyped = true;
+                        break;
+                    }
+                    Err(Unfit::Untyped(error) | Unfit::Wrong(error)) => {
+                        failed.push(Failed { at, error });
+                    }
+                }
+            }
+            if untyped {
+                grown.clear();
+                learned = true;
+                layout = self.shared.learn(records, &self.by_row);
+                continue;
+            }
+            if failed.is_empty() {
+                return grown.finish(records).map(Ok).map_err(unmade);
+            }
+            grown.clear();
+            return Ok(Err(failed));
+        }
+    }
+
+    fn grown(&mut self, layout: Arc<Layout>) -> Result<&mut Grown> {
+        let known = self.grown.take();
+        let same = known.filter(|grown| Arc::ptr_eq(&grown.layout, &layout));
+        let by_row = &self.by_row;
+        let made = same.unwrap_or_else(|| Grown {
+            schema: layout.schema(by_row),
+            members: Members::new(None, &layout.columns, self.rows),
+            key: Column::new("_key".into(), &layout.key, self.rows),
+            layout,
+        });
+        Ok(self.grown.insert(made))
+    }
+}
+
+fn unmade(error: ArrowError) -> Error {
+    Error::internal("a batch of records can't be made").caused_by(error)
+}
+
+impl Grown {
+    fn clear(&mut self) {
+        self.members.truncate(0);
+        self.key.truncate(0);
+    }
+
+    /// One more row, or nothing has changed.
+    fn push(&mut self, record: &Record) -> Result<(), Unfit> {
+        let row = self.members.rows();
+        let pushed = self
+            .push_value(&record.value)
+            .and_then(|()| self.push_key(&record.key));
+        if pushed.is_err() {
+            self.members.truncate(row);
+            self.key.truncate(row);
+        }
+        pushed
+    }
+
+    fn push_value(&mut self, datum: &Datum) -> Result<(), Unfit> {
+        let strict = !self.layout.given;
+        if datum.is_null() {
+            self.members.end_row();
+            return Ok(());
+        }
+        let json = match json_of(datum) {
+            Some(json) => Some(json.map_err(Unfit::Wrong)?),
+            None => None,
+        };
+        match (self.layout.shape, json) {
+            (_, Some(json)) if json.trim_ascii() == b"null" => {
+                self.members.end_row();
+                Ok(())
+            }
+            (Shape::Unknown, _) => Err(Unfit::Untyped(
+                Error::user("a value can't be read as a column").hint(
+                    "read the topic with Serdes.json(), or with the serde of a text or a number",
+                ),
+            )),
+            (Shape::Objects, Some(json)) if json.trim_ascii().starts_with(b"{") => {
+                object(&json, &mut self.members, strict).map_err(|m| self.unfit(m))
+            }
+            (Shape::Objects, json) => {
+                let found = match &json {
+                    Some(json) => shown(json),
+                    None => datum.type_name(),
+                };
+                Err(Unfit::Wrong(
+                    Error::user(format!("the value is no JSON object but {found}"))
+                        .hint("values of one stream must be objects, or none of them; filter them before map_batches"),
+                ))
+            }
+            (Shape::Plain, json) => {
+                let Some(column) = self.members.columns.first_mut() else {
+                    return Err(Unfit::Wrong(Error::internal("a plain value has no column")));
+                };
+                let pushed = match json {
+                    Some(json) => value(&json, column, strict),
+                    None => scalar(datum, column),
+                };
+                pushed.map_err(|m| self.unfit(m))?;
+                self.members.end_row();
+                Ok(())
+            }
+        }
+    }
+
+    fn push_key(&mut self, key: &Datum) -> Result<(), Unfit> {
+        let key = match (key, self.layout.windowed) {
+            (Datum::Windowed(window), true) => &window.key,
+            (Datum::Windowed(_), false) => {
+                return Err(Unfit::Untyped(Error::internal("a window has no columns")));
+            }
+            (key, _) => key,
+        };
+        let pushed = match json_of(key) {
+            None => scalar(key, &mut self.key),
+            Some(json) => {
+                let json = json.map_err(Unfit::Wrong)?;
+                // A key with members or elements is its own text.
+                match value(&json, &mut self.key, true) {
+                    Err(Misfit::Wrong(_)) if std::str::from_utf8(&json).is_ok() => {
+                        let text = String::from_utf8_lossy(&json);
+                        let held = self.key.push_text(&text);
+                        held.then_some(()).ok_or_else(|| wrong(&self.key, "JSON"))
+                    }
+                    other => other,
+                }
+            }
+        };
+        pushed.map_err(|m| self.unfit(m))
+    }
+
+    fn unfit(&self, misfit: Misfit) -> Unfit {
+        const GIVE: &str =
+            "give the columns and their types with map_batches(schema=pa.schema([...]))";
+        let known = || {
+            let all = self.layout.columns.iter();
+            let all: Vec<_> = all
+                .map(|Spec { name, kind }| format!("{name}: {}", data_type(kind)))
+                .collect();
+            all.join(", ")
+        };
+        match misfit {
+            Misfit::Malformed(what) => Unfit::Wrong(
+                Error::serde(format!("the value is not JSON ({what})")).hint(
+                    "fix the producer, or read the topic with Serdes.string() or Serdes.bytes()",
+                ),
+            ),
+            Misfit::Wrong(what) if self.layout.given => Unfit::Wrong(Error::user(what).hint(
+                "fix the producer or the type in schema=, or drop such records with a filter or on_error=",
+            )),
+            Misfit::Wrong(what) => Unfit::Wrong(
+                Error::user(format!("{what}: that is what the first batch had")).hint(GIVE),
+            ),
+            Misfit::New(name) if name == VALUE || !name.starts_with('_') => Unfit::Wrong(
+                Error::user(format!(
+                    "the field '{name}' is new: the first batch had {}",
+                    known()
+                ))
+                .hint(GIVE),
+            ),
+            Misfit::New(name) => Unfit::Wrong(
+                Error::user(if is_added(&name, self.by_row()) {
+                    format!("the value has a member '{name}', but each batch has a column of that name anyway")
+                } else {
+                    format!("the field '{name}' is new: the first batch had {}", known())
+                })
+                .hint(format!("{GIVE}: members that are not in it are not read")),
+            ),
+            Misfit::Untyped(name) => Unfit::Untyped(
+                Error::user(format!("the field '{name}' has no type: it was null so far, and now holds something that doesn't fit together"))
+                    .hint(GIVE),
+            ),
+        }
+    }
+
+    fn by_row(&self) -> &str {
+        let last = self.schema.fields().last();
+        last.map_or("", |field| field.name().as_str())
+    }
+
+    fn finish(&mut self, records: &[Record]) -> Result<RecordBatch, ArrowError> {
+        let mut arrays = self.members.finish()?;
+        arrays.push(self.key.finish()?);
+        let utc =
+            |times: TimestampMillisecondArray| -> ArrayRef { Arc::new(times.with_timezone("UTC")) };
+        if self.layout.windowed {
+            let window = |at: usize| {
+                records.iter().map(move |record| match &record.key {
+                    Datum::Windowed(window) => Some([window.start, window.end][at]),
+                    _ => None,
+                })
+            };
+            for at in 0..2 {
+                arrays.push(utc(window(at).collect()));
+            }
+        }
+        let times = records.iter().map(|record| record.timestamp.0);
+        arrays.push(utc(TimestampMillisecondArray::from_iter_values(times)));
+        let count = i64::try_from(records.len()).unwrap_or(i64::MAX);
+        arrays.push(Arc::new(Int64Array::from_iter_values(0..count)));
+        RecordBatch::try_new(Arc::clone(&self.schema), arrays)
+    }
+}
+
+fn scalar(datum: &Datum, column: &mut Column) -> Result<(), Misfit> {
+    let held = match datum {
+        Datum::Null => {
+            column.push_null();
+            true
+        }
+        Datum::Bool(value) => column.push_bool(*value),
+        Datum::Int(value) => column.push_int(*value),
+        Datum::Float(value) => column.push_float(*value),
+        Datum::Str(value) => column.push_text(value.as_str()),
+        Datum::Bytes(value) => column.push_bytes(value),
+        _ => false,
+    };
+    if held {
+        Ok(())
+    } else {
+        Err(wrong(column, &datum.type_name()))
+    }
+}
+
+fn shown(json: &[u8]) -> String {
+    let text = String::from_utf8_lossy(json);
+    text.chars().take(40).collect()
+}

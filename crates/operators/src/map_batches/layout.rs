@@ -1,0 +1,296 @@
+//! Which columns a batch has: given by the user, or learned from values.
+//!
+//! Takes the plan's columns and records, gives a [`Layout`]. One for all lanes of a node, so that a batch looks
+//! the same wherever it is made. What is known stays: a column's type changes only while nothing but nulls were
+//! seen in it. Never decides about a record that doesn't fit; who reads it does.
+
+use super::infer::{infer, merge, widen};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit as Unit};
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::sync::Arc;
+use stoatflow_core::serde::json_bytes;
+use stoatflow_core::{Bytes, Datum, Record, Result};
+use stoatflow_plan::{Column, ColumnType, TimeUnit};
+
+/// The column of a value that is no object.
+pub(super) const VALUE: &str = "value";
+/// The record's key.
+pub(super) const KEY: &str = "_key";
+/// The record's time.
+pub(super) const TIMESTAMP: &str = "_timestamp";
+/// The window of a windowed key.
+pub(super) const WINDOW: [&str; 2] = ["_window_start", "_window_end"];
+
+/// What values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Nobody knows: nothing but nulls so far.
+    Unknown,
+    /// JSON objects: a column for each member.
+    Objects,
+    /// Anything else: one column.
+    Plain,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Layout {
+    pub columns: Vec<Column>,
+    pub shape: Shape,
+    /// Were the columns given? Then other members are not read.
+    pub given: bool,
+    pub key: ColumnType,
+    /// Are keys in windows?
+    pub windowed: bool,
+}
+
+impl Layout {
+    pub fn new(schema: Option<&[Column]>) -> Self {
+        let all = schema.unwrap_or_default();
+        let (key, columns): (Vec<_>, Vec<_>) = all.iter().cloned().partition(|c| c.name == KEY);
+        // One column `value` may be that of plain values, or the only member of objects.
+        let plain = matches!(columns.as_slice(), [only] if only.name == VALUE);
+        Self {
+            shape: if columns.is_empty() || plain {
+                Shape::Unknown
+            } else {
+                Shape::Objects
+            },
+            given: schema.is_some(),
+            key: key
+                .into_iter()
+                .next()
+                .map_or(ColumnType::Null, |column| column.kind),
+            windowed: false,
+            columns,
+        }
+    }
+
+    /// What more these records tell.
+    fn learn(&mut self, records: &[Record], by_row: &str) {
+        for record in records {
+            let key = match &record.key {
+                Datum::Windowed(window) => {
+                    self.windowed = true;
+                    &window.key
+                }
+                key => key,
+            };
+            if self.key == ColumnType::Null {
+                self.key = key_type(key);
+            }
+        }
+        let first = self.shape == Shape::Unknown;
+        for record in records {
+            let Some(kind) = type_of(&record.value) else {
+                continue;
+            };
+            match (self.shape, kind) {
+                (_, ColumnType::Null) => {}
+                (Shape::Unknown, kind) => {
+                    let members = match kind {
+                        ColumnType::Struct(members) => {
+                            self.shape = Shape::Objects;
+                            members
+                        }
+                        kind => {
+                            self.shape = Shape::Plain;
+                            vec![column(VALUE, kind)]
+                        }
+                    };
+                    if !self.given {
+                        self.columns = members;
+                    }
+                }
+                _ if self.given => {}
+                (Shape::Objects, ColumnType::Struct(members)) if first => {
+                    merge_members(&mut self.columns, members);
+                }
+                (Shape::Objects, ColumnType::Struct(members)) => {
+                    widen_members(&mut self.columns, &members);
+                }
+                (Shape::Plain, kind) => {
+                    let members = vec![column(VALUE, kind)];
+                    if first {
+                        merge_members(&mut self.columns, members);
+                    } else {
+                        widen_members(&mut self.columns, &members);
+                    }
+                }
+                // It doesn't fit: whoever reads it says so.
+                (Shape::Objects, _) => {}
+            }
+        }
+        if self.shape == Shape::Objects && !self.given {
+            self.columns
+                .retain(|column| !is_added(&column.name, by_row));
+        }
+    }
+
+    /// As Arrow says it, with the columns that every batch has.
+    pub fn schema(&self, by_row: &str) -> SchemaRef {
+        let mut fields: Vec<Field> = self.columns.iter().map(field).collect();
+        fields.push(Field::new(KEY, data_type(&self.key), true));
+        if self.windowed {
+            fields.extend(WINDOW.map(|name| Field::new(name, timestamp(), true)));
+        }
+        fields.push(Field::new(TIMESTAMP, timestamp(), false));
+        fields.push(Field::new(by_row, DataType::Int64, false));
+        Arc::new(Schema::new(fields))
+    }
+}
+
+/// Is it a column that every batch has, whatever its values?
+pub(super) fn is_added(name: &str, by_row: &str) -> bool {
+    name == by_row || name == KEY || name == TIMESTAMP || WINDOW.contains(&name)
+}
+
+fn timestamp() -> DataType {
+    DataType::Timestamp(Unit::Millisecond, Some("UTC".into()))
+}
+
+fn column(name: &str, kind: ColumnType) -> Column {
+    Column {
+        name: name.into(),
+        kind,
+    }
+}
+
+fn merge_members(known: &mut Vec<Column>, more: Vec<Column>) {
+    let mut all = ColumnType::Struct(std::mem::take(known));
+    merge(&mut all, ColumnType::Struct(more));
+    if let ColumnType::Struct(members) = all {
+        *known = members;
+    }
+}
+
+fn widen_members(known: &mut Vec<Column>, more: &[Column]) {
+    let mut all = ColumnType::Struct(std::mem::take(known));
+    widen(&mut all, &ColumnType::Struct(more.to_vec()));
+    if let ColumnType::Struct(members) = all {
+        *known = members;
+    }
+}
+
+/// The JSON text of what is JSON, or has no other form.
+pub(super) fn json_of(datum: &Datum) -> Option<Result<Cow<'_, Bytes>>> {
+    match datum {
+        Datum::Json(bytes) => Some(Ok(Cow::Borrowed(bytes))),
+        Datum::List(_) | Datum::Opaque(_) => Some(json_bytes(datum).map(Cow::Owned)),
+        _ => None,
+    }
+}
+
+/// The type that one value asks for; `None` if it can't be read.
+fn type_of(datum: &Datum) -> Option<ColumnType> {
+    if let Some(json) = json_of(datum) {
+        return infer(&json.ok()?);
+    }
+    Some(plain_type(datum))
+}
+
+fn plain_type(datum: &Datum) -> ColumnType {
+    match datum {
+        Datum::Bool(_) => ColumnType::Bool,
+        Datum::Int(_) => ColumnType::Int64,
+        Datum::Float(_) => ColumnType::Float64,
+        Datum::Str(_) => ColumnType::String,
+        Datum::Bytes(_) => ColumnType::Binary,
+        _ => ColumnType::Null,
+    }
+}
+
+/// Keys with members or elements are their JSON text.
+fn key_type(datum: &Datum) -> ColumnType {
+    match datum {
+        Datum::Json(_) | Datum::List(_) | Datum::Opaque(_) => match type_of(datum) {
+            Some(
+                kind @ (ColumnType::Null
+                | ColumnType::Bool
+                | ColumnType::Int64
+                | ColumnType::Float64),
+            ) => kind,
+            _ => ColumnType::String,
+        },
+        other => plain_type(other),
+    }
+}
+
+fn field(column: &Column) -> Field {
+    Field::new(column.name.as_str(), data_type(&column.kind), true)
+}
+
+pub(super) fn item(kind: &ColumnType) -> Field {
+    Field::new("item", data_type(kind), true)
+}
+
+pub(super) fn fields(members: &[Column]) -> Fields {
+    members.iter().map(field).collect()
+}
+
+/// Arrow's name for it.
+pub(super) fn data_type(kind: &ColumnType) -> DataType {
+    match kind {
+        ColumnType::Null => DataType::Null,
+        ColumnType::Bool => DataType::Boolean,
+        ColumnType::Int8 => DataType::Int8,
+        ColumnType::Int16 => DataType::Int16,
+        ColumnType::Int32 => DataType::Int32,
+        ColumnType::Int64 => DataType::Int64,
+        ColumnType::Uint8 => DataType::UInt8,
+        ColumnType::Uint16 => DataType::UInt16,
+        ColumnType::Uint32 => DataType::UInt32,
+        ColumnType::Uint64 => DataType::UInt64,
+        ColumnType::Float32 => DataType::Float32,
+        ColumnType::Float64 => DataType::Float64,
+        ColumnType::String => DataType::Utf8,
+        ColumnType::LargeString => DataType::LargeUtf8,
+        ColumnType::Binary => DataType::Binary,
+        ColumnType::Date32 => DataType::Date32,
+        ColumnType::Timestamp { unit, tz } => {
+            DataType::Timestamp(unit_of(*unit), tz.as_deref().map(Into::into))
+        }
+        ColumnType::List(kind) => DataType::List(Arc::new(item(kind))),
+        ColumnType::LargeList(kind) => DataType::LargeList(Arc::new(item(kind))),
+        ColumnType::Struct(members) => DataType::Struct(fields(members)),
+    }
+}
+
+const fn unit_of(unit: TimeUnit) -> Unit {
+    match unit {
+        TimeUnit::Second => Unit::Second,
+        TimeUnit::Millisecond => Unit::Millisecond,
+        TimeUnit::Microsecond => Unit::Microsecond,
+        TimeUnit::Nanosecond => Unit::Nanosecond,
+    }
+}
+
+/// What all lanes of a node share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    layout: Mutex<Arc<Layout>>,
+}
+
+impl Shared {
+    pub fn new(schema: Option<&[Column]>) -> Self {
+        Self {
+            layout: Mutex::new(Arc::new(Layout::new(schema))),
+        }
+    }
+
+    pub(super) fn layout(&self) -> Arc<Layout> {
+        Arc::clone(&self.layout.lock())
+    }
+
+    /// Learns from these records what is not known yet.
+    pub(super) fn learn(&self, records: &[Record], by_row: &str) -> Arc<Layout> {
+        let mut known = self.layout.lock();
+        let mut learned = (**known).clone();
+        learned.learn(records, by_row);
+        if learned != **known {
+            *known = Arc::new(learned);
+        }
+        Arc::clone(&known)
+    }
+}

@@ -1,0 +1,173 @@
+//! From what the function gave to values of records.
+//!
+//! Takes batches, gives for each of their rows the row of the input that it comes from, and its value. Without
+//! a column that says so, row n comes from row n. Refuses what would change the order of a key. Columns that
+//! every batch has are no part of a value.
+
+use super::cells::{Cells, label, object};
+use super::layout::{VALUE, is_added};
+use crate::Failed;
+use arrow_array::cast::AsArray;
+use arrow_array::types as t;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use stoatflow_core::{Bytes, Datum, Error, Result};
+
+/// What a result is read with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// How many rows the input had.
+    pub rows: usize,
+    /// The column that says where a row comes from.
+    pub by_row: &'a str,
+    /// Were the values objects? Then they are objects again.
+    pub objects: bool,
+}
+
+/// The rows of a result: the row of the input, and the value.
+///
+/// # Errors
+/// `User` if the result is none of this input; inside: the rows that can't be values.
+pub(super) fn values(
+    asked: Asked<'_>,
+    batches: &[RecordBatch],
+) -> Result<Result<Vec<(usize, Datum)>, Vec<Failed>>> {
+    let mut given = Vec::with_capacity(asked.rows);
+    let mut failed: Vec<Failed> = Vec::new();
+    let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut last = 0;
+    for batch in batches {
+        let rows = match batch.column_by_name(asked.by_row) {
+            Some(column) => Some(rows(column, asked)?),
+            None if total == asked.rows => None,
+            None => return Err(uncounted(total, asked)),
+        };
+        let value = Value::new(asked, batch)?;
+        let before = given.len() + failed.len();
+        for at in 0..batch.num_rows() {
+            let from = rows.as_ref().map_or(before + at, |rows| rows[at]);
+            if from < last {
+                return Err(Error::user(format!(
+                    "the result has row {from} of the input behind row {last} ('{}'): records of one key would change places",
+                    asked.by_row
+                ))
+                .hint(format!("sort the result by '{}' before it is returned", asked.by_row)));
+            }
+            last = from;
+            match value.at(at) {
+                Ok(value) => given.push((from, value)),
+                Err(error) => match failed.last() {
+                    Some(known) if known.at == from => given.push((from, Datum::Null)),
+                    _ => failed.push(Failed { at: from, error }),
+                },
+            }
+        }
+    }
+    Ok(if failed.is_empty() {
+        Ok(given)
+    } else {
+        Err(failed)
+    })
+}
+
+fn uncounted(total: usize, asked: Asked<'_>) -> Error {
+    let Asked { rows, by_row, .. } = asked;
+    Error::user(format!(
+        "the function gave {total} rows for {rows}, and no column '{by_row}' that says where they come from"
+    ))
+    .hint(format!("give a row for each row, or keep the column '{by_row}' of the batch: filter and take do"))
+}
+
+/// Which rows of the input they come from.
+fn rows(column: &ArrayRef, asked: Asked<'_>) -> Result<Vec<usize>> {
+    let Asked { rows, by_row, .. } = asked;
+    let wrong = |what: String| {
+        Error::user(format!("the column '{by_row}' of the result {what}")).hint(format!(
+            "keep the column '{by_row}' of the batch as it is: whole numbers from 0 to {}",
+            rows.saturating_sub(1)
+        ))
+    };
+    if column.null_count() > 0 {
+        return Err(wrong("has nulls".into()));
+    }
+    macro_rules! numbers {
+        ($($kind:ident => $array:ident),*) => {
+            match column.data_type() {
+                $(DataType::$kind => column
+                    .as_primitive::<t::$array>()
+                    .values()
+                    .iter()
+                    .map(|n| {
+                        let row = usize::try_from(*n).ok().filter(|n| *n < rows);
+                        row.ok_or_else(|| wrong(format!("holds {n}, but the batch had {rows} rows")))
+                    })
+                    .collect(),)*
+                other => Err(wrong(format!("is {other}, and no whole number"))),
+            }
+        };
+    }
+    numbers!(
+        Int64 => Int64Type, Int32 => Int32Type, UInt32 => UInt32Type, UInt64 => UInt64Type,
+        Int16 => Int16Type, Int8 => Int8Type, UInt16 => UInt16Type, UInt8 => UInt8Type
+    )
+}
+
+/// The values of a batch.
+enum Value<'a> {
+    Plain(Cells<'a>),
+    Objects(Vec<(Vec<u8>, Cells<'a>)>, std::cell::RefCell<Vec<u8>>),
+}
+
+impl<'a> Value<'a> {
+    fn new(asked: Asked<'_>, batch: &'a RecordBatch) -> Result<Self> {
+        let schema = batch.schema_ref();
+        let all = schema.fields().iter().zip(batch.columns());
+        let mut own: Vec<(&str, &ArrayRef)> = Vec::with_capacity(batch.num_columns());
+        for (field, column) in all {
+            let name = field.name().as_str();
+            if is_added(name, asked.by_row) || is_index(name) {
+                continue;
+            }
+            if own.iter().any(|(known, _)| *known == name) {
+                return Err(
+                    Error::user(format!("the result has the column '{name}' twice"))
+                        .hint("rename one of them: both would be the same member of an object"),
+                );
+            }
+            own.push((name, column));
+        }
+        if let [(VALUE, column)] = own.as_slice()
+            && !asked.objects
+        {
+            return Ok(Self::Plain(Cells::new(VALUE, column)?));
+        }
+        let members = own
+            .into_iter()
+            .map(|(name, column)| Ok((label(name)?, Cells::new(name, column)?)));
+        Ok(Self::Objects(
+            members.collect::<Result<_>>()?,
+            std::cell::RefCell::default(),
+        ))
+    }
+
+    fn at(&self, row: usize) -> Result<Datum> {
+        match self {
+            Self::Plain(cells) => cells.datum(row),
+            Self::Objects(members, buffer) => {
+                let mut text = buffer.borrow_mut();
+                text.clear();
+                object(members, row, &mut text)?;
+                // Each has bytes of its own: one that stays in a store must not keep the others.
+                Ok(Datum::Json(Bytes::copy_from_slice(&text)))
+            }
+        }
+    }
+}
+
+/// A frame of pandas brings its index along, if that is more than a count.
+fn is_index(name: &str) -> bool {
+    let number = name
+        .strip_prefix("__index_level_")
+        .and_then(|rest| rest.strip_suffix("__"));
+    number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}

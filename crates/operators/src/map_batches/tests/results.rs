@@ -1,0 +1,153 @@
+//! What columns of a result become.
+
+use super::*;
+use crate::map_batches::result::{Asked, values};
+use arrow_array::types::{Int8Type, UInt64Type};
+use arrow_array::{
+    BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeListArray,
+    Float32Array, Float64Array, LargeStringArray, ListArray, NullArray, PrimitiveArray,
+    StringViewArray, StructArray, Time32SecondArray, TimestampMicrosecondArray, UInt64Array,
+};
+
+fn made(columns: Vec<(&str, ArrayRef)>, objects: bool) -> Result<Vec<Datum>, String> {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let asked = Asked {
+        rows: batch.num_rows(),
+        by_row: "_row",
+        objects,
+    };
+    match values(asked, &[batch]) {
+        Ok(Ok(values)) => Ok(values.into_iter().map(|(_, value)| value).collect()),
+        Ok(Err(failed)) => Err(format!(
+            "row {}: {}",
+            failed[0].at,
+            failed[0].error.message()
+        )),
+        Err(error) => Err(error.message().to_owned()),
+    }
+}
+
+fn texts(array: ArrayRef) -> Vec<String> {
+    let rows = made(vec![("a", array)], true).unwrap();
+    rows.iter().map(word).collect()
+}
+
+#[test]
+fn every_type_that_json_has_a_form_for() {
+    let some = |array: ArrayRef, wanted: &[&str]| {
+        let kind = array.data_type().clone();
+        let wanted: Vec<_> = wanted.iter().map(|w| format!(r#"{{"a":{w}}}"#)).collect();
+        assert_eq!(texts(array), wanted, "{kind}");
+    };
+    some(Arc::new(NullArray::new(1)), &["null"]);
+    some(
+        Arc::new(BooleanArray::from(vec![Some(true), None])),
+        &["true", "null"],
+    );
+    some(
+        Arc::new(PrimitiveArray::<Int8Type>::from(vec![Some(-1), None])),
+        &["-1", "null"],
+    );
+    some(
+        Arc::new(UInt64Array::from(vec![u64::MAX, 1])),
+        &["18446744073709551615", "1"],
+    );
+    some(Arc::new(Float32Array::from(vec![0.1])), &["0.1"]);
+    some(
+        Arc::new(Float64Array::from(vec![0.1, 1.0])),
+        &["0.1", "1.0"],
+    );
+    some(
+        Arc::new(LargeStringArray::from(vec!["\"\u{1}é"])),
+        &[r#""\"\u0001é""#],
+    );
+    some(
+        Arc::new(StringViewArray::from(vec![
+            "a view that is longer than twelve",
+        ])),
+        &[r#""a view that is longer than twelve""#],
+    );
+    let money = Decimal128Array::from(vec![-1205])
+        .with_precision_and_scale(9, 2)
+        .unwrap();
+    some(Arc::new(money), &["-12.05"]);
+    some(
+        Arc::new(Date32Array::from(vec![0, -1])),
+        &[r#""1970-01-01""#, r#""1969-12-31""#],
+    );
+    let times = TimestampMicrosecondArray::from(vec![1_500_000]);
+    some(
+        Arc::new(times.clone().with_timezone("Europe/Berlin")),
+        &[r#""1970-01-01T00:00:01.5Z""#],
+    );
+    some(Arc::new(times), &[r#""1970-01-01T00:00:01.5""#]);
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(vec![
+        Some(vec![Some(1), None]),
+        None,
+        Some(vec![]),
+    ]);
+    some(Arc::new(lists.slice(1, 2)), &["null", "[]"]);
+    some(Arc::new(lists), &["[1,null]", "null", "[]"]);
+    let pairs = FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(
+        vec![Some(vec![Some(1), Some(2)]), Some(vec![Some(3), Some(4)])],
+        2,
+    );
+    some(Arc::new(pairs.slice(1, 1)), &["[3,4]"]);
+    let words: DictionaryArray<Int8Type> = vec![Some("x"), None, Some("x")].into_iter().collect();
+    some(Arc::new(words), &[r#""x""#, "null", r#""x""#]);
+    let inner: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let object = StructArray::try_from(vec![("b", inner)]).unwrap();
+    some(Arc::new(object), &[r#"{"b":1}"#]);
+}
+
+#[test]
+fn what_has_no_form_is_refused_by_name() {
+    let times: ArrayRef = Arc::new(Time32SecondArray::from(vec![1]));
+    let said = made(vec![("t", times)], true).unwrap_err();
+    assert!(
+        said.contains("the column 't' of the result is Time32(s)"),
+        "{said}"
+    );
+    let numbers: ArrayRef = Arc::new(Float64Array::from(vec![1.0, f64::NAN]));
+    let said = made(vec![("n", numbers)], true).unwrap_err();
+    assert!(
+        said.contains("row 1: the column 'n' of the result holds the number NaN"),
+        "{said}"
+    );
+    let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![&b"x"[..]]));
+    let said = made(vec![("b", bytes)], true).unwrap_err();
+    assert!(said.contains("holds bytes"), "{said}");
+}
+
+#[test]
+fn a_value_alone_is_itself_where_values_were_plain() {
+    let one = |array: ArrayRef| made(vec![("value", array)], false).unwrap().remove(0);
+    assert_eq!(one(Arc::new(Int64Array::from(vec![1]))), Datum::Int(1));
+    assert_eq!(one(Arc::new(StringArray::from(vec!["x"]))), text("x"));
+    assert_eq!(
+        one(Arc::new(BinaryArray::from(vec![&b"x"[..]]))),
+        Datum::Bytes(b"x"[..].into())
+    );
+    assert_eq!(one(Arc::new(Int64Array::from(vec![None]))), Datum::Null);
+    let big: ArrayRef = Arc::new(PrimitiveArray::<UInt64Type>::from(vec![u64::MAX]));
+    assert_eq!(word(&one(big)), u64::MAX.to_string());
+    let array: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let object = made(vec![("value", Arc::clone(&array))], true)
+        .unwrap()
+        .remove(0);
+    assert_eq!(word(&object), r#"{"value":1}"#, "objects stay objects");
+    let two = made(vec![("value", Arc::clone(&array)), ("b", array)], false).unwrap();
+    assert_eq!(word(&two[0]), r#"{"value":1,"b":1}"#);
+}
+
+#[test]
+fn columns_of_every_batch_and_of_pandas_are_no_members() {
+    let a = || -> ArrayRef { Arc::new(Int64Array::from(vec![0])) };
+    let names = ["_key", "_timestamp", "_window_start", "_window_end", "_row"];
+    let mut columns: Vec<_> = names.iter().map(|name| (*name, a())).collect();
+    columns.push(("__index_level_0__", a()));
+    columns.push(("_other", a()));
+    assert_eq!(word(&made(columns, true).unwrap()[0]), r#"{"_other":0}"#);
+    let twice = made(vec![("a", a()), ("a", a())], true).unwrap_err();
+    assert!(twice.contains("the column 'a' twice"), "{twice}");
+}

@@ -1,0 +1,185 @@
+//! Which record a row comes from, and what happens to records when a call fails.
+
+use super::*;
+
+/// Gives these rows of its input, with a column that says so.
+fn taking(rows: &'static [i64]) -> Arc<Batches> {
+    batches(move |batch| {
+        let a = column_of(batch, "a");
+        let a = a.as_primitive::<Int64Type>();
+        let taken = rows
+            .iter()
+            .map(|row| a.value(usize::try_from(*row).unwrap_or(0).min(2)) * 10);
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("a", Arc::new(Int64Array::from_iter_values(taken))),
+            (
+                "_row",
+                Arc::new(Int64Array::from_iter_values(rows.iter().copied())),
+            ),
+        ];
+        Ok(vec![RecordBatch::try_from_iter(columns).unwrap()])
+    })
+}
+
+const THREE: [&str; 3] = [r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":3}"#];
+
+#[test]
+fn rows_may_be_dropped_and_repeated() {
+    let mut dropping = rig(op(None, 3), &taking(&[0, 2, 2]));
+    dropping.push(all(&THREE)).unwrap();
+    assert_eq!(
+        dropping.outputs(),
+        [
+            r#"2:k={"a":10}@0"#,
+            r#"2:k={"a":30}@2"#,
+            r#"2:k={"a":30}@2"#
+        ]
+    );
+    let mut none = rig(op(None, 3), &taking(&[]));
+    none.push(all(&THREE)).unwrap();
+    assert!(none.outputs().is_empty());
+    let mut last = rig(op(None, 3), &taking(&[2]));
+    last.push(all(&THREE)).unwrap();
+    assert_eq!(last.outputs(), [r#"2:k={"a":30}@2"#]);
+}
+
+#[test]
+fn rows_must_not_change_places_nor_come_from_nowhere() {
+    for (rows, said) in [
+        (&[1, 0][..], "row 0 of the input behind row 1"),
+        (&[3], "holds 3, but the batch had 3 rows"),
+        (&[-1], "holds -1"),
+    ] {
+        let mut rig = rig(op(None, 3), &taking(rows));
+        let error = rig.push(all(&THREE)).unwrap_err();
+        assert!(error.message().contains(said), "{error}");
+        assert_eq!(
+            error.coordinates().function.as_deref(),
+            Some("app.py:9 score")
+        );
+    }
+}
+
+#[test]
+fn rows_without_a_column_that_says_where_from_must_be_as_many() {
+    let two = batches(|batch| {
+        let a: ArrayRef = Arc::new(StringArray::from(vec!["x"; batch.num_rows() - 1]));
+        Ok(vec![RecordBatch::try_from_iter([("a", a)]).unwrap()])
+    });
+    let mut rig = rig(op(None, 3), &two);
+    let error = rig.push(all(&THREE)).unwrap_err();
+    assert!(
+        error
+            .message()
+            .contains("gave 2 rows for 3, and no column '_row'"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_result_may_come_in_parts() {
+    let parts = batches(|batch| Ok(vec![batch.slice(0, 1), batch.slice(1, 2)]));
+    let mut rig = rig(op(None, 3), &parts);
+    rig.push(all(&THREE)).unwrap();
+    assert_eq!(rig.outputs().len(), 3);
+    let bare = batches(|batch| {
+        let batch = batch.project(&[0]).unwrap();
+        Ok(vec![batch.slice(0, 2), batch.slice(2, 1)])
+    });
+    let mut rig = super::rig(op(None, 3), &bare);
+    rig.push(all(&THREE)).unwrap();
+    assert_eq!(rig.outputs().last().unwrap(), r#"2:k={"a":3}@2"#);
+}
+
+#[test]
+fn without_a_handler_a_batch_fails_at_its_first_record() {
+    let boom = batches(|_| Err(whole("boom")));
+    let mut rig = rig(op(None, 3), &boom);
+    let error = rig.push(all(&THREE)).unwrap_err();
+    assert_eq!(error.message(), "boom");
+    assert_eq!(error.coordinates().offset.map(|o| o.0), Some(0));
+    assert_eq!(
+        error.coordinates().function.as_deref(),
+        Some("app.py:9 score")
+    );
+}
+
+#[test]
+fn a_batch_that_fails_is_left_out_as_a_whole_and_called_once() {
+    let boom = batches(|_| Err(whole("boom")));
+    let letters = Some(Handler::Dlq("letters".into()));
+    let mut rig = rig_with(op(None, 3), &boom, letters);
+    rig.push(all(&THREE)).unwrap();
+    assert!(rig.outputs().is_empty());
+    assert_eq!(boom.sizes(), [3]);
+    let handled = rig.handled();
+    assert_eq!(handled.len(), 3, "each record gets its letter: {handled:?}");
+    assert!(
+        handled
+            .iter()
+            .zip(0..)
+            .all(|(h, at)| h.ends_with(&format!("letters@{at}")))
+    );
+}
+
+#[test]
+fn a_batch_is_called_again_if_the_handler_says_so() {
+    let calls = Arc::new(Mutex::new(0));
+    let third = Arc::clone(&calls);
+    let udf = batches(move |batch| {
+        *third.lock() += 1;
+        if *third.lock() < 3 {
+            return Err(whole("not yet"));
+        }
+        Ok(vec![batch.clone()])
+    });
+    let retry = |times| {
+        Some(Handler::Retry(Box::new(Retrying {
+            times,
+            backoff_ms: 0,
+            then: Handler::Continue,
+        })))
+    };
+    let mut rig = rig_with(op(None, 3), &udf, retry(2));
+    rig.push(all(&THREE)).unwrap();
+    assert_eq!(rig.outputs().len(), 3);
+    assert_eq!(*calls.lock(), 3);
+    *calls.lock() = 0;
+    let mut rig = rig_with(op(None, 3), &udf, retry(1));
+    rig.push(all(&THREE)).unwrap();
+    assert!(rig.outputs().is_empty(), "twice were not enough");
+    assert_eq!(*calls.lock(), 2);
+}
+
+#[test]
+fn a_row_that_is_at_fault_goes_alone() {
+    let udf = batches(|batch| {
+        let a = column_of(batch, "a");
+        let a = a.as_primitive::<Int64Type>();
+        match a.values().iter().position(|a| *a == 2) {
+            Some(row) => Err(FailedBatch {
+                row: Some(row),
+                error: Error::user("two is one too many"),
+            }),
+            None => Ok(vec![batch.clone()]),
+        }
+    });
+    let mut strict = rig(op(None, 3), &udf);
+    let error = strict.push(all(&THREE)).unwrap_err();
+    assert_eq!(error.coordinates().offset.map(|o| o.0), Some(1));
+    let mut lenient = rig_with(op(None, 3), &udf, Some(Handler::Continue));
+    lenient.push(all(&THREE)).unwrap();
+    assert_eq!(lenient.outputs(), [r#"2:k={"a":1}@0"#, r#"2:k={"a":3}@2"#]);
+    assert_eq!(lenient.handled().len(), 1);
+}
+
+#[test]
+fn many_records_that_do_not_fit_go_at_once() {
+    let udf = same();
+    let mut rig = rig_with(op(None, 5), &udf, Some(Handler::Continue));
+    let values = [r#"{"a":1}"#, "[]", r#"{"a":"x"}"#, r#"{"a":2}"#, "{"];
+    rig.push(all(&values)).unwrap();
+    assert_eq!(rig.outputs(), [r#"2:k={"a":1}@0"#, r#"2:k={"a":2}@3"#]);
+    assert_eq!(rig.handled().len(), 3);
+    assert_eq!(udf.sizes(), [2], "called for those that fit");
+}

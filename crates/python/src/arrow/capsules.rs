@@ -1,0 +1,89 @@
+//! The C data interface, in capsules: the one place with raw pointers to Arrow's structs.
+//!
+//! Takes a batch and gives its two capsules; takes an object that has the protocol and gives its batches. Who
+//! takes a struct out of a capsule leaves it empty, as the protocol says, so that nobody frees it twice.
+
+use super::refused;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::ffi_stream::RecordBatchStreamReader;
+use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+const SCHEMA: &std::ffi::CStr = c"arrow_schema";
+const ARRAY: &std::ffi::CStr = c"arrow_array";
+const STREAM: &std::ffi::CStr = c"arrow_array_stream";
+
+/// Schema and columns of a batch. They free themselves if nobody takes them.
+pub fn give<'py>(
+    py: Python<'py>,
+    batch: &RecordBatch,
+) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+    let columns = StructArray::from(batch.clone()).into_data();
+    let (array, schema) =
+        to_ffi(&columns).map_err(|e| refused("a batch can't be handed to Python", e))?;
+    Ok((
+        PyCapsule::new_with_value(py, schema, SCHEMA)?,
+        PyCapsule::new_with_value(py, array, ARRAY)?,
+    ))
+}
+
+/// The batches of an object that has the protocol; `None`: it hasn't.
+pub fn take(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<RecordBatch>>> {
+    let py = object.py();
+    if let Some(export) = object.getattr_opt(intern!(py, "__arrow_c_array__"))? {
+        let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
+            export.call0()?.extract()?;
+        return one(&schema, &array).map(|batch| Some(vec![batch]));
+    }
+    if let Some(export) = object.getattr_opt(intern!(py, "__arrow_c_stream__"))? {
+        let stream: Bound<'_, PyCapsule> = export.call0()?.extract()?;
+        return all(&stream).map(Some);
+    }
+    Ok(None)
+}
+
+fn one(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<RecordBatch> {
+    let schema = schema
+        .pointer_checked(Some(SCHEMA))?
+        .cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    // SAFETY: the names of the capsules say that these are the two structs, valid while the capsules live,
+    // which they do: the caller holds them. The array is moved out and its capsule left empty.
+    let data = unsafe {
+        let array = FFI_ArrowArray::from_raw(array.as_ptr());
+        from_ffi(array, schema.as_ref())
+    };
+    let data = data.map_err(|e| refused("the result's columns can't be read", e))?;
+    if !matches!(data.data_type(), arrow_schema::DataType::Struct(_)) {
+        return Err(PyTypeError::new_err(format!(
+            "the function gave an array of {}, and no batch of columns",
+            data.data_type()
+        )));
+    }
+    let columns = StructArray::from(data);
+    if columns.null_count() > 0 {
+        return Err(PyTypeError::new_err(
+            "the function gave rows that are null as a whole: drop them instead",
+        ));
+    }
+    Ok(columns.into())
+}
+
+fn all(stream: &Bound<'_, PyCapsule>) -> PyResult<Vec<RecordBatch>> {
+    let stream = stream.pointer_checked(Some(STREAM))?;
+    let unread = |e| refused("the result's columns can't be read", e);
+    // SAFETY: the name of the capsule says that this is the struct, valid while the capsule lives, which it
+    // does: the caller holds it. It is moved out and the capsule left empty.
+    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr().cast()) };
+    let reader = reader.map_err(unread)?;
+    let schema = reader.schema();
+    let mut batches = reader.collect::<Result<Vec<_>, _>>().map_err(unread)?;
+    if batches.is_empty() {
+        // No rows, but the columns are known.
+        batches.push(RecordBatch::new_empty(schema));
+    }
+    Ok(batches)
+}
