@@ -49,6 +49,9 @@ enum Trouble {
     Whole(Error),
 }
 
+/// Which row each row of a result comes from, and its value.
+type Called = Result<Vec<(usize, Datum)>, Trouble>;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct MapBatches {
@@ -183,11 +186,7 @@ impl MapBatches {
     }
 
     /// One call: a value and the row it comes from, for each row of the result.
-    fn call(
-        &mut self,
-        rows: &[Record],
-        context: &Context<'_>,
-    ) -> Result<Result<Vec<(usize, Datum)>, Trouble>> {
+    fn call(&mut self, rows: &[Record], context: &Context<'_>) -> Result<Called> {
         let Settings {
             schema,
             max_rows,

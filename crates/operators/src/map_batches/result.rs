@@ -13,6 +13,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use stoatflow_core::{Bytes, Datum, Error, Result};
 
+/// Which row of the input each row comes from, and its value; or the rows that can't be values.
+type Values = Result<Vec<(usize, Datum)>, Vec<Failed>>;
+
 /// What a result is read with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
@@ -28,10 +31,7 @@ pub(super) struct Asked<'a> {
 ///
 /// # Errors
 /// `User` if the result is none of this input; inside: the rows that can't be values.
-pub(super) fn values(
-    asked: Asked<'_>,
-    batches: &[RecordBatch],
-) -> Result<Result<Vec<(usize, Datum)>, Vec<Failed>>> {
+pub(super) fn values(asked: Asked<'_>, batches: &[RecordBatch]) -> Result<Values> {
     let mut given = Vec::with_capacity(asked.rows);
     let mut failed: Vec<Failed> = Vec::new();
     let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
