@@ -263,6 +263,11 @@ def test_what_is_refused_when_the_topology_is_built() -> None:
 
     refused("does not take an expression", sf.value)
     refused(r"calls its function with \(batch\)", lambda key, batch: batch)
+
+    async def later(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+    refused("async", later)
     refused("max_rows=0 must be between 1 and", max_rows=0)
     refused("needs a whole number, not '5'", max_rows="5")
     refused(r"map_batches\(max_wait=\)", max_wait="0s")
