@@ -93,6 +93,9 @@ if TYPE_CHECKING:
     from stoatflow.joined import TableJoined as TableJoined
     from stoatflow.late import DecideLate as DecideLate
     from stoatflow.late import LateVerdict as LateVerdict
+    from stoatflow.lazy import JsonArray as JsonArray
+    from stoatflow.lazy import JsonObject as JsonObject
+    from stoatflow.lazy import to_python as to_python
     from stoatflow.materialized import Consumed as Consumed
     from stoatflow.materialized import Grouped as Grouped
     from stoatflow.materialized import Materialized as Materialized
@@ -183,6 +186,7 @@ _HOMES = {
     "global_table": ("GlobalKTable",),
     "grouped": ("KGroupedStream", "KGroupedTable"),
     "late": ("DecideLate", "LateVerdict"),
+    "lazy": ("JsonArray", "JsonObject", "to_python"),
     "joined": ("Joined", "StreamJoined", "TableJoined"),
     "materialized": (
         "Consumed", "Grouped", "Materialized", "OffsetReset", "Produced", "Repartitioned", "TimestampExtractors",

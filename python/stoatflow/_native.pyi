@@ -8,7 +8,7 @@ coordinates and the next step to its text), `coordinates` holds only what is kno
 function becomes the `__cause__`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import GenericAlias
 from typing import Any, Generic, TypeVar, final, overload
 
@@ -28,6 +28,8 @@ __all__ = [
     "Driver",
     "EmbeddedBroker",
     "Engine",
+    "JsonArray",
+    "JsonObject",
     "KeyValueStore",
     "Plan",
     "ProcessorContext",
@@ -45,6 +47,7 @@ __all__ = [
     "node_kinds",
     "reset",
     "settings_schema",
+    "to_python",
 ]
 
 __version__: str
@@ -444,3 +447,59 @@ class VersionedKeyValueStore(Generic[_K, _V]):
         """Give the version that holds now, or held at a time."""
     def delete(self, key: _K, timestamp: Timestamp) -> VersionedRecord[_V] | None:
         """End what holds at a time; give the version that held then."""
+
+def to_python(value: Any) -> Any:
+    """Give plain dicts and lists for views, also within dicts, lists and tuples; all else as it is."""
+
+@final
+class JsonObject(Mapping[str, Any]):
+    """A JSON object as functions see it: members are decoded when they are read. It never changes."""
+
+    @staticmethod
+    def parse(text: str | bytes) -> JsonObject:
+        """Give the view of a text, as the engine would; for tests of functions."""
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain dicts and lists of all of it."""
+    def copy(self) -> dict[str, Any]:
+        """Give a dict of its members; what is nested stays a view."""
+    def get(self, key: str, default: Any = None, /) -> Any:
+        """Give the value of a member, or `default`."""
+    def __getitem__(self, key: str, /) -> Any: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __copy__(self) -> dict[str, Any]: ...
+    def __deepcopy__(self, memo: Any) -> dict[str, Any]: ...
+    def __reversed__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def __or__(self, other: Mapping[str, Any], /) -> JsonObject: ...
+    def __ror__(self, other: Mapping[str, Any], /) -> JsonObject: ...
+    __hash__: None  # type: ignore[assignment]  # as a dict
+
+@final
+class JsonArray(Sequence[Any]):
+    """A JSON array as functions see it: items are decoded when they are read. It never changes."""
+
+    @staticmethod
+    def parse(text: str | bytes) -> JsonArray:
+        """Give the view of a text, as the engine would; for tests of functions."""
+    def to_list(self) -> list[Any]:
+        """Give plain dicts and lists of all of it."""
+    def copy(self) -> list[Any]:
+        """Give a list of its items; what is nested stays a view."""
+    def count(self, value: Any, /) -> int:
+        """Count the items that equal this one."""
+    def __copy__(self) -> list[Any]: ...
+    def __deepcopy__(self, memo: Any) -> list[Any]: ...
+    @overload
+    def __getitem__(self, at: int, /) -> Any: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> list[Any]: ...
+    def __len__(self) -> int: ...
+    def __add__(self, other: list[Any] | JsonArray, /) -> list[Any]: ...
+    def __radd__(self, other: list[Any], /) -> list[Any]: ...
+    def __mul__(self, times: int, /) -> list[Any]: ...
+    def __rmul__(self, times: int, /) -> list[Any]: ...
+    def __lt__(self, other: list[Any] | JsonArray, /) -> bool: ...
+    def __le__(self, other: list[Any] | JsonArray, /) -> bool: ...
+    def __gt__(self, other: list[Any] | JsonArray, /) -> bool: ...
+    def __ge__(self, other: list[Any] | JsonArray, /) -> bool: ...
+    __hash__: None  # type: ignore[assignment]  # as a list

@@ -1,4 +1,4 @@
-"""A processor may change what it was given in place and forward it: the change goes on, for every role."""
+"""With `decode="dict"` a processor may change what it was given in place and forward it, in every role."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def change(found: Any) -> None:
         found.append(2)
 
 
+PLAIN = sf.Serdes.json(decode="dict")
 VALUES = [({"all": [1]}, {"all": [1, 2], "seen": True}), ([1], [1, 2])]
 
 
@@ -71,34 +72,34 @@ def once(topology: sf.Topology, key: Any, value: Any) -> Record[Any, Any]:
 
 def stream() -> tuple[sf.StreamsBuilder, sf.KStream[Any, Any]]:
     builder = sf.StreamsBuilder()
-    return builder, builder.stream("in", key=dict, value=dict)
+    return builder, builder.stream("in", key=PLAIN, value=PLAIN)
 
 
 @pytest.mark.parametrize(("value", "changed"), VALUES)
 def test_values(value: Any, changed: Any) -> None:
     builder, records = stream()
-    records.process(Changes).to("out", key=dict, value=dict)
+    records.process(Changes).to("out", key=PLAIN, value=PLAIN)
     assert once(builder.build(), {"k": 1}, value) == Record({"k": 1}, changed, 1)
     builder, records = stream()
-    records.process_values(ChangesFixed).to("out", key=dict, value=dict)
+    records.process_values(ChangesFixed).to("out", key=PLAIN, value=PLAIN)
     assert once(builder.build(), {"k": 1}, value) == Record({"k": 1}, changed, 1)
     builder = sf.StreamsBuilder()
-    table = builder.table("in", key=dict, value=dict, store="rows").transform_values(ChangesRow)
-    table.to_stream().to("out", key=dict, value=dict)
+    table = builder.table("in", key=PLAIN, value=PLAIN, store="rows").transform_values(ChangesRow)
+    table.to_stream().to("out", key=PLAIN, value=PLAIN)
     assert once(builder.build(), {"k": 1}, value) == Record({"k": 1}, changed, 1)
 
 
 @pytest.mark.parametrize(("key", "changed"), VALUES)
 def test_keys(key: Any, changed: Any) -> None:
     builder, records = stream()
-    records.process(ChangesKey).to("out", key=dict, value=dict)
+    records.process(ChangesKey).to("out", key=PLAIN, value=PLAIN)
     assert once(builder.build(), key, {"v": 1}) == Record(changed, {"v": 1}, 1)
 
 
 @pytest.mark.parametrize(("key", "_changed"), VALUES)
 def test_process_values_keeps_the_key_that_came(key: Any, _changed: Any) -> None:
     builder, records = stream()
-    records.process_values(ChangesKeyFixed).to("out", key=dict, value=dict)
+    records.process_values(ChangesKeyFixed).to("out", key=PLAIN, value=PLAIN)
     assert once(builder.build(), key, {"v": 1}) == Record(key, {"v": 1}, 1)
 
 

@@ -23,7 +23,7 @@ def gathered(on_close: bool = False) -> sf.Topology:
         agg.append(value)
         return agg
 
-    windowed.aggregate(list, add, store="lists", value=sf.Serdes.json()).to_stream().to("out")
+    windowed.aggregate(list, add, store="lists", value=sf.Serdes.json(decode="dict")).to_stream().to("out")
     return builder.build()
 
 

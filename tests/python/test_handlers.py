@@ -250,9 +250,10 @@ def test_a_key_stays_as_it_was_before_a_failed_step() -> None:
         agg[-1] = number(value)
         return agg
 
+    lists = sf.Serdes.json(decode="dict")
     builder = sf.StreamsBuilder()
     grouped = builder.stream("in", key=str, value=str).group_by(lambda key, value: "all", key=str)
-    grouped.aggregate(list, add, store="all", value=list, on_error=sf.log_and_continue()).to_stream().to(
+    grouped.aggregate(list, add, store="all", value=lists, on_error=sf.log_and_continue()).to_stream().to(
         "out", key=str, value=list
     )
     with TopologyTestDriver(builder.build()) as driver:

@@ -87,7 +87,7 @@ def test_it_has_all_that_processors_see() -> None:
 @pytest.fixture
 def context() -> Iterator[MockProcessorContext]:
     made = MockProcessorContext(
-        Stores.key_value("kv", key=str, value=dict),
+        Stores.key_value("kv", key=str, value=sf.Serdes.json(decode="dict")),
         Stores.timestamped_key_value("timed", key=str, value=int),
         Stores.window("windows", "1h", "10ms", key=str, value=int),
         Stores.session("sessions", "1h", key=str, value=int),

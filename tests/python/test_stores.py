@@ -68,7 +68,8 @@ def test_a_value_that_was_read_is_ones_own() -> None:
         store.get("k")["n"] = 2
         return store.get("k"), store.get("k") is store.get("k")
 
-    assert play(Stores.persistent_key_value("s", key=str, value=dict), change, lambda s: s.get("k")) == [
+    plain = sf.Serdes.json(decode="dict")
+    assert play(Stores.persistent_key_value("s", key=str, value=plain), change, lambda s: s.get("k")) == [
         ({"n": 1}, False),
         {"n": 1},
     ]

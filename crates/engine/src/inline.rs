@@ -43,11 +43,12 @@ impl Inline {
     /// # Errors
     /// What keeps an application from starting.
     pub fn start_with(blueprint: &Blueprint, failpoints: Failpoints) -> Result<Self> {
-        let status = Arc::new(Status::new(
+        let status = Status::new(
             &blueprint.settings.application_id,
             Arc::clone(&blueprint.plan),
             blueprint.settings.lanes,
-        ));
+        );
+        let status = Arc::new(status.calling(&blueprint.foreign));
         let shared = blueprint.shared(status, failpoints);
         let house = blueprint
             .furnish(

@@ -14,6 +14,7 @@
 //! `commit` ends a transaction. Never knows Python, rdkafka or RocksDB.
 
 pub mod admin;
+pub mod calls;
 pub mod commit;
 pub mod components;
 pub mod dispatch;

@@ -3,6 +3,7 @@
 //! Takes relaxed atomic counts from every room, gives snapshots as plain data. Owns no behaviour: no
 //! room ever decides by what stands here. Reading never waits for a lane, the interpreter or a broker.
 
+use crate::calls::Calls;
 use crate::evidence::Evidence;
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, Timestamp};
+use stoatflow_operators::Foreign;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::Lifecycle;
 
@@ -143,6 +145,8 @@ pub struct Status {
     pub lanes: Vec<LaneStatus>,
     /// Records that entered each node.
     pub nodes: Vec<AtomicU64>,
+    /// Functions, and what they cost.
+    pub calls: Calls,
     /// Input records admitted.
     pub records_in: AtomicU64,
     /// Output records handed to the producer (sinks only).
@@ -208,6 +212,7 @@ impl Status {
             application_id: application_id.to_owned(),
             lanes: (0..lanes).map(|_| LaneStatus::default()).collect(),
             nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
+            calls: Calls::default(),
             plan,
             records_in: AtomicU64::new(0),
             records_out: AtomicU64::new(0),
@@ -237,6 +242,13 @@ impl Status {
                 commit_seconds,
             }),
         }
+    }
+
+    /// The same, with the functions that the plan calls.
+    #[must_use]
+    pub fn calling(mut self, foreign: &Foreign) -> Self {
+        self.calls = Calls::of(&self.plan, foreign);
+        self
     }
 
     /// The state.

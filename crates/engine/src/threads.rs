@@ -92,11 +92,8 @@ impl Engine {
         listener: Option<Listener>,
         on_restore: Option<RestoreListener>,
     ) -> Self {
-        let status = Arc::new(Status::new(
-            &settings.application_id,
-            Arc::clone(&plan),
-            settings.lanes,
-        ));
+        let status = Status::new(&settings.application_id, Arc::clone(&plan), settings.lanes);
+        let status = Arc::new(status.calling(&foreign));
         let blueprint = Blueprint {
             plan,
             foreign,

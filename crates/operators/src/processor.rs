@@ -4,7 +4,7 @@
 //! Processor API promises. One instance per lane. Forwarded records are handed to the children when
 //! the batch is done, in order; where a store is shared with nodes below, a batch is one record.
 
-use crate::Failed;
+use crate::{Cost, Failed};
 use std::fmt::Debug;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Offset, Origin, Partition, Record, Result, SourceId};
@@ -34,6 +34,10 @@ pub enum Role {
 pub trait ProcessorSupplier: Send + Sync + Debug {
     /// `app.py:12 Enrich`, for errors.
     fn name(&self) -> &str;
+    /// What the calls of its processors have cost so far; `None`: nobody counts.
+    fn cost(&self) -> Option<Cost> {
+        None
+    }
     /// A new one, for one lane.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use crate::judge::Failure;
 use arrow_array::RecordBatch;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Partition, Record, Result};
 
 /// What a function gets of a record.
@@ -25,6 +26,17 @@ pub struct Failed {
     pub at: usize,
     /// Why: `User`, with the function's file and line, and the foreign exception as its cause.
     pub error: Error,
+}
+
+/// What the calls of a function have cost since the start, in all lanes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Calls; one that failed counts too.
+    pub calls: u64,
+    /// Time in the function, and in handing it its arguments: whatever it waited for there is in it.
+    pub inside: Duration,
+    /// Time until its runtime let it begin (Python's GIL).
+    pub waiting: Duration,
 }
 
 /// The partitions that a partitioner chose for a record: `None` leaves it to the key, several send it to
@@ -46,6 +58,10 @@ pub struct FailedBatch {
 pub trait Udf: Send + Sync + Debug {
     /// `app.py:12 is_large`, for errors, `describe` and metrics.
     fn name(&self) -> &str;
+    /// What its calls have cost so far; `None`: nobody counts.
+    fn cost(&self) -> Option<Cost> {
+        None
+    }
     /// Predicates.
     ///
     /// # Errors

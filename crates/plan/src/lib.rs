@@ -5,6 +5,7 @@
 
 mod aggregation;
 mod call;
+mod callables;
 mod check;
 pub mod columns;
 pub mod compile;
@@ -28,6 +29,7 @@ pub mod timetable;
 pub mod view;
 pub mod window;
 
+pub use callables::callables;
 pub use columns::{Column, ColumnType, TimeUnit};
 pub use compile::{compile, compile_plan, entries, require_explicit_names};
 pub use expression::{Expression, Literal, Scalar};

@@ -1,10 +1,11 @@
 //! Between datums and Python objects.
 //!
-//! Scalars are converted (a copy of a few bytes); everything else stays a Python object and walks
-//! through the engine as [`Datum::Opaque`] until a store or a sink needs bytes.
+//! Scalars are converted (a copy of a few bytes); JSON text is shown as a view of itself ([`crate::lazy`]) and is
+//! that text again when the view comes back; everything else stays a Python object and walks through the engine
+//! as [`Datum::Opaque`] until a store or a sink needs bytes.
 
 use crate::errors::PyCause;
-use crate::json;
+use crate::{json, lazy};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -41,6 +42,25 @@ impl Opaque for PyDatum {
     }
 }
 
+/// JSON text that functions get as real dicts and lists, new ones at each call (`decode="dict"`).
+#[derive(Debug)]
+pub struct PlainJson(pub Bytes);
+
+impl Opaque for PlainJson {
+    fn to_json(&self) -> Result<Bytes> {
+        Ok(self.0.clone())
+    }
+
+    fn type_name(&self) -> String {
+        let is_list = self.0.trim_ascii_start().starts_with(b"[");
+        if is_list { "list" } else { "dict" }.to_owned()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
 /// The Python object of a datum.
 pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>> {
     Ok(match datum {
@@ -50,7 +70,7 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
         Datum::Float(x) => PyFloat::new(py, *x).into_any(),
         Datum::Bytes(b) => PyBytes::new(py, b).into_any(),
         Datum::Str(t) => PyString::new(py, t.as_str()).into_any(),
-        Datum::Json(b) => json::read(py, b)?,
+        Datum::Json(b) => lazy::view(py, b)?,
         Datum::List(items) => {
             let items: Vec<_> = items
                 .iter()
@@ -62,11 +82,16 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
             PyTuple::new(py, [to_py(py, &change.old)?, to_py(py, &change.new)?])?.into_any()
         }
         Datum::Windowed(w) => windowed(py, w)?,
-        Datum::Opaque(o) => match o.as_any().downcast_ref::<PyDatum>() {
-            Some(object) => object.0.bind(py).clone(),
-            // A native aggregate.
-            None => json::read(py, &o.to_json().map_err(crate::errors::to_py_err)?)?,
-        },
+        Datum::Opaque(o) => {
+            if let Some(object) = o.as_any().downcast_ref::<PyDatum>() {
+                object.0.bind(py).clone()
+            } else if let Some(PlainJson(text)) = o.as_any().downcast_ref() {
+                lazy::plain_text(py, text)?
+            } else {
+                // A native aggregate.
+                lazy::view(py, &o.to_json().map_err(crate::errors::to_py_err)?)?
+            }
+        }
     })
 }
 
@@ -97,7 +122,7 @@ fn from_windowed(object: &Bound<'_, PyAny>) -> Option<PyResult<Datum>> {
     };
     match class.and_then(|class| object.is_instance(class)) {
         Ok(true) => Some(read().and_then(|(key, start, end)| {
-            let key = from_py(&key).map_err(crate::errors::to_py_err)?;
+            let key = key_from_py(&key).map_err(crate::errors::to_py_err)?;
             Ok(Datum::windowed(key, start, end))
         })),
         Ok(false) => None,
@@ -138,5 +163,20 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
         return found
             .map_err(|e| Error::serde("a windowed key can't be read").caused_by(PyCause(e)));
     }
+    if let Some(text) = lazy::datum(object) {
+        return Ok(text);
+    }
     Ok(Datum::Opaque(Arc::new(PyDatum(object.clone().unbind()))))
+}
+
+/// The datum of a Python object that becomes a key. Equal keys must have equal bytes: a view of a part of a
+/// record is written anew, without the blanks and escapes that its producer chose. A whole key that was read
+/// keeps its bytes.
+pub fn key_from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
+    if lazy::is_made(object) {
+        let plain = lazy::to_python(object)
+            .map_err(|e| Error::serde("a key can't be read").caused_by(PyCause(e)))?;
+        return json::write(&plain).map(Datum::Json);
+    }
+    from_py(object)
 }

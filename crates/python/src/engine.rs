@@ -145,6 +145,7 @@ impl Engine {
             "in_flight_bytes": status.in_flight_bytes.load(Relaxed),
             "state_memory_bytes": status.state_memory_bytes.load(Relaxed),
             "nodes": nodes,
+            "functions": status.calls.spent(),
             "dropped": drops,
             "late": late,
         })

@@ -5,7 +5,7 @@
 
 use crate::datum::{from_py, to_py};
 use crate::errors::to_py_err;
-use crate::json;
+use crate::lazy;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
@@ -22,7 +22,7 @@ fn read(object: &Bound<'_, PyAny>) -> Result<Datum> {
 
 fn plain<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>> {
     match datum {
-        Datum::Json(text) => json::read(py, text),
+        Datum::Json(text) => lazy::plain_text(py, text),
         Datum::List(items) => {
             let items = items.iter().map(|item| plain(py, item));
             Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())

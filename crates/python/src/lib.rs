@@ -12,10 +12,13 @@ mod errors;
 mod expression;
 mod handler;
 mod json;
+mod lazy;
 mod logging;
 mod plan;
 mod processor;
+mod profile;
 mod reset;
+mod roles;
 mod serde;
 mod settings;
 mod udf;
@@ -34,6 +37,8 @@ mod _native {
     #[pymodule_export]
     use crate::expression::evaluate;
     #[pymodule_export]
+    use crate::lazy::{JsonArray, JsonObject, to_python};
+    #[pymodule_export]
     use crate::plan::{Plan, compile, node_kinds};
     #[pymodule_export]
     use crate::processor::{
@@ -48,6 +53,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         use pyo3::types::PyModuleMethods;
+        crate::lazy::register(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -3,11 +3,12 @@
 use crate::errors::to_py_err;
 use crate::handler::PyRuntime;
 use crate::processor::PyProcessorSupplier;
-use crate::serde::PySerde;
+use crate::roles::roles;
+use crate::serde;
 use crate::udf::PyUdf;
 use pyo3::prelude::*;
 use std::sync::Arc;
-use stoatflow_core::{CustomSerde, Error, Handlers};
+use stoatflow_core::{Error, Handlers};
 use stoatflow_operators::{Foreign, ProcessorSupplier, Udf};
 use stoatflow_plan::PhysicalPlan;
 
@@ -69,13 +70,13 @@ pub fn compile(
     processor_names: Vec<String>,
 ) -> PyResult<Plan> {
     let plan = stoatflow_plan::compile(plan_json).map_err(to_py_err)?;
-    let udfs = functions
-        .into_iter()
-        .zip(function_names)
-        .map(|(callable, name)| Arc::new(PyUdf::new(name, callable)) as Arc<dyn Udf>);
-    let serdes = serdes
-        .iter()
-        .map(|s| PySerde::new(s).map(|s| Arc::new(s) as Arc<dyn CustomSerde>));
+    let roles = roles(&plan);
+    let named = functions.into_iter().zip(function_names);
+    let udfs = (0..).zip(named).map(|(number, (callable, name))| {
+        let role = roles.get(&number).copied().unwrap_or_default();
+        Arc::new(PyUdf::new(name, callable).with_role(role)) as Arc<dyn Udf>
+    });
+    let serdes = serdes.iter().map(serde::custom);
     let processors = processors
         .into_iter()
         .zip(processor_names)

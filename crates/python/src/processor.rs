@@ -15,6 +15,7 @@ pub use stores::*;
 
 use crate::datum::{from_py, to_py};
 use crate::errors::PyCause;
+use crate::profile::Profile;
 use door::Moment;
 use parking_lot::Mutex;
 use pyo3::intern;
@@ -23,7 +24,7 @@ use pyo3::types::PyString;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_operators::{
-    Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role, Timer,
+    Cost, Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role, Timer,
 };
 
 /// What makes processors.
@@ -32,6 +33,7 @@ pub struct PyProcessorSupplier {
     make: Py<PyAny>,
     /// What it made last: a supplier must not give the same object twice.
     last: Mutex<Option<Py<PyAny>>>,
+    profile: Arc<Profile>,
 }
 
 impl std::fmt::Debug for PyProcessorSupplier {
@@ -49,6 +51,7 @@ impl PyProcessorSupplier {
             name: name.into(),
             make,
             last: Mutex::new(None),
+            profile: Arc::default(),
         }
     }
 }
@@ -67,6 +70,10 @@ fn raised(py: Python<'_>, name: &str, what: &str, exception: PyErr) -> Error {
 impl ProcessorSupplier for PyProcessorSupplier {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn cost(&self) -> Option<Cost> {
+        Some(self.profile.cost())
     }
 
     fn create(&self, role: Role) -> Result<Box<dyn Processor>> {
@@ -92,13 +99,14 @@ impl ProcessorSupplier for PyProcessorSupplier {
                 object,
                 context,
                 door,
+                profile: Arc::clone(&self.profile),
             });
             Ok(made)
         })
     }
 
     fn scope(&self, body: &mut dyn FnMut()) {
-        Python::attach(|_| body());
+        self.profile.scope(body);
     }
 }
 
@@ -108,6 +116,7 @@ struct PyProcessor {
     object: Py<PyAny>,
     context: Py<ProcessorContext>,
     door: Arc<Door>,
+    profile: Arc<Profile>,
 }
 
 impl PyProcessor {
@@ -137,7 +146,8 @@ impl Processor for PyProcessor {
     }
 
     fn process(&mut self, batch: &[Record], host: &mut dyn ProcessorHost) -> Result<(), Failed> {
-        Python::attach(|py| {
+        let profile = Arc::clone(&self.profile);
+        profile.batch(batch.len(), |py| {
             let at_first = |error| Failed { at: 0, error };
             let process = self.method(py, intern!(py, "process")).map_err(at_first)?;
             let makes = records::Makes::of(py, self.door.role())
@@ -160,7 +170,8 @@ impl Processor for PyProcessor {
     }
 
     fn transform(&mut self, record: &Record, host: &mut dyn ProcessorHost) -> Result<Datum> {
-        Python::attach(|py| {
+        let profile = Arc::clone(&self.profile);
+        profile.call(|py| {
             let transform = self.method(py, intern!(py, "transform"))?;
             let open = self.door.open(host, Moment::at(record));
             let value = match &record.value {
@@ -175,7 +186,8 @@ impl Processor for PyProcessor {
     }
 
     fn on_timer(&mut self, timer: &Timer<'_>, host: &mut dyn ProcessorHost) -> Result<()> {
-        Python::attach(|py| {
+        let profile = Arc::clone(&self.profile);
+        profile.call(|py| {
             let on_timer = self.method(py, intern!(py, "on_timer"))?;
             let key = to_py(py, &timer.key).map_err(|e| raised(py, &self.name, "the key", e))?;
             let made = timer_to_py(py, timer.store, &key, timer.at, timer.domain);

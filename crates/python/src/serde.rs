@@ -1,9 +1,11 @@
-//! Serdes that the user wrote in Python.
+//! Serdes that the user wrote in Python, and JSON as real dicts.
 
-use crate::datum::{from_py, to_py};
+use crate::datum::{PlainJson, from_py, to_py};
 use crate::errors::PyCause;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::sync::Arc;
+use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Bytes, CustomSerde, Datum, Error, Result};
 
 /// An object with `serialize(value) -> bytes` and `deserialize(bytes) -> value`.
@@ -65,4 +67,38 @@ impl CustomSerde for PySerde {
             from_py(&value.map_err(|e| self.failed("deserialize", e))?)
         })
     }
+}
+
+/// `Serdes.json(decode="dict")`: the bytes of the JSON serde, shown to functions as dicts and lists of their
+/// own. Never calls Python: the text is decoded where a function gets it.
+#[derive(Debug)]
+pub struct PlainJsonSerde;
+
+impl CustomSerde for PlainJsonSerde {
+    fn name(&self) -> &'static str {
+        "json(decode=dict)"
+    }
+
+    fn encode(&self, datum: &Datum) -> Result<Bytes> {
+        json_bytes(datum)
+    }
+
+    fn decode(&self, bytes: &Bytes) -> Result<Datum> {
+        Ok(match bytes.trim_ascii_start().first() {
+            Some(b'{' | b'[') => Datum::Opaque(Arc::new(PlainJson(bytes.clone()))),
+            _ => Datum::Json(bytes.clone()),
+        })
+    }
+}
+
+/// The serde that an object of the user's stands for.
+pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
+    let class = object
+        .py()
+        .import("stoatflow.serdes.builtin")?
+        .getattr("PlainJsonSerde")?;
+    if object.is_exact_instance(&class) {
+        return Ok(Arc::new(PlainJsonSerde));
+    }
+    Ok(Arc::new(PySerde::new(object)?))
 }

@@ -3,8 +3,11 @@
 //! Takes a batch, attaches the interpreter once, calls the function per record (vectorcall), gives
 //! datums. A failure names the record's place in the batch; the exception is kept as the cause.
 
-use crate::datum::{from_py, to_py};
+use crate::datum::{from_py, key_from_py, to_py};
 use crate::errors::PyCause;
+use crate::lazy;
+use crate::profile::Profile;
+use crate::roles::Role;
 use arrow_array::RecordBatch;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -14,13 +17,15 @@ use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Partition, Record, Result, SourceId};
 use stoatflow_operators::judge::Failure;
 use stoatflow_operators::{
-    Args, Failed, FailedBatch, Partitions, Udf, check_partitions, check_topic,
+    Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions, check_topic,
 };
 
 /// A callable of the user.
 pub struct PyUdf {
     name: String,
     callable: Py<PyAny>,
+    role: Role,
+    profile: Profile,
 }
 
 impl std::fmt::Debug for PyUdf {
@@ -31,8 +36,32 @@ impl std::fmt::Debug for PyUdf {
 
 impl PyUdf {
     /// With its display name (`app.py:12 is_large`).
-    pub const fn new(name: String, callable: Py<PyAny>) -> Self {
-        Self { name, callable }
+    pub fn new(name: String, callable: Py<PyAny>) -> Self {
+        Self {
+            name,
+            callable,
+            role: Role::Value,
+            profile: Profile::default(),
+        }
+    }
+
+    /// For what its results are used.
+    pub const fn with_role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// The datum of a result.
+    fn result(&self, result: Bound<'_, PyAny>) -> Result<Datum> {
+        match self.role {
+            Role::Value => from_py(&result),
+            Role::Key => key_from_py(&result),
+            Role::Aggregate => {
+                let py = result.py();
+                let seen = lazy::over(result).map_err(|e| self.raised(py, e))?;
+                from_py(&seen)
+            }
+        }
     }
 
     fn raised(&self, py: Python<'_>, exception: PyErr) -> Error {
@@ -90,7 +119,7 @@ impl PyUdf {
                     pair.get_item(i)
                         .map_err(|e| Error::internal("a tuple lost an item").caused_by(PyCause(e)))
                 };
-                Ok((from_py(&item(0)?)?, from_py(&item(1)?)?))
+                Ok((key_from_py(&item(0)?)?, from_py(&item(1)?)?))
             }
             _ => {
                 let kind = kind(result);
@@ -290,8 +319,12 @@ impl Udf for PyUdf {
         &self.name
     }
 
+    fn cost(&self) -> Option<Cost> {
+        Some(self.profile.cost())
+    }
+
     fn test(&self, args: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 out.push(r.is_truthy().map_err(|e| self.raised(py, e))?);
                 Ok(())
@@ -300,9 +333,9 @@ impl Udf for PyUdf {
     }
 
     fn one(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             self.each(py, args, batch, |r| {
-                out.push(from_py(&r)?);
+                out.push(self.result(r)?);
                 Ok(())
             })
         })
@@ -314,7 +347,7 @@ impl Udf for PyUdf {
         batch: &[Record],
         out: &mut Vec<(Datum, Datum)>,
     ) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 out.push(self.pair_of(&r)?);
                 Ok(())
@@ -329,7 +362,7 @@ impl Udf for PyUdf {
         out: &mut Vec<Datum>,
         ends: &mut Vec<usize>,
     ) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 self.items(py, &r, |item| {
                     out.push(from_py(&item)?);
@@ -348,7 +381,7 @@ impl Udf for PyUdf {
         out: &mut Vec<(Datum, Datum)>,
         ends: &mut Vec<usize>,
     ) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 self.items(py, &r, |item| {
                     out.push(self.pair_of(&item)?);
@@ -361,7 +394,8 @@ impl Udf for PyUdf {
     }
 
     fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
-        Python::attach(|py| self.each(py, args, batch, |_| Ok(())))
+        self.profile
+            .batch(batch.len(), |py| self.each(py, args, batch, |_| Ok(())))
     }
 
     fn columns(&self, batch: RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> {
@@ -371,7 +405,7 @@ impl Udf for PyUdf {
     }
 
     fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
-        Python::attach(|py| {
+        self.profile.call(|py| {
             let called = || -> PyResult<Bound<'_, PyAny>> {
                 let callable = self.callable.bind(py);
                 match arguments {
@@ -386,12 +420,12 @@ impl Udf for PyUdf {
                     }
                 }
             };
-            from_py(&called().map_err(|e| self.raised(py, e))?)
+            self.result(called().map_err(|e| self.raised(py, e))?)
         })
     }
 
     fn calls(&self, arity: usize, arguments: &[Datum], out: &mut Vec<Datum>) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(arguments.len() / arity, |py| {
             let callable = self.callable.bind(py);
             for (at, call) in arguments.chunks_exact(arity).enumerate() {
                 let called = || -> PyResult<Bound<'_, PyAny>> {
@@ -410,7 +444,7 @@ impl Udf for PyUdf {
                 let result = called().map_err(|e| self.raised(py, e));
                 out.push(
                     result
-                        .and_then(|r| from_py(&r))
+                        .and_then(|r| self.result(r))
                         .map_err(|error| Failed { at, error })?,
                 );
             }
@@ -424,7 +458,7 @@ impl Udf for PyUdf {
         topic_of: &dyn Fn(&Origin) -> Option<String>,
         out: &mut Vec<Arc<str>>,
     ) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             let callable = self.callable.bind(py);
             // Neighbours come from the same topic nearly always: its name is made once.
             let mut read: Option<(SourceId, u16, Bound<'_, PyAny>)> = None;
@@ -461,7 +495,7 @@ impl Udf for PyUdf {
         to: &[(Arc<str>, u32)],
         out: &mut Vec<Partitions>,
     ) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             let callable = self.callable.bind(py);
             for (at, (record, sized)) in batch.iter().zip(to).enumerate() {
                 let (topic, count) = sized;
@@ -486,7 +520,7 @@ impl Udf for PyUdf {
         mut partition_time: i64,
         out: &mut Vec<i64>,
     ) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
@@ -511,7 +545,7 @@ impl Udf for PyUdf {
         mut current: i64,
         out: &mut Vec<Option<i64>>,
     ) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
@@ -536,7 +570,7 @@ impl Udf for PyUdf {
         watermark: i64,
         out: &mut Vec<Late>,
     ) -> Result<(), Failed> {
-        Python::attach(|py| {
+        self.profile.batch(batch.len(), |py| {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
@@ -563,6 +597,6 @@ impl Udf for PyUdf {
 
     fn scope(&self, body: &mut dyn FnMut()) {
         // Attaching again inside is a check of a counter, not a lock.
-        Python::attach(|_| body());
+        self.profile.scope(body);
     }
 }

@@ -9,10 +9,10 @@ from __future__ import annotations
 import builtins
 import json
 import struct
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from stoatflow.durations import Duration
-from stoatflow.errors import SerdeError
+from stoatflow.errors import SerdeError, TopologyError
 from stoatflow.serdes.base import Serde
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def _serialize(name: str, value: Any) -> bytes:
     if name == "json":
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+        return text.encode()
     wanted = _TYPES[name]
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise TypeError(f"it takes {' or '.join(t.__name__ for t in wanted)}")
@@ -77,6 +78,14 @@ def _serialize(name: str, value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
     return struct.pack(_FORMATS[name], value)
+
+
+def _plain(value: object) -> object:
+    from stoatflow.lazy import JsonArray, JsonObject, to_python  # of the engine, which imports serdes
+
+    if isinstance(value, JsonObject | JsonArray):
+        return to_python(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def _deserialize(name: str, data: bytes) -> Any:
@@ -118,9 +127,22 @@ class Serdes:
         return _DOUBLE
 
     @staticmethod
-    def json() -> Serde[Any]:
-        """Compact JSON text. The types `dict` and `list` stand for it."""
-        return _JSON
+    def json(*, decode: Literal["lazy", "dict"] = "lazy") -> Serde[Any]:
+        """Compact JSON text. The types `dict` and `list` stand for it, and `JsonObject` and `JsonArray`.
+
+        Functions get views that decode what they read (`JsonObject`, `JsonArray`). With `decode="dict"` they get
+        dicts and lists of their own, which they may change; that costs several times as much.
+        """
+        if decode == "lazy":
+            return _JSON
+        if decode == "dict":
+            return _PLAIN_JSON
+        from stoatflow.plan.functions import user_line  # the plan is made of serdes
+
+        raise TopologyError(
+            f"{user_line()} Serdes.json(decode={decode!r}): there are views and dicts",
+            next_step='write decode="lazy" or decode="dict"',
+        )
 
     @staticmethod
     def time_windowed(inner: SerdeLike[T], size: Duration) -> Serde[Windowed[T]]:
@@ -140,12 +162,30 @@ class Serdes:
         return SessionWindowedSerde(resolve(inner))
 
 
+class PlainJsonSerde(Serde[Any]):
+    """The bytes of the JSON serde; the engine shows them as dicts and lists, made anew for each call."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return "json(decode=dict)"
+
+    def serialize(self, value: Any) -> bytes:
+        """Give the text of a value."""
+        return _JSON.serialize(value)
+
+    def deserialize(self, data: bytes) -> Any:
+        """Give the value of a text."""
+        return _JSON.deserialize(data)
+
+
 _BYTES: BuiltinSerde[bytes] = BuiltinSerde("bytes")
 _STRING: BuiltinSerde[str] = BuiltinSerde("string")
 _INT32: BuiltinSerde[int] = BuiltinSerde("int32")
 _INT64: BuiltinSerde[int] = BuiltinSerde("int64")
 _DOUBLE: BuiltinSerde[float] = BuiltinSerde("double")
 _JSON: BuiltinSerde[Any] = BuiltinSerde("json")
+_PLAIN_JSON = PlainJsonSerde()
 _BY_NAME: dict[str, BuiltinSerde[Any]] = {s.name: s for s in (_BYTES, _STRING, _INT32, _INT64, _DOUBLE, _JSON)}
 
 

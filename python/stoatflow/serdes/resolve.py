@@ -28,6 +28,9 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
         return serde
     if isinstance(serde, type) and serde in _BY_TYPE:
         return _BY_TYPE[serde]
+    # The views belong to the engine, which can't be imported before there is a plan.
+    if isinstance(serde, type) and serde.__module__ == "stoatflow" and serde.__name__ in ("JsonObject", "JsonArray"):
+        return Serdes.json()
     # `dict[str, int]` is not a type but an alias of one; its origin decides.
     origin = getattr(serde, "__origin__", None)
     if origin in _BY_TYPE:
@@ -42,6 +45,6 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
         )
     shown = serde.__name__ if isinstance(serde, type) else repr(serde)
     raise TopologyError(
-        f"{line} {shown} is neither a serde nor a type that stands for one (str, int, float, bytes, dict, list)",
+        f"{line} {shown} is neither a serde nor a type that stands for one (str, int, float, bytes, dict, list, JsonObject, JsonArray)",
         next_step="use one of these types, Serdes.<name>(), or a subclass of Serde",
     )

@@ -140,6 +140,7 @@ impl Collector for Engine {
         let mut families = Families(encoder);
         self.lifecycle(&mut families)?;
         self.records(&mut families)?;
+        self.calls(&mut families)?;
         self.lanes(&mut families)?;
         self.commits(&mut families)?;
         self.partitions(&mut families)?;
@@ -233,6 +234,38 @@ impl Engine {
             "late_records",
             "Records older than the watermark, by topic and what became of them",
             late,
+        )
+    }
+
+    fn calls(&self, families: &mut Families<'_>) -> fmt::Result {
+        // Summed by labels: one line of code may make several functions of a node.
+        let mut spent: BTreeMap<(String, String), (u64, f64, f64)> = BTreeMap::new();
+        for one in self.status.calls.spent() {
+            let sum = spent.entry((one.node, one.function)).or_default();
+            sum.0 += one.calls;
+            sum.1 += one.seconds;
+            sum.2 += one.wait_seconds;
+        }
+        let rows = || {
+            spent.iter().map(|((node, function), sums)| {
+                let labels = vec![("node", node.clone()), ("function", function.clone())];
+                (labels, sums)
+            })
+        };
+        families.counter(
+            "function_calls",
+            "Calls of a function of a node",
+            rows().map(|(labels, sums)| (labels, sums.0)),
+        )?;
+        families.counter(
+            "function_seconds",
+            "Time in a function of a node, with all that it waited for",
+            rows().map(|(labels, sums)| (labels, sums.1)),
+        )?;
+        families.counter(
+            "function_wait_seconds",
+            "Time until a function of a node could begin: others held the GIL",
+            rows().map(|(labels, sums)| (labels, sums.2)),
         )
     }
 

@@ -59,6 +59,7 @@ fn graph(shared: &Shared) -> Value {
         "stages": stages,
         "nodes": plan.nodes.iter().map(|n| node(status, n)).collect::<Vec<_>>(),
         "edges": edges(plan),
+        "functions": status.calls.spent(),
         "stores": plan.stores.iter().map(|s| store(status, s)).collect::<Vec<_>>(),
         "dropped": status.drops().iter().map(|(node, reason, count)| json!({ "node": node, "reason": reason, "count": count })).collect::<Vec<_>>(),
         "description": plan.description,

@@ -5,7 +5,7 @@
 //! it may have been changed in place meanwhile.
 
 use super::door::Moment;
-use crate::datum::{from_py, to_py};
+use crate::datum::{PlainJson, from_py, key_from_py, to_py};
 use crate::errors::to_py_err;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -150,7 +150,7 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
         // The key that came in, whatever was done to its Python form: other nodes rely on it.
         (Role::ProcessValues, Some(c), _) => c.record.key.clone(),
         (_, _, Some(c)) if is_fixed(&c.record.key) => c.record.key.clone(),
-        _ => datum(&key)?,
+        _ => key_from_py(&key).map_err(to_py_err)?,
     };
     Ok(Record {
         key,
@@ -165,10 +165,11 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
 }
 
 /// Is the Python form of this the same for good? A list or a dict was made of its bytes for this call, and
-/// may have been changed in place since. (An opaque one is the object itself.)
+/// may have been changed in place since. (A view can't be changed; an opaque one is the object itself.)
 fn is_fixed(datum: &Datum) -> bool {
     match datum {
-        Datum::Json(_) | Datum::List(_) | Datum::Change(_) => false,
+        Datum::List(_) | Datum::Change(_) => false,
+        Datum::Opaque(object) => !object.as_any().is::<PlainJson>(),
         Datum::Windowed(windowed) => is_fixed(&windowed.key),
         _ => true,
     }
@@ -177,6 +178,11 @@ fn is_fixed(datum: &Datum) -> bool {
 /// A key or a value for the engine.
 pub fn datum(object: &Bound<'_, PyAny>) -> PyResult<Datum> {
     from_py(object).map_err(to_py_err)
+}
+
+/// A key for the engine.
+pub fn key(object: &Bound<'_, PyAny>) -> PyResult<Datum> {
+    key_from_py(object).map_err(to_py_err)
 }
 
 /// A text argument that may be left out.

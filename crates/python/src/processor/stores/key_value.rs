@@ -4,7 +4,7 @@ use super::iterator::StoreIterator;
 use super::{Handle, stored};
 use crate::datum::to_py;
 use crate::processor::context::generic;
-use crate::processor::records::datum;
+use crate::processor::records::{datum, key as record_key};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyType};
@@ -23,12 +23,12 @@ pub struct TimestampedKeyValueStore;
 
 impl KeyValueStore {
     fn read(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Stored>> {
-        let key = datum(key)?;
+        let key = record_key(key)?;
         self.handle.with(|host, _, at| host.get(at, &key))
     }
 
     fn write(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let key = datum(key)?;
+        let key = record_key(key)?;
         let (value, time) = self.handle.written(value)?;
         self.handle
             .with(|host, moment, at| host.put(at, &key, stored(value, time.unwrap_or(moment.time))))
@@ -49,8 +49,8 @@ impl KeyValueStore {
         hi: Option<&Bound<'_, PyAny>>,
         reverse: bool,
     ) -> PyResult<StoreIterator> {
-        let lo = lo.map(datum).transpose()?;
-        let hi = hi.map(datum).transpose()?;
+        let lo = lo.map(record_key).transpose()?;
+        let hi = hi.map(record_key).transpose()?;
         let found = self
             .handle
             .with(|host, _, at| host.range(at, lo.as_ref(), hi.as_ref(), reverse))?;
@@ -122,7 +122,7 @@ impl KeyValueStore {
         py: Python<'py>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let key = datum(key)?;
+        let key = record_key(key)?;
         let found = self.handle.with(|host, moment, at| {
             let found = host.get(at, &key)?;
             host.put(at, &key, stored(Datum::Null, moment.time))?;

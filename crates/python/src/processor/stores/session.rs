@@ -4,7 +4,7 @@ use super::iterator::StoreIterator;
 use super::{Handle, stored};
 use crate::datum::to_py;
 use crate::processor::context::{generic, timestamp_ms};
-use crate::processor::records::datum;
+use crate::processor::records::{datum, key as record_key};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -19,7 +19,7 @@ pub struct SessionStore {
 
 /// Key, start and end of a `Windowed`.
 fn session(windowed: &Bound<'_, PyAny>) -> PyResult<(Datum, i64, i64)> {
-    match datum(windowed)? {
+    match record_key(windowed)? {
         Datum::Windowed(w) => Ok((w.key.clone(), w.start, w.end)),
         _ => Err(PyTypeError::new_err(format!(
             "a session is named by Windowed(key, Window(start, end)), not by {}",
@@ -81,7 +81,7 @@ impl SessionStore {
         start: &Bound<'py, PyAny>,
         end: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let key = datum(key)?;
+        let key = record_key(key)?;
         let (start, end) = (timestamp_ms(start)?, timestamp_ms(end)?);
         let found = self
             .handle
@@ -101,7 +101,7 @@ impl SessionStore {
         reverse: bool,
     ) -> PyResult<StoreIterator> {
         let times = (timestamp_ms(earliest_end)?, timestamp_ms(latest_start)?);
-        let key = key.map(datum).transpose()?;
+        let key = key.map(record_key).transpose()?;
         let keys = key.as_ref().map_or(Keys::Between(None, None), Keys::One);
         self.find(py, keys, times, reverse)
     }
@@ -115,8 +115,8 @@ impl SessionStore {
         hi: Option<&Bound<'_, PyAny>>,
         reverse: bool,
     ) -> PyResult<StoreIterator> {
-        let lo = datum(lo)?;
-        let hi = hi.map(datum).transpose()?;
+        let lo = record_key(lo)?;
+        let hi = hi.map(record_key).transpose()?;
         let keys = match &hi {
             Some(hi) => Keys::Between(Some(&lo), Some(hi)),
             None => Keys::One(&lo),

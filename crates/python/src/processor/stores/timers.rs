@@ -4,7 +4,7 @@ use super::Handle;
 use crate::datum::to_py;
 use crate::processor::context::{generic, timestamp_ms};
 use crate::processor::door::Moment;
-use crate::processor::records::datum;
+use crate::processor::records::key as record_key;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -62,7 +62,7 @@ impl TimerStore {
         act: impl FnOnce(&mut dyn ProcessorHost, usize, &Datum, i64, TimerDomain) -> Result<()>,
     ) -> PyResult<()> {
         let (time, domain) = (timestamp_ms(at)?, domain_of(domain)?);
-        let key = key.map(datum).transpose()?;
+        let key = key.map(record_key).transpose()?;
         self.handle.with(|host, moment, store| {
             let key = key_or_current(key, moment, method)?;
             act(host, store, &key, time, domain)
@@ -115,7 +115,7 @@ impl TimerStore {
         py: Python<'py>,
         key: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let key = key.map(datum).transpose()?;
+        let key = key.map(record_key).transpose()?;
         let (key, found) = self.handle.with(|host, moment, store| {
             let key = key_or_current(key, moment, "pending")?;
             let found = host.timers_of(store, &key)?;

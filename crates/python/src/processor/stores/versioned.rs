@@ -3,7 +3,7 @@
 use super::Handle;
 use crate::datum::to_py;
 use crate::processor::context::{generic, timestamp_ms};
-use crate::processor::records::datum;
+use crate::processor::records::{datum, key as record_key};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
@@ -45,7 +45,7 @@ impl VersionedKeyValueStore {
         value: &Bound<'_, PyAny>,
         timestamp: &Bound<'_, PyAny>,
     ) -> PyResult<i64> {
-        let (key, value) = (datum(key)?, datum(value)?);
+        let (key, value) = (record_key(key)?, datum(value)?);
         let timestamp = timestamp_ms(timestamp)?;
         self.handle
             .with(|host, _, at| host.versioned_put(at, &key, value, timestamp))
@@ -59,7 +59,7 @@ impl VersionedKeyValueStore {
         key: &Bound<'py, PyAny>,
         as_of: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let key = datum(key)?;
+        let key = record_key(key)?;
         let as_of = as_of.map(timestamp_ms).transpose()?;
         let found = self
             .handle
@@ -74,7 +74,7 @@ impl VersionedKeyValueStore {
         key: &Bound<'py, PyAny>,
         timestamp: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let key = datum(key)?;
+        let key = record_key(key)?;
         let timestamp = timestamp_ms(timestamp)?;
         let ended = self
             .handle

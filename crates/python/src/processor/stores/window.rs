@@ -4,7 +4,7 @@ use super::iterator::StoreIterator;
 use super::{Handle, stored};
 use crate::datum::to_py;
 use crate::processor::context::{generic, timestamp_ms};
-use crate::processor::records::datum;
+use crate::processor::records::key as record_key;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -31,7 +31,7 @@ impl WindowStore {
         (from, to): (i64, i64),
         reverse: bool,
     ) -> PyResult<StoreIterator> {
-        let key = datum(key)?;
+        let key = record_key(key)?;
         let found = self
             .handle
             .with(|host, _, at| host.window_fetch(at, Keys::One(&key), from, to, reverse))?;
@@ -51,8 +51,8 @@ impl WindowStore {
         (from, to): (i64, i64),
         reverse: bool,
     ) -> PyResult<StoreIterator> {
-        let lo = lo.map(datum).transpose()?;
-        let hi = hi.map(datum).transpose()?;
+        let lo = lo.map(record_key).transpose()?;
+        let hi = hi.map(record_key).transpose()?;
         let keys = Keys::Between(lo.as_ref(), hi.as_ref());
         let found = self
             .handle
@@ -82,7 +82,7 @@ impl WindowStore {
         value: &Bound<'_, PyAny>,
         start: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let key = datum(key)?;
+        let key = record_key(key)?;
         let start = timestamp_ms(start)?;
         let (value, time) = self.handle.written(value)?;
         self.handle.with(|host, moment, at| {
@@ -112,7 +112,7 @@ impl WindowStore {
                 "fetch() takes either a window's start, or frm= and to=",
             ));
         }
-        let key = datum(key)?;
+        let key = record_key(key)?;
         let start = timestamp_ms(start)?;
         let found = self
             .handle

@@ -1,0 +1,124 @@
+//! Whose functions are called, and what that costs.
+//!
+//! Takes a plan and its functions, gives their cost by node for whoever asks: the functions count themselves
+//! ([`stoatflow_operators::Cost`]), nothing is added per record here. A function of several nodes belongs to the
+//! first. Never calls anything.
+
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use stoatflow_operators::{Cost, Foreign, ProcessorSupplier, Udf};
+use stoatflow_plan::{Op, PhysicalPlan, callables};
+
+/// A function at its node.
+#[derive(Clone, Debug)]
+struct Call {
+    node: String,
+    op: &'static str,
+    callee: Callee,
+}
+
+#[derive(Clone, Debug)]
+enum Callee {
+    Function(Arc<dyn Udf>),
+    Processor(Arc<dyn ProcessorSupplier>),
+}
+
+/// What a function of a node has cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spent {
+    /// The node.
+    pub node: String,
+    /// What it does.
+    pub op: &'static str,
+    /// The function (`app.py:12 is_large`).
+    pub function: String,
+    /// See [`Cost`].
+    pub calls: u64,
+    /// Seconds in the function.
+    pub seconds: f64,
+    /// Seconds until it could begin.
+    pub wait_seconds: f64,
+}
+
+/// The functions of a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Calls(Vec<Call>);
+
+impl Calls {
+    /// Of a plan.
+    #[must_use]
+    pub fn of(plan: &PhysicalPlan, foreign: &Foreign) -> Self {
+        let mut calls = Self::default();
+        let mut seen = BTreeSet::new();
+        let mut add = |node: &str, op: &'static str, numbers: Vec<u32>| {
+            for number in numbers {
+                if let Ok(udf) = foreign.udf(number)
+                    && seen.insert(number)
+                {
+                    calls.0.push(Call {
+                        node: node.to_owned(),
+                        op,
+                        callee: Callee::Function(udf),
+                    });
+                }
+            }
+        };
+        for source in &plan.sources {
+            let mut of_source = callables(&source.timestamp);
+            of_source.extend(callables(&source.watermark));
+            of_source.extend(callables(&source.late));
+            add(&source.name, "source", of_source);
+        }
+        for node in &plan.nodes {
+            add(&node.name, node.op.name(), callables(&node.op));
+        }
+        for sink in &plan.sinks {
+            let mut of_sink = callables(&sink.topic_function);
+            of_sink.extend(callables(&sink.partitioner));
+            add(&sink.name, "sink", of_sink);
+        }
+        let mut seen = BTreeSet::new();
+        for node in &plan.nodes {
+            let (Op::Process { processor, .. } | Op::TransformValues { processor, .. }) = &node.op
+            else {
+                continue;
+            };
+            if let Ok(supplier) = foreign.processor(*processor)
+                && seen.insert(*processor)
+            {
+                calls.0.push(Call {
+                    node: node.name.clone(),
+                    op: node.op.name(),
+                    callee: Callee::Processor(supplier),
+                });
+            }
+        }
+        calls
+    }
+
+    /// What they have cost until now.
+    #[must_use]
+    pub fn spent(&self) -> Vec<Spent> {
+        let spent = self.0.iter().filter_map(|call| {
+            let (function, cost) = match &call.callee {
+                Callee::Function(udf) => (udf.name(), udf.cost()),
+                Callee::Processor(supplier) => (supplier.name(), supplier.cost()),
+            };
+            let Cost {
+                calls,
+                inside,
+                waiting,
+            } = cost?;
+            Some(Spent {
+                node: call.node.clone(),
+                op: call.op,
+                function: function.to_owned(),
+                calls,
+                seconds: inside.as_secs_f64(),
+                wait_seconds: waiting.as_secs_f64(),
+            })
+        });
+        spent.collect()
+    }
+}

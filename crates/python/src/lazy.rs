@@ -1,0 +1,169 @@
+//! JSON as Python functions see it: views that decode what is read.
+//!
+//! Takes the bytes of a record; gives a `JsonObject`, a `JsonArray`, or the Python scalar that they stand for.
+//! The whole text is checked when the view is made, so a broken record fails there and not in the middle of a
+//! function; members become Python objects when they are read. Owns both classes: they never change, so a view
+//! may be kept, shared and read by any thread. Never copies text: a view, and what is cut out of it, shares the
+//! record's bytes.
+
+mod array;
+mod decode;
+mod object;
+mod parts;
+mod scan;
+
+pub use array::JsonArray;
+pub use object::JsonObject;
+
+use crate::errors::to_py_err;
+use decode::Failure;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use scan::{Fault, Top};
+use stoatflow_core::{Bytes, Datum, Error};
+
+/// Makes the views a `Mapping` and a `Sequence`, for `isinstance` and for the patterns of `match`.
+pub fn register(py: Python<'_>) -> PyResult<()> {
+    let abc = py.import("collections.abc")?;
+    let classes = [
+        ("Mapping", py.get_type::<JsonObject>()),
+        ("Sequence", py.get_type::<JsonArray>()),
+    ];
+    for (kind, class) in classes {
+        abc.getattr(kind)?.call_method1("register", (class,))?;
+    }
+    Ok(())
+}
+
+/// What a function gets for JSON text.
+pub fn view<'py>(py: Python<'py>, bytes: &Bytes) -> PyResult<Bound<'py, PyAny>> {
+    let (top, span) = scan::scan(bytes).map_err(|fault| not_json(bytes, &fault))?;
+    let text = || bytes.slice(span.range());
+    match top {
+        Top::Object(_) | Top::Array(_) if span.from > 0 => {
+            // Places count from the first byte of the text: blanks before it are rare.
+            view(py, &text())
+        }
+        Top::Object(members) => Ok(Bound::new(py, JsonObject::read(text(), members))?.into_any()),
+        Top::Array(items) => Ok(Bound::new(py, JsonArray::read(text(), items))?.into_any()),
+        Top::Scalar => decode::scalar(py, span.of(bytes)),
+    }
+}
+
+/// A value within a text that has been checked.
+fn part<'py>(py: Python<'py>, text: &Bytes, span: scan::Span) -> PyResult<Bound<'py, PyAny>> {
+    let inner = span.of(text);
+    match inner.first() {
+        Some(b'{') => Ok(Bound::new(py, JsonObject::cut(text.slice(span.range())))?.into_any()),
+        Some(b'[') => Ok(Bound::new(py, JsonArray::cut(text.slice(span.range())))?.into_any()),
+        _ => decode::scalar(py, inner),
+    }
+}
+
+/// Plain Python objects of a whole text.
+pub fn plain_text<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    decode::whole(py, text).map_err(|failure| match failure {
+        Failure::Text(fault) => not_json(text, &fault),
+        Failure::Python(error) => error,
+    })
+}
+
+#[cold]
+fn not_json(text: &[u8], fault: &Fault) -> PyErr {
+    let shown: String = String::from_utf8_lossy(text).chars().take(60).collect();
+    let Fault { at, what } = fault;
+    to_py_err(
+        Error::serde(format!(
+            "the value is not JSON ({what}, at byte {at}): {shown}"
+        ))
+        .hint("fix the producer, or read the topic with Serdes.string() or Serdes.bytes()"),
+    )
+}
+
+/// The bytes of a text that a user gives.
+fn given(text: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    if let Ok(text) = text.cast::<PyString>() {
+        return Ok(Bytes::copy_from_slice(text.to_cow()?.as_bytes()));
+    }
+    Ok(Bytes::copy_from_slice(text.cast::<PyBytes>()?.as_bytes()))
+}
+
+/// The datum of a view, if it is one; what was read and not changed is its text again.
+pub fn datum(object: &Bound<'_, PyAny>) -> Option<Datum> {
+    let text = if let Ok(object) = object.cast_exact::<JsonObject>() {
+        object.get().text()
+    } else if let Ok(array) = object.cast_exact::<JsonArray>() {
+        array.get().text()
+    } else {
+        return None;
+    };
+    text.map(|text| Datum::Json(text.clone()))
+}
+
+/// Is this a view of a part of a record, or has it been changed? As a key, such a one is written anew: equal
+/// keys must have equal bytes, whatever blanks their records had.
+pub fn is_made(object: &Bound<'_, PyAny>) -> bool {
+    if let Ok(object) = object.cast_exact::<JsonObject>() {
+        !object.get().is_whole()
+    } else if let Ok(array) = object.cast_exact::<JsonArray>() {
+        !array.get().is_whole()
+    } else {
+        false
+    }
+}
+
+/// Writes a view; `None` if it is none.
+pub fn write(
+    object: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+    depth: usize,
+) -> Option<stoatflow_core::Result<()>> {
+    if let Ok(object) = object.cast_exact::<JsonObject>() {
+        Some(object.get().write(object.py(), out, depth))
+    } else if let Ok(array) = object.cast_exact::<JsonArray>() {
+        Some(array.get().write(array.py(), out, depth))
+    } else {
+        None
+    }
+}
+
+/// A view of a dict or a list that a function made; others stay what they are. An aggregate is seen as a view
+/// whether it comes from the store or from the call before.
+pub fn over<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    if let Ok(dict) = object.cast_exact::<PyDict>() {
+        return Ok(Bound::new(py, JsonObject::over(dict))?.into_any());
+    }
+    if let Ok(list) = object.cast_exact::<PyList>() {
+        return Ok(Bound::new(py, JsonArray::over(list))?.into_any());
+    }
+    Ok(object)
+}
+
+/// Gives plain dicts and lists for views, also within dicts, lists and tuples. Everything else stays as it is.
+#[pyfunction]
+pub fn to_python<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    if let Ok(object) = value.cast_exact::<JsonObject>() {
+        return Ok(object.get().to_dict(py)?.into_any());
+    }
+    if let Ok(array) = value.cast_exact::<JsonArray>() {
+        return Ok(array.get().to_list(py)?.into_any());
+    }
+    if let Ok(dict) = value.cast_exact::<PyDict>() {
+        let plain = PyDict::new(py);
+        for (name, value) in dict.iter() {
+            plain.set_item(name, to_python(&value)?)?;
+        }
+        return Ok(plain.into_any());
+    }
+    if let Ok(list) = value.cast_exact::<PyList>() {
+        let plain = list.iter().map(|item| to_python(&item));
+        return Ok(PyList::new(py, plain.collect::<PyResult<Vec<_>>>()?)?.into_any());
+    }
+    if let Ok(tuple) = value.cast_exact::<PyTuple>() {
+        let plain = tuple.iter().map(|item| to_python(&item));
+        return Ok(PyTuple::new(py, plain.collect::<PyResult<Vec<_>>>()?)?.into_any());
+    }
+    Ok(value.clone())
+}

@@ -1,0 +1,331 @@
+//! `JsonArray`: a sequence over the text of a JSON array.
+//!
+//! Items become Python objects when they are read, all of them when somebody iterates. `v + [x]` gives a
+//! list, in which nested objects and arrays stay views. Never changes.
+
+use super::parts::Parts;
+use super::scan::{Scanner, Span};
+use super::{given, not_json, part, plain_text, to_python};
+use crate::errors::to_py_err;
+use crate::json;
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyTypeError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PySlice, PyString, PyTuple};
+use std::sync::OnceLock;
+use stoatflow_core::{Bytes, Error, Result};
+
+/// See the module.
+#[pyclass(frozen, sequence, module = "stoatflow")]
+pub struct JsonArray {
+    /// None: of a list that a function made, which is `all`.
+    text: Option<Text>,
+    /// Its items, once somebody wanted all. Nobody outside ever gets this list itself.
+    all: OnceLock<Py<PyList>>,
+}
+
+struct Text {
+    bytes: Bytes,
+    /// Is it a whole key or value, and no part of one?
+    whole: bool,
+    items: OnceLock<Vec<Span>>,
+    parts: Parts,
+}
+
+impl Text {
+    fn items(&self) -> &[Span] {
+        self.items.get_or_init(|| {
+            let mut items = Vec::with_capacity(8);
+            // The text is a part of one that was checked.
+            if let Ok(mut scanner) = Scanner::of(&self.bytes) {
+                let _checked = scanner.array(0, |item| items.push(item));
+            }
+            items
+        })
+    }
+
+    fn item<'py>(&self, py: Python<'py>, at: usize, item: Span) -> PyResult<Bound<'py, PyAny>> {
+        match self.bytes.get(item.from as usize) {
+            Some(b'{' | b'[') => {
+                let make = || part(py, &self.bytes, item);
+                self.parts.get_or(py, at, make)
+            }
+            _ => part(py, &self.bytes, item),
+        }
+    }
+}
+
+impl JsonArray {
+    /// Of a whole text, with the places of its items.
+    pub fn read(bytes: Bytes, items: Vec<Span>) -> Self {
+        Self::text_of(bytes, true, OnceLock::from(items))
+    }
+
+    /// Of a part of a text that was checked.
+    pub fn cut(bytes: Bytes) -> Self {
+        Self::text_of(bytes, false, OnceLock::new())
+    }
+
+    fn text_of(bytes: Bytes, whole: bool, items: OnceLock<Vec<Span>>) -> Self {
+        Self {
+            text: Some(Text {
+                bytes,
+                whole,
+                items,
+                parts: Parts::default(),
+            }),
+            all: OnceLock::new(),
+        }
+    }
+
+    /// Of a list that a function made.
+    pub fn over(list: &Bound<'_, PyList>) -> Self {
+        Self {
+            text: None,
+            all: OnceLock::from(list.clone().unbind()),
+        }
+    }
+
+    /// Its text, if a text is what it was made of.
+    pub fn text(&self) -> Option<&Bytes> {
+        self.text.as_ref().map(|text| &text.bytes)
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.text.as_ref().is_some_and(|text| text.whole)
+    }
+
+    /// A list of all items; not to be given away.
+    fn all<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, PyList>>
+    where
+        'py: 'a,
+    {
+        if let Some(all) = self.all.get() {
+            return Ok(all.bind(py));
+        }
+        let made = PyList::empty(py);
+        if let Some(text) = &self.text {
+            for (at, item) in text.items().iter().enumerate() {
+                made.append(text.item(py, at, *item)?)?;
+            }
+        }
+        Ok(self.all.get_or_init(|| made.unbind()).bind(py))
+    }
+
+    /// Compact JSON text.
+    pub fn write(&self, py: Python<'_>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
+        match (&self.text, self.all.get()) {
+            (Some(text), _) => {
+                out.extend_from_slice(&text.bytes);
+                Ok(())
+            }
+            (None, Some(all)) => json::write_into(all.bind(py).as_any(), out, depth),
+            (None, None) => Err(Error::internal("a view is made of nothing")),
+        }
+    }
+}
+
+/// What changes a list, and a view has not.
+const CHANGES: [&str; 8] = [
+    "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort",
+];
+
+fn unchangeable() -> PyErr {
+    PyTypeError::new_err(
+        "a JsonArray can't be changed: it stands for a record that others read too. Next: make a new \
+         value, [*v, item], or read real lists with Serdes.json(decode=\"dict\")",
+    )
+}
+
+/// A list of what may stand beside a list in `+`.
+fn side<'py>(other: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
+    if let Ok(list) = other.cast::<PyList>() {
+        return Ok(Some(list.clone()));
+    }
+    match other.cast_exact::<JsonArray>() {
+        Ok(array) => array.get().all(other.py()).cloned().map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+#[pymethods]
+impl JsonArray {
+    /// A view of the text of a JSON array.
+    #[staticmethod]
+    fn parse(text: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let bytes = given(text)?;
+        let (top, span) = super::scan::scan(&bytes).map_err(|fault| not_json(&bytes, &fault))?;
+        match top {
+            super::Top::Array(_) => {
+                let text = bytes.slice(span.range());
+                Ok(Self::text_of(text, true, OnceLock::new()))
+            }
+            _ => Err(to_py_err(
+                Error::serde("the text is JSON, but no array")
+                    .hint("a JsonArray is made of a text such as '[1, 2]'"),
+            )),
+        }
+    }
+
+    /// Plain dicts and lists of all of it.
+    pub fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        if let Some(text) = &self.text {
+            return Ok(plain_text(py, &text.bytes)?.cast_into::<PyList>()?);
+        }
+        let plain = self.all(py)?.iter().map(|item| to_python(&item));
+        PyList::new(py, plain.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// A list of its items; what is nested stays a view.
+    fn copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.all(py)?.call_method0(intern!(py, "copy"))
+    }
+
+    /// Where the first item is that equals this one.
+    #[pyo3(signature = (*arguments))]
+    fn index<'py>(&self, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        let py = arguments.py();
+        self.all(py)?.call_method1(intern!(py, "index"), arguments)
+    }
+
+    /// How many items equal this one.
+    #[pyo3(signature = (value, /))]
+    fn count<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = value.py();
+        self.all(py)?.call_method1(intern!(py, "count"), (value,))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        match (&self.text, self.all.get()) {
+            (_, Some(all)) => Ok(all.bind(py).len()),
+            (Some(text), None) => Ok(text.items().len()),
+            (None, None) => Ok(0),
+        }
+    }
+
+    fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = key.py();
+        let (Some(text), None, false) =
+            (&self.text, self.all.get(), key.is_instance_of::<PySlice>())
+        else {
+            return self.all(py)?.as_any().get_item(key);
+        };
+        let Ok(at) = key.extract::<isize>() else {
+            // Too large, or no number: a list says it best.
+            return self.all(py)?.as_any().get_item(key);
+        };
+        let items = text.items();
+        let place = if at < 0 {
+            items.len().checked_add_signed(at)
+        } else {
+            Some(at.unsigned_abs())
+        };
+        let item = place.and_then(|place| Some((place, *items.get(place)?)));
+        let (place, item) =
+            item.ok_or_else(|| PyIndexError::new_err("array index out of range"))?;
+        text.item(py, place, item)
+    }
+
+    fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.all(item.py())?.contains(item)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.all(py)?.try_iter()?.into_any())
+    }
+
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.all(py)?.call_method0(intern!(py, "__reversed__"))
+    }
+
+    fn __richcmp__<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        op: CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        match side(other)? {
+            Some(other) => self.all(py)?.rich_compare(other, op),
+            None => Ok(py.NotImplemented().into_bound(py)),
+        }
+    }
+
+    fn __add__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        match side(other)? {
+            Some(other) => self.all(py)?.add(other),
+            None => Ok(py.NotImplemented().into_bound(py)),
+        }
+    }
+
+    fn __radd__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        match side(other)? {
+            Some(other) => other.add(self.all(py)?),
+            None => Ok(py.NotImplemented().into_bound(py)),
+        }
+    }
+
+    fn __mul__<'py>(&self, times: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.all(times.py())?.mul(times)
+    }
+
+    fn __rmul__<'py>(&self, times: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.all(times.py())?.mul(times)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.to_list(py)?.repr()?.to_string())
+    }
+
+    fn __setitem__(&self, _at: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(unchangeable())
+    }
+
+    fn __delitem__(&self, _at: &Bound<'_, PyAny>) -> PyResult<()> {
+        Err(unchangeable())
+    }
+
+    fn __getattr__(&self, name: &Bound<'_, PyString>) -> PyResult<Py<PyAny>> {
+        let shown = name.to_cow()?;
+        Err(if CHANGES.contains(&&*shown) {
+            PyAttributeError::new_err(format!(
+                "a JsonArray has no {shown}(): it can't be changed. Next: make a new value, [*v, item], or \
+                 read real lists with Serdes.json(decode=\"dict\")"
+            ))
+        } else {
+            PyAttributeError::new_err(format!("'JsonArray' object has no attribute '{shown}'"))
+        })
+    }
+
+    fn __copy__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.copy(py)
+    }
+
+    fn __deepcopy__<'py>(
+        &self,
+        py: Python<'py>,
+        memo: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if self.text.is_some() {
+            return Ok(self.to_list(py)?.into_any());
+        }
+        let deepcopy = py.import("copy")?.getattr("deepcopy")?;
+        deepcopy.call1((self.copy(py)?, memo))
+    }
+
+    /// Pickled, it becomes a list: another process may have no StoatFlow.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let plain = PyTuple::new(py, [self.to_list(py)?])?;
+        PyTuple::new(py, [py.get_type::<PyList>().into_any(), plain.into_any()])
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        if self.text.is_none() {
+            visit.call(self.all.get())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! Text of `front | base | changes`.
+//!
+//! Takes the three sides; gives what the dict of them would be written as, in its order. Members of the base
+//! that no other side names are copied as they came, neighbours at once. Never decodes them.
+
+use super::Text;
+use crate::json;
+use crate::lazy::decode;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use std::collections::HashMap;
+use std::ops::Range;
+use stoatflow_core::Result;
+
+/// Up to so many names are looked through, more are indexed.
+const FEW: usize = 16;
+
+/// The sides, each of which may be missing.
+pub type Sides<'a> = (
+    Option<&'a Py<PyDict>>,
+    Option<&'a Text>,
+    Option<&'a Py<PyDict>>,
+);
+
+/// Writes them.
+pub fn write(
+    py: Python<'_>,
+    (front, base, changes): Sides<'_>,
+    out: &mut Vec<u8>,
+    depth: usize,
+) -> Result<()> {
+    let front = Side::of(py, front)?;
+    let mut writing = Writing {
+        out,
+        depth: depth + 1,
+        changes: Side::of(py, changes)?,
+        empty: true,
+    };
+    writing.out.push(b'{');
+    for entry in &front.entries {
+        if writing.change(entry.name.as_bytes())? {
+            continue;
+        }
+        match base.and_then(|base| Some((base, base.find(entry.name.as_bytes())?.1))) {
+            Some((base, member)) => {
+                writing.name(&entry.name)?;
+                let value = member.value.of(&base.bytes);
+                writing.out.extend_from_slice(value);
+            }
+            None => writing.pair(&entry.name, &entry.value)?,
+        }
+    }
+    if let Some(base) = base {
+        writing.members(base, &front)?;
+    }
+    writing.rest()?;
+    writing.out.push(b'}');
+    Ok(())
+}
+
+struct Entry<'py> {
+    name: String,
+    value: Bound<'py, PyAny>,
+    written: bool,
+}
+
+/// A side that is a dict.
+struct Side<'py> {
+    entries: Vec<Entry<'py>>,
+    /// Where each name is, if they are many.
+    places: Option<HashMap<String, usize>>,
+}
+
+impl<'py> Side<'py> {
+    fn of(py: Python<'py>, dict: Option<&Py<PyDict>>) -> Result<Self> {
+        let mut entries = Vec::new();
+        for (name, value) in dict.iter().flat_map(|dict| dict.bind(py).iter()) {
+            let name = name
+                .cast::<PyString>()
+                .map_err(|_| json::refused("a dict whose key is not text"))?;
+            let name = name
+                .to_cow()
+                .map_err(|_| json::refused("a text with a lone surrogate"))?
+                .into_owned();
+            entries.push(Entry {
+                name,
+                value,
+                written: false,
+            });
+        }
+        let places = (entries.len() > FEW).then(|| {
+            let named = entries.iter().enumerate();
+            named.map(|(at, entry)| (entry.name.clone(), at)).collect()
+        });
+        Ok(Self { entries, places })
+    }
+
+    fn place(&self, name: &[u8]) -> Option<usize> {
+        match &self.places {
+            Some(places) => places.get(std::str::from_utf8(name).ok()?).copied(),
+            None => {
+                let mut names = self.entries.iter();
+                names.position(|entry| entry.name.as_bytes() == name)
+            }
+        }
+    }
+}
+
+/// Sides on their way to text.
+struct Writing<'py, 'o> {
+    out: &'o mut Vec<u8>,
+    depth: usize,
+    changes: Side<'py>,
+    empty: bool,
+}
+
+impl Writing<'_, '_> {
+    fn comma(&mut self) {
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(b',');
+        }
+    }
+
+    fn name(&mut self, name: &str) -> Result<()> {
+        self.comma();
+        json::write_text(name, self.out)?;
+        self.out.push(b':');
+        Ok(())
+    }
+
+    fn pair(&mut self, name: &str, value: &Bound<'_, PyAny>) -> Result<()> {
+        self.name(name)?;
+        json::write_into(value, self.out, self.depth)
+    }
+
+    /// Is there a change of this name? Then it is written by now.
+    fn change(&mut self, name: &[u8]) -> Result<bool> {
+        let Some(at) = self.changes.place(name) else {
+            return Ok(false);
+        };
+        let entry = &mut self.changes.entries[at];
+        if !std::mem::replace(&mut entry.written, true) {
+            let (name, value) = (entry.name.clone(), entry.value.clone());
+            self.pair(&name, &value)?;
+        }
+        Ok(true)
+    }
+
+    /// The changes that stand in no other side's place.
+    fn rest(&mut self) -> Result<()> {
+        for entry in std::mem::take(&mut self.changes.entries) {
+            if !entry.written {
+                self.pair(&entry.name, &entry.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn members(&mut self, base: &Text, front: &Side<'_>) -> Result<()> {
+        let mut run: Option<Range<usize>> = None;
+        for member in base.members() {
+            let raw = member.name.of(&base.bytes);
+            let name = if member.escaped {
+                decode::unescaped(raw)
+            } else {
+                raw.into()
+            };
+            let changed = self.changes.place(&name).is_some();
+            if !changed && front.place(&name).is_none() {
+                // From the quote before the name on.
+                let from = run.map_or(member.name.from as usize - 1, |run| run.start);
+                run = Some(from..member.value.to as usize);
+                continue;
+            }
+            self.copy(base, run.take());
+            if changed {
+                self.change(&name)?;
+            }
+        }
+        self.copy(base, run);
+        Ok(())
+    }
+
+    fn copy(&mut self, base: &Text, run: Option<Range<usize>>) {
+        if let Some(run) = run {
+            self.comma();
+            self.out.extend_from_slice(&base.bytes[run]);
+        }
+    }
+}

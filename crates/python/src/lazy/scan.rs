@@ -1,0 +1,342 @@
+//! Where the parts of a JSON text are.
+//!
+//! Takes bytes; gives the places of an object's members or an array's items, having checked every byte of
+//! the text on the way (RFC 8259, and not deeper than [`MAX_DEPTH`]). Owns the grammar. Never makes values:
+//! that is [`super::decode`]. Strings are passed eight bytes at a time, so that a check costs about as much
+//! as a copy of the text would.
+
+/// Deeper texts are refused: nobody writes them on purpose, and the check is recursive.
+pub const MAX_DEPTH: usize = 200;
+
+/// What is wrong, and at which byte.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub at: usize,
+    pub what: &'static str,
+}
+
+type Scanned<T> = Result<T, Fault>;
+
+/// A part of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub from: u32,
+    pub to: u32,
+}
+
+impl Span {
+    // `Scanner::of` refuses texts whose length needs more than 31 bits.
+    #[allow(clippy::cast_possible_truncation)]
+    const fn new(from: usize, to: usize) -> Self {
+        Self {
+            from: from as u32,
+            to: to as u32,
+        }
+    }
+
+    pub const fn range(self) -> std::ops::Range<usize> {
+        self.from as usize..self.to as usize
+    }
+
+    pub fn of(self, text: &[u8]) -> &[u8] {
+        &text[self.range()]
+    }
+}
+
+/// A member of an object: the name's text between its quotes, and the value's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub name: Span,
+    pub value: Span,
+    /// Does the name hold escapes?
+    pub escaped: bool,
+}
+
+/// What a text is, at its top.
+#[derive(Debug)]
+pub enum Top {
+    /// Members in the order of the text; names may repeat, then the last counts.
+    Object(Vec<Member>),
+    Array(Vec<Span>),
+    Scalar,
+}
+
+/// Checks a whole text. Gives what it is, and where it lies between its blanks.
+pub fn scan(text: &[u8]) -> Scanned<(Top, Span)> {
+    let mut scanner = Scanner::of(text)?;
+    scanner.blanks();
+    let from = scanner.at;
+    let top = match scanner.peek() {
+        Some(b'{') => {
+            // Most objects have a handful of members: one allocation.
+            let mut members = Vec::with_capacity(16);
+            scanner.object(0, |member| members.push(member))?;
+            Top::Object(members)
+        }
+        Some(b'[') => {
+            let mut items = Vec::with_capacity(16);
+            scanner.array(0, |item| items.push(item))?;
+            Top::Array(items)
+        }
+        _ => {
+            scanner.value(0)?;
+            Top::Scalar
+        }
+    };
+    let span = Span::new(from, scanner.at);
+    scanner.blanks();
+    if scanner.at < text.len() {
+        return Err(scanner.fault("something behind the value"));
+    }
+    Ok((top, span))
+}
+
+/// A place in a text.
+pub struct Scanner<'t> {
+    pub text: &'t [u8],
+    pub at: usize,
+    /// Has there been an escape since this was last unset?
+    escapes: bool,
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+impl<'t> Scanner<'t> {
+    /// At the beginning of a text, which is UTF-8.
+    pub fn of(text: &'t [u8]) -> Scanned<Self> {
+        if let Err(error) = std::str::from_utf8(text) {
+            return Err(Fault {
+                at: error.valid_up_to(),
+                what: "a byte that is not UTF-8",
+            });
+        }
+        if text.len() > i32::MAX as usize {
+            return Err(Fault {
+                at: 0,
+                what: "a text of more than 2 GiB",
+            });
+        }
+        Ok(Self {
+            text,
+            at: 0,
+            escapes: false,
+        })
+    }
+
+    pub const fn fault(&self, what: &'static str) -> Fault {
+        Fault { at: self.at, what }
+    }
+
+    pub fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    #[inline]
+    pub fn blanks(&mut self) {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Goes behind this byte.
+    #[inline]
+    pub fn eat(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.at += usize::from(there);
+        there
+    }
+
+    /// Goes behind a value.
+    pub fn value(&mut self, depth: usize) -> Scanned<()> {
+        match self.peek() {
+            Some(b'"') => self.string().map(drop),
+            Some(b'{') => self.object(depth, |_| {}),
+            Some(b'[') => self.array(depth, |_| {}),
+            Some(b't') => self.word(b"true"),
+            Some(b'f') => self.word(b"false"),
+            Some(b'n') => self.word(b"null"),
+            Some(b'-' | b'0'..=b'9') => self.number().map(drop),
+            Some(_) => Err(self.fault("no value")),
+            None => Err(self.fault("the end where a value should be")),
+        }
+    }
+
+    /// Goes behind an object, telling its members.
+    pub fn object(&mut self, depth: usize, mut tell: impl FnMut(Member)) -> Scanned<()> {
+        self.enter(depth)?;
+        if self.eat(b'}') {
+            return Ok(());
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return Err(self.fault("no name of a member"));
+            }
+            self.escapes = false;
+            let name = self.string()?;
+            let escaped = self.escapes;
+            self.blanks();
+            if !self.eat(b':') {
+                return Err(self.fault("no ':' behind a name"));
+            }
+            self.blanks();
+            let from = self.at;
+            self.value(depth + 1)?;
+            let value = Span::new(from, self.at);
+            tell(Member {
+                name,
+                value,
+                escaped,
+            });
+            self.blanks();
+            if self.eat(b',') {
+                self.blanks();
+            } else if self.eat(b'}') {
+                return Ok(());
+            } else {
+                return Err(self.fault("neither ',' nor '}' behind a member"));
+            }
+        }
+    }
+
+    /// Goes behind an array, telling its items.
+    pub fn array(&mut self, depth: usize, mut tell: impl FnMut(Span)) -> Scanned<()> {
+        self.enter(depth)?;
+        if self.eat(b']') {
+            return Ok(());
+        }
+        loop {
+            let from = self.at;
+            self.value(depth + 1)?;
+            tell(Span::new(from, self.at));
+            self.blanks();
+            if self.eat(b',') {
+                self.blanks();
+            } else if self.eat(b']') {
+                return Ok(());
+            } else {
+                return Err(self.fault("neither ',' nor ']' behind an item"));
+            }
+        }
+    }
+
+    /// Behind the bracket and the blanks that follow.
+    pub fn enter(&mut self, depth: usize) -> Scanned<()> {
+        if depth >= MAX_DEPTH {
+            return Err(self.fault("more levels than are allowed"));
+        }
+        self.at += 1;
+        self.blanks();
+        Ok(())
+    }
+
+    pub fn word(&mut self, word: &[u8]) -> Scanned<()> {
+        if !self.text[self.at..].starts_with(word) {
+            return Err(self.fault("no value"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    /// Goes behind a string; gives what is between its quotes.
+    #[inline]
+    pub fn string(&mut self) -> Scanned<Span> {
+        self.at += 1;
+        let from = self.at;
+        loop {
+            self.plain();
+            match self.peek() {
+                Some(b'"') => {
+                    let span = Span::new(from, self.at);
+                    self.at += 1;
+                    return Ok(span);
+                }
+                Some(b'\\') => self.escape()?,
+                Some(_) => return Err(self.fault("a control character within a string")),
+                None => return Err(self.fault("the end within a string")),
+            }
+        }
+    }
+
+    /// To the next quote, backslash or control character.
+    #[inline]
+    fn plain(&mut self) {
+        while let Some(chunk) = self.text[self.at..].first_chunk::<8>() {
+            let eight = u64::from_le_bytes(*chunk);
+            // The lowest high bit is exact: a borrow only runs upwards.
+            let zero = |x: u64| x.wrapping_sub(ONES) & !x;
+            let quotes = zero(eight ^ (ONES * b'"' as u64));
+            let slashes = zero(eight ^ (ONES * b'\\' as u64));
+            let controls = eight.wrapping_sub(ONES * 0x20) & !eight;
+            let found = (quotes | slashes | controls) & HIGHS;
+            if found != 0 {
+                self.at += found.trailing_zeros() as usize / 8;
+                return;
+            }
+            self.at += 8;
+        }
+        while let Some(byte) = self.peek() {
+            if byte == b'"' || byte == b'\\' || byte < 0x20 {
+                return;
+            }
+            self.at += 1;
+        }
+    }
+
+    #[cold]
+    fn escape(&mut self) -> Scanned<()> {
+        self.escapes = true;
+        match self.text.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+            Some(b'u') => {
+                let digits = self.text.get(self.at + 2..self.at + 6);
+                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                    return Err(self.fault("no four hexadecimal digits behind \\u"));
+                }
+                self.at += 6;
+            }
+            _ => return Err(self.fault("a backslash with nothing that it may escape")),
+        }
+        Ok(())
+    }
+
+    /// Goes behind a number. Is it a whole one, without a point or an exponent?
+    #[inline]
+    pub fn number(&mut self) -> Scanned<bool> {
+        self.eat(b'-');
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return Err(self.fault("no digit where a number should go on")),
+        }
+        let mut whole = true;
+        if self.eat(b'.') {
+            whole = false;
+            self.some_digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            whole = false;
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.some_digits()?;
+        }
+        Ok(whole)
+    }
+
+    fn digits(&mut self) {
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn some_digits(&mut self) -> Scanned<()> {
+        let from = self.at;
+        self.digits();
+        if self.at == from {
+            return Err(self.fault("no digit where a number should go on"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! What calls into Python cost: how many, how long inside, how long until the interpreter was free.
+//!
+//! Wraps every attach. A batch costs three looks at the clock. Calls that come one by one (aggregators, within a
+//! scope that holds the interpreter for a batch) are measured each if they are long; of short ones every eighth is,
+//! and stands for those before it. Owns relaxed counters that all lanes share. Never blocks, never decides.
+
+use pyo3::prelude::*;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use stoatflow_core::{Clock, SystemClock};
+use stoatflow_operators::{Cost, Failed};
+
+/// Calls that take longer are measured each: the looks at the clock don't show any more.
+const LONG: Duration = Duration::from_micros(4);
+
+/// So many short calls go by between two that are measured.
+const SKIPPED: u32 = 7;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Profile {
+    clock: SystemClock,
+    calls: AtomicU64,
+    inside_ns: AtomicU64,
+    waiting_ns: AtomicU64,
+    /// Calls since one was measured.
+    since: AtomicU32,
+    /// How many are to go by until the next one.
+    skip: AtomicU32,
+}
+
+impl Profile {
+    pub fn cost(&self) -> Cost {
+        Cost {
+            calls: self.calls.load(Relaxed),
+            inside: Duration::from_nanos(self.inside_ns.load(Relaxed)),
+            waiting: Duration::from_nanos(self.waiting_ns.load(Relaxed)),
+        }
+    }
+
+    /// Calls for a batch of so many.
+    pub fn batch(
+        &self,
+        size: usize,
+        body: impl for<'py> FnOnce(Python<'py>) -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
+        self.measured(1, |py| {
+            let done = body(py);
+            let calls = done.as_ref().map_or_else(|failed| failed.at + 1, |()| size);
+            self.calls.fetch_add(calls as u64, Relaxed);
+            done
+        })
+    }
+
+    /// One call.
+    pub fn call<T>(&self, body: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
+        self.calls.fetch_add(1, Relaxed);
+        let since = self.since.fetch_add(1, Relaxed);
+        if since < self.skip.load(Relaxed) {
+            return Python::attach(body);
+        }
+        self.since.store(0, Relaxed);
+        self.measured(since + 1, body)
+    }
+
+    /// Keeps the interpreter for calls that are counted themselves.
+    pub fn scope(&self, body: &mut dyn FnMut()) {
+        let asked = self.clock.monotonic();
+        Python::attach(|_| {
+            add(
+                &self.waiting_ns,
+                self.clock.monotonic().saturating_sub(asked),
+                1,
+            );
+            body();
+        });
+    }
+
+    /// `weight`: how many calls this one stands for.
+    fn measured<T>(&self, weight: u32, body: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
+        let asked = self.clock.monotonic();
+        Python::attach(|py| {
+            let began = self.clock.monotonic();
+            let result = body(py);
+            let inside = self.clock.monotonic().saturating_sub(began);
+            add(&self.waiting_ns, began.saturating_sub(asked), weight);
+            add(&self.inside_ns, inside, weight);
+            self.skip
+                .store(if inside < LONG { SKIPPED } else { 0 }, Relaxed);
+            result
+        })
+    }
+}
+
+fn add(counter: &AtomicU64, time: Duration, weight: u32) {
+    let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    counter.fetch_add(ns.saturating_mul(u64::from(weight)), Relaxed);
+}

@@ -1,0 +1,12 @@
+"""JSON as functions see it: views over the text of a record that decode what is read.
+
+Takes nothing but what the engine gives: a function whose argument is a JSON object gets a `JsonObject`, for an array
+a `JsonArray`. They are a `Mapping` and a `Sequence`, compare like dicts and lists, never change, and are text again
+when they are written. `to_python` makes plain dicts and lists of them; `Serdes.json(decode="dict")` gives those at once.
+"""
+
+from __future__ import annotations
+
+from stoatflow._bridge import JsonArray, JsonObject, to_python
+
+__all__ = ["JsonArray", "JsonObject", "to_python"]
