@@ -2,7 +2,7 @@
 
 Takes nothing but what the engine gives: a function whose argument is a JSON object gets a `JsonObject`, for an array
 a `JsonArray`. They are a `Mapping` and a `Sequence`, compare like dicts and lists, never change, and are text again
-when they are written. `to_python` makes plain dicts and lists of them; `Serdes.json(decode="dict")` gives those at once.
+when they are written. `to_python` makes plain dicts and lists of them; `Serdes.json(decode="dict")` gives real ones.
 """
 
 from __future__ import annotations

@@ -180,6 +180,7 @@ struct Inner {
     hint: Option<String>,
     at: Where,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    beyond_handlers: bool,
 }
 
 macro_rules! constructors {
@@ -230,7 +231,21 @@ impl Error {
             hint: None,
             at: Where::default(),
             source: None,
+            beyond_handlers: false,
         }))
+    }
+
+    /// Takes it away from error handlers: somebody wants the application to end, and no record is to blame.
+    #[must_use]
+    pub fn beyond_handlers(mut self) -> Self {
+        self.0.beyond_handlers = true;
+        self
+    }
+
+    /// May no handler decide about it?
+    #[must_use]
+    pub const fn is_beyond_handlers(&self) -> bool {
+        self.0.beyond_handlers
     }
 
     /// Says what to do next, more precisely than the kind's own action.

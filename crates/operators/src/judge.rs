@@ -156,7 +156,8 @@ impl Judge {
         place: Place,
         handled: &mut Vec<Handled>,
     ) -> Result<Outcome> {
-        if !matches!(error.kind(), ErrorKind::User | ErrorKind::Serde) {
+        let is_a_records = matches!(error.kind(), ErrorKind::User | ErrorKind::Serde);
+        if !is_a_records || error.is_beyond_handlers() {
             return Err(error);
         }
         let mut decision = self.decision.clone();

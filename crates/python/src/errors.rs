@@ -1,6 +1,7 @@
 //! The one place where errors cross the border: kinds become classes, a Python exception that caused
 //! an error comes back as its `__cause__`.
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use stoatflow_core::Error;
@@ -74,4 +75,29 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
         exception.set_cause(py, Some(cause.0.clone_ref(py)));
     }
     Ok(exception)
+}
+
+/// The error for an exception of the user's code. One that is no `Exception` (`SystemExit`, `KeyboardInterrupt`)
+/// means the application, not a record: no handler is asked about it.
+pub fn raised(py: Python<'_>, function: &str, what: &str, exception: PyErr) -> Error {
+    let kind = exception
+        .get_type(py)
+        .qualname()
+        .map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
+    // Its `__str__` is the user's too, and may raise.
+    let text = exception.value(py).str();
+    let text = text.map_or_else(
+        |_| "(it can't be shown)".to_owned(),
+        |t| t.to_string_lossy().into_owned(),
+    );
+    let mut error = Error::user(format!("{what} raised {kind}: {text}"));
+    if !exception.is_instance_of::<PyException>(py) {
+        error = error.beyond_handlers().hint(
+            "a function can't end the process: raise an error of your own for a record that is wrong, or have the \
+             main thread stop the application",
+        );
+    }
+    error
+        .at(|at| at.function = Some(function.to_owned()))
+        .caused_by(PyCause(exception))
 }

@@ -54,6 +54,7 @@ mod _native {
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         use pyo3::types::PyModuleMethods;
         crate::lazy::register(module.py())?;
+        crate::profile::watch_forks(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

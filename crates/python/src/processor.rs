@@ -14,7 +14,7 @@ pub use door::Door;
 pub use stores::*;
 
 use crate::datum::{from_py, to_py};
-use crate::errors::PyCause;
+use crate::errors::raised;
 use crate::profile::Profile;
 use door::Moment;
 use parking_lot::Mutex;
@@ -54,17 +54,6 @@ impl PyProcessorSupplier {
             profile: Arc::default(),
         }
     }
-}
-
-/// An exception of the user's code.
-fn raised(py: Python<'_>, name: &str, what: &str, exception: PyErr) -> Error {
-    let kind = exception
-        .get_type(py)
-        .qualname()
-        .map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
-    Error::user(format!("{what} raised {kind}: {}", exception.value(py)))
-        .at(|at| at.function = Some(name.to_owned()))
-        .caused_by(PyCause(exception))
 }
 
 impl ProcessorSupplier for PyProcessorSupplier {

@@ -2,9 +2,11 @@
 //!
 //! Wraps every attach. A batch costs three looks at the clock. Calls that come one by one (aggregators, within a
 //! scope that holds the interpreter for a batch) are measured each if they are long; of short ones every eighth is,
-//! and stands for those before it. Owns relaxed counters that all lanes share. Never blocks, never decides.
+//! and stands for those before it. Owns relaxed counters that all lanes share. Never blocks. Ends one process: the
+//! copy of this one that a function forked and came back from.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
@@ -15,6 +17,45 @@ const LONG: Duration = Duration::from_micros(4);
 
 /// So many short calls go by between two that are measured.
 const SKIPPED: u32 = 7;
+
+/// How often this process came out of a fork. A process has one such number, like its id.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Called in a process that was just forked.
+#[pyfunction]
+fn count_fork() {
+    FORKS.fetch_add(1, Relaxed);
+}
+
+/// Has forks counted.
+pub fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let os = py.import("os")?;
+    // Windows has no fork.
+    let Ok(register) = os.getattr("register_at_fork") else {
+        return Ok(());
+    };
+    let when = PyDict::new(py);
+    when.set_item("after_in_child", wrap_pyfunction!(count_fork, module)?)?;
+    register.call((), Some(&when)).map(drop)
+}
+
+/// The lanes, the broker and the stores belong to the process that was forked: its copy must not touch them, nor
+/// run what is registered for the end of it.
+#[cold]
+fn leave(py: Python<'_>) {
+    const SOFTWARE: i32 = 70;
+    let said = "stoatflow: a function forked the process and returned in the copy, which ends here. Next: leave \
+                the copy within the function (os._exit), or use subprocess or multiprocessing\n";
+    let os = py.import("os");
+    let _told = os
+        .as_ref()
+        .map(|os| os.call_method1("write", (2, said.as_bytes())));
+    let left = os.and_then(|os| os.call_method1("_exit", (SOFTWARE,)));
+    if left.is_err() {
+        std::process::abort();
+    }
+}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -57,7 +98,7 @@ impl Profile {
         self.calls.fetch_add(1, Relaxed);
         let since = self.since.fetch_add(1, Relaxed);
         if since < self.skip.load(Relaxed) {
-            return Python::attach(body);
+            return Python::attach(|py| watched(py, body));
         }
         self.since.store(0, Relaxed);
         self.measured(since + 1, body)
@@ -81,7 +122,7 @@ impl Profile {
         let asked = self.clock.monotonic();
         Python::attach(|py| {
             let began = self.clock.monotonic();
-            let result = body(py);
+            let result = watched(py, body);
             let inside = self.clock.monotonic().saturating_sub(began);
             add(&self.waiting_ns, began.saturating_sub(asked), weight);
             add(&self.inside_ns, inside, weight);
@@ -90,6 +131,15 @@ impl Profile {
             result
         })
     }
+}
+
+fn watched<'py, T>(py: Python<'py>, body: impl FnOnce(Python<'py>) -> T) -> T {
+    let forks = FORKS.load(Relaxed);
+    let result = body(py);
+    if FORKS.load(Relaxed) != forks {
+        leave(py);
+    }
+    result
 }
 
 fn add(counter: &AtomicU64, time: Duration, weight: u32) {

@@ -4,7 +4,7 @@
 //! datums. A failure names the record's place in the batch; the exception is kept as the cause.
 
 use crate::datum::{from_py, key_from_py, to_py};
-use crate::errors::PyCause;
+use crate::errors::{PyCause, raised};
 use crate::lazy;
 use crate::profile::Profile;
 use crate::roles::Role;
@@ -65,16 +65,7 @@ impl PyUdf {
     }
 
     fn raised(&self, py: Python<'_>, exception: PyErr) -> Error {
-        let kind = exception
-            .get_type(py)
-            .qualname()
-            .map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
-        Error::user(format!(
-            "the function raised {kind}: {}",
-            exception.value(py)
-        ))
-        .at(|at| at.function = Some(self.name.clone()))
-        .caused_by(PyCause(exception))
+        raised(py, &self.name, "the function", exception)
     }
 
     fn wrong(&self, what: impl Into<String>, hint: &str) -> Error {

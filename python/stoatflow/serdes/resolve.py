@@ -45,6 +45,7 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
         )
     shown = serde.__name__ if isinstance(serde, type) else repr(serde)
     raise TopologyError(
-        f"{line} {shown} is neither a serde nor a type that stands for one (str, int, float, bytes, dict, list, JsonObject, JsonArray)",
+        f"{line} {shown} is neither a serde nor a type that stands for one "
+        "(str, int, float, bytes, dict, list, JsonObject, JsonArray)",
         next_step="use one of these types, Serdes.<name>(), or a subclass of Serde",
     )

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::SourceId;
-use stoatflow_plan::Op;
+use stoatflow_operators::{Cost, Foreign, Udf};
+use stoatflow_plan::{Function, Op};
 
 /// Reads OpenMetrics text strictly: declared families, no sample twice, an end.
 fn samples(text: &str) -> Vec<(String, f64)> {
@@ -182,4 +183,61 @@ fn two_nodes_of_one_name_do_not_spoil_the_scrape() {
         .collect();
     assert_eq!(found.len(), 1);
     assert!((found[0].1 - 5.0).abs() < f64::EPSILON);
+}
+
+#[derive(Debug)]
+struct Counted(&'static str);
+
+impl Udf for Counted {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn cost(&self) -> Option<Cost> {
+        Some(Cost {
+            calls: 3,
+            inside: Duration::from_millis(1_500),
+            waiting: Duration::from_millis(250),
+        })
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+}
+
+#[test]
+fn functions_tell_their_cost_by_node() {
+    let mut plan = plan();
+    // The same line of code twice in a node, and one function in two nodes: no sample may stand there twice.
+    plan.nodes[0].op = Op::Split {
+        functions: vec![Function::Udf(1), Function::Udf(2), Function::Udf(0)],
+    };
+    let udfs = ["app.py:12 split", "app.py:9 is_it", "app.py:9 is_it"];
+    let foreign = Foreign {
+        udfs: udfs
+            .map(|name| Arc::new(Counted(name)) as Arc<dyn Udf>)
+            .into(),
+        ..Foreign::default()
+    };
+    let status = Status::new("word-count", Arc::new(plan), 1).calling(&foreign);
+    assert_eq!(status.calls.spent().len(), 3);
+    let text = Exposition::new(Arc::new(status), Arc::new(Still), Duration::ZERO, "1")
+        .text()
+        .unwrap();
+    let of = |name: &str| -> Vec<f64> {
+        let found = samples(&text).into_iter();
+        found
+            .filter(|(series, _)| series.starts_with(&format!("stoatflow_function_{name}_total{{")))
+            .map(|(series, value)| {
+                assert!(series.contains("node=\"lines-source\""), "{series}");
+                value
+            })
+            .collect()
+    };
+    let mut calls = of("calls");
+    calls.sort_by(f64::total_cmp);
+    assert_eq!(calls, [3.0, 6.0]);
+    assert!((of("seconds").iter().sum::<f64>() - 4.5).abs() < 1e-9);
+    assert!((of("wait_seconds").iter().sum::<f64>() - 0.75).abs() < 1e-9);
 }
