@@ -5,8 +5,8 @@
 
 use crate::Expression;
 pub use crate::call::CALLS;
-use crate::measure::Aggregation;
 pub use crate::columns::Column;
+use crate::measure::Aggregation;
 pub use crate::timetable::Times;
 pub use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,

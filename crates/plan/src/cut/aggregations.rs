@@ -231,7 +231,9 @@ fn completed(members: Vec<(usize, Option<&Function>)>) -> Vec<(usize, Option<Fun
     let mut together = together.into_iter();
     let each = members.into_iter().map(|(member, function)| {
         let function = match function {
-            Some(Function::Aggregation(_)) => together.next().map(Box::new).map(Function::Aggregation),
+            Some(Function::Aggregation(_)) => {
+                together.next().map(Box::new).map(Function::Aggregation)
+            }
             other => other.cloned(),
         };
         (member, function)

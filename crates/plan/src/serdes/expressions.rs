@@ -1,0 +1,55 @@
+//! Native expressions against the types of what they read.
+//!
+//! Takes what a node's inputs are read with, adds findings for expressions that would fail for every record. Never
+//! changes a serde.
+
+use super::Pass;
+use crate::expression::check::{Known, check};
+use crate::expression::kinds::Kinds;
+use crate::expression::render::located;
+use crate::logical::{Call, Function};
+
+impl Pass<'_> {
+    /// Finds what can't work in a node's expressions, given what its inputs are read with.
+    pub(super) fn expressions(&mut self, i: usize) {
+        let call = &self.plan.nodes[i].call;
+        let mut known = Known {
+            key: Kinds::NULL,
+            value: Kinds::NULL,
+        };
+        // Of the inputs of a join, it is the first that expressions see.
+        let seen = if call.joining().is_some() {
+            1
+        } else {
+            usize::MAX
+        };
+        let inputs = call.inputs();
+        for &input in inputs.iter().take(seen) {
+            let (key, value) = &self.sides[input];
+            known.key = known.key.or(Kinds::of_serde(key.known()));
+            known.value = known.value.or(Kinds::of_serde(value.known()));
+        }
+        if inputs.is_empty() {
+            known = Known::NOTHING;
+        }
+        let mut found = Vec::new();
+        let wanted = match call {
+            Call::Filter { .. } | Call::FilterNot { .. } | Call::Branch { .. } => Kinds::BOOL,
+            Call::FlatMapValues { .. } => Kinds::LIST,
+            Call::To { .. } => Kinds::STR.or(Kinds::INT),
+            _ => Kinds::ALL,
+        };
+        for function in call.functions() {
+            if let Function::Expr(e) = function {
+                let given = check(e, known, &mut |what| found.push(what));
+                if !given.fits(wanted) {
+                    let text = located(e.bare(), e.line());
+                    found.push(format!("{text}: it gives {given}, but {wanted} is wanted"));
+                }
+            }
+        }
+        for what in found {
+            self.problems.at(self.plan, i, what);
+        }
+    }
+}
