@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from stoatflow.embedded import EmbeddedBroker
 
 PATIENCE_S = 30.0
-MARKERS_S = 3.0
+MARKERS_S = 10.0
 """How long a broker may take to write the markers of a transaction that it has called committed."""
 _NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
@@ -164,8 +164,11 @@ class KafkaTopics:
         return len(self.read(topic))
 
     def ends(self, topic: str) -> dict[int, int]:
-        """Where the next record of each partition will stand."""
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "reader", "log_level": 0})
+        """Where the next record of each partition will stand, in a transaction that is not over too."""
+        consumer = Consumer({
+            "bootstrap.servers": self._bootstrap, "group.id": "reader", "isolation.level": "read_uncommitted",
+            "log_level": 0,
+        })  # fmt: skip
         try:
             return {
                 p: consumer.get_watermark_offsets(TopicPartition(topic, p), PATIENCE_S)[1]

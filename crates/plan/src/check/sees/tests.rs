@@ -2,7 +2,7 @@ use crate::testing::{compiled, refused, stream};
 use serde_json::{Value, json};
 
 fn leaf(name: &str) -> Value {
-    json!({"expr": {"op": "get", "args": [{"op": name}], "name": "x"}})
+    json!({"expr": {"op": "is_null", "args": [{"op": name}]}})
 }
 
 fn group() -> Value {
