@@ -75,6 +75,8 @@ class StoatFlow:
 
         `on_..._error` say what becomes of records that fail where neither source nor operator says it.
         """
+        self._event_loop = topology.event_loop
+        self._on_loop = False
         plan = with_handlers(topology.plan, on_processing_error, on_deserialization_error, on_production_error)
         self.settings = as_settings(config, settings)
         if broker is not None:
@@ -127,6 +129,9 @@ class StoatFlow:
         if self._started:
             raise RuntimeError("this StoatFlow was started before. Next: make a new one for another run")
         self._started = True
+        if self._event_loop is not None:
+            self._event_loop.acquire()
+            self._on_loop = True
         self._engine.start()
 
     def wait(self, timeout: float | Duration | None = None) -> bool:
@@ -150,7 +155,7 @@ class StoatFlow:
         self._engine.request_stop()
         if self._wait_in_steps(timeout_s(timeout)):
             return True
-        self._engine.abort()
+        self._abort()
         self._wait_in_steps(_ABORT_S)
         return False
 
@@ -279,8 +284,17 @@ class StoatFlow:
             self._raised = True
             raise self._error
 
+    def _abort(self) -> None:
+        self._engine.abort()
+        if self._event_loop is not None:
+            # A lane may wait for one of them.
+            self._event_loop.cancel()
+
     def _on_state(self, new: str, old: str) -> None:
         self._states.append(State(new))
+        if self._event_loop is not None and self._on_loop and State(new) in {State.STOPPED, State.ERROR}:
+            self._on_loop = False
+            self._event_loop.release()
         for listener in tuple(self._listeners):
             _tell(listener, State(new), State(old))
 
@@ -295,7 +309,7 @@ class StoatFlow:
         def stop(number: int, _frame: FrameType | None) -> None:
             nonlocal asked
             if asked:
-                self._engine.abort()
+                self._abort()
                 if number == signal.SIGINT:
                     raise KeyboardInterrupt
                 raise SystemExit(128 + number)

@@ -6,7 +6,8 @@ Takes topics and serdes, gives streams and tables. Serdes that are left out mean
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -27,6 +28,7 @@ from stoatflow.materialized import (
 )
 from stoatflow.plan import PlanBuilder, nodes
 from stoatflow.plan.functions import given, user_line
+from stoatflow.resources import Resource
 from stoatflow.scheduled import CatchUp, scheduled_node
 from stoatflow.serdes import SerdeLike, Serdes, resolve
 from stoatflow.stream import KStream
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+R = TypeVar("R")
 Topics = str | Sequence[str] | re.Pattern[str]
 
 
@@ -51,6 +54,7 @@ class StreamsBuilder:
         """Start with nothing. `wrapper(node, next)` gives what is called instead of each Python function."""
         self._plan = PlanBuilder()
         self._wrapper = checked_wrapper(wrapper)
+        self._resources: list[Resource[Any]] = []
 
     @overload
     def stream(
@@ -346,7 +350,33 @@ class StreamsBuilder:
 
     def build(self) -> Topology:
         """Check everything and give the topology; raise `TopologyError` for what is wrong."""
-        return Topology(self._plan.snapshot(), wrapper=self._wrapper)
+        return Topology(self._plan.snapshot(), wrapper=self._wrapper, resources=self._resources)
+
+    @overload
+    def resource(self, make: Callable[[], AbstractAsyncContextManager[R]]) -> Resource[R]: ...
+    @overload
+    def resource(self, make: Callable[[], AbstractContextManager[R]]) -> Resource[R]: ...
+    @overload
+    def resource(self, make: Callable[[], AsyncIterator[R]]) -> Resource[R]: ...
+    @overload
+    def resource(self, make: Callable[[], Iterator[R]]) -> Resource[R]: ...
+    @overload
+    def resource(self, make: Callable[[], Awaitable[R]]) -> Resource[R]: ...
+    def resource(self, make: Callable[[], Any]) -> Resource[Any]:
+        """Declare what functions share for as long as an application runs; also a decorator.
+
+        `make()` gives a context manager, a generator that yields once (both plain or async), or something to await.
+        It is opened before the first record and closed after the last. Functions say `client.value`.
+        """
+        line = user_line()
+        if not callable(make):
+            raise TopologyError(
+                f"{line} resource needs a function that makes one, not {type(make).__name__}",
+                next_step="pass the class or function itself: builder.resource(make_client)",
+            )
+        made: Resource[Any] = Resource(make, line)
+        self._resources.append(made)
+        return made
 
 
 def _topics(topics: Topics, line: str) -> tuple[tuple[str, ...], str | None]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from stoatflow import _bridge
+from stoatflow.asynchronous import on_event_loop
 from stoatflow.errors import TopologyError
 from stoatflow.handlers import OnError, handler
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
@@ -21,8 +22,10 @@ from stoatflow.wrapping import Wrapper, checked_wrapper, wrapped
 
 if TYPE_CHECKING:
     from stoatflow._bridge import Plan
+    from stoatflow.asynchronous import EventLoop
     from stoatflow.late import LatePolicy
     from stoatflow.materialized import Reset, TimestampLike
+    from stoatflow.resources import Resource
     from stoatflow.serdes import Serde, SerdeLike
     from stoatflow.stores import StoreBuilder
     from stoatflow.watermark import Watermark
@@ -37,16 +40,23 @@ class Topology:
     between them, as in Kafka Streams: a store is reached from wherever its processor runs.
     """
 
-    def __init__(self, plan: Sequence[Node] | None = None, *, wrapper: Wrapper | None = None) -> None:
+    def __init__(
+        self,
+        plan: Sequence[Node] | None = None,
+        *,
+        wrapper: Wrapper | None = None,
+        resources: Sequence[Resource[Any]] = (),
+    ) -> None:
         """Check the nodes of the DSL; raise `TopologyError` for what is wrong. Without any, start empty.
 
         `wrapper(node, next)` gives what is called instead of each Python function.
         """
         self._wrapper = checked_wrapper(wrapper)
         self._by_hand = None if plan is not None else _ByHand()
-        self._compiled: tuple[EncodedPlan, Plan] | None = None
+        self._resources = tuple(resources)
+        self._compiled: tuple[EncodedPlan, Plan, EventLoop | None] | None = None
         if plan is not None:
-            self._compiled = _compile(plan, self._wrapper)
+            self._compiled = _compile(plan, self._wrapper, self._resources)
 
     def add_source(
         self,
@@ -187,6 +197,11 @@ class Topology:
         """What the engine runs."""
         return self._checked()[1]
 
+    @property
+    def event_loop(self) -> EventLoop | None:
+        """Where its async functions and its resources live, if it has any; for whoever runs it."""
+        return self._checked()[2]
+
     def custom_serde(self, index: int) -> Serde[Any]:
         """Give a serde of the user by its index in the plan."""
         return self._checked()[0].serdes[index]
@@ -203,9 +218,9 @@ class Topology:
         """Show its size."""
         return f"<Topology of {len(self._checked()[0].data['nodes'])} nodes>"
 
-    def _checked(self) -> tuple[EncodedPlan, Plan]:
+    def _checked(self) -> tuple[EncodedPlan, Plan, EventLoop | None]:
         if self._compiled is None:
-            self._compiled = _compile(self._hand("plan").nodes(), self._wrapper)
+            self._compiled = _compile(self._hand("plan").nodes(), self._wrapper, self._resources)
         return self._compiled
 
     def _hand(self, method: str) -> _ByHand:
@@ -277,12 +292,13 @@ class _ByHand:
         return moved
 
 
-def _compile(plan: Sequence[Node], wrapper: Wrapper | None) -> tuple[EncodedPlan, Plan]:
+def _compile(
+    plan: Sequence[Node], wrapper: Wrapper | None, resources: Sequence[Resource[Any]]
+) -> tuple[EncodedPlan, Plan, EventLoop | None]:
     check_on_timer(plan)
     encoded = encode(plan, shared=wrapper is None)
-    compiled = _bridge.compile_plan(encoded)
-    if wrapper is None:
-        return encoded, compiled
-    # Only what is checked and named can be told to the wrapper, so it is compiled twice.
-    encoded = wrapped(encoded, compiled.physical_json, plan, wrapper)
-    return encoded, _bridge.compile_plan(encoded)
+    if wrapper is not None:
+        # Only what is checked and named can be told to the wrapper, so it is compiled twice.
+        encoded = wrapped(encoded, _bridge.compile_plan(encoded).physical_json, plan, wrapper)
+    encoded, loop = on_event_loop(encoded, resources)
+    return encoded, _bridge.compile_plan(encoded), loop

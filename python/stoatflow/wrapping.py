@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from stoatflow.asynchronous import Awaiting, is_async
 from stoatflow.errors import TopologyError
 from stoatflow.plan.functions import never_runs, user_line
 
@@ -71,6 +72,14 @@ def wrapped(encoded: EncodedPlan, physical: str, plan: Sequence[Node], wrapper: 
 
 
 def _wrap(wrapper: Wrapper, info: NodeInfo, fn: Function, line: str | None) -> Function:
+    if isinstance(fn, Awaiting):
+        around = wrapper(info, fn.function)
+        if around is not fn.function and not is_async(around):
+            raise TopologyError(
+                f"{line} the wrapper gave {around!r} for the async {info.function} of '{info.name}', which is not async",
+                next_step="return an async function with the arguments of next, or next itself",
+            )
+        return fn if around is fn.function else fn.around(around)
     made = wrapper(info, fn)
     if not callable(made) or never_runs(made):
         raise TopologyError(

@@ -409,7 +409,9 @@ impl Dispatch {
                 .monotonic()
                 .saturating_sub(self.last_barrier),
             committing: self.is_committing(),
-            records: self.epoch_records + u64::from(self.skipped || self.fresh),
+            // What was answered of an earlier epoch is something to commit, as a record is.
+            records: self.epoch_records
+                + u64::from(self.skipped || self.fresh || self.shared.run.has_answers()),
             bytes: self.epoch_bytes,
             last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
             asked: self.shared.is_commit_asked()

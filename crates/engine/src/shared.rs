@@ -113,6 +113,7 @@ impl Shared {
 
     /// A barrier is under way: it serves who has asked so far.
     pub fn commit_comes(&self) {
+        self.run.answers_are_given();
         self.commit_asked.store(false, Ordering::Relaxed);
     }
 
@@ -185,6 +186,7 @@ impl Shared {
     /// Asks for a stop without a final barrier.
     pub fn abort(&self) {
         self.aborting.store(true, Ordering::Release);
+        self.run.end();
         self.stop();
     }
 

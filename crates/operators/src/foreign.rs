@@ -2,7 +2,8 @@
 //!
 //! Takes indices from the plan, gives what they stand for. Owns nothing but references.
 
-use crate::{ProcessorSupplier, Runtime, Udf};
+use crate::{AsyncUdf, ProcessorSupplier, Runtime, Udf};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{CustomSerde, Error, ProcessorId, Result, Serde};
 use stoatflow_plan::SerdeSpec;
@@ -16,6 +17,8 @@ pub struct Foreign {
     pub serdes: Vec<Arc<dyn CustomSerde>>,
     /// Processors, as the plan numbers them.
     pub processors: Vec<Arc<dyn ProcessorSupplier>>,
+    /// Async callables that are called many at a time, by the numbers that they have among `udfs`.
+    pub calls: BTreeMap<u32, Arc<dyn AsyncUdf>>,
     /// Where they come from.
     pub runtime: Option<Arc<dyn Runtime>>,
 }
@@ -30,6 +33,18 @@ impl Foreign {
             Error::internal(format!(
                 "the plan names callable {index}, but only {} came with it",
                 self.udfs.len()
+            ))
+        })
+    }
+
+    /// An async callable by its number.
+    ///
+    /// # Errors
+    /// `Internal` if the plan and the table don't belong together.
+    pub fn call(&self, index: u32) -> Result<Arc<dyn AsyncUdf>> {
+        self.calls.get(&index).cloned().ok_or_else(|| {
+            Error::internal(format!(
+                "the plan awaits callable {index}, but it came without its event loop"
             ))
         })
     }

@@ -16,7 +16,7 @@ use crate::{Args, Context, Failed, Foreign, Partitions, Udf};
 use std::cell::RefCell;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Partition, Record, Result};
-use stoatflow_plan::Function as Spec;
+use stoatflow_plan::{Awaiting, Function as Spec};
 
 #[derive(Debug)]
 pub(crate) enum Callee {
@@ -53,7 +53,9 @@ pub(crate) struct Function {
 impl Function {
     pub fn new(spec: &Spec, args: Args, site: Site, foreign: &Foreign) -> Result<Self> {
         let callee = match spec {
-            Spec::Udf(index) => Callee::Foreign(foreign.udf(*index)?),
+            Spec::Udf(index) | Spec::Async(Awaiting { udf: index, .. }) => {
+                Callee::Foreign(foreign.udf(*index)?)
+            }
             Spec::Expr(expression) => Callee::Native(Compiled::new(expression)?),
             Spec::Aggregation(aggregation) => {
                 return Err(Error::internal(format!(

@@ -3,6 +3,7 @@
 //! [`Operator`] is the contract, [`Chain`] runs a stage, [`Udf`] is the port to foreign functions,
 //! [`expr`] the native expressions. Never waits for anything but a store's disk and the interpreter.
 
+pub mod calls;
 pub mod chain;
 mod clocks;
 pub mod dropped;
@@ -76,6 +77,7 @@ mod window_aggregate;
 #[cfg(test)]
 mod testing;
 
+pub use calls::{Answer, Answered, AsyncUdf, Call, Line, Load, Wait};
 pub use chain::{Chain, ChainOptions};
 pub use clocks::{LaneClocks, Share, Time};
 pub use foreign::Foreign;

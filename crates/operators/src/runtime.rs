@@ -22,6 +22,11 @@ pub struct Raised {
 pub trait Runtime: Send + Sync + Debug {
     /// Waits, without keeping the interpreter from others.
     fn pause(&self, time: Duration);
+    /// Does a barrier wait for all async calls, however long they take? Then none outlives its epoch, and what
+    /// comes out doesn't depend on how fast they are: for tests.
+    fn patient(&self) -> bool {
+        false
+    }
     /// The foreign exception behind an error, if there is one.
     fn exception(&self, error: &Error) -> Option<Raised>;
 }

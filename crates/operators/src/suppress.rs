@@ -11,7 +11,7 @@
 //! What waits is in memory, and once per key and epoch in the store, so that it survives a restart.
 
 mod buffer;
-mod codec;
+pub(crate) mod codec;
 #[cfg(test)]
 mod tests;
 

@@ -9,6 +9,7 @@
 //! nodes take batches.
 
 mod aggregations;
+mod calls;
 mod foreign;
 mod joins;
 mod processors;
@@ -17,6 +18,7 @@ mod streams;
 mod tables;
 mod walk;
 
+use crate::calls::calls;
 use crate::check::{Kind, Shape};
 use crate::logical::{Call, LogicalPlan};
 use crate::name::Names;
@@ -137,6 +139,9 @@ impl<'a> Cut<'a> {
         let plan = self.plan;
         let call = &plan.nodes[i].call;
         let table = self.shape.kind(i) == Kind::Table;
+        if let Some((form, awaiting)) = calls(plan, self.shape, i) {
+            return self.async_calls(i, form, awaiting);
+        }
         match call {
             Call::Stream { .. } => self.source(i, &self.names.node[i]),
             Call::Scheduled(times) => self.scheduled(i, times),

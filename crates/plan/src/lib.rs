@@ -6,6 +6,7 @@
 mod aggregation;
 mod call;
 mod callables;
+mod calls;
 mod check;
 pub mod columns;
 pub mod compile;

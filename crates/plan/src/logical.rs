@@ -27,6 +27,41 @@ pub enum Function {
     Expr(Expression),
     /// A native aggregation: of `aggregate` and `cogroup` only. It starts, adds, takes away and merges.
     Aggregation(Box<Aggregation>),
+    /// An async function: where a stream's operator calls it, many calls are under way at a time.
+    Async(Awaiting),
+}
+
+impl Function {
+    /// The callable, if it is one of the foreign language. An async one runs to its end there, where nothing
+    /// else can be done meanwhile.
+    #[must_use]
+    pub const fn udf(&self) -> Option<u32> {
+        match self {
+            Self::Udf(index) | Self::Async(Awaiting { udf: index, .. }) => Some(*index),
+            Self::Expr(_) | Self::Aggregation(_) => None,
+        }
+    }
+
+    /// How it is awaited, if it is async.
+    #[must_use]
+    pub const fn awaiting(&self) -> Option<&Awaiting> {
+        match self {
+            Self::Async(awaiting) => Some(awaiting),
+            _ => None,
+        }
+    }
+}
+
+/// How an async function is awaited. Time limits and retries are the foreign language's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Awaiting {
+    /// Index into the table of callables.
+    pub udf: u32,
+    /// So many calls at a time, over all lanes.
+    pub concurrency: u32,
+    /// How long a barrier waits for calls before it writes down what is not done.
+    pub park_after_ms: u64,
 }
 
 /// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,

@@ -10,6 +10,7 @@ mod repartition;
 mod unique;
 
 use crate::aggregation::{members, window_of};
+use crate::calls::calls;
 use crate::check::{Kind, Shape};
 use crate::logical::{Call, LogicalPlan, Window};
 use crate::problems::Problems;
@@ -259,7 +260,16 @@ impl Pass<'_> {
                 self.aggregation(i, *from)
             }
             Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
-            call => Own::node(self.counter.named(prefix(call), given, "")),
+            call => {
+                let own = self.counter.named(prefix(call), given, "");
+                // Kafka Streams has no such store: it takes no number.
+                let store = calls(self.plan, self.shape, i)
+                    .map(|_| (format!("{own}-parked"), given.is_some()));
+                Own {
+                    store,
+                    ..Own::node(own)
+                }
+            }
         }
     }
 

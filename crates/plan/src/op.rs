@@ -3,7 +3,7 @@
 //! One variant per operator, with everything that it needs to know beside its parents and children.
 //! Given by the cut, read by `operators::chain::build`. Never holds state.
 
-use crate::logical::{Column, Function, SerdeSpec};
+use crate::logical::{Awaiting, Column, Function, SerdeSpec};
 use crate::timetable::Times;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
@@ -25,6 +25,42 @@ pub enum Fold {
         /// Puts two sessions together.
         merger: Option<Function>,
     },
+}
+
+/// What becomes of a record and of what an async function gives for it: as the method of that name does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // the names are those of the methods
+pub enum Form {
+    Filter,
+    FilterNot,
+    Map,
+    MapValues,
+    FlatMap,
+    FlatMapValues,
+    SelectKey,
+    GroupBy,
+    Peek,
+    Foreach,
+}
+
+impl Form {
+    /// The method.
+    #[must_use]
+    pub const fn method(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::FilterNot => "filter_not",
+            Self::Map => "map",
+            Self::MapValues => "map_values",
+            Self::FlatMap => "flat_map",
+            Self::FlatMapValues => "flat_map_values",
+            Self::SelectKey => "select_key",
+            Self::GroupBy => "group_by",
+            Self::Peek => "peek",
+            Self::Foreach => "foreach",
+        }
+    }
 }
 
 /// What a node does. `old` of a table's node: its updates must carry what was before
@@ -80,6 +116,16 @@ pub enum Op {
     },
     SelectKey {
         function: Function,
+    },
+    /// One of the stateless operators with an async function. `store` keeps what outlives its epoch.
+    Calls {
+        form: Form,
+        with_key: bool,
+        awaiting: Awaiting,
+        store: StoreId,
+        key: SerdeSpec,
+        /// Serde of the values it gets, as far as it is known: for values that have no form of their own.
+        value: SerdeSpec,
     },
     Peek {
         function: Function,
@@ -338,6 +384,7 @@ impl Op {
             Self::FlatMapValues { .. } => "flat_map_values",
             Self::MapBatches { .. } => "map_batches",
             Self::SelectKey { .. } => "select_key",
+            Self::Calls { .. } => "calls",
             Self::Peek { .. } => "peek",
             Self::Foreach { .. } => "foreach",
             Self::Merge => "merge",
@@ -384,6 +431,7 @@ impl Op {
             | Self::TableAggregate { store, .. }
             | Self::ForeignAnswer { store, .. }
             | Self::Suppress { store, .. }
+            | Self::Calls { store, .. }
             | Self::Deduplicate { store, .. } => vec![*store],
             Self::TableFilter { store, .. }
             | Self::TableMapValues { store, .. }

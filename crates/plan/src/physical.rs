@@ -4,8 +4,8 @@
 //! must walk to the lane of another key; nodes know whether their children may take a whole batch at
 //! a time or must see each record in turn (see [`Fork`]).
 
-pub use crate::logical::{Function, Reset, SerdeSpec};
-pub use crate::op::{Fold, Op};
+pub use crate::logical::{Awaiting, Function, Reset, SerdeSpec};
+pub use crate::op::{Fold, Form, Op};
 use crate::window::{StoreKind, TimestampExtractor, Watermark};
 use serde::Serialize;
 use stoatflow_core::{

@@ -9,10 +9,13 @@ mod expressions;
 mod joins;
 
 use crate::aggregation::{members, window_of};
+use crate::calls::calls;
 use crate::check::timers::key_of_timers;
 use crate::check::{Kind, Shape};
 use crate::infer::{Type, infer};
-use crate::logical::{Call, Function, LogicalPlan, Materialized, SerdeSpec, Until, Window};
+use crate::logical::{
+    Awaiting, Call, Function, LogicalPlan, Materialized, SerdeSpec, Until, Window,
+};
 use crate::problems::{Problems, place};
 
 /// What is known of a side of a record.
@@ -47,6 +50,8 @@ pub(crate) struct Serdes {
     pub(crate) table_key: Vec<Option<SerdeSpec>>,
     /// Of joins.
     pub(crate) join: Vec<Option<JoinSerdes>>,
+    /// Of async calls: key and value of what they get.
+    pub(crate) called: Vec<Option<(SerdeSpec, SerdeSpec)>>,
 }
 
 /// What a join writes.
@@ -75,6 +80,7 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
             group_key: vec![None; n],
             table_key: vec![None; n],
             join: vec![None; n],
+            called: vec![None; n],
         },
     };
     for i in 0..n {
@@ -82,6 +88,7 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
             (Side::Reported, Side::Reported)
         } else {
             pass.expressions(i);
+            pass.async_call(i);
             pass.node(i)
         };
         if matches!(shape.kinds[i], Kind::Table | Kind::GlobalTable) {
@@ -404,6 +411,23 @@ impl Pass<'_> {
         self.serdes.group_key[i] = key;
     }
 
+    /// An async call is made in the lane of its key, and what outlives its epoch is written down: any key
+    /// that a function gives can be written as JSON, and any value that JSON has no form for fails by name.
+    fn async_call(&mut self, i: usize) {
+        if calls(self.plan, self.shape, i).is_none() {
+            return;
+        }
+        let from = self.plan.nodes[i].call.inputs()[0];
+        let json = || SerdeSpec::Builtin("json".into());
+        let (key, value) = self.sides[from].clone();
+        let or = |side: &Side, default: &Option<SerdeSpec>| {
+            let known = side.known().cloned().or_else(|| default.clone());
+            known.unwrap_or_else(json)
+        };
+        let key = or(&key, &self.plan.default_key);
+        self.serdes.called[i] = Some((key, or(&value, &self.plan.default_value)));
+    }
+
     /// What a function gives, if it is a native expression.
     fn result(&self, i: usize, from: usize, function: &Function, elements: bool) -> Side {
         let Function::Expr(e) = function else {
@@ -502,7 +526,7 @@ impl Pass<'_> {
             (Call::Merge { .. }, _) => {
                 format!("{by} joins streams whose {which} serdes differ or are unknown")
             }
-            (_, Some(Function::Udf(u))) => {
+            (_, Some(Function::Udf(u) | Function::Async(Awaiting { udf: u, .. }))) => {
                 let name = &self
                     .plan
                     .functions

@@ -29,6 +29,11 @@ impl Runtime for PyRuntime {
         }
     }
 
+    // Where a pause takes no time, a call may take as long as it likes.
+    fn patient(&self) -> bool {
+        !self.pauses
+    }
+
     fn exception(&self, error: &Error) -> Option<Raised> {
         let cause = error.cause()?.downcast_ref::<PyCause>()?;
         Python::attach(|py| {

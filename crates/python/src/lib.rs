@@ -10,6 +10,7 @@ mod embedded;
 mod engine;
 mod errors;
 mod expression;
+mod event_loop;
 mod handler;
 mod json;
 mod lazy;

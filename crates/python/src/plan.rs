@@ -62,6 +62,7 @@ impl Plan {
 #[pyfunction]
 #[pyo3(signature = (plan_json, functions, function_names, serdes, processors=vec![], processor_names=vec![]))]
 pub fn compile(
+    py: Python<'_>,
     plan_json: &[u8],
     functions: Vec<Py<PyAny>>,
     function_names: Vec<String>,
@@ -70,6 +71,7 @@ pub fn compile(
     processor_names: Vec<String>,
 ) -> PyResult<Plan> {
     let plan = stoatflow_plan::compile(plan_json).map_err(to_py_err)?;
+    let calls = crate::event_loop::calls(py, &plan, &functions, &function_names);
     let roles = roles(&plan);
     let named = functions.into_iter().zip(function_names);
     let udfs = (0..).zip(named).map(|(number, (callable, name))| {
@@ -87,6 +89,7 @@ pub fn compile(
         udfs: udfs.collect(),
         serdes: serdes.collect::<PyResult<_>>()?,
         processors: processors.collect(),
+        calls,
         runtime: Some(Arc::new(PyRuntime { pauses: true })),
     };
     Ok(Plan {

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from stoatflow.aggregations import Aggregation
+from stoatflow.asynchronous import Awaiting
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
 from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, Spec, TimestampFunction, Udf
@@ -95,7 +96,8 @@ class _Tables:
         if isinstance(content, Aggregation):
             return {"aggregation": content.to_json()}
         if isinstance(content, Udf):
-            return {"udf": self.function(content)}
+            index = self.function(content)
+            return {"udf": index} if not isinstance(content.call, Awaiting) else awaited(content.call, index)
         if isinstance(content, Serde):
             return self.serde(content)
         if isinstance(content, ProcessorRef):
@@ -133,6 +135,11 @@ class _Tables:
                     self.at = (self.at[0], field.name)
                 members["from" if field.name == "parent" else field.name] = self.field(content)
         return members
+
+
+def awaited(how: Awaiting[Any, Any], index: int) -> dict[str, object]:
+    """Give an async function with what the engine has to know of it."""
+    return {"async": {"udf": index, "concurrency": how.concurrency, "park_after_ms": how.park_after_ms}}
 
 
 def encode(nodes: Sequence[Node], *, shared: bool = True) -> EncodedPlan:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from stoatflow.asynchronous import as_awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression, array
 from stoatflow.plan.nodes import Function, ProcessorRef, Udf
@@ -28,6 +29,8 @@ T = TypeVar("T")
 D = TypeVar("D")
 # Their results are iterated over: for them a function with `yield` is right.
 _ITERATED = ("flat_map", "flat_map_values", "to(partitioner=)")
+# Called where records are read, or where one has failed: nothing there may wait for an event loop.
+_AT_INTAKE = ("(timestamp=)", "(late=)", "Decide", "DecideLate", "Watermark.custom")
 _REQUIRED: Any = object()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -163,12 +166,15 @@ def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf
             next_step=f"write {method}(lambda {', '.join(shape)}: ...)",
         )
     display = display_name(fn, line)
-    why = never_runs(fn)
-    if why == "is async":
+    awaited = as_awaiting(fn)
+    if awaited is not None and method.endswith(_AT_INTAKE):
         raise TopologyError(
             f"{line} {method} got the async function {display}: only plain functions can be called here",
-            next_step="pass a plain function; a blocking call inside it costs a thread, not the engine",
+            next_step="pass a plain function that computes its result from the record alone",
         )
+    why = never_runs(fn if awaited is None else awaited.function)
+    if awaited is not None:
+        fn, why = awaited, "has a yield" if inspect.isasyncgenfunction(awaited.function) else ""
     if why and method not in _ITERATED:
         raise TopologyError(
             f"{line} {method} got {display}, which {why}: calling it would not run it",

@@ -66,10 +66,16 @@ class TopologyTestDriver:
         self._now = 0 if start is None else timestamp_ms(start)
         self._lanes = _lanes(lanes)
         self._outputs: dict[str, deque[RawRecord]] = {}
+        self._event_loop = topology.event_loop
+        if self._event_loop is not None:
+            self._event_loop.acquire()
         try:
             self._native = _bridge.Driver(plan, settings.pairs(), self._lanes, self._now)
-        except ConfigError as error:
-            raise settings.explain(error) from None
+        except BaseException as error:
+            self._leave()
+            if isinstance(error, ConfigError):
+                raise settings.explain(error) from None
+            raise
 
     @overload
     def input(
@@ -213,6 +219,12 @@ class TopologyTestDriver:
     def close(self) -> None:
         """Stop and remove everything; more than once is allowed."""
         self._native.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        loop, self._event_loop = self._event_loop, None
+        if loop is not None:
+            loop.release()
 
     def __enter__(self) -> TopologyTestDriver:
         """Running already."""

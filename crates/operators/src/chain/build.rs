@@ -195,10 +195,7 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
 
 /// How to attach the interpreter that some of these nodes use.
 fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
-    let udf = nodes.iter().find_map(|node| match function(&node.op)? {
-        Spec::Udf(index) => Some(*index),
-        Spec::Expr(_) | Spec::Aggregation(_) => None,
-    });
+    let udf = nodes.iter().find_map(|node| function(&node.op)?.udf());
     if let Some(index) = udf {
         return Ok(Some(Scope::Udf(foreign.udf(index)?)));
     }

@@ -33,6 +33,10 @@ pub struct Run {
     goes_on: AtomicBool,
     /// Of `map_batches`.
     pub(crate) batches: crate::map_batches::Waiting,
+    /// Has an async call been answered since the last barrier began?
+    answered: AtomicBool,
+    /// Does it end, whatever waits?
+    ended: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +86,33 @@ impl Run {
             application_id: application_id.to_owned(),
             ..Self::default()
         }
+    }
+
+    /// An async call was answered: a barrier gives its result, records or not.
+    pub fn answered(&self) {
+        self.answered.store(true, Relaxed);
+    }
+
+    /// Was one answered since [`Self::answers_are_given`]?
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        self.answered.load(Relaxed)
+    }
+
+    /// A barrier is under way: it brings what was answered so far.
+    pub fn answers_are_given(&self) {
+        self.answered.store(false, Relaxed);
+    }
+
+    /// Nothing is worth waiting for any more.
+    pub fn end(&self) {
+        self.ended.store(true, Relaxed);
+    }
+
+    /// Was it said so?
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
     }
 
     /// `application.id`.

@@ -133,7 +133,7 @@ fn length(bytes: &[u8]) -> i32 {
     i32::try_from(bytes.len()).unwrap_or(i32::MAX)
 }
 
-fn put(out: &mut BytesMut, bytes: Option<&[u8]>) {
+pub(crate) fn put(out: &mut BytesMut, bytes: Option<&[u8]>) {
     match bytes {
         Some(bytes) => {
             out.put_i32(length(bytes));
@@ -143,7 +143,7 @@ fn put(out: &mut BytesMut, bytes: Option<&[u8]>) {
     }
 }
 
-fn put_headers(out: &mut BytesMut, headers: &Headers) {
+pub(crate) fn put_headers(out: &mut BytesMut, headers: &Headers) {
     let all = headers.as_deref().unwrap_or_default();
     out.put_i32(i32::try_from(all.len()).unwrap_or(i32::MAX));
     for header in all {
@@ -153,32 +153,32 @@ fn put_headers(out: &mut BytesMut, headers: &Headers) {
 }
 
 /// Reads what it can; `None`: the bytes end too early.
-struct Reader(Bytes);
+pub(crate) struct Reader(pub(crate) Bytes);
 
 impl Reader {
-    fn i64(&mut self) -> Option<i64> {
+    pub(crate) fn i64(&mut self) -> Option<i64> {
         self.0.try_get_i64().ok()
     }
 
-    fn i32(&mut self) -> Option<i32> {
+    pub(crate) fn i32(&mut self) -> Option<i32> {
         self.0.try_get_i32().ok()
     }
 
-    fn take(&mut self, length: i32) -> Option<Bytes> {
+    pub(crate) fn take(&mut self, length: i32) -> Option<Bytes> {
         let length = usize::try_from(length).ok()?;
         (length <= self.0.len()).then(|| self.0.split_to(length))
     }
 
     /// Bytes behind their length, or null.
     #[allow(clippy::option_option)] // too short, null, or bytes
-    fn bytes(&mut self) -> Option<Option<Bytes>> {
+    pub(crate) fn bytes(&mut self) -> Option<Option<Bytes>> {
         match self.i32()? {
             NULL => Some(None),
             length => self.take(length).map(Some),
         }
     }
 
-    fn headers(&mut self) -> Option<Headers> {
+    pub(crate) fn headers(&mut self) -> Option<Headers> {
         let count = self.i32()?;
         let mut headers = Vec::new();
         for _ in 0..count.max(0) {

@@ -4,7 +4,9 @@
 
 use super::sees;
 use crate::columns::twice;
-use crate::logical::{Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor, Watermark};
+use crate::logical::{
+    Awaiting, Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor, Watermark,
+};
 use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
 use crate::timetable::Timetable;
@@ -73,7 +75,9 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
     }
     for function in node.call.functions() {
         match function {
-            Function::Udf(u) if *u as usize >= plan.functions.len() => {
+            Function::Udf(u) | Function::Async(Awaiting { udf: u, .. })
+                if *u as usize >= plan.functions.len() =>
+            {
                 problems.at(
                     plan,
                     i,
@@ -83,7 +87,10 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
                     ),
                 );
             }
-            Function::Udf(_) => {}
+            Function::Async(awaiting) if awaiting.concurrency == 0 => {
+                problems.at(plan, i, "awaits its async function with a concurrency of 0: no call would ever begin; give at least 1");
+            }
+            Function::Udf(_) | Function::Async(_) => {}
             Function::Expr(e) => expression(plan, i, e, problems),
             Function::Aggregation(aggregation) => {
                 if let Some(what) = aggregation.problem() {

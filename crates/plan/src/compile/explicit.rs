@@ -78,7 +78,8 @@ const fn argument(op: &Op) -> &'static str {
         Op::StreamJoin { .. }
         | Op::StreamTableJoin { .. }
         | Op::ForeignAnswer { .. }
-        | Op::Suppress { .. } => "name",
+        | Op::Suppress { .. }
+        | Op::Calls { .. } => "name",
         _ => "store",
     }
 }
@@ -129,6 +130,7 @@ fn method(plan: &PhysicalPlan, node: &Node) -> &'static str {
         Op::TableFilter { not: false, .. } => "filter",
         Op::TableFilter { .. } => "filter_not",
         Op::TableMapValues { .. } => "map_values",
+        Op::Calls { form, .. } => form.method(),
         op => op.name(),
     }
 }

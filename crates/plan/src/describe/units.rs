@@ -6,7 +6,7 @@
 use super::{Piece, Unit, What};
 use crate::aggregation::{grouping_of, members};
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, Function, LogicalPlan};
+use crate::logical::{Awaiting, Call, Function, LogicalPlan};
 use crate::name::{Names, Repartition};
 use crate::tables::Tables;
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ impl<'a> Graph<'a> {
                 topic: Some(topic), ..
             } => What::Sink(topic),
             Call::To { topic_function, .. } => What::Extractor(match topic_function {
-                Some(Function::Udf(u)) => {
+                Some(Function::Udf(u) | Function::Async(Awaiting { udf: u, .. })) => {
                     let name = self.plan.functions.get(*u as usize);
                     name.map_or("function", String::as_str)
                 }

@@ -18,7 +18,7 @@ pub(super) fn foreign(plan: &PhysicalPlan, i: usize) -> bool {
 
 fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
     match op {
-        Op::Process { .. } | Op::TransformValues { .. } => true,
+        Op::Process { .. } | Op::TransformValues { .. } | Op::Calls { .. } => true,
         Op::Source { source } => {
             let s = &plan.sources[usize::from(source.0)];
             let watermark = s.watermark.as_ref().map(|w| w.strategy);
@@ -94,7 +94,7 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
 }
 
 fn udf(function: &Function) -> bool {
-    matches!(function, Function::Udf(_))
+    function.udf().is_some()
 }
 
 fn custom(serde: &SerdeSpec) -> bool {

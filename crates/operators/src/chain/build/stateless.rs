@@ -3,7 +3,8 @@
 use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
 use crate::{
-    exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_batches, map_values,
+    calls, exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_batches,
+    map_values,
     merge, peek, scheduled, select_key, sink, source, split,
 };
 use stoatflow_core::{Error, Result};
@@ -65,6 +66,26 @@ impl Builder<'_> {
             Op::Foreach { function } => {
                 Box::new(foreach::Foreach::new(self.function(function, KeyValue)?))
             }
+            Op::Calls {
+                form,
+                with_key,
+                awaiting,
+                store,
+                key,
+                value,
+            } => Box::new(calls::Calls::new(
+                self.site.clone(),
+                calls::Settings {
+                    form: *form,
+                    args: args(*with_key),
+                    awaiting: *awaiting,
+                    store: *store,
+                    key: self.foreign.serde(key)?,
+                    value: self.foreign.serde(value)?,
+                    patient: self.foreign.runtime.as_ref().is_some_and(|r| r.patient()),
+                },
+                self.foreign.call(awaiting.udf)?,
+            )),
             Op::Merge => Box::new(merge::Merge),
             Op::Split { functions } => Box::new(split::Split::new(
                 functions

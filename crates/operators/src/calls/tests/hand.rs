@@ -1,0 +1,184 @@
+//! An async function whose calls end when the test says so.
+
+use crate::testing::{Rig, into_sink, plan, serde, word};
+use crate::{Answer, AsyncUdf, Call, Foreign, Line, Load, Udf, Wait};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Datum, Handler, Result, StoreId};
+use stoatflow_plan::{Awaiting, Form, Op};
+
+#[derive(Debug, Default)]
+pub struct Hand {
+    load: Arc<Load>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: Vec<(Call, Arc<Line>)>,
+    most: usize,
+    answers: bool,
+    waits: usize,
+    cancelled: usize,
+    took: Duration,
+}
+
+impl Hand {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// The values of the calls that run, in the order in which they began.
+    pub fn running(&self) -> Vec<String> {
+        let state = self.state.lock();
+        state.running.iter().map(|(c, _)| word(&c.value)).collect()
+    }
+
+    /// Their values as they are.
+    pub fn values(&self) -> Vec<Datum> {
+        let state = self.state.lock();
+        state.running.iter().map(|(c, _)| c.value.clone()).collect()
+    }
+
+    /// Answers all calls that run.
+    pub fn all(&self, result: impl Fn(&Call) -> Result<Answer>) {
+        let running = std::mem::take(&mut self.state.lock().running);
+        for (call, line) in running {
+            line.answer(call.ticket, result(&call), Duration::ZERO);
+        }
+    }
+
+    /// The call with this value gives that.
+    pub fn gives(&self, value: &str, given: &str) {
+        self.finish(value, Ok(Answer::One(Datum::text(given))));
+    }
+
+    pub fn finish(&self, value: &str, result: Result<Answer>) {
+        let mut state = self.state.lock();
+        let is = |(call, _): &(Call, Arc<Line>)| word(&call.value) == value;
+        let at = state.running.iter().position(is).expect("such a call");
+        let (call, line) = state.running.remove(at);
+        let took = state.took;
+        if let Some(next) = line.answer(call.ticket, result, took) {
+            state.running.push((next, line));
+        }
+    }
+
+    /// From now on whoever waits gets the oldest call answered, with its own value.
+    pub fn answers_when_waited_for(&self) {
+        self.state.lock().answers = true;
+    }
+
+    /// How long calls take from now on, as they say.
+    pub fn takes(&self, took: Duration) {
+        self.state.lock().took = took;
+    }
+
+    /// The most calls that were under way.
+    pub fn most(&self) -> usize {
+        self.state.lock().most
+    }
+
+    pub fn load(&self) -> usize {
+        self.load.count()
+    }
+
+    pub fn waits(&self) -> usize {
+        self.state.lock().waits
+    }
+
+    pub fn cancelled(&self) -> usize {
+        self.state.lock().cancelled
+    }
+}
+
+impl AsyncUdf for Hand {
+    fn name(&self) -> &str {
+        "app.py:7 hand"
+    }
+
+    fn load(&self) -> &Arc<Load> {
+        &self.load
+    }
+
+    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+        let mut state = self.state.lock();
+        let calls = calls.into_iter().map(|call| (call, Arc::clone(line)));
+        state.running.extend(calls);
+        state.most = state.most.max(self.load.count());
+    }
+
+    fn wait(&self, what: Wait, _line: &Line, _most: Duration) {
+        let oldest = {
+            let mut state = self.state.lock();
+            state.waits += 1;
+            let oldest = state.running.first().map(|(call, _)| word(&call.value));
+            oldest.filter(|_| state.answers)
+        };
+        match oldest {
+            Some(oldest) => self.gives(&oldest.clone(), &oldest),
+            None => assert_eq!(what, Wait::Fresh, "nobody would ever answer"),
+        }
+    }
+
+    fn cancel(&self, _line: &Line) {
+        self.state.lock().cancelled += 1;
+    }
+}
+
+pub fn calls_op(form: Form, concurrency: u32, park_after_ms: u64) -> Op {
+    Op::Calls {
+        form,
+        with_key: true,
+        awaiting: Awaiting {
+            udf: 0,
+            concurrency,
+            park_after_ms,
+        },
+        store: StoreId(3),
+        key: serde("string"),
+        value: serde("json"),
+    }
+}
+
+pub fn foreign(hand: &Arc<Hand>) -> Foreign {
+    let never: Arc<dyn Udf> = crate::testing::closure(|_| panic!("is not called by itself"));
+    Foreign {
+        udfs: vec![never],
+        calls: [(0, Arc::clone(hand) as Arc<dyn AsyncUdf>)].into(),
+        ..Foreign::default()
+    }
+}
+
+/// `map_values` into a sink; store 3 is where calls are parked.
+pub fn rig(hand: &Arc<Hand>, concurrency: u32, park_after_ms: u64) -> Rig {
+    rig_of(
+        hand,
+        calls_op(Form::MapValues, concurrency, park_after_ms),
+        None,
+    )
+    .unwrap()
+}
+
+pub fn rig_of(hand: &Arc<Hand>, op: Op, on_error: Option<Handler>) -> Result<Rig> {
+    let mut plan = plan(into_sink(op, 0));
+    let parked = stoatflow_plan::Store {
+        id: StoreId(3),
+        key: serde("bytes"),
+        value: serde("bytes"),
+        ..plan.stores[0].clone()
+    };
+    plan.stores.push(parked);
+    plan.nodes[0].on_error = on_error;
+    Rig::of_foreign(&plan, &foreign(hand), false)
+}
+
+/// How many calls are parked.
+pub fn rows(rig: &Rig) -> usize {
+    let all =
+        rig.stores[3]
+            .store
+            .scan(rig.epoch, &stoatflow_state::KeyRange::default(), usize::MAX);
+    all.expect("a readable store").len()
+}

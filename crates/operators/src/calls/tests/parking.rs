@@ -1,0 +1,286 @@
+//! What outlives its epoch: rows, restarts, other lane counts.
+
+use super::hand::{Hand, calls_op, rig, rig_of, rows};
+use super::records;
+use crate::testing::{Rig, raised, record};
+use crate::{Answer, Share};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Datum, Handler, Opaque};
+use stoatflow_plan::Form;
+
+#[test]
+fn what_is_not_done_at_the_barrier_is_parked_until_it_is_given() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
+    hand.gives("b1", "B1");
+    rig.barrier();
+    assert_eq!(rig.outputs(), ["0:b=B1@2"]);
+    assert_eq!(rows(&rig), 1);
+    rig.barrier();
+    assert_eq!((rig.outputs().len(), rows(&rig)), (0, 1));
+    hand.gives("a1", "A1");
+    assert!(rig.clocks.run.has_answers(), "dispatch must hear of it");
+    rig.barrier();
+    assert_eq!(rig.outputs(), ["0:a=A1@1"]);
+    assert_eq!(rows(&rig), 0);
+}
+
+#[test]
+fn a_barrier_waits_if_that_can_help_and_once_per_epoch() {
+    let hand = Hand::new();
+    hand.takes(Duration::from_millis(10));
+    hand.answers_when_waited_for();
+    let mut rig = rig(&hand, 10, 40);
+    rig.push(records(&[("a", "a1")])).unwrap();
+    // As a stage with clocks does it: twice.
+    rig.sweep(|chain, context| {
+        chain.barrier(context)?;
+        chain.barrier(context)
+    });
+    assert_eq!((rig.outputs().len(), rows(&rig), hand.waits()), (1, 0, 1));
+}
+
+#[test]
+fn a_barrier_does_not_wait_for_calls_that_take_longer_than_it_may() {
+    let hand = Hand::new();
+    hand.takes(Duration::from_secs(10));
+    let mut rig = rig(&hand, 10, 40);
+    rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
+    hand.gives("a1", "A1");
+    rig.barrier();
+    assert_eq!((hand.waits(), rows(&rig)), (0, 1));
+}
+
+#[test]
+fn a_barrier_does_not_wait_for_what_is_parked() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 40);
+    rig.push(records(&[("a", "a1")])).unwrap();
+    rig.barrier();
+    let waited = hand.waits();
+    assert!(waited > 0);
+    rig.barrier();
+    assert_eq!(hand.waits(), waited);
+}
+
+/// A new operator, as after a kill: the calls that ran are gone.
+fn restarted(rig: &mut Rig, share: Share) -> Arc<Hand> {
+    let hand = Hand::new();
+    rig.share = share;
+    rig.reopen(super::rig(&hand, 10, 0));
+    hand
+}
+
+const ALONE: Share = Share { lane: 0, lanes: 1 };
+
+#[test]
+fn after_a_restart_parked_calls_begin_again_before_anything_newer() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    rig.push(records(&[
+        ("a", "a1"),
+        ("a", "a2"),
+        ("b", "b1"),
+        ("~", "n"),
+    ]))
+    .unwrap();
+    rig.barrier();
+    assert_eq!(rows(&rig), 4);
+    let hand = restarted(&mut rig, ALONE);
+    assert_eq!(hand.running(), ["a1", "b1", "n"]);
+    rig.push(records(&[("a", "a3"), ("c", "c1")])).unwrap();
+    assert_eq!(hand.running(), ["a1", "b1", "n", "c1"]);
+    for value in ["a1", "a2", "a3", "b1", "c1", "n"] {
+        hand.gives(value, value);
+    }
+    rig.barrier();
+    let given = [
+        "0:a=a1@1", "0:a=a2@2", "0:a=a3@1", "0:b=b1@3", "0:c=c1@2", "0:~=n@4",
+    ];
+    assert_eq!(rig.outputs(), given);
+    assert_eq!((rows(&rig), hand.load()), (0, 0));
+}
+
+#[test]
+fn a_call_that_was_given_before_the_restart_is_not_made_again() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
+    rig.barrier();
+    hand.gives("a1", "A1");
+    rig.barrier();
+    let hand = restarted(&mut rig, ALONE);
+    assert_eq!(hand.running(), ["b1"]);
+}
+
+#[test]
+fn the_numbers_of_new_calls_are_above_those_of_all_rows() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    rig.push(records(&[("a", "a1"), ("a", "a2")])).unwrap();
+    rig.barrier();
+    let _second = restarted(&mut rig, ALONE);
+    rig.push(records(&[("a", "a3")])).unwrap();
+    rig.barrier();
+    // Three of one key, and their order is known.
+    assert_eq!(rows(&rig), 3);
+    let hand = restarted(&mut rig, ALONE);
+    for value in ["a1", "a2", "a3"] {
+        assert_eq!(hand.running(), [value]);
+        hand.gives(value, value);
+    }
+}
+
+#[test]
+fn with_other_lanes_each_row_is_taken_by_one() {
+    let hand = Hand::new();
+    let mut one = rig(&hand, 100, 0);
+    let all: Vec<_> = (0..60)
+        .map(|n| record(&format!("k{}", n % 20), &format!("v{n}"), n))
+        .chain((60..80).map(|n| record("~", &format!("v{n}"), n)))
+        .collect();
+    one.push(all).unwrap();
+    one.barrier();
+    let mut begun: Vec<String> = Vec::new();
+    for lane in 0..3 {
+        let hand = restarted(&mut one, Share { lane, lanes: 3 });
+        // Of each key the first, and all without a key.
+        while let Some(next) = hand.running().first().cloned() {
+            hand.gives(&next, &next);
+            begun.push(next);
+        }
+    }
+    assert_eq!(begun.len(), 80);
+    let mut sorted: Vec<u32> = begun.iter().map(|v| v[1..].parse().unwrap()).collect();
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..80).collect::<Vec<_>>());
+    // Those of one key in their order.
+    let of_key = |v: &&String| v[1..].parse::<u32>().is_ok_and(|n| n < 60 && n % 20 == 7);
+    let of_seven: Vec<&String> = begun.iter().filter(of_key).collect();
+    assert_eq!(of_seven, ["v7", "v27", "v47"]);
+}
+
+#[test]
+fn every_kind_of_value_comes_back_as_it_was() {
+    let values = [
+        Datum::Null,
+        Datum::Bool(true),
+        Datum::Int(-5),
+        Datum::Float(0.5),
+        Datum::Bytes("raw".into()),
+        Datum::text("text"),
+        Datum::Json("{\"a\":1}".into()),
+        Datum::List([Datum::Int(1), Datum::text("x")].into()),
+    ];
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    let all = (0..)
+        .zip(&values)
+        .map(|(at, value)| stoatflow_core::Record {
+            value: value.clone(),
+            headers: Some(Arc::new([stoatflow_core::Header {
+                name: "h".into(),
+                value: Some("v".into()),
+            }])),
+            ..record("~", "", at)
+        });
+    let all: Vec<_> = all.collect();
+    rig.push(all.clone()).unwrap();
+    rig.barrier();
+    let hand = restarted(&mut rig, ALONE);
+    assert_eq!(hand.values(), values);
+    hand.all(|_| Ok(Answer::One(Datum::text("x"))));
+    rig.barrier();
+    for (output, record) in rig.effects.outputs.iter().zip(&all) {
+        assert_eq!(output.headers, record.headers);
+        assert_eq!(output.origin, record.origin);
+        assert_eq!(output.timestamp, record.timestamp);
+    }
+}
+
+#[derive(Debug)]
+struct Object(Option<&'static str>);
+
+impl Opaque for Object {
+    fn to_json(&self) -> stoatflow_core::Result<bytes::Bytes> {
+        let json = self.0.map(Into::into);
+        json.ok_or_else(|| stoatflow_core::Error::serde("a Socket has no JSON form"))
+    }
+    fn type_name(&self) -> String {
+        "Socket".into()
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[test]
+fn a_foreign_value_is_parked_as_json() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    let mut one = record("a", "", 1);
+    one.value = Datum::Opaque(Arc::new(Object(Some("[1,2]"))));
+    rig.push(vec![one]).unwrap();
+    rig.barrier();
+    let hand = restarted(&mut rig, ALONE);
+    assert_eq!(hand.values(), [Datum::Json("[1,2]".into())]);
+}
+
+#[test]
+fn a_value_that_can_not_be_parked_is_found_out_before_the_call() {
+    let hand = Hand::new();
+    let mut one = record("a", "", 1);
+    one.value = Datum::Opaque(Arc::new(Object(None)));
+    let mut rig = rig(&hand, 10, 0);
+    let error = rig.push(vec![one.clone()]).unwrap_err();
+    assert!(error.next_step().contains("a Socket"), "{error}");
+    assert!(error.coordinates().offset.is_some());
+    // A handler may leave it out.
+    let leave_out = Some(Handler::Continue);
+    let mut lenient = rig_of(&hand, calls_op(Form::MapValues, 10, 0), leave_out).unwrap();
+    lenient.push(vec![one]).unwrap();
+    assert_eq!(lenient.handled().len(), 1);
+    assert!(hand.running().is_empty());
+}
+
+#[test]
+fn a_row_that_can_not_be_read_says_so() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    let stored = stoatflow_state::Stored {
+        value: Datum::Bytes("\u{1}rubbish".into()),
+        timestamp: stoatflow_core::Timestamp(1),
+    };
+    let store = &mut rig.stores[3];
+    let row = "\u{1}a12345678".into();
+    store
+        .store
+        .put(rig.epoch, &mut store.dirty, &row, Some(stored))
+        .unwrap();
+    let mut fresh = super::rig(&hand, 10, 0);
+    std::mem::swap(&mut fresh.stores, &mut rig.stores);
+    let mut context = crate::Context {
+        epoch: fresh.epoch,
+        stores: &mut fresh.stores,
+        effects: &mut fresh.effects,
+        clocks: &mut fresh.clocks,
+        share: ALONE,
+    };
+    let error = fresh.chain.open(&mut context).unwrap_err();
+    assert!(error.message().contains("parked call"), "{error}");
+}
+
+#[test]
+fn a_failure_after_its_epoch_deletes_the_row_of_what_is_left_out() {
+    let hand = Hand::new();
+    let leave_out = Some(Handler::Continue);
+    let mut rig = rig_of(&hand, calls_op(Form::MapValues, 10, 0), leave_out).unwrap();
+    rig.push(records(&[("a", "a1")])).unwrap();
+    rig.barrier();
+    assert_eq!(rows(&rig), 1);
+    hand.finish("a1", Err(raised()));
+    rig.barrier();
+    assert_eq!(rows(&rig), 0);
+}

@@ -1,0 +1,61 @@
+//! Async calls.
+//!
+//! Takes a call with an async function, gives its node: once, in the highest stage of its parents, or behind
+//! an exchange where the stream has another key by now, so that all calls of a key begin in one lane.
+
+use super::stores::store_of;
+use super::walk::Walk;
+use super::{Cut, Made, highest};
+use crate::logical::{Awaiting, Call};
+use crate::op::Form;
+use crate::physical::{Op, Store};
+use crate::window::StoreKind;
+
+impl Cut<'_> {
+    pub(super) fn async_calls(&mut self, i: usize, form: Form, awaiting: Awaiting) -> Made {
+        let plan = self.plan;
+        let call = &plan.nodes[i].call;
+        let from = call.inputs()[0];
+        let with_key = match call {
+            Call::MapValues { with_key, .. } | Call::FlatMapValues { with_key, .. } => *with_key,
+            _ => true,
+        };
+        let (key, value) = self.serdes.called[i]
+            .clone()
+            .expect("the pass over serdes has seen this call too");
+        let (name, named) = self.store_name(i);
+        let upstream_topics = self.topics_above(i);
+        let raw = super::stores::raw;
+        let store = self.new_store(Store {
+            named,
+            upstream_topics,
+            ..store_of(&name, StoreKind::TimestampedKeyValue, raw(), raw())
+        });
+        let parents = self.made[from].clone();
+        let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);
+        let walk = self.exchange_name(i, 0);
+        let last = self.exchange(
+            &Walk {
+                of: from,
+                parents: &parents,
+                name: &walk,
+                key: &key,
+                keep_null: true,
+                ahead: !self.shape.rekeyed[from],
+            },
+            stage,
+        );
+        let op = Op::Calls {
+            form,
+            with_key,
+            awaiting,
+            store,
+            key,
+            value,
+        };
+        let name = &self.names.node[i];
+        let own = self.add(i, name, stage, &op);
+        self.arrive(own, &parents, last);
+        Made::from([(stage, own)])
+    }
+}

@@ -1,0 +1,95 @@
+//! Async functions behind the engine's port for them.
+//!
+//! Takes calls from lanes, hands a batch of them to the event loop's thread with one attach, and takes results
+//! there: the loop itself, its limits and retries are Python's (`stoatflow.asynchronous`). A result is turned
+//! into datums where it arises, so that a lane never needs the interpreter for it.
+
+mod call;
+
+use call::AsyncCall;
+use pyo3::intern;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::Error;
+use stoatflow_operators::{AsyncUdf, Call, Line, Load};
+use stoatflow_plan::{Op, PhysicalPlan};
+
+/// An async function of the user, with the `Caller` of its event loop.
+#[derive(Debug)]
+pub struct PyCalls {
+    name: Arc<str>,
+    caller: Py<PyAny>,
+    load: Arc<Load>,
+}
+
+/// All async functions that a plan calls many at a time, by their numbers.
+pub fn calls(
+    py: Python<'_>,
+    plan: &PhysicalPlan,
+    functions: &[Py<PyAny>],
+    names: &[String],
+) -> BTreeMap<u32, Arc<dyn AsyncUdf>> {
+    let mut calls: BTreeMap<u32, Arc<dyn AsyncUdf>> = BTreeMap::new();
+    for node in &plan.nodes {
+        let Op::Calls { awaiting, .. } = &node.op else {
+            continue;
+        };
+        let at = awaiting.udf as usize;
+        if let (Some(caller), Some(name)) = (functions.get(at), names.get(at)) {
+            let made = PyCalls {
+                name: name.as_str().into(),
+                caller: caller.clone_ref(py),
+                load: Arc::default(),
+            };
+            calls.insert(awaiting.udf, Arc::new(made));
+        }
+    }
+    calls
+}
+
+/// Tells lines apart in Python.
+fn number(line: &Line) -> usize {
+    std::ptr::from_ref(line) as usize
+}
+
+impl AsyncUdf for PyCalls {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn load(&self) -> &Arc<Load> {
+        &self.load
+    }
+
+    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+        let tickets: Vec<u64> = calls.iter().map(|call| call.ticket).collect();
+        let begun = Python::attach(|py| {
+            let calls = calls.into_iter();
+            let calls: Vec<AsyncCall> = calls
+                .map(|call| AsyncCall::new(call, Arc::clone(line), Arc::clone(&self.name)))
+                .collect();
+            self.caller
+                .call_method1(py, intern!(py, "submit"), (calls,))
+                .map(drop)
+        });
+        if let Err(error) = begun {
+            for ticket in tickets {
+                let error = Error::user(format!("an async call could not begin: {error}"))
+                    .hint("let functions be called by a running application or test driver only");
+                // A call that failed lets none of its key begin.
+                let _none = line.answer(ticket, Err(error), Duration::ZERO);
+            }
+        }
+    }
+
+    fn cancel(&self, line: &Line) {
+        Python::attach(|py| {
+            // A loop that has ended has no calls.
+            let _ended = self
+                .caller
+                .call_method1(py, intern!(py, "cancel"), (number(line),));
+        });
+    }
+}

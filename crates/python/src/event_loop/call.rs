@@ -1,0 +1,132 @@
+//! One async call, as Python sees it: its arguments, and where its result goes.
+
+use super::number;
+use crate::datum::{from_py, to_py};
+use crate::errors::PyCause;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString, PyTuple};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Datum, Error, Result};
+use stoatflow_operators::{Answer, Args, Call, Line};
+use stoatflow_plan::Form;
+
+/// A call. Answered once, on the event loop; who answers begins what is given back.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct AsyncCall {
+    call: Call,
+    line: Arc<Line>,
+    name: Arc<str>,
+}
+
+impl AsyncCall {
+    pub const fn new(call: Call, line: Arc<Line>, name: Arc<str>) -> Self {
+        Self { call, line, name }
+    }
+
+    fn answer(&self, py: Python<'_>, result: Result<Answer>, took_s: f64) -> Option<Self> {
+        let took = Duration::try_from_secs_f64(took_s.max(0.0)).unwrap_or(Duration::MAX);
+        let ticket = self.call.ticket;
+        let line = &self.line;
+        // The lane holds the line's lock for a moment, without the interpreter.
+        let next = py.detach(|| line.answer(ticket, result, took))?;
+        Some(Self::new(next, Arc::clone(&self.line), Arc::clone(&self.name)))
+    }
+}
+
+#[pymethods]
+impl AsyncCall {
+    /// Which lane's it is.
+    #[getter]
+    fn line(&self) -> usize {
+        number(&self.line)
+    }
+
+    /// What the function gets.
+    fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let value = to_py(py, &self.call.value)?;
+        match self.line.args {
+            Args::Value => PyTuple::new(py, [value]),
+            Args::KeyValue => PyTuple::new(py, [to_py(py, &self.call.key)?, value]),
+        }
+    }
+
+    /// It gave this.
+    fn done(&self, py: Python<'_>, result: &Bound<'_, PyAny>, took_s: f64) -> Option<Self> {
+        let answer = answer(self.line.form, result)
+            .map_err(|e| e.at(|at| at.function = Some(self.name.to_string())));
+        self.answer(py, answer, took_s)
+    }
+
+    /// It raised this.
+    fn failed(&self, py: Python<'_>, error: &Bound<'_, PyAny>, took_s: f64) -> Option<Self> {
+        let error = raised(PyErr::from_value(error.clone()), py);
+        let error = error.at(|at| at.function = Some(self.name.to_string()));
+        self.answer(py, Err(error), took_s)
+    }
+}
+
+fn raised(exception: PyErr, py: Python<'_>) -> Error {
+    let kind = exception
+        .get_type(py)
+        .qualname()
+        .map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
+    let text = exception.value(py);
+    Error::user(format!("the function raised {kind}: {text}")).caused_by(PyCause(exception))
+}
+
+fn kind(object: &Bound<'_, PyAny>) -> String {
+    let name = object.get_type().qualname();
+    name.map_or_else(|_| "?".to_owned(), |n| n.to_string())
+}
+
+/// A result, as the operator wants it.
+fn answer(form: Form, result: &Bound<'_, PyAny>) -> Result<Answer> {
+    match form {
+        Form::Peek | Form::Foreach => Ok(Answer::Done),
+        Form::Filter | Form::FilterNot => match result.is_truthy() {
+            Ok(verdict) => Ok(Answer::Verdict(verdict)),
+            Err(e) => Err(raised(e, result.py())),
+        },
+        Form::MapValues | Form::SelectKey | Form::GroupBy => from_py(result).map(Answer::One),
+        Form::Map => pair(result).map(|(key, value)| Answer::Pair(key, value)),
+        Form::FlatMapValues => items(result, |item| from_py(&item)).map(Answer::Many),
+        Form::FlatMap => items(result, |item| pair(&item)).map(Answer::Pairs),
+    }
+}
+
+fn pair(result: &Bound<'_, PyAny>) -> Result<(Datum, Datum)> {
+    if let Ok(pair) = result.cast::<PyTuple>()
+        && let Ok((key, value)) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
+    {
+        return Ok((from_py(&key)?, from_py(&value)?));
+    }
+    let kind = kind(result);
+    Err(Error::user(format!(
+        "the function must return a (key, value) tuple, it returned {kind}"
+    ))
+    .hint("return a tuple of two, such as (key, value)"))
+}
+
+fn items<'py, T>(
+    result: &Bound<'py, PyAny>,
+    take: impl Fn(Bound<'py, PyAny>) -> Result<T>,
+) -> Result<Vec<T>> {
+    if result.is_instance_of::<PyString>() || result.is_instance_of::<PyBytes>() {
+        return Err(Error::user(
+            "the function returned text or bytes where a sequence of values is expected",
+        )
+        .hint("return a list (a text would fall apart into its characters), such as [text]"));
+    }
+    let py = result.py();
+    let items = result.try_iter().map_err(|_| {
+        let kind = kind(result);
+        Error::user(format!(
+            "the function returned {kind} where a sequence of values is expected"
+        ))
+        .hint("return a list; [] for no values")
+    })?;
+    items
+        .map(|item| take(item.map_err(|e| raised(e, py))?))
+        .collect()
+}

@@ -1,0 +1,435 @@
+"""Async functions: how they are awaited, and the event loop that runs them.
+
+Takes coroutine functions with their limits (`sf.awaiting`), gives what the plan holds and the engine calls. Owns one
+event loop in one thread for each topology that needs it, opened with the first run and closed with the last, and what
+lives on it: calls and resources. Order and parking are the engine's; time limits, retries and what replaces a failed
+result are decided here. Never calls a plain function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError as Cancelled
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+from stoatflow.durations import Duration, duration_ms
+from stoatflow.errors import TopologyError
+
+if TYPE_CHECKING:
+    from stoatflow.plan import EncodedPlan
+    from stoatflow.resources import Resource
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_CLOSING_S = 10.0
+_log = logging.getLogger("stoatflow")
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How a failed call is tried again: so many attempts in all, with pauses that double from `first` up to `most`.
+
+    `jitter=0.2` makes each pause up to a fifth longer or shorter, by chance. `on`: the exceptions that are worth
+    another attempt; others fail at once.
+    """
+
+    attempts: int = 3
+    first: Duration = "100ms"
+    most: Duration = "5s"
+    jitter: float = 0.2
+    on: type[BaseException] | tuple[type[BaseException], ...] = Exception
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be."""
+        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1:
+            raise ValueError(f"Backoff(attempts={self.attempts!r}): give a whole number of at least 1")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"Backoff(jitter={self.jitter!r}): give a share between 0 and 1")
+        duration_ms(self.first)
+        duration_ms(self.most)
+
+    def pause_s(self, failed: int) -> float:
+        """Give the seconds to wait after so many failed attempts."""
+        longest = duration_ms(self.most)
+        pause = min(duration_ms(self.first) * 2.0 ** min(failed - 1, 60), longest)
+        return pause * (1 + random.uniform(-self.jitter, self.jitter)) / 1000  # noqa: S311  # no secret
+
+
+class Awaiting(Generic[P, R]):
+    """An async function with its limits, made by `sf.awaiting`: stands wherever a function may."""
+
+    def __init__(
+        self,
+        function: Callable[P, Awaitable[R]],
+        *,
+        concurrency: int = 100,
+        timeout: Duration | None = "30s",
+        retry: Backoff | None = None,
+        on_timeout: Callable[[Any], Any] | None = None,
+        on_error: Callable[[Any, Exception], Any] | None = None,
+        park_after: Duration = "50ms",
+    ) -> None:
+        """Check everything."""
+        if not is_async(function):
+            raise TopologyError(
+                f"sf.awaiting needs an async function, not {function!r}",
+                next_step="write async def; a plain function needs no sf.awaiting",
+            )
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            raise TopologyError(
+                f"sf.awaiting(concurrency={concurrency!r}) would never begin a call",
+                next_step="give a whole number of at least 1",
+            )
+        if retry is not None and not isinstance(retry, Backoff):
+            raise TopologyError(
+                f"sf.awaiting(retry=...) needs a Backoff, not {type(retry).__name__}",
+                next_step="pass sf.Backoff(attempts=3)",
+            )
+        for name, fallback in (("on_timeout", on_timeout), ("on_error", on_error)):
+            if fallback is not None and not callable(fallback):
+                raise TopologyError(
+                    f"sf.awaiting({name}=...) needs a function, not {type(fallback).__name__}",
+                    next_step="pass a function of (value)" if name == "on_timeout" else "pass one of (value, error)",
+                )
+        self.function = function
+        self.concurrency = concurrency
+        self.timeout_s = None if timeout is None else duration_ms(timeout) / 1000
+        self.retry = retry
+        self.on_timeout = on_timeout
+        self.on_error = on_error
+        self.park_after_ms = duration_ms(park_after)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself, without the limits: `await fetch.function(...)` is what a type checker likes."""
+        return cast("R", self.function(*args, **kwargs))
+
+    def around(self, function: Callable[..., Awaitable[Any]]) -> Awaiting[Any, Any]:
+        """Give the same limits around another function."""
+        other: Awaiting[Any, Any] = object.__new__(Awaiting)
+        other.__dict__.update(self.__dict__)
+        other.function = function
+        functools.update_wrapper(other, function)
+        return other
+
+
+@overload
+def awaiting(function: Callable[P, Coroutine[Any, Any, R]], /) -> Awaiting[P, R]: ...
+@overload
+def awaiting(
+    function: Callable[P, Coroutine[Any, Any, R]],
+    /,
+    *,
+    concurrency: int = ...,
+    timeout: Duration | None = ...,
+    retry: Backoff | None = ...,
+    on_timeout: Callable[[Any], Any] | None = ...,
+    on_error: Callable[[Any, Exception], Any] | None = ...,
+    park_after: Duration = ...,
+) -> Awaiting[P, R]: ...
+@overload
+def awaiting(
+    *,
+    concurrency: int = ...,
+    timeout: Duration | None = ...,
+    retry: Backoff | None = ...,
+    on_timeout: Callable[[Any], Any] | None = ...,
+    on_error: Callable[[Any, Exception], Any] | None = ...,
+    park_after: Duration = ...,
+) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Awaiting[P, R]]: ...
+def awaiting(function: Callable[..., Any] | None = None, /, **limits: Any) -> Any:
+    """Say how an async function is awaited; also a decorator, with or without limits.
+
+    `concurrency`: so many calls at a time, of all lanes. `timeout`: of each attempt; `None`: none. `retry`: a
+    `Backoff`. `on_timeout(value)` and `on_error(value, exception)` give the result of a call that failed for good,
+    and may be async. `park_after`: how long a commit waits for calls before it parks them.
+    """
+    if function is None:
+        return lambda fn: Awaiting(fn, **limits)
+    return Awaiting(function, **limits)
+
+
+def is_async(fn: object) -> bool:
+    """Would calling it give something to await, or to iterate over asynchronously?"""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return any(
+        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (fn, type(fn).__call__)
+    )
+
+
+def as_awaiting(fn: Callable[..., Any]) -> Awaiting[Any, Any] | None:
+    """Give how a function is awaited: with the usual limits, if it is async and says nothing."""
+    if isinstance(fn, Awaiting):
+        return fn
+    return Awaiting(fn) if is_async(fn) else None
+
+
+class NativeCall(Protocol):
+    """A call as the engine hands it over."""
+
+    line: int
+
+    def arguments(self) -> tuple[Any, ...]:
+        """Give what the function gets."""
+
+    def done(self, result: object, took_s: float) -> NativeCall | None:
+        """Answer; gives the call that may begin now."""
+
+    def failed(self, error: BaseException, took_s: float) -> NativeCall | None:
+        """Answer with an exception, likewise."""
+
+
+class _Expired(TimeoutError):
+    """Our own time limit, not one of the function's."""
+
+
+class Caller:
+    """One async function on its loop: calls from the engine, many at a time, or from a thread that waits."""
+
+    def __init__(self, loop: EventLoop, awaiting: Awaiting[Any, Any], display: str) -> None:
+        """Made by `EventLoop.caller`."""
+        self._loop = loop
+        self._awaiting = awaiting
+        self._display = display
+        self._waiting: deque[tuple[NativeCall, float]] = deque()
+        self._running: dict[asyncio.Task[None], int] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it to its end on the loop, and wait for that; releases the interpreter meanwhile."""
+        future = self._loop.run(self._attempts(arguments))
+        try:
+            return future.result()
+        except Cancelled:
+            raise RuntimeError(f"the call of {self._display} was cancelled: the application stops") from None
+
+    # What the engine calls, from any thread.
+
+    def submit(self, calls: list[NativeCall]) -> None:
+        """Begin these."""
+        self._loop.soon(self._take, calls)
+
+    def cancel(self, line: int) -> None:
+        """Give up the calls of a lane that is gone."""
+        self._loop.soon(self._give_up, line)
+
+    # On the loop.
+
+    def _take(self, calls: list[NativeCall]) -> None:
+        now = asyncio.get_running_loop().time()
+        self._waiting.extend((call, now) for call in calls)
+        self._fill()
+
+    def _fill(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting and len(self._running) < self._awaiting.concurrency:
+            call, began = self._waiting.popleft()
+            self._running[loop.create_task(self._attend(call, began))] = call.line
+
+    def _give_up(self, line: int) -> None:
+        self._waiting = deque(each for each in self._waiting if each[0].line != line)
+        for task, of in tuple(self._running.items()):
+            if of == line:
+                # One that has not begun yet would never say that it has ended.
+                del self._running[task]
+                task.cancel()
+        self._fill()
+
+    async def _attend(self, call: NativeCall, began: float) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            result = await self._attempts(call.arguments())
+        except asyncio.CancelledError:
+            gone = RuntimeError(f"the call of {self._display} was cancelled")
+            following = call.failed(gone, loop.time() - began)
+        except BaseException as error:  # noqa: BLE001  # SystemExit would end the loop for everybody
+            following = call.failed(error, loop.time() - began)
+        else:
+            following = call.done(result, loop.time() - began)
+        task = asyncio.current_task()
+        if task is not None:
+            self._running.pop(task, None)
+        if following is not None:
+            self._waiting.append((following, loop.time()))
+        self._fill()
+
+    async def _attempts(self, arguments: tuple[Any, ...]) -> Any:
+        how = self._awaiting
+        failed = 0
+        while True:
+            try:
+                return await self._once(arguments)
+            except Exception as error:
+                failed += 1
+                if how.retry is not None and failed < how.retry.attempts and isinstance(error, how.retry.on):
+                    await asyncio.sleep(how.retry.pause_s(failed))
+                    continue
+                if how.on_timeout is not None and isinstance(error, _Expired):
+                    return await _settled(how.on_timeout(arguments[-1]))
+                if how.on_error is not None:
+                    return await _settled(how.on_error(arguments[-1], error))
+                raise
+
+    async def _once(self, arguments: tuple[Any, ...]) -> Any:
+        limit = self._awaiting.timeout_s
+        if limit is None:
+            return await _settled(self._awaiting.function(*arguments))
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        expired = False
+
+        def expire() -> None:
+            nonlocal expired
+            expired = True
+            task.cancel()
+
+        # One timer, and no task of its own as `asyncio.wait_for` has one.
+        timer = asyncio.get_running_loop().call_later(limit, expire)
+        try:
+            return await _settled(self._awaiting.function(*arguments))
+        except asyncio.CancelledError:
+            if not expired:
+                raise
+            raise _Expired(f"{self._display} did not end within {limit:g} s") from None
+        finally:
+            timer.cancel()
+            if expired and hasattr(task, "uncancel"):
+                task.uncancel()
+
+
+def on_event_loop(encoded: EncodedPlan, resources: Sequence[Resource[Any]]) -> tuple[EncodedPlan, EventLoop | None]:
+    """Give the plan with its async functions on a loop of their own, if it needs one."""
+    if not resources and not any(isinstance(fn, Awaiting) for fn in encoded.functions):
+        return encoded, None
+    loop = EventLoop(resources)
+    named = zip(encoded.functions, encoded.function_names, strict=True)
+    functions = tuple(loop.caller(fn, name) if isinstance(fn, Awaiting) else fn for fn, name in named)
+    return replace(encoded, functions=functions), loop
+
+
+async def _settled(made: Any) -> Any:
+    if inspect.isawaitable(made):
+        return await made
+    if isinstance(made, AsyncIterator):
+        return [item async for item in made]
+    return made
+
+
+class EventLoop:
+    """The event loop of a topology: a thread that is there for as long as somebody runs it."""
+
+    def __init__(self, resources: Sequence[Resource[Any]] = ()) -> None:
+        """Start nothing yet."""
+        self._resources = tuple(resources)
+        self._callers: list[Caller] = []
+        self._lock = threading.Lock()
+        self._users = 0
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing: asyncio.Event | None = None
+        self._life: asyncio.Task[None] | None = None
+
+    def caller(self, awaiting: Awaiting[Any, Any], display: str) -> Caller:
+        """Give what calls this function here."""
+        made = Caller(self, awaiting, display)
+        self._callers.append(made)
+        return made
+
+    def acquire(self) -> None:
+        """A run begins: with the first one the thread starts and the resources open. Raises what they raise."""
+        with self._lock:
+            self._users += 1
+            if self._users > 1:
+                return
+            opened: Future[None] = Future()
+            self._thread = threading.Thread(
+                target=self._main, args=(opened,), name="stoatflow-event-loop", daemon=True
+            )
+            self._thread.start()
+            try:
+                opened.result()
+            except BaseException:
+                self._users -= 1
+                raise
+
+    def release(self) -> None:
+        """A run has ended: with the last one the resources close, in the reverse order, and the thread ends."""
+        with self._lock:
+            self._users -= 1
+            if self._users > 0 or self._thread is None:
+                return
+            loop, closing = self._loop, self._closing
+            if loop is not None and closing is not None:
+                loop.call_soon_threadsafe(closing.set)
+            self._thread.join(_CLOSING_S)
+            if self._thread.is_alive():
+                _log.warning("the event loop is still closing its resources after %g s; going on without", _CLOSING_S)
+            self._thread = None
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
+        """Begin something there, from another thread."""
+        loop = self._loop
+        if loop is None or threading.current_thread() is self._thread:
+            coroutine.close()
+            where = "on the event loop itself" if loop is not None else "while no application runs"
+            raise RuntimeError(f"an async function was called {where}. Next: await its .function")
+        return asyncio.run_coroutine_threadsafe(coroutine, loop)
+
+    def soon(self, what: Callable[..., object], *arguments: object) -> None:
+        """Call something there soon; nothing if it has ended."""
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError("the event loop does not run")
+        loop.call_soon_threadsafe(what, *arguments)
+
+    def cancel(self) -> None:
+        """Cancel all calls: nobody waits for them any more."""
+        if (loop := self._loop) is not None:
+            loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        for task in asyncio.all_tasks():
+            if task is not self._life:
+                task.cancel()
+
+    def _main(self, opened: Future[None]) -> None:
+        try:
+            asyncio.run(self._live(opened))
+        except BaseException as error:  # noqa: BLE001  # told to whoever started it
+            if opened.done():
+                _log.warning("the event loop ended with an error", exc_info=error)
+            else:
+                opened.set_exception(error)
+        finally:
+            self._loop = None
+
+    async def _live(self, opened: Future[None]) -> None:
+        # Resources open and close in this one task: cancel scopes of their libraries want that.
+        self._life = asyncio.current_task()
+        self._closing = asyncio.Event()
+        try:
+            async with AsyncExitStack() as stack:
+                for resource in self._resources:
+                    await resource.open(stack)
+                self._loop = asyncio.get_running_loop()
+                opened.set_result(None)
+                await self._closing.wait()
+                self._cancel()
+                # Calls that were cancelled use their resources until they have ended.
+                others = {task for task in asyncio.all_tasks() if task is not self._life}
+                if others:
+                    await asyncio.wait(others, timeout=_CLOSING_S / 2)
+        finally:
+            for resource in self._resources:
+                resource.forget()

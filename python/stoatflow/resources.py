@@ -1,0 +1,62 @@
+"""What functions share for as long as an application runs: HTTP clients, connection pools, models.
+
+Takes a function that makes one, gives a handle that is filled before the first record and emptied after the last.
+Opened and closed on the application's event loop, in the order of declaration and back. Never made twice in a run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Resource(Generic[T]):
+    """A handle of something that lives as long as the application: `client.value`."""
+
+    def __init__(self, make: Callable[[], Any], line: str) -> None:
+        """Made by `StreamsBuilder.resource`."""
+        self._make = make
+        self._line = line
+        self._open: list[T] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the function that makes it."""
+        return getattr(self._make, "__name__", type(self._make).__name__)
+
+    @property
+    def value(self) -> T:
+        """What was made; raises `RuntimeError` while no application runs."""
+        if not self._open:
+            raise RuntimeError(
+                f"{self._line} the resource '{self.name}' is not open: no application of its topology runs. "
+                "Next: use it inside functions only"
+            )
+        return self._open[0]
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Make it, on the event loop; what closes it goes on the stack."""
+        made = self._make()
+        if inspect.isasyncgen(made):
+            made = asynccontextmanager(lambda: made)()
+        elif inspect.isgenerator(made):
+            made = contextmanager(lambda: made)()
+        elif inspect.isawaitable(made) and not hasattr(type(made), "__aenter__"):
+            made = await made
+        if hasattr(type(made), "__aenter__"):
+            made = await stack.enter_async_context(made)
+        elif hasattr(type(made), "__enter__"):
+            made = stack.enter_context(made)
+        self._open = [made]
+
+    def forget(self) -> None:
+        """It is closed."""
+        self._open = []
+
+    def __repr__(self) -> str:
+        """Show its name and whether it is open."""
+        return f"<Resource {self.name} ({'open' if self._open else 'closed'})>"

@@ -1,0 +1,603 @@
+"""Async functions in the test driver and on the embedded broker: order, limits, failures, resources, replay."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stoatflow as sf
+from stoatflow.asynchronous import EventLoop
+from stoatflow.embedded import EmbeddedBroker
+from stoatflow.testing import TopologyTestDriver
+
+Build = Callable[[sf.KStream[str, str]], "sf.KStream[Any, Any]"]
+
+
+def driver_of(topology: sf.Topology, **how: Any) -> TopologyTestDriver:
+    """Without names for the stores of calls that outlive a commit: here none does."""
+    return TopologyTestDriver(topology, {"ensure.explicit.naming": False}, **how)
+
+
+def run(build: Build, *records: tuple[str | None, str], lanes: int = 1, **driver: Any) -> list[tuple[Any, Any]]:
+    """Pipe records through one operator, all in one epoch."""
+    builder = sf.StreamsBuilder()
+    build(builder.stream("in", key=str, value=str)).to("out", key=str, value=str)
+    with driver_of(builder.build(), lanes=lanes, **driver) as running:
+        topic = running.input("in", str, str)
+        with running.epoch():
+            for key, value in records:
+                topic.pipe(key, value)
+        return running.output("out", str, str).read_key_values()
+
+
+async def slow_upper(value: str) -> str:
+    """The later letters are faster."""
+    await asyncio.sleep((ord("z") - ord(value[0])) / 2000)
+    return value.upper()
+
+
+def test_a_plain_async_function() -> None:
+    assert run(lambda s: s.map_values(slow_upper), ("k", "x"), ("k", "y")) == [("k", "X"), ("k", "Y")]
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_keys_keep_their_order_and_overtake_each_other(lanes: int) -> None:
+    records = [(key, f"{letter}{key}") for letter in "adgjmp" for key in "klmn"]
+    given = run(lambda s: s.map_values(slow_upper), *records, lanes=lanes)
+    assert sorted(given) == sorted((key, value.upper()) for key, value in records)
+    for key in "klmn":
+        assert [value for k, value in given if k == key] == [v.upper() for k, v in records if k == key]
+
+
+async def true_for_a(key: str, value: str) -> bool:
+    await asyncio.sleep(0)
+    return value == "a"
+
+
+async def as_pair(key: str, value: str) -> tuple[str, str]:
+    return value, key
+
+
+async def twice(value: str) -> list[str]:
+    return [value, value]
+
+
+async def twice_by_yield(value: str) -> AsyncIterator[str]:
+    for _ in range(2):
+        await asyncio.sleep(0)
+        yield value
+
+
+async def pairs(key: str, value: str) -> list[tuple[str, str]]:
+    return [(value, key), (key, value)]
+
+
+async def value_as_key(key: str, value: str) -> str:
+    return value
+
+
+async def with_key(key: str, value: str) -> str:
+    return f"{key}={value}"
+
+
+@pytest.mark.parametrize(
+    ("build", "wanted"),
+    [
+        (lambda s: s.filter(true_for_a), [("k", "a")]),
+        (lambda s: s.filter_not(true_for_a), [("k", "b")]),
+        (lambda s: s.map(as_pair), [("a", "k"), ("b", "k")]),
+        (lambda s: s.map_values(with_key, with_key=True), [("k", "k=a"), ("k", "k=b")]),
+        (lambda s: s.flat_map_values(twice), [("k", "a"), ("k", "a"), ("k", "b"), ("k", "b")]),
+        (lambda s: s.flat_map_values(twice_by_yield), [("k", "a"), ("k", "a"), ("k", "b"), ("k", "b")]),
+        (lambda s: s.flat_map(pairs), [("a", "k"), ("k", "a"), ("b", "k"), ("k", "b")]),
+        (lambda s: s.select_key(value_as_key), [("a", "a"), ("b", "b")]),
+        (lambda s: s.peek(with_key), [("k", "a"), ("k", "b")]),
+        (lambda s: s.map_values(functools_partial()), [("k", "aa"), ("k", "bb")]),
+    ],
+)
+def test_every_operator_of_a_stream(build: Build, wanted: list[tuple[str, str]]) -> None:
+    assert run(build, ("k", "a"), ("k", "b")) == wanted
+
+
+def functools_partial() -> Any:
+    import functools
+
+    async def join(one: str, value: str, *, times: int) -> str:
+        return value * times
+
+    return functools.partial(join, "x", times=2)
+
+
+def test_group_by_an_async_key_after_another_new_key() -> None:
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str).select_key(lambda key, value: value[::-1])
+    counted = stream.group_by(value_as_key, key=str, name="grouped").count(store="counts")
+    counted.to_stream().to("out", key=str, value=int)
+    for lanes in (1, 3):
+        with driver_of(builder.build(), lanes=lanes) as driver:
+            for value in ("ab", "cd", "ab"):
+                driver.input("in", str, str).pipe("k", value)
+            assert driver.output("out", str, int).read_key_values() == [("ab", 1), ("cd", 1), ("ab", 2)]
+
+
+def test_foreach() -> None:
+    seen: list[str] = []
+
+    async def note(key: str, value: str) -> None:
+        await asyncio.sleep(0)
+        seen.append(value)
+
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).foreach(note)
+    with driver_of(builder.build()) as driver:
+        driver.input("in", str, str).pipe("k", "v")
+    assert seen == ["v"]
+
+
+def test_where_the_next_record_needs_the_result_it_is_awaited() -> None:
+    async def longer(agg: str, value: str) -> str:
+        await asyncio.sleep(0.001)
+        return agg + value
+
+    async def both(left: str, right: str) -> str:
+        return f"{left}+{right}"
+
+    async def upper(value: str) -> str:
+        return value.upper()
+
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    table = stream.group_by_key().reduce(longer, store="all").map_values(upper)
+    stream.join(table, both, value=str).to("out", key=str, value=str)
+    with driver_of(builder.build()) as driver:
+        for value in "ab":
+            driver.input("in", str, str).pipe("k", value)
+        assert driver.output("out", str, str).read_values()[-1] == "b+AB"
+
+
+def test_concurrency_is_kept() -> None:
+    running = most = 0
+
+    @sf.awaiting(concurrency=3)
+    async def busy(value: str) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.002)
+        running -= 1
+        return value
+
+    given = run(lambda s: s.map_values(busy), *((f"k{n}", "v") for n in range(40)), lanes=4)
+    assert (len(given), most) == (40, 3)
+
+
+def test_retries_with_pauses() -> None:
+    calls: list[float] = []
+
+    @sf.awaiting(retry=sf.Backoff(attempts=3, first="20ms", jitter=0))
+    async def flaky(value: str) -> str:
+        calls.append(time.monotonic())
+        if len(calls) < 3:
+            raise ConnectionError("away")
+        return value
+
+    assert run(lambda s: s.map_values(flaky), ("k", "v")) == [("k", "v")]
+    first, second = calls[1] - calls[0], calls[2] - calls[1]
+    assert first >= 0.019
+    assert second >= 0.039
+
+
+def test_retries_end_and_some_errors_are_not_worth_one() -> None:
+    calls = 0
+
+    @sf.awaiting(retry=sf.Backoff(attempts=2, first="1ms", on=ConnectionError))
+    async def broken(value: str) -> str:
+        nonlocal calls
+        calls += 1
+        raise ConnectionError("away") if value == "c" else ValueError("bad")
+
+    for value, wanted in (("c", 2), ("v", 1)):
+        calls = 0
+        with pytest.raises(sf.ProcessingError):
+            run(lambda s: s.map_values(broken), ("k", value))
+        assert calls == wanted
+
+
+def test_backoff_grows_to_its_bound_and_is_checked() -> None:
+    backoff = sf.Backoff(first="100ms", most="1s", jitter=0)
+    assert [backoff.pause_s(n) for n in (1, 2, 3, 4, 5, 200)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    jittered = {sf.Backoff(first="1s", jitter=0.5).pause_s(1) for _ in range(50)}
+    assert len(jittered) > 1
+    assert all(0.5 <= pause <= 1.5 for pause in jittered)
+    for wrong in ({"attempts": 0}, {"attempts": True}, {"jitter": 2}, {"first": "soon"}):
+        with pytest.raises(ValueError, match=r".+"):
+            sf.Backoff(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_timeout_fails_or_is_replaced() -> None:
+    async def hangs(value: str) -> str:
+        await asyncio.sleep(60)
+        return value
+
+    with pytest.raises(sf.ProcessingError, match="did not end within 0.01 s") as caught:
+        run(lambda s: s.map_values(sf.awaiting(hangs, timeout="10ms")), ("k", "v"))
+    assert isinstance(caught.value.__cause__, TimeoutError)
+    assert "test_async.py:" in str(caught.value)
+    replaced = sf.awaiting(hangs, timeout="10ms", on_timeout=lambda value: f"late {value}")
+    assert run(lambda s: s.map_values(replaced), ("k", "v")) == [("k", "late v")]
+
+
+def test_a_timeout_of_the_function_itself_is_an_error_like_others() -> None:
+    @sf.awaiting(on_timeout=lambda value: "ours", on_error=lambda value, error: f"its {value} {error}")
+    async def gives_up(value: str) -> str:
+        raise TimeoutError("its own")
+
+    assert run(lambda s: s.map_values(gives_up), ("k", "v")) == [("k", "its v its own")]
+
+
+def test_on_error_may_be_async_and_gets_the_value() -> None:
+    async def instead(value: str, error: Exception) -> str:
+        await asyncio.sleep(0)
+        return f"{value}: {type(error).__name__}"
+
+    @sf.awaiting(on_error=instead)
+    async def fails(key: str, value: str) -> str:
+        raise KeyError(value)
+
+    assert run(lambda s: s.map_values(fails, with_key=True), ("k", "v")) == [("k", "v: KeyError")]
+
+
+def test_what_it_raises_goes_to_the_handler_as_of_a_plain_function() -> None:
+    async def picky(value: str) -> str:
+        if value == "bad":
+            raise ValueError("no")
+        return value
+
+    with pytest.raises(sf.ProcessingError, match="ValueError: no") as caught:
+        run(lambda s: s.map_values(picky), ("k", "bad"))
+    assert "picky" in str(caught.value)
+    assert caught.value.coordinates["offset"] == 0
+    kept = run(
+        lambda s: s.map_values(picky, on_error=sf.log_and_continue()), ("k", "a"), ("k", "bad"), ("k", "b"), ("l", "c")
+    )
+    assert sorted(kept) == [("k", "a"), ("k", "b"), ("l", "c")]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_it_can_not_end_the_loop(error: BaseException) -> None:
+    async def leaves(value: str) -> str:
+        if value == "bad":
+            raise error
+        return value
+
+    kept = run(lambda s: s.map_values(leaves, on_error=sf.log_and_continue()), ("k", "bad"), ("k", "b"))
+    assert kept == [("k", "b")]
+
+
+@pytest.mark.parametrize(
+    ("build", "wanted"),
+    [
+        (lambda s, f: s.map(f), r"must return a \(key, value\) tuple, it returned str"),
+        (lambda s, f: s.flat_map(f), "text or bytes"),
+    ],
+)
+def test_wrong_results_are_told(build: Any, wanted: str) -> None:
+    async def text(key: str, value: str) -> Any:
+        return value
+
+    with pytest.raises(sf.ProcessingError, match=wanted):
+        run(lambda s: build(s, text), ("k", "v"))
+
+
+def test_what_is_refused_at_build() -> None:
+    builder = sf.StreamsBuilder()
+    with pytest.raises(sf.TopologyError, match="async function"):
+        builder.stream("in", key=str, value=str, timestamp=with_key)
+    with pytest.raises(sf.TopologyError, match="has a yield"):
+        builder.stream("in", key=str, value=str).map_values(twice_by_yield)
+    with pytest.raises(sf.TopologyError, match="needs an async function"):
+        sf.awaiting(len)  # type: ignore[call-overload]
+    for wrong in ({"concurrency": 0}, {"retry": 3}, {"on_error": 3}, {"on_timeout": "x"}):
+        with pytest.raises(sf.TopologyError, match="sf.awaiting"):
+            sf.awaiting(slow_upper, **wrong)  # type: ignore[call-overload]
+
+
+def test_its_store_needs_a_name_outside_of_tests(tmp_path: Path) -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).map_values(slow_upper).to("out")
+    with pytest.raises(sf.TopologyError, match=r'map_values\(\).*add name="in-map_values"'):
+        sf.StoatFlow(builder.build(), application_id="a", bootstrap_servers=f"embedded:{tmp_path}")
+
+
+def test_a_wrapper_wraps_it_with_an_async_function() -> None:
+    seen: list[str] = []
+
+    def wrapper(node: sf.NodeInfo, following: Any) -> Any:
+        async def traced(*args: Any) -> Any:
+            seen.append(node.kind)
+            return await following(*args)
+
+        return traced
+
+    builder = sf.StreamsBuilder(wrapper=wrapper)
+    builder.stream("in", key=str, value=str).map_values(slow_upper).to("out", key=str, value=str)
+    with driver_of(builder.build()) as driver:
+        driver.input("in", str, str).pipe("k", "v")
+        assert driver.output("out", str, str).read_values() == ["V"]
+    assert seen == ["map_values"]
+    plain = sf.StreamsBuilder(wrapper=lambda node, following: lambda value: value)
+    plain.stream("in", key=str, value=str).map_values(slow_upper).to("out")
+    with pytest.raises(sf.TopologyError, match="which is not async"):
+        plain.build()
+
+
+# Resources -----------------------------------------------------------------------------------
+
+
+class Client:
+    """Knows whether it is open, and on which thread it was opened."""
+
+    def __init__(self, log: list[str], name: str = "client") -> None:
+        self.log, self.name = log, name
+
+    async def __aenter__(self) -> Client:
+        self.log.append(f"open {self.name} {threading.current_thread().name}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.log.append(f"close {self.name}")
+
+    async def get(self, value: str) -> str:
+        await asyncio.sleep(0)
+        return f"{self.name}:{value}"
+
+
+def test_resources_are_opened_before_and_closed_after() -> None:
+    log: list[str] = []
+    builder = sf.StreamsBuilder()
+    client = builder.resource(lambda: Client(log))
+
+    @builder.resource
+    async def pool() -> AsyncIterator[str]:
+        log.append("open pool")
+        yield "pool"
+        log.append("close pool")
+
+    @builder.resource
+    def lock() -> Iterator[int]:
+        log.append("open lock")
+        yield 7
+        log.append("close lock")
+
+    @builder.resource
+    async def token() -> str:
+        return "token"
+
+    @builder.resource
+    @contextlib.contextmanager
+    def model() -> Iterator[str]:
+        yield "model"
+
+    async def fetch(value: str) -> str:
+        return await client.value.get(f"{value}-{pool.value}-{lock.value}-{token.value}-{model.value}")
+
+    builder.stream("in", key=str, value=str).map_values(fetch).to("out", key=str, value=str)
+    topology = builder.build()
+    for _ in range(2):  # a topology may run again
+        log.clear()
+        with pytest.raises(RuntimeError, match="not open"):
+            _ = client.value
+        with driver_of(topology) as driver:
+            assert log == ["open client stoatflow-event-loop", "open pool", "open lock"]
+            driver.input("in", str, str).pipe("k", "v")
+            assert driver.output("out", str, str).read_values() == ["client:v-pool-7-token-model"]
+        assert log[3:] == ["close lock", "close pool", "close client"]
+
+
+def test_plain_functions_share_resources_too() -> None:
+    builder = sf.StreamsBuilder()
+    table = builder.resource(lambda: contextlib.nullcontext({"v": "looked up"}))
+    builder.stream("in", key=str, value=str).map_values(lambda v: table.value[v]).to("out", key=str, value=str)
+    with driver_of(builder.build()) as driver:
+        driver.input("in", str, str).pipe("k", "v")
+        assert driver.output("out", str, str).read_values() == ["looked up"]
+
+
+def test_a_resource_that_can_not_be_opened_keeps_the_application_from_starting() -> None:
+    log: list[str] = []
+    builder = sf.StreamsBuilder()
+    builder.resource(lambda: Client(log))
+
+    @builder.resource
+    async def broken() -> str:
+        raise ConnectionError("no database")
+
+    builder.stream("in", key=str, value=str).to("out")
+    topology = builder.build()
+    with pytest.raises(ConnectionError, match="no database"):
+        TopologyTestDriver(topology)
+    assert log == ["open client stoatflow-event-loop", "close client"]
+    loop = topology.event_loop
+    assert loop is not None
+    assert not [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
+    with pytest.raises(sf.TopologyError, match="resource needs a function"):
+        builder.resource(3)  # type: ignore[call-overload]
+
+
+def test_without_async_functions_there_is_no_loop() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).map_values(str.upper).to("out")
+    assert builder.build().event_loop is None
+
+
+def test_a_loop_that_does_not_run_says_so() -> None:
+    loop = EventLoop()
+    caller = loop.caller(sf.awaiting(slow_upper), "app.py:1 slow_upper")
+    with pytest.raises(RuntimeError, match="while no application runs"):
+        caller("x")
+
+
+# The engine itself, on the embedded broker ---------------------------------------------------
+
+APP = '''
+import asyncio, os, sys
+import stoatflow as sf
+
+path, seconds = sys.argv[1], float(sys.argv[2])
+
+async def slow(value):
+    await asyncio.sleep(seconds)
+    return value
+
+builder = sf.StreamsBuilder()
+how = sf.awaiting(slow, concurrency=500, timeout=None, park_after="20ms")
+builder.stream("in", key=str, value=str).map_values(how, name="slow").to("out", key=str, value=str)
+app = sf.StoatFlow(builder.build(), application_id="parked", bootstrap_servers="embedded:" + path,
+                   lanes_count=int(sys.argv[3]), state_dir=path + "-state")
+app.start()
+print("running", flush=True)
+if sys.argv[4] == "wait":
+    sys.stdin.readline()
+    sys.exit(0 if app.close("20s") else 1)
+app.wait()
+'''
+
+
+def fill(broker: EmbeddedBroker, records: list[tuple[str, str]]) -> None:
+    for key, value in records:
+        broker.produce("in", key.encode(), value.encode())
+
+
+def read(broker: EmbeddedBroker) -> list[tuple[str, str]]:
+    return [((r.key or b"").decode(), (r.value or b"").decode()) for r in broker.read("out")]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it took too long"
+        time.sleep(0.02)
+
+
+def make(broker: EmbeddedBroker, fn: Any, tmp_path: Path, **settings: Any) -> sf.StoatFlow:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).map_values(fn, name="slow").to("out", key=str, value=str)
+    return sf.StoatFlow(
+        builder.build(), application_id="parked", broker=broker, state_dir=str(tmp_path / "state"), **settings
+    )
+
+
+def test_calls_that_outlive_commits_and_runs_are_parked_and_given_once(tmp_path: Path) -> None:
+    """Runs are stopped again and again while calls are under way; each record comes out once, in its key's order."""
+    begun: list[str] = []
+
+    def slow(seconds: float) -> Any:
+        async def work(value: str) -> str:
+            begun.append(value)
+            await asyncio.sleep(seconds)
+            return value
+
+        return sf.awaiting(work, timeout=None, park_after="10ms", concurrency=50)
+
+    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
+        broker.create_topic("in", 2)
+        broker.create_topic("out", 1)
+        records = [(f"k{n % 7}", f"v{n}") for n in range(40)]
+        fill(broker, records)
+        for lanes in (1, 4):
+            with make(broker, slow(30), tmp_path, lanes_count=lanes) as app:
+                wait_for(lambda: app.lag() == 0)
+        assert len(begun) == 14, "the first of each key, in both runs"
+        assert read(broker) == []
+        fill(broker, [("k3", "last")])
+        with make(broker, slow(0.005), tmp_path, lanes_count=3) as app:
+            wait_for(lambda: len(read(broker)) >= 41)
+        given = read(broker)
+    assert sorted(given) == sorted([*records, ("k3", "last")])
+    for key in {key for key, _ in records}:
+        wanted = [value for k, value in [*records, ("k3", "last")] if k == key]
+        assert [value for k, value in given if k == key] == wanted
+
+
+def test_an_idle_engine_gives_what_is_answered_after_its_epoch(tmp_path: Path) -> None:
+    async def slow(value: str) -> str:
+        await asyncio.sleep(0.4)
+        return value
+
+    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        with make(broker, sf.awaiting(slow, park_after="0ms"), tmp_path) as app:
+            fill(broker, [("k", "v")])
+            wait_for(lambda: app.lag() == 0)
+            began = time.monotonic()
+            wait_for(lambda: read(broker) == [("k", "v")])
+            assert time.monotonic() - began < 2
+
+
+def test_a_close_does_not_wait_for_calls_that_hang(tmp_path: Path) -> None:
+    cancelled = threading.Event()
+
+    async def hangs(value: str) -> str:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return value
+
+    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        fill(broker, [("k", "v")])
+        app = make(broker, sf.awaiting(hangs, timeout=None), tmp_path)
+        app.start()
+        wait_for(lambda: app.lag() == 0)
+        assert app.close("10s")
+    assert cancelled.wait(5)
+    assert not [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
+
+
+def test_a_killed_process_begins_its_parked_calls_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "broker")
+    with EmbeddedBroker(path) as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        fill(broker, [(f"k{n}", "v") for n in range(20)])
+    command = [sys.executable, "-c", APP, path]
+    with subprocess.Popen([*command, "30", "4", "run"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        time.sleep(2.0)
+        process.kill()
+    with subprocess.Popen(
+        [*command, "0.01", "2", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        time.sleep(2.0)
+        process.communicate("\n")
+    assert process.returncode == 0
+    with EmbeddedBroker(path) as broker:
+        assert sorted(read(broker)) == sorted((f"k{n}", "v") for n in range(20))
+
+
+def test_the_plan_says_how_it_is_awaited() -> None:
+    builder = sf.StreamsBuilder()
+    how = sf.awaiting(slow_upper, concurrency=7, park_after="3ms")
+    builder.stream("in", key=str, value=str).map_values(how, name="slow").to("out")
+    topology = builder.build()
+    (node,) = (n for n in json.loads(topology.to_json())["nodes"] if n["op"] == "map_values")
+    assert node["function"] == {"async": {"udf": 0, "concurrency": 7, "park_after_ms": 3}}
+    physical = json.loads(topology.plan.physical_json)
+    assert [store["name"] for store in physical["stores"]] == ["slow-parked"]
+    assert physical["functions"][0].endswith(" slow_upper")
