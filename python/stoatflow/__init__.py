@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from stoatflow.app import StateListener as StateListener
     from stoatflow.app import StoatFlow as StoatFlow
     from stoatflow.arrow import RowError as RowError
+    from stoatflow.app import State as State
+    from stoatflow.app import StateListener as StateListener
+    from stoatflow.app import StoatFlow as StoatFlow
+    from stoatflow.asynchronous import Awaiting as Awaiting
+    from stoatflow.asynchronous import Backoff as Backoff
+    from stoatflow.asynchronous import awaiting as awaiting
     from stoatflow.branched import Branched as Branched
     from stoatflow.branched import BranchedKStream as BranchedKStream
     from stoatflow.builder import StreamsBuilder as StreamsBuilder
@@ -122,6 +128,7 @@ if TYPE_CHECKING:
     from stoatflow.record import Record as Record
     from stoatflow.record import RecordMetadata as RecordMetadata
     from stoatflow.record_context import RecordContext as RecordContext
+    from stoatflow.resources import Resource as Resource
     from stoatflow.restoring import RestoreListener as RestoreListener
     from stoatflow.restoring import TopicPartition as TopicPartition
     from stoatflow.serdes import Serde as Serde

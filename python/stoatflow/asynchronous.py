@@ -191,7 +191,7 @@ class NativeCall(Protocol):
         """Answer with an exception, likewise."""
 
 
-class _Expired(TimeoutError):
+class _ExpiredError(TimeoutError):
     """Our own time limit, not one of the function's."""
 
 
@@ -253,7 +253,7 @@ class Caller:
         except asyncio.CancelledError:
             gone = RuntimeError(f"the call of {self._display} was cancelled")
             following = call.failed(gone, loop.time() - began)
-        except BaseException as error:  # noqa: BLE001  # SystemExit would end the loop for everybody
+        except BaseException as error:  # SystemExit would end the loop for everybody
             following = call.failed(error, loop.time() - began)
         else:
             following = call.done(result, loop.time() - began)
@@ -270,12 +270,12 @@ class Caller:
         while True:
             try:
                 return await self._once(arguments)
-            except Exception as error:
+            except Exception as error:  # noqa: PERF203  # a call that failed is tried again
                 failed += 1
                 if how.retry is not None and failed < how.retry.attempts and isinstance(error, how.retry.on):
                     await asyncio.sleep(how.retry.pause_s(failed))
                     continue
-                if how.on_timeout is not None and isinstance(error, _Expired):
+                if how.on_timeout is not None and isinstance(error, _ExpiredError):
                     return await _settled(how.on_timeout(arguments[-1]))
                 if how.on_error is not None:
                     return await _settled(how.on_error(arguments[-1], error))
@@ -285,8 +285,7 @@ class Caller:
         limit = self._awaiting.timeout_s
         if limit is None:
             return await _settled(self._awaiting.function(*arguments))
-        task = asyncio.current_task()
-        assert task is not None, "a coroutine runs in a task"
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
         expired = False
 
         def expire() -> None:
@@ -301,7 +300,7 @@ class Caller:
         except asyncio.CancelledError:
             if not expired:
                 raise
-            raise _Expired(f"{self._display} did not end within {limit:g} s") from None
+            raise _ExpiredError(f"{self._display} did not end within {limit:g} s") from None
         finally:
             timer.cancel()
             if expired and hasattr(task, "uncancel"):
@@ -353,9 +352,7 @@ class EventLoop:
             if self._users > 1:
                 return
             opened: Future[None] = Future()
-            self._thread = threading.Thread(
-                target=self._main, args=(opened,), name="stoatflow-event-loop", daemon=True
-            )
+            self._thread = threading.Thread(target=self._main, args=(opened,), name="stoatflow-event-loop", daemon=True)
             self._thread.start()
             try:
                 opened.result()
@@ -406,7 +403,7 @@ class EventLoop:
     def _main(self, opened: Future[None]) -> None:
         try:
             asyncio.run(self._live(opened))
-        except BaseException as error:  # noqa: BLE001  # told to whoever started it
+        except BaseException as error:  # told to whoever started it
             if opened.done():
                 _log.warning("the event loop ended with an error", exc_info=error)
             else:

@@ -76,7 +76,7 @@ def _wrap(wrapper: Wrapper, info: NodeInfo, fn: Function, line: str | None) -> F
         around = wrapper(info, fn.function)
         if around is not fn.function and not is_async(around):
             raise TopologyError(
-                f"{line} the wrapper gave {around!r} for the async {info.function} of '{info.name}', which is not async",
+                f"{line} the wrapper gave {around!r}, which is not async, as the {info.function} of '{info.name}'",
                 next_step="return an async function with the arguments of next, or next itself",
             )
         return fn if around is fn.function else fn.around(around)

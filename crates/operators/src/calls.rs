@@ -55,7 +55,8 @@ struct Entry {
     record: Record,
     /// The bytes of its key, by which it is ordered; null has none.
     key: Option<Bytes>,
-    parked: bool,
+    /// Where it is parked. Another lane may have done that, whose numbers were others.
+    row: Option<Bytes>,
     attempts: u32,
 }
 
@@ -119,24 +120,23 @@ impl Calls {
         })
     }
 
-    /// Lets calls begin whose room is taken: those of rows with their old number, others with the next.
-    fn begin(&mut self, records: impl Iterator<Item = (Option<u64>, Option<Bytes>, Record)>) {
+    /// Lets calls begin whose room is taken.
+    fn begin(&mut self, records: impl Iterator<Item = (Option<Bytes>, Option<Bytes>, Record)>) {
         let (entries, fresh, next) = (&mut self.entries, &mut self.fresh, &mut self.next);
         let ready = self.line.submit(records.map(|(row, key, record)| {
-            let parked = row.is_some();
             let call = Call {
-                ticket: row.unwrap_or(*next),
+                ticket: *next,
                 key: record.key.clone(),
                 value: record.value.clone(),
             };
-            if !parked {
-                *next += 1;
+            *next += 1;
+            if row.is_none() {
                 fresh.push(call.ticket);
             }
             let entry = Entry {
                 record,
                 key: key.clone(),
-                parked,
+                row,
                 attempts: 0,
             };
             entries.insert(call.ticket, entry);
@@ -176,7 +176,7 @@ impl Calls {
         self.usual = (self.usual * (MEMORY - 1) + answered.took) / MEMORY;
         match answered.result {
             Ok(answer) => {
-                self.unpark(ticket, &entry, context)?;
+                self.unpark(&entry, context)?;
                 self.make(entry.record, answer, out)
             }
             Err(error) => {
@@ -197,7 +197,7 @@ impl Calls {
                         self.line.again(ticket);
                     }
                     Outcome::Gone => {
-                        self.unpark(ticket, &entry, context)?;
+                        self.unpark(&entry, context)?;
                         ready.extend(self.line.go_on(ticket));
                     }
                 }
@@ -239,31 +239,14 @@ impl Calls {
         Ok(())
     }
 
-    /// The row of a record that outlives its epoch: its order, then the number of its call.
-    fn row(ticket: u64, entry: &Entry) -> Bytes {
-        let mut row = BytesMut::with_capacity(32);
-        match &entry.key {
-            Some(key) => {
-                row.put_u8(KEYED);
-                row.put_slice(key);
-            }
-            None => {
-                row.put_u8(UNKEYED);
-                row.put_slice(&place(&entry.record));
-            }
-        }
-        row.put_u64(ticket);
-        row.freeze()
-    }
-
-    fn unpark(&self, ticket: u64, entry: &Entry, context: &mut Context<'_>) -> Result<()> {
-        if !entry.parked {
+    fn unpark(&self, entry: &Entry, context: &mut Context<'_>) -> Result<()> {
+        let Some(row) = &entry.row else {
             return Ok(());
-        }
+        };
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.settings.store);
         store
-            .put(epoch, dirty, &Self::row(ticket, entry), None)
+            .put(epoch, dirty, row, None)
             .map_err(|e| self.site.name_node(e))
     }
 
@@ -281,10 +264,11 @@ impl Calls {
                 value: Datum::Bytes(bytes.map_err(|e| self.site.locate(e, origin))?),
                 timestamp: entry.record.timestamp,
             };
+            let row = row(ticket, entry);
             store
-                .put(epoch, dirty, &Self::row(ticket, entry), Some(stored))
+                .put(epoch, dirty, &row, Some(stored))
                 .map_err(|e| self.site.name_node(e))?;
-            entry.parked = true;
+            entry.row = Some(row);
         }
         self.line.mark(self.next);
         Ok(())
@@ -319,6 +303,23 @@ impl Calls {
 /// The first byte of a row.
 const UNKEYED: u8 = 0;
 const KEYED: u8 = 1;
+
+/// The row of a record that outlives its epoch: its order, then the number of its call.
+fn row(ticket: u64, entry: &Entry) -> Bytes {
+    let mut row = BytesMut::with_capacity(32);
+    match &entry.key {
+        Some(key) => {
+            row.put_u8(KEYED);
+            row.put_slice(key);
+        }
+        None => {
+            row.put_u8(UNKEYED);
+            row.put_slice(&place(&entry.record));
+        }
+    }
+    row.put_u64(ticket);
+    row.freeze()
+}
 
 /// Where a record without a key was read: two lanes never have the same.
 fn place(record: &Record) -> [u8; 16] {
@@ -387,13 +388,15 @@ impl Operator for Calls {
                 None => &row[..at],
             };
             if share.owns(owner) {
-                parked.push((ticket, key, self.codec.decode(&stored.value)?));
+                let record = self.codec.decode(&stored.value)?;
+                parked.push((ticket, row.clone(), key, record));
             }
         }
         parked.sort_unstable_by_key(|(ticket, ..)| *ticket);
         self.udf.load().force(parked.len());
         let rows = parked.into_iter();
-        self.begin(rows.map(|(ticket, key, record)| (Some(ticket), key, record)));
+        // They get new numbers, behind those of all rows: lanes number by themselves, and now meet in one.
+        self.begin(rows.map(|(_, row, key, record)| (Some(row), key, record)));
         self.line.mark(self.next);
         Ok(())
     }

@@ -30,7 +30,11 @@ impl AsyncCall {
         let line = &self.line;
         // The lane holds the line's lock for a moment, without the interpreter.
         let next = py.detach(|| line.answer(ticket, result, took))?;
-        Some(Self::new(next, Arc::clone(&self.line), Arc::clone(&self.name)))
+        Some(Self::new(
+            next,
+            Arc::clone(&self.line),
+            Arc::clone(&self.name),
+        ))
     }
 }
 

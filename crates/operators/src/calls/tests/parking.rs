@@ -163,6 +163,37 @@ fn with_other_lanes_each_row_is_taken_by_one() {
 }
 
 #[test]
+fn rows_of_several_lanes_meet_in_one() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 100, 0);
+    // Each lane begins to count at the same number.
+    for lane in 0..3 {
+        rig.chain = super::rig(&hand, 100, 0).chain;
+        rig.share = Share { lane, lanes: 3 };
+        let mine = |n: &i64| rig.share.owns(format!("k{}", n % 10).as_bytes());
+        let all: Vec<i64> = (0..30).filter(mine).collect();
+        let all = all
+            .iter()
+            .map(|n| record(&format!("k{}", n % 10), &n.to_string(), *n));
+        rig.push(all.collect()).unwrap();
+        rig.barrier();
+    }
+    let hand = restarted(&mut rig, ALONE);
+    let mut given = Vec::new();
+    while let Some(next) = hand.running().first().cloned() {
+        hand.gives(&next, &next);
+        given.push(next.parse::<u32>().unwrap());
+    }
+    rig.barrier();
+    assert_eq!(rig.outputs().len(), 30);
+    for key in 0..10 {
+        let of_key = given.iter().copied().filter(|n| n % 10 == key);
+        assert_eq!(of_key.collect::<Vec<_>>(), [key, key + 10, key + 20]);
+    }
+    assert_eq!((rows(&rig), hand.load()), (0, 0));
+}
+
+#[test]
 fn every_kind_of_value_comes_back_as_it_was() {
     let values = [
         Datum::Null,

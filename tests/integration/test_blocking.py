@@ -1,0 +1,34 @@
+"""Functions that block in hundreds of lanes: a lane costs a thread, and nobody else waits for it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from calls import Probe, admin_url, check, child, create, kill_and_finish, rate, write
+from topics import KafkaTopics
+
+LANES, SECONDS = 256, 0.2
+KEYS = 5_000
+
+
+def test_256_lanes_that_block(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """At least 1,000 records a second with calls of 200 ms; the ceiling of 256 lanes is 1,280."""
+    records = 12_000
+    create(kafka, name)
+    write(kafka, name, 0, records, KEYS)
+    with child(kafka, name, tmp_path, "blocking", LANES, SECONDS) as running, Probe(admin_url(running)) as probe:
+        per_second = rate(kafka, name, running, 0.3, records)
+        running.signal(signal.SIGTERM)
+        assert running.wait() == 0, running.told()
+    print(f"\n{per_second:.0f} records/s with {LANES} lanes that block {SECONDS * 1000:.0f} ms; {probe.words}")  # noqa: T201  # a figure
+    assert per_second >= 1_000
+    assert sorted(probe.took_ms)[len(probe.took_ms) * 99 // 100] < 50
+
+
+def test_blocked_lanes_and_five_kills(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    create(kafka, name)
+    records = 4_000
+    write(kafka, name, 0, records, 400)
+    kill_and_finish(kafka, name, tmp_path, "blocking", 128, 0.05, records, 7)
+    check(kafka, name, records)
