@@ -14,8 +14,9 @@ def test_two_thousand_calls_at_a_time(kafka: KafkaTopics, name: str, tmp_path: P
     records = 80_000
     create(kafka, name)
     write(kafka, name, 0, records, 20_000)
-    with child(kafka, name, tmp_path, "async", 8, 0.2) as running, Probe(admin_url(running)) as probe:
-        per_second = rate(kafka, name, running, 0.2, records)
+    with child(kafka, name, tmp_path, "async", 8, 0.2) as running:
+        with Probe(admin_url(running)) as probe:
+            per_second = rate(kafka, name, running, 0.2, records)
         running.signal(signal.SIGTERM)
         assert running.wait() == 0, running.told()
     print(f"\n{per_second:.0f} records/s with 2,000 calls of 200 ms; {probe.words}")  # noqa: T201  # a figure

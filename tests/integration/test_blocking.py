@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from calls import Probe, admin_url, check, child, create, kill_and_finish, rate, write
+from calls import Probe, admin_url, child, create, kill_and_finish, rate, write
 from topics import KafkaTopics
 
 LANES, SECONDS = 256, 0.2
@@ -17,8 +17,9 @@ def test_256_lanes_that_block(kafka: KafkaTopics, name: str, tmp_path: Path) -> 
     records = 12_000
     create(kafka, name)
     write(kafka, name, 0, records, KEYS)
-    with child(kafka, name, tmp_path, "blocking", LANES, SECONDS) as running, Probe(admin_url(running)) as probe:
-        per_second = rate(kafka, name, running, 0.3, records)
+    with child(kafka, name, tmp_path, "blocking", LANES, SECONDS) as running:
+        with Probe(admin_url(running)) as probe:
+            per_second = rate(kafka, name, running, 0.3, records)
         running.signal(signal.SIGTERM)
         assert running.wait() == 0, running.told()
     print(f"\n{per_second:.0f} records/s with {LANES} lanes that block {SECONDS * 1000:.0f} ms; {probe.words}")  # noqa: T201  # a figure
@@ -31,4 +32,3 @@ def test_blocked_lanes_and_five_kills(kafka: KafkaTopics, name: str, tmp_path: P
     records = 4_000
     write(kafka, name, 0, records, 400)
     kill_and_finish(kafka, name, tmp_path, "blocking", 128, 0.05, records, 7)
-    check(kafka, name, records)

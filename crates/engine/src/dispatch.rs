@@ -128,7 +128,8 @@ impl Dispatch {
             skipped: false,
             fresh: slots.iter().any(|s| s.fresh),
             last_barrier: now,
-            admission: Admission::new(limits.in_flight, schedule.max_interval),
+            admission: Admission::new(limits.in_flight, schedule.max_interval)
+                .for_lanes(shared.queues.len()),
             heard: Epoch(0),
             shared,
             slots,

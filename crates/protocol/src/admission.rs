@@ -12,6 +12,9 @@ use std::time::Duration;
 const FIRST_BYTES: i64 = 16 << 10;
 /// Never less: a few records, however slow they are.
 const LEAST_BYTES: i64 = 4 << 10;
+/// Nor less than a few records for each lane: hundreds of lanes whose function blocks are there to wait side by
+/// side, and keys don't fall evenly on them.
+const LEAST_BYTES_OF_A_LANE: i64 = 1 << 10;
 /// Below this it doubles: where functions are fast, batches are small for a few barriers only.
 const SMALL_BYTES: i64 = 1 << 20;
 /// One slow barrier (a stall of the machine) takes at most so much of it away.
@@ -21,6 +24,7 @@ const MOST_SHRINK: i64 = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
     budget: i64,
+    least: i64,
     most: i64,
     patience: Duration,
 }
@@ -31,9 +35,20 @@ impl Admission {
     pub fn new(most: i64, patience: Duration) -> Self {
         Self {
             budget: FIRST_BYTES.min(most),
+            least: LEAST_BYTES,
             most,
             patience,
         }
+    }
+
+    /// For so many lanes.
+    #[must_use]
+    pub fn for_lanes(mut self, lanes: usize) -> Self {
+        let lanes = i64::try_from(lanes).unwrap_or(i64::MAX);
+        let least = lanes.saturating_mul(LEAST_BYTES_OF_A_LANE);
+        self.least = self.least.max(least).min(self.most);
+        self.budget = self.budget.max(self.least).min(self.most);
+        self
     }
 
     /// Bytes that may be in flight.
@@ -53,7 +68,7 @@ impl Admission {
         } else {
             self.budget + self.budget / 4
         };
-        self.budget = next.max(LEAST_BYTES).min(self.most);
+        self.budget = next.max(self.least).min(self.most);
     }
 }
 

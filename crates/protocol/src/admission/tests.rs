@@ -47,6 +47,18 @@ fn a_slow_function_gets_short_epochs() {
     assert_eq!(admission.budget(), LEAST_BYTES);
 }
 
+/// Hundreds of lanes that block: each has something to do while the others are at work.
+#[test]
+fn lanes_that_block_have_a_few_records_each() {
+    let mut admission = Admission::new(16 << 20, ms(100)).for_lanes(256);
+    (0..20).for_each(|_| admission.barrier_took(Duration::from_secs(5)));
+    assert_eq!(admission.budget(), 256 << 10);
+    let mut few = Admission::new(16 << 20, ms(100)).for_lanes(1);
+    (0..20).for_each(|_| few.barrier_took(Duration::from_secs(5)));
+    assert_eq!(few.budget(), LEAST_BYTES);
+    assert_eq!(Admission::new(1000, ms(100)).for_lanes(256).budget(), 1000);
+}
+
 #[test]
 fn a_tiny_limit_is_kept() {
     let mut admission = Admission::new(1000, ms(100));
