@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import quantiles
 
@@ -17,6 +18,7 @@ from topics import KafkaTopics
 
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 8
+_64 = (1 << 64) - 1
 
 
 class Probe:
@@ -52,11 +54,41 @@ class Probe:
         return f"/health/live p50 {cuts[49]:.1f} p99 {cuts[98]:.1f} most {max(self.took_ms):.1f} ms"
 
 
-def write(kafka: KafkaTopics, name: str, first: int, records: int, keys: int) -> None:
-    """Append records whose values count up within each key: `key:number`."""
+def lane_of(key: bytes, lanes: int) -> int:
+    """Where the engine has a key of eight bytes (`operators/src/lane_hash.rs`)."""
+
+    def fold(one: int, two: int) -> int:
+        product = one * two
+        return (product & _64) ^ (product >> 64)
+
+    assert len(key) == 8
+    eight = int.from_bytes(key, "little")
+    state = fold(0x8EBC_6AF0_9C88_C6E3 ^ 8, fold(eight ^ 0xE703_7ED1_A0B4_28DB, eight ^ 0xA076_1D64_78BD_642F))
+    lane, following = 0, 0
+    while following < lanes:
+        lane = following
+        state = (state * 2_862_933_555_777_941_757 + 1) & _64
+        following = int((lane + 1) * (float(1 << 31) / float((state >> 33) + 1)))
+    return lane
+
+
+def even_keys(lanes: int, each: int) -> list[str]:
+    """As many keys for every lane: what is measured is the lanes, not the luck of the keys."""
+    of_lane: list[list[str]] = [[] for _ in range(lanes)]
+    number = 0
+    while any(len(keys) < each for keys in of_lane):
+        key, number = f"k{number:07d}", number + 1
+        keys = of_lane[lane_of(key.encode(), lanes)]
+        if len(keys) < each:
+            keys.append(key)
+    return [keys[at] for at in range(each) for keys in of_lane]
+
+
+def write(kafka: KafkaTopics, name: str, records: int, keys: Sequence[str]) -> None:
+    """Append records, key after key, with values that count up: `key:number`."""
     producer = Producer({"bootstrap.servers": kafka.address, "linger.ms": 5, "acks": "all", "log_level": 0})
-    for number in range(first, first + records):
-        key = f"k{number % keys}"
+    for number in range(records):
+        key = keys[number % len(keys)]
         while True:
             try:
                 producer.produce(f"{name}-in", f"{key}:{number}".encode(), key=key.encode())

@@ -10,11 +10,9 @@ use std::time::Duration;
 
 /// The first budget: some dozens of records.
 const FIRST_BYTES: i64 = 16 << 10;
-/// Never less: a few records, however slow they are.
+/// Never less for each lane: a few records, however slow they are. Hundreds of lanes whose function blocks are there
+/// to wait side by side; and while one epoch commits, what they give in the next one waits, and weighs too.
 const LEAST_BYTES: i64 = 4 << 10;
-/// Nor less than a few records for each lane: hundreds of lanes whose function blocks are there to wait side by
-/// side, and keys don't fall evenly on them.
-const LEAST_BYTES_OF_A_LANE: i64 = 1 << 10;
 /// Below this it doubles: where functions are fast, batches are small for a few barriers only.
 const SMALL_BYTES: i64 = 1 << 20;
 /// One slow barrier (a stall of the machine) takes at most so much of it away.
@@ -45,7 +43,7 @@ impl Admission {
     #[must_use]
     pub fn for_lanes(mut self, lanes: usize) -> Self {
         let lanes = i64::try_from(lanes).unwrap_or(i64::MAX);
-        let least = lanes.saturating_mul(LEAST_BYTES_OF_A_LANE);
+        let least = lanes.saturating_mul(LEAST_BYTES);
         self.least = self.least.max(least).min(self.most);
         self.budget = self.budget.max(self.least).min(self.most);
         self

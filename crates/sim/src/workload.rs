@@ -194,7 +194,7 @@ impl Job {
                 udfs: udf::all(),
                 serdes: Vec::new(),
                 processors: bells::processors(),
-                runtime: None,
+                ..Foreign::default()
             }),
             guarantee,
             cached: rng.chance(4000),
