@@ -10,9 +10,14 @@ use std::time::Duration;
 
 /// The first budget: some dozens of records.
 const FIRST_BYTES: i64 = 16 << 10;
-/// Never less for each lane: a few records, however slow they are. Hundreds of lanes whose function blocks are there
-/// to wait side by side; and while one epoch commits, what they give in the next one waits, and weighs too.
+/// Never less: a few records, however slow they are.
 const LEAST_BYTES: i64 = 4 << 10;
+/// Nor less than so much for each lane beyond the usual few. Hundreds of lanes whose function blocks are there to wait
+/// side by side: the fullest of them must not keep the others idle. And while one epoch commits, what lanes give in the
+/// next one waits, and weighs too. It costs seconds between commits, which so many slow calls cost anyway.
+const LEAST_BYTES_OF_A_LANE: i64 = 4 << 10;
+/// So many lanes are usual.
+const USUAL_LANES: i64 = 16;
 /// Below this it doubles: where functions are fast, batches are small for a few barriers only.
 const SMALL_BYTES: i64 = 1 << 20;
 /// One slow barrier (a stall of the machine) takes at most so much of it away.
@@ -43,7 +48,8 @@ impl Admission {
     #[must_use]
     pub fn for_lanes(mut self, lanes: usize) -> Self {
         let lanes = i64::try_from(lanes).unwrap_or(i64::MAX);
-        let least = lanes.saturating_mul(LEAST_BYTES);
+        let more = lanes.saturating_sub(USUAL_LANES).max(0);
+        let least = more.saturating_mul(LEAST_BYTES_OF_A_LANE);
         self.least = self.least.max(least).min(self.most);
         self.budget = self.budget.max(self.least).min(self.most);
         self
