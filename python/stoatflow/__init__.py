@@ -32,17 +32,10 @@ if TYPE_CHECKING:
     from stoatflow.aggregations import min as min  # noqa: A004
     from stoatflow.aggregations import sum as sum  # noqa: A004
     from stoatflow.aggregations import top_k as top_k
-    from stoatflow.asynchronous import Awaiting as Awaiting
-    from stoatflow.asynchronous import Backoff as Backoff
-    from stoatflow.asynchronous import awaiting as awaiting
-    from stoatflow.resources import Resource as Resource
     from stoatflow.app import State as State
     from stoatflow.app import StateListener as StateListener
     from stoatflow.app import StoatFlow as StoatFlow
     from stoatflow.arrow import RowError as RowError
-    from stoatflow.app import State as State
-    from stoatflow.app import StateListener as StateListener
-    from stoatflow.app import StoatFlow as StoatFlow
     from stoatflow.asynchronous import Awaiting as Awaiting
     from stoatflow.asynchronous import Backoff as Backoff
     from stoatflow.asynchronous import awaiting as awaiting
