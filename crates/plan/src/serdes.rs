@@ -5,11 +5,11 @@
 //! still unknown where bytes are needed is the plan's default or a finding. Native expressions keep
 //! what is certain of their result. Never guesses what a callable returns.
 
+mod calls;
 mod expressions;
 mod joins;
 
 use crate::aggregation::{members, window_of};
-use crate::calls::calls;
 use crate::check::timers::key_of_timers;
 use crate::check::{Kind, Shape};
 use crate::infer::{Type, infer};
@@ -409,23 +409,6 @@ impl Pass<'_> {
             }
         }
         self.serdes.group_key[i] = key;
-    }
-
-    /// An async call is made in the lane of its key, and what outlives its epoch is written down: any key
-    /// that a function gives can be written as JSON, and any value that JSON has no form for fails by name.
-    fn async_call(&mut self, i: usize) {
-        if calls(self.plan, self.shape, i).is_none() {
-            return;
-        }
-        let from = self.plan.nodes[i].call.inputs()[0];
-        let json = || SerdeSpec::Builtin("json".into());
-        let (key, value) = self.sides[from].clone();
-        let or = |side: &Side, default: &Option<SerdeSpec>| {
-            let known = side.known().cloned().or_else(|| default.clone());
-            known.unwrap_or_else(json)
-        };
-        let key = or(&key, &self.plan.default_key);
-        self.serdes.called[i] = Some((key, or(&value, &self.plan.default_value)));
     }
 
     /// What a function gives, if it is a native expression.

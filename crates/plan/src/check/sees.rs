@@ -88,7 +88,7 @@ pub(super) fn problems(call: &Call) -> Vec<String> {
     let mut found = Vec::new();
     for (function, sees) in places(call) {
         match function {
-            Function::Udf(_) => {}
+            Function::Udf(_) | Function::Async(_) => {}
             Function::Expr(e) => found.extend(unseen(e, sees)),
             Function::Aggregation(aggregation) => {
                 if !matches!(call, Call::Aggregate { .. } | Call::Cogroup { .. }) {
