@@ -30,7 +30,7 @@ D = TypeVar("D")
 # Their results are iterated over: for them a function with `yield` is right.
 _ITERATED = ("flat_map", "flat_map_values", "to(partitioner=)")
 # Called where records are read, or where one has failed: nothing there may wait for an event loop.
-_AT_INTAKE = ("(timestamp=)", "(late=)", "Decide", "DecideLate", "Watermark.custom")
+_PLAIN_ONLY = ("(timestamp=)", "(late=)", "Decide", "DecideLate", "Watermark.custom", "map_batches")
 _REQUIRED: Any = object()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -167,10 +167,10 @@ def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf
         )
     display = display_name(fn, line)
     awaited = as_awaiting(fn)
-    if awaited is not None and method.endswith(_AT_INTAKE):
+    if awaited is not None and method.endswith(_PLAIN_ONLY):
         raise TopologyError(
             f"{line} {method} got the async function {display}: only plain functions can be called here",
-            next_step="pass a plain function that computes its result from the record alone",
+            next_step="pass a plain function that computes its result from what it is given alone",
         )
     why = never_runs(fn if awaited is None else awaited.function)
     if awaited is not None:

@@ -4,8 +4,7 @@ use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
 use crate::{
     calls, exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_batches,
-    map_values,
-    merge, peek, scheduled, select_key, sink, source, split,
+    map_values, merge, peek, scheduled, select_key, sink, source, split,
 };
 use stoatflow_core::{Error, Result};
 use stoatflow_plan::{Fork, Function, Node, Op, Sink};
