@@ -94,11 +94,11 @@ soak: ## steady work with kills: memory, file handles and threads stay bounded (
 	@scripts/wheel.sh
 	@$(VENV)/bin/python tests/integration/chaos/soak.py $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
 
-versus: ## the same job on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
+versus: ## four jobs on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
 	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
-	@$(VENV)/bin/python benches/versus/word_count.py $(ARGS)
+	@$(VENV)/bin/python benches/versus/versus.py $(ARGS)
 
 bench-restore: ## restore of 2 million keys, cold and after a kill, on Kafka Streams and here (ARGS=--help)
 	@scripts/setup.sh java maven build dev

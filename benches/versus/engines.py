@@ -1,11 +1,12 @@
 """Running one engine once, in a process of its own, and measuring it.
 
-Takes: the shared conditions, the name of an engine, its topics. Gives: a `Run`.
+Takes: the shared conditions, a job (workload, engine, topics). Gives: a `Run`.
 Owns: the engine's process and its state folder. Never: lets two engines run at a time; believes an engine that
 ended with an error.
 
-The engine prints its own figures; the CPU seconds that the system counted for the whole process, start and
-exit included, stand beside them (`process_cpu_seconds`), so that neither side can look better by measuring late.
+The engine prints its own figures; the CPU seconds that the system counted for the whole process and its children,
+start and exit included, stand beside them (`process_cpu_seconds`), so that neither side can look better by measuring
+late.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,13 @@ import kstreams_build
 from broker.java_home import find_java
 from machine import machine_cpu, process_cpu
 
-KSTREAMS, NATIVE, LAMBDA = "kstreams", "native", "lambda"
-ENGINES = (KSTREAMS, NATIVE, LAMBDA)
+KSTREAMS, BARE = "kstreams", "bare"
+FLAVOURS = ("native", "lambda", "arrow")
+LOOPS = ("handwritten", BARE, "bare-plain")
+ENGINES = (KSTREAMS, *FLAVOURS, *LOOPS)
+# What an engine prints when it waits for its first input.
+READY = b"ready"
+_HERE = Path(__file__).resolve().parent
 
 
 class EngineError(RuntimeError):
@@ -44,12 +51,29 @@ class Conditions:
     threads: int
     timeout_s: float
     python: str = sys.executable
+    # Beyond these conditions, for StoatFlow only; none unless the command line says so.
+    settings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """What an engine is to do. `records` are those that are counted, `inputs` holds `consumed` in all."""
+
+    workload: str
+    engine: str
+    inputs: tuple[str, ...]
+    output: str
+    records: int
+    consumed: int
+    # Makes the first input visible; called when the engine has said that it has read the others.
+    release: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)
 class Run:
     """One measured run; `seconds` is the engine's own, from start() on, `wall_seconds` of its whole process."""
 
+    workload: str
     engine: str
     repeat: int
     records: int
@@ -73,60 +97,92 @@ class Run:
         return asdict(self) | {"cpu_per_million": self.cpu_per_million}
 
 
-def prepare(engines: list[str], python: str) -> None:
-    """Finds out before anything is measured whether all engines can run."""
+@dataclass(frozen=True)
+class Available:
+    """What was found before anything is measured: our version, and why a workload's flavour cannot run."""
+
+    version: str | None
+    missing: Mapping[str, str]
+
+    def why_not(self, workload: str, engine: str) -> str | None:
+        """In words; None if it can run."""
+        return self.missing.get(f"{workload}/{engine}")
+
+
+def prepare(engines: Collection[str], python: str) -> Available:
+    """Finds out before anything is measured what can run."""
     if KSTREAMS in engines:
         find_java()
         kstreams_build.class_path()
-    if set(engines) - {KSTREAMS}:
-        probe = subprocess.run([python, "-c", "import stoatflow"], capture_output=True, text=True, check=False)
-        if probe.returncode != 0:
-            last = (probe.stderr.strip().splitlines() or ["no message"])[-1]
-            raise EngineError(
-                f"StoatFlow cannot be imported by {python}: {last}. Build it into this environment (`pip install .`), "
-                "name another interpreter with --python, or measure Kafka Streams alone with --engines kstreams."
-            )
+    if not set(engines) & set(FLAVOURS):
+        return Available(None, {})
+    asked = subprocess.run(
+        [python, str(_HERE / "stoatflow_run.py"), "--missing"], capture_output=True, text=True, check=False
+    )
+    if asked.returncode != 0:
+        last = (asked.stderr.strip().splitlines() or ["no message"])[-1]
+        raise EngineError(
+            f"StoatFlow cannot be imported by {python}: {last}. Build it into this environment (`pip install .`), "
+            "name another interpreter with --python, or measure without it (--engines kstreams,bare)."
+        )
+    return Available(**json.loads(asked.stdout))
 
 
-def _command(name: str, at: Conditions, records: int, source: str, sink: str, state: str) -> list[str]:
-    application = f"{sink}-app"
-    if name == KSTREAMS:
+def command(job: Job, at: Conditions, state: str) -> list[str]:
+    """How the engine is started."""
+    application = f"{job.output}-app"
+    inputs = ",".join(job.inputs)
+    held = "held" if job.release else "visible"
+    if job.engine == KSTREAMS:
         return [
             str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp", kstreams_build.class_path(), kstreams_build.MAIN_CLASS,
-            at.bootstrap, application, source, sink, str(at.commit_interval_ms), str(at.cache_bytes), at.guarantee,
-            str(at.threads), state,
+            job.workload, at.bootstrap, application, inputs, job.output, str(at.commit_interval_ms),
+            str(at.cache_bytes), at.guarantee, str(at.threads), state, held,
+        ]  # fmt: skip
+    shared = [
+        "--bootstrap", at.bootstrap, "--application-id", application, "--output", job.output,
+        "--commit-interval-ms", str(at.commit_interval_ms), "--guarantee", at.guarantee,
+    ]  # fmt: skip
+    if job.engine in LOOPS:
+        return [
+            sys.executable, str(_HERE / "confluent_loops.py"), "--loop", job.engine, "--input", job.inputs[0], *shared,
         ]  # fmt: skip
     return [
-        at.python, str(Path(__file__).resolve().parent / "stoatflow_word_count.py"), "--flavour", name,
-        "--bootstrap", at.bootstrap, "--application-id", application, "--input", source, "--output", sink,
-        "--commit-interval-ms", str(at.commit_interval_ms), "--cache-bytes", str(at.cache_bytes),
-        "--guarantee", at.guarantee, "--state-dir", state, "--records", str(records),
+        at.python, str(_HERE / "stoatflow_run.py"), "--workload", job.workload, "--flavour", job.engine,
+        "--inputs", inputs, "--cache-bytes", str(at.cache_bytes), "--state-dir", state,
+        "--records", str(job.consumed), "--first-input", held, *shared,
+        *(f"--set={setting}" for setting in at.settings),
     ]  # fmt: skip
 
 
-def run_engine(name: str, repeat: int, at: Conditions, records: int, source: str, sink: str) -> Run:
+def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
     """Runs it until it has consumed the input and ended by itself."""
     with tempfile.TemporaryDirectory(prefix="stoatflow-versus-") as folder:
-        command = _command(name, at, records, source, sink, str(Path(folder) / "state"))
+        begun = command(job, at, str(Path(folder) / "state"))
         began = time.monotonic()
         broker_before, machine_before = process_cpu(at.broker_pid), machine_cpu()
-        output, status, cpu = _run_measured(command, Path(folder), at.timeout_s)
+        output, status, cpu = _run_measured(begun, Path(folder), at.timeout_s, job.release)
         broker = process_cpu(at.broker_pid) - broker_before
         wall = time.monotonic() - began
         other = machine_cpu() - machine_before - broker - cpu
         if status != 0:
-            raise EngineError(f"{name} ended with {status}. Its last words:\n{_tail(Path(folder) / 'stderr')}")
+            raise EngineError(
+                f"{job.workload}, {job.engine} ended with {status}. Its last words:\n{_tail(Path(folder) / 'stderr')}"
+            )
         try:
             said = json.loads(output.strip().splitlines()[-1])
         except (IndexError, json.JSONDecodeError) as error:
-            raise EngineError(f"{name} printed no line of JSON but {output[-500:]!r}") from error
-    if said["records"] != records:
-        raise EngineError(f"{name} says it had {said['records']} input records; there are {records}.")
+            raise EngineError(f"{job.engine} printed no line of JSON but {output[-500:]!r}") from error
+    if said["records"] != job.consumed:
+        raise EngineError(
+            f"{job.workload}, {job.engine} says it had {said['records']} input records; there are {job.consumed}."
+        )
     return Run(
-        engine=name,
+        workload=job.workload,
+        engine=job.engine,
         repeat=repeat,
-        records=said["records"],
+        records=job.records,
         seconds=said["seconds"],
         wall_seconds=round(wall, 3),
         cpu_seconds=said["cpu_seconds"],
@@ -137,7 +193,9 @@ def run_engine(name: str, repeat: int, at: Conditions, records: int, source: str
     )
 
 
-def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str, int, float]:
+def _run_measured(
+    command: list[str], folder: Path, timeout: float, release: Callable[[], None] | None
+) -> tuple[str, int, float]:
     """Standard output, exit code, and the CPU seconds that the system counted for the process."""
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
@@ -146,6 +204,9 @@ def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str
     try:
         while not pid and time.monotonic() < deadline:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if release and (folder / "stdout").read_bytes().startswith(READY):
+                release()
+                release = None
             time.sleep(0 if pid else 0.05)
     finally:
         if not pid:  # too slow, or interrupted

@@ -1,20 +1,22 @@
 """What an engine left in its output topic, as a `read_committed` reader sees it.
 
-Takes: an output topic of string keys and long values. Gives: the last value of each key, and a hash of that table
-that does not depend on the order of keys or partitions.
-Owns: its consumer. Never: stops before the end of every partition; calls a key's value "last" when the key stands in
-two partitions.
+Takes: an output topic, and how a workload reads its records. Gives: the last value of each row, and a hash of that
+table that does not depend on the order of rows or partitions.
+A stream is read as the table of its records by their ids: there a second record of an id is an error.
+Owns: its consumer. Never: stops before the end of every partition; calls a row's value "last" when it stands in two
+partitions.
 """
 
 from __future__ import annotations
 
 import hashlib
-import struct
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from workloads.workload import Cell, Form, Reader, long_by_text
 
 
 class TableError(RuntimeError):
@@ -23,27 +25,27 @@ class TableError(RuntimeError):
 
 @dataclass(frozen=True)
 class FinalTable:
-    """The last value of each key, and the number of records it took to say so."""
+    """The last value of each row, and the number of records it took to say so."""
 
-    counts: Mapping[str, int]
+    rows: Mapping[str, Cell]
     records: int
 
     @property
     def hash(self) -> str:
         """Order-independent: the sum of the hashes of all rows."""
-        return table_hash(self.counts)
+        return table_hash(self.rows)
 
 
-def table_hash(counts: Mapping[str, int]) -> str:
+def table_hash(rows: Mapping[str, Cell]) -> str:
     """Sum modulo 2^128 of a hash of each (key, value)."""
     total = 0
-    for key, value in counts.items():
-        row = struct.pack(">iq", len(key), value) + key.encode()
+    for pair in rows.items():
+        row = json.dumps(pair).encode()
         total += int.from_bytes(hashlib.blake2b(row, digest_size=16).digest(), "big")
     return f"{total % (1 << 128):032x}"
 
 
-def differences(found: Mapping[str, int], wanted: Mapping[str, int], examples: int = 5) -> list[str]:
+def differences(found: Mapping[str, Cell], wanted: Mapping[str, Cell], examples: int = 5) -> list[str]:
     """What is missing, extra or wrong, in words; empty if the tables are equal."""
     missing = sorted(wanted.keys() - found.keys())
     extra = sorted(found.keys() - wanted.keys())
@@ -58,9 +60,21 @@ def differences(found: Mapping[str, int], wanted: Mapping[str, int], examples: i
     return [text for text in said if text]
 
 
-def read_final_table(bootstrap: str, topic: str, partitions: int, timeout: float = 120.0) -> FinalTable:
-    """Reads the topic from its beginning to its end."""
-    _refuse_open_transactions(bootstrap, topic, partitions)
+def read_final_table(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    read: Reader = long_by_text,
+    *,
+    updates: bool = True,
+    timeout: float = 120.0,
+    patience: float = 30.0,
+) -> FinalTable:
+    """Reads the topic from its beginning to its end; without `updates` a row may come only once.
+
+    A transaction that is still open after `patience` seconds is an error.
+    """
+    _refuse_open_transactions(bootstrap, topic, partitions, patience)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -72,44 +86,62 @@ def read_final_table(bootstrap: str, topic: str, partitions: int, timeout: float
     )
     try:
         consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-        return _drain(consumer, topic, partitions, time.monotonic() + timeout)
+        return _drain(consumer, _Rows(topic, read, updates), partitions, time.monotonic() + timeout)
     finally:
         consumer.close()
 
 
-def _drain(consumer: Consumer, topic: str, partitions: int, deadline: float) -> FinalTable:
-    counts: dict[str, int] = {}
-    home: dict[str, int] = {}
-    records, ended = 0, set[int]()
+class _Rows:
+    """What was read so far."""
+
+    def __init__(self, topic: str, read: Reader, updates: bool) -> None:
+        self.topic = topic
+        self.values: dict[str, Cell] = {}
+        self.records = 0
+        self._read = read
+        self._updates = updates
+        self._home: dict[str, int] = {}
+
+    def add(self, message: Message, partition: int) -> None:
+        """One more record."""
+        try:
+            row, value = self._read(message.key() or b"", message.value() or b"")
+        except Form as error:
+            raise TableError(f"{self.topic}, partition {partition}, offset {message.offset()}: {error}") from error
+        if not self._updates and row in self.values:
+            raise TableError(f"{self.topic}: {row!r} came twice, the second time in partition {partition}")
+        if self._home.setdefault(row, partition) != partition:
+            raise TableError(
+                f"{self.topic}: key {row!r} stands in partitions {self._home[row]} and {partition}, "
+                "so it has no last value"
+            )
+        self.values[row] = value
+        self.records += 1
+
+
+def _drain(consumer: Consumer, rows: _Rows, partitions: int, deadline: float) -> FinalTable:
+    ended = set[int]()
     while len(ended) < partitions:
         if time.monotonic() > deadline:
-            raise TableError(f"{topic}: no end of {partitions - len(ended)} partitions in time")
+            raise TableError(f"{rows.topic}: no end of {partitions - len(ended)} partitions in time")
         for message in consumer.consume(5000, 1.0):
             partition, error = message.partition(), message.error()
             if partition is None:
-                raise TableError(f"{topic}: {error}")
-            if error is not None:
-                if error.code() != KafkaError._PARTITION_EOF:
-                    raise TableError(f"{topic}, partition {partition}: {error}")
-                ended.add(partition)
+                raise TableError(f"{rows.topic}: {error}")
+            if error is None:
+                rows.add(message, partition)
                 continue
-            raw_key, raw_value = message.key(), message.value()
-            if not isinstance(raw_key, bytes) or not isinstance(raw_value, bytes) or len(raw_value) != 8:
-                raise TableError(
-                    f"{topic}, partition {partition}, offset {message.offset()}: not a string key and a long"
-                )
-            key = raw_key.decode()
-            if home.setdefault(key, partition) != partition:
-                raise TableError(
-                    f"{topic}: key {key!r} stands in partitions {home[key]} and {partition}, so it has no last value"
-                )
-            (counts[key],) = struct.unpack(">q", raw_value)
-            records += 1
-    return FinalTable(counts, records)
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise TableError(f"{rows.topic}, partition {partition}: {error}")
+            ended.add(partition)
+    return FinalTable(rows.values, rows.records)
 
 
-def _refuse_open_transactions(bootstrap: str, topic: str, partitions: int) -> None:
-    """A reader of committed records stops in silence before an open transaction: that end would not be the end."""
+def _refuse_open_transactions(bootstrap: str, topic: str, partitions: int, patience: float) -> None:
+    """A reader of committed records stops in silence before an open transaction: that end would not be the end.
+
+    The broker writes the marks of a commit after it has promised them to the producer: that is worth a wait.
+    """
 
     def ends(isolation: str) -> list[int]:
         reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "final-table", "isolation.level": isolation})
@@ -118,6 +150,9 @@ def _refuse_open_transactions(bootstrap: str, topic: str, partitions: int) -> No
         finally:
             reader.close()
 
-    stable, high = ends("read_committed"), ends("read_uncommitted")
-    if stable != high:
+    deadline = time.monotonic() + patience
+    while (stable := ends("read_committed")) != (high := ends("read_uncommitted")):
+        if time.monotonic() < deadline:
+            time.sleep(0.1)
+            continue
         raise TableError(f"{topic}: a transaction is still open: committed up to {stable}, written up to {high}")

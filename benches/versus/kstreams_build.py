@@ -1,6 +1,6 @@
 """Building the Kafka Streams side.
 
-Takes: `kstreams/`, a JDK, Maven. Gives: the class path of `stoatflow.versus.WordCount`.
+Takes: `kstreams/`, a JDK, Maven. Gives: the class path of `stoatflow.versus.Versus`.
 Owns: `versus-kstreams/` in the cache outside the clone, rebuilt when the pom or a source changes.
 Never: writes into the clone.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from broker.java_home import cache_dir, find_javac
 from broker.maven_jars import complete_folder, run_maven
 
-MAIN_CLASS = "stoatflow.versus.WordCount"
+MAIN_CLASS = "stoatflow.versus.Versus"
 _PROJECT = Path(__file__).resolve().parent / "kstreams"
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from importlib import metadata
 from pathlib import Path
+
+import confluent_kafka
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -26,7 +29,7 @@ def _first(path: str, label: str) -> str | None:
     return None
 
 
-def describe(java: Path) -> dict[str, str | int | None]:
+def describe(java: Path) -> dict[str, str | int | float | None]:
     """The machine in a few facts, without names or paths."""
     version = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
     memory = _first("/proc/meminfo", "MemTotal")
@@ -37,6 +40,9 @@ def describe(java: Path) -> dict[str, str | int | None]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "java": version.splitlines()[0] if version else None,
         "python": platform.python_version(),
+        "confluent_kafka": metadata.version("confluent-kafka"),
+        "librdkafka_of_confluent_kafka": confluent_kafka.libversion()[0],
+        "load_average_at_the_end": os.getloadavg()[0],
     }
 
 

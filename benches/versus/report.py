@@ -1,7 +1,8 @@
 """Measurements to a table and JSON.
 
-Takes: measurements whose final tables were found equal. Gives: text for people, a dictionary for machines.
-Owns: which figures are compared, and how. Never: prints a time of an engine whose result is wrong.
+Takes: measurements whose outputs were found right. Gives: text for people, a dictionary for machines.
+Owns: which figures are compared, and how. Never: prints a time of an engine whose result is wrong; compares runs of
+different repeats or workloads.
 
 What a record costs when the engine is warm is told by two runs of different length: their difference has no start-up
 in it. Halving one run would not tell: Kafka Streams reads half of the input before it counts the first word, so what is
@@ -11,16 +12,20 @@ left at "half" is either mostly splitting or only counting.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from engines import KSTREAMS, Run
+from engines import BARE, KSTREAMS, Run
+from workloads.workload import Workload
+
+# What others are compared with, where it ran.
+BASES = (KSTREAMS, BARE)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One engine in one repeat: a run over the first quarter of the lines, and one over all of them."""
+    """One engine in one repeat: a run over the first quarter of the records, and one over all of them."""
 
     short: Run
     full: Run
@@ -41,6 +46,16 @@ class Measurement:
         cpu = self.full.process_cpu_seconds - self.short.process_cpu_seconds
         records = self.full.records - self.short.records
         return cpu / records * 1e6 if cpu > 0 and records > 0 else None
+
+
+@dataclass(frozen=True)
+class Results:
+    """All measurements of one workload, and why an engine is not among them: it could not run, or it failed."""
+
+    workload: Workload
+    measured: Sequence[Measurement]
+    left_out: Mapping[str, str]
+    wrong: Mapping[str, str] = field(default_factory=dict)
 
 
 Metric = Callable[[Measurement], "float | None"]
@@ -81,49 +96,73 @@ def spreads(measured: Sequence[Measurement], metric: Metric) -> dict[str, Spread
     return {engine: Spread.of(found) for engine, found in values.items()}
 
 
-def paired_ratios(measured: Sequence[Measurement], metric: Metric) -> dict[str, Spread]:
-    """Each engine against Kafka Streams in the same repeat, so that a busy minute hits both sides."""
-    base = {one.repeat: metric(one) for one in measured if one.engine == KSTREAMS}
+def paired_ratios(measured: Sequence[Measurement], metric: Metric, base: str = KSTREAMS) -> dict[str, Spread]:
+    """Each engine against one of them in the same repeat, so that a busy minute hits both sides."""
+    of_base = {one.repeat: metric(one) for one in measured if one.engine == base}
     ratios: dict[str, list[float]] = {}
     for one in measured:
-        value, against = metric(one), base.get(one.repeat)
-        if one.engine != KSTREAMS and value is not None and against:
+        value, against = metric(one), of_base.get(one.repeat)
+        if one.engine != base and value is not None and against:
             ratios.setdefault(one.engine, []).append(value / against)
     return {engine: Spread.of(found) for engine, found in ratios.items()}
 
 
-def as_text(measured: Sequence[Measurement]) -> str:
-    """The table for people."""
-    lines: list[str] = []
+def _column(engine: str, base: str, ratios: Mapping[str, Spread]) -> str:
+    ratio = ratios.get(engine)
+    found = f"{ratio.low:.3f}x {ratio.median:.3f}x {ratio.high:.3f}x" if ratio else "-"
+    return f"{'1' if engine == base else found:>26}"
+
+
+def as_text(results: Results) -> str:
+    """The table for people, of one workload."""
+    measured, workload = results.measured, results.workload
+    lines = ["", f"{workload.name}: {workload.title}"]
+    bases = [base for base in BASES if any(one.engine == base for one in measured)]
     for _, title, metric in METRICS:
-        ratios = paired_ratios(measured, metric)
-        lines += ["", f"{title:42} {'min':>9} {'median':>9} {'max':>9}   against Kafka Streams (min median max)"]
+        ratios = {base: paired_ratios(measured, metric, base) for base in bases}
+        heads = "".join(f"{'against ' + base:>28}" for base in bases)
+        lines += ["", f"{title:42} {'min':>9} {'median':>9} {'max':>9}{heads}"]
         for engine, spread in spreads(measured, metric).items():
-            ratio = ratios.get(engine)
-            against = f"{ratio.low:.3f}x {ratio.median:.3f}x {ratio.high:.3f}x" if ratio else "-"
-            lines.append(f"  {engine:40} {spread}   {'1' if engine == KSTREAMS else against}")
+            lines.append(f"  {engine:40} {spread}" + "".join(f"  {_column(engine, b, ratios[b])}" for b in bases))
     outputs = {one.engine: one.full.output_records for one in measured}
-    lines += [
-        "",
-        "output records (last repeat; an engine that folds more updates writes less): "
-        + ", ".join(f"{name} {count}" for name, count in outputs.items()),
-    ]
-    busy = [run.other_cpu_seconds / run.wall_seconds for one in measured for run in (one.short, one.full)]
-    lines.append(f"other processes meanwhile used {min(busy):.2f} to {max(busy):.2f} cores")
+    if outputs:
+        busy = [run.other_cpu_seconds / run.wall_seconds for one in measured for run in (one.short, one.full)]
+        folds = "; an engine that folds more updates writes less" if workload.updates else ""
+        lines += [
+            "",
+            "ratios are paired within a repeat: min, median, max",
+            f"output records (last repeat{folds}): " + ", ".join(f"{name} {count}" for name, count in outputs.items()),
+            f"other processes meanwhile used {min(busy):.2f} to {max(busy):.2f} cores",
+        ]
+    lines += [f"left out: {engine}: {why}" for engine, why in results.left_out.items()]
+    lines += [f"FAILED, so without figures: {why}" for why in results.wrong.values()]
     return "\n".join(lines)
 
 
-def as_json(measured: Sequence[Measurement], machine: dict[str, Any], conditions: dict[str, Any]) -> dict[str, Any]:
+def as_json(all_results: Sequence[Results], machine: dict[str, Any], conditions: dict[str, Any]) -> dict[str, Any]:
     """Everything, for machines and for later."""
     return {
-        "benchmark": "word_count",
+        "benchmark": "versus",
         "machine": machine,
         "conditions": conditions,
+        "workloads": {results.workload.name: _one_as_json(results) for results in all_results},
+    }
+
+
+def _one_as_json(results: Results) -> dict[str, Any]:
+    measured = results.measured
+    return {
+        "title": results.workload.title,
+        "left_out": dict(results.left_out),
+        "wrong": dict(results.wrong),
         "summary": {
             key: {
                 "spread": {engine: vars(spread) for engine, spread in spreads(measured, metric).items()},
-                "ratio_to_kafka_streams": {
-                    engine: vars(spread) for engine, spread in paired_ratios(measured, metric).items()
+                **{
+                    f"ratio_to_{base}": {
+                        engine: vars(spread) for engine, spread in paired_ratios(measured, metric, base).items()
+                    }
+                    for base in BASES
                 },
             }
             for key, _, metric in METRICS

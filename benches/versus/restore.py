@@ -139,7 +139,7 @@ class Side:
         while time.monotonic() < deadline:
             time.sleep(0.3)
             try:
-                wrong = differences(read_final_table(self.broker.bootstrap, self.sink, PARTITIONS).counts, wanted)
+                wrong = differences(read_final_table(self.broker.bootstrap, self.sink, PARTITIONS).rows, wanted)
             except TableError as error:  # a transaction is open
                 wrong = [str(error)]
             if not wrong:

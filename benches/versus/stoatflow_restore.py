@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
-from pathlib import Path
+
+import own_figures
 
 import stoatflow as sf
 
@@ -24,14 +24,6 @@ def topology(source: str, sink: str) -> sf.Topology:
     stream = builder.stream(source, key=str, value=str)
     stream.group_by_key(key=str, value=str).count(store="counts").to_stream().to(sink, key=str, value=int)
     return builder.build()
-
-
-def peak_rss_kb() -> int:
-    """VmHWM: unlike ru_maxrss it does not remember the process that started this one."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1])
-    raise RuntimeError("/proc/self/status has no VmHWM: run the benchmark on Linux")
 
 
 def main() -> int:
@@ -53,13 +45,12 @@ def main() -> int:
     while "RUNNING" not in entered:
         if app.wait(timeout=STEP_S):  # raises what the engine failed with
             raise RuntimeError("StoatFlow stopped by itself: see its log above")
-    usage = resource.getrusage(resource.RUSAGE_SELF)
     report = {
         "seconds": round(entered["RUNNING"] - start, 3),
         "restore_seconds": round(entered["RUNNING"] - entered["RESTORING"], 3),
         "restored": None,
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3),
-        "peak_rss_kb": peak_rss_kb(),
+        "cpu_seconds": round(own_figures.cpu_seconds(), 3),
+        "peak_rss_kb": own_figures.peak_rss_kb(),
     }
     print(json.dumps(report), flush=True)
     app.wait()

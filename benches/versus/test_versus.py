@@ -13,18 +13,22 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[2] / "tests" / "integration")]
 
 import restore  # noqa: E402
-import word_count  # noqa: E402
+import stoatflow_programs  # noqa: E402
+import versus  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
-from engines import Run  # noqa: E402
+from engines import FLAVOURS, KSTREAMS, LOOPS, Available, Conditions, EngineError, Job, Run, command  # noqa: E402
+from filling import fill_topic  # noqa: E402
 from final_table import FinalTable, TableError, differences, read_final_table, table_hash  # noqa: E402
-from report import Measurement, as_json, as_text, paired_ratios  # noqa: E402
-from word_count import checked, order_of  # noqa: E402
-from workload import LONGEST, SHORTEST, VOCABULARY, Workload, generate, true_counts, vocabulary  # noqa: E402
+from report import Measurement, Results, as_json, as_text, paired_ratios  # noqa: E402
+from versus import Bench, arguments, checked, chosen, order_of  # noqa: E402
+from workloads import WORKLOADS, json_filter, table_join, windowed_sum  # noqa: E402
+from workloads.word_count import LONGEST, SHORTEST, VOCABULARY, lines, true_counts, vocabulary  # noqa: E402
+from workloads.workload import Cell, Form, Load, Row, object_by_id  # noqa: E402
 
 RUN = Run(
-    engine="kstreams", repeat=0, records=1000, seconds=2.0, wall_seconds=2.5, cpu_seconds=4.0, process_cpu_seconds=4.0,
-    peak_rss_kb=512_000, broker_cpu_seconds=0.5, other_cpu_seconds=1.0,
+    workload="w2", engine="kstreams", repeat=0, records=1000, seconds=2.0, wall_seconds=2.5, cpu_seconds=4.0,
+    process_cpu_seconds=4.0, peak_rss_kb=512_000, broker_cpu_seconds=0.5, other_cpu_seconds=1.0,
 )  # fmt: skip
 
 
@@ -34,21 +38,26 @@ def measurement(engine: str, repeat: int, short_cpu: float, full_cpu: float) -> 
 
 
 def test_the_same_seed_is_the_same_input() -> None:
-    lines = list(generate(Workload(500, 7)))
-    assert lines == list(generate(Workload(500, 7)))
-    assert lines != list(generate(Workload(500, 8)))
-    assert len(lines) == 500
-    assert all(SHORTEST <= len(line.split()) <= LONGEST and line[0].isupper() for line in lines)
+    for workload in WORKLOADS.values():
+        for source in workload.inputs:
+            rows = list(source.rows(Load(500, 7, table_keys=50)))
+            assert rows == list(source.rows(Load(500, 7, table_keys=50)))
+            assert rows != list(source.rows(Load(500, 8, table_keys=50)))
+            assert len(rows) == source.count(Load(500, 7, table_keys=50))
+
+
+def test_lines_are_lines() -> None:
+    assert all(SHORTEST <= len(line.split()) <= LONGEST and line[0].isupper() for line in lines(Load(500, 7)))
 
 
 def test_all_lines_are_made_over_several_chunks() -> None:
-    assert sum(1 for _ in generate(Workload(45_000, 1))) == 45_000
+    assert sum(1 for _ in lines(Load(45_000, 1))) == 45_000
 
 
 def test_words_follow_zipf() -> None:
     words = vocabulary(1)
     assert len(set(words)) == VOCABULARY
-    counts = true_counts(Workload(20_000, 1))
+    counts = {word: int(count) for word, count in true_counts(Load(20_000, 1)).items()}
     # The most frequent word has 1/H(10000) = 10.2 % of all, ten times the tenth.
     assert counts[words[0]] / sum(counts.values()) == pytest.approx(0.102, rel=0.05)
     assert counts[words[0]] / counts[words[9]] == pytest.approx(10, rel=0.1)
@@ -71,7 +80,7 @@ def test_differences_are_named() -> None:
 
 
 def test_a_wrong_table_reports_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_count, "read_final_table", lambda *_: FinalTable({"a": 2}, 7))
+    monkeypatch.setattr(versus, "read_final_table", lambda *_, **__: FinalTable({"a": 2}, 7))
     with pytest.raises(TableError, match=r"no time is reported.*\('a', 2, 1\)"):
         checked(RUN, "unused", "t", 1, {"a": 1})
     assert checked(RUN, "unused", "t", 1, {"a": 2}).output_records == 7
@@ -94,8 +103,10 @@ def test_ratios_are_within_a_repeat() -> None:
     assert (whole.low, whole.high) == (0.2, 0.25)
     marginal = paired_ratios(measured, lambda one: one.marginal_cpu_per_million)["native"]
     assert (marginal.low, marginal.high) == (0.1, 0.25)
-    assert "0.200x 0.225x 0.250x" in as_text(measured)
-    assert "0.100x 0.175x 0.250x" in as_text(measured)
+    text = as_text(Results(WORKLOADS["w2"], measured, {}))
+    assert "0.200x 0.225x 0.250x" in text
+    assert "0.100x 0.175x 0.250x" in text
+    assert "against bare" not in text
 
 
 def test_marginal_cost_has_no_start_in_it() -> None:
@@ -106,9 +117,11 @@ def test_marginal_cost_has_no_start_in_it() -> None:
 
 def test_json_is_written_also_when_noise_hides_the_marginal_cost() -> None:
     measured = [measurement("kstreams", 0, 2.0, 4.0), measurement("native", 0, 1.0, 0.9)]
-    written = json.loads(json.dumps(as_json(measured, {"cores": 2}, {"lines": 1000})))
-    assert written["summary"]["marginal_cpu_per_million"]["ratio_to_kafka_streams"] == {}
+    results = Results(WORKLOADS["w2"], measured, {"lambda": "it is not there"})
+    written = json.loads(json.dumps(as_json([results], {"cores": 2}, {"records": 1000})))["workloads"]["w2"]
+    assert written["summary"]["marginal_cpu_per_million"]["ratio_to_kstreams"] == {}
     assert written["summary"]["cpu_per_million"]["spread"]["kstreams"]["median"] == 4000.0
+    assert written["left_out"] == {"lambda": "it is not there"}
     assert len(written["runs"]) == 4
 
 
@@ -130,13 +143,13 @@ def test_the_reader_of_final_tables_is_not_fooled() -> None:
         write("counts", [("a", 99, 0)])
         producer.abort_transaction(30)
         table = read_final_table(broker.bootstrap, "counts", 3)
-        assert (dict(table.counts), table.records) == ({"a": 2, "b": 1}, 3)
+        assert (dict(table.rows), table.records) == ({"a": 2, "b": 1}, 3)
 
         write("counts", [("a", 3, 0)])
         with pytest.raises(TableError, match="transaction is still open"):
-            read_final_table(broker.bootstrap, "counts", 3)
+            read_final_table(broker.bootstrap, "counts", 3, patience=0)
         producer.commit_transaction(30)
-        assert read_final_table(broker.bootstrap, "counts", 3).counts["a"] == 3
+        assert read_final_table(broker.bootstrap, "counts", 3).rows["a"] == 3
 
         write("counts", [("a", 4, 2)])
         producer.commit_transaction(30)
@@ -170,3 +183,148 @@ def test_a_restore_is_compared_with_the_other_side_of_the_same_repeat() -> None:
     assert "6.0x 6.0x 6.0x" in warm
     alone = restore.table([{restore.STOATFLOW: runs[0][restore.STOATFLOW]}])
     assert "x" not in alone.replace("max", ""), "no ratio without the other side"
+
+
+def test_orders_are_one_kilobyte_and_four_of_five_are_kept() -> None:
+    load = Load(5000, 1)
+    assert {len(row.value) for row in json_filter.rows(load)} == {json_filter.SIZE}
+    assert len(json_filter.wanted(load)) / load.records == pytest.approx(0.8, abs=0.02)
+    # A bare loop writes as much as the job does, so that they can be compared.
+    assert len(json_filter.wanted_of_bare_loop(load)) / load.records == pytest.approx(0.8, abs=0.001)
+
+
+def test_what_a_bare_loop_forwards_is_told_by_offsets() -> None:
+    load = Load(400, 1)
+    offsets = dict.fromkeys(range(load.partitions), 0)
+    kept: dict[str, Cell] = {}
+    for row in json_filter.rows(load):
+        assert row.partition is not None
+        if offsets[row.partition] % 5 != 4:
+            kept.update([object_by_id(b"", row.value)])
+        offsets[row.partition] += 1
+    assert kept == json_filter.wanted_of_bare_loop(load)
+
+
+def test_no_payment_is_too_late_for_its_window() -> None:
+    highest, disorder = 0, 0
+    for _, _, time in windowed_sum.payments(Load(20_000, 1)):
+        disorder += time < highest
+        highest = max(highest, time)
+        window_end = time - time % windowed_sum.WINDOW_MS + windowed_sum.WINDOW_MS
+        assert window_end + windowed_sum.GRACE_MS > highest
+    assert disorder > 1000, "mildly out of order, not in order"
+
+
+def test_a_windowed_key_is_read_as_kafka_streams_writes_it() -> None:
+    key, value = b"user-1" + struct.pack(">q", 60_000), struct.pack(">q", 7)
+    assert windowed_sum.read(key, value) == ("user-1@60000", 7)
+    with pytest.raises(Form, match="not a windowed key"):
+        windowed_sum.read(b"user-1", b"7")
+
+
+def test_orders_of_strangers_find_nothing() -> None:
+    load = Load(2000, 1, table_keys=100)
+    users = {row.key for row in table_join.profiles(load)}
+    known = [json.loads(row.value)["id"] for row in table_join.rows(load) if row.key in users]
+    assert len(users) == 100
+    assert len(known) == 1900
+    assert {str(number) for number in known} == set(table_join.wanted(load))
+
+
+def test_long_objects_differ_wherever_they_differ() -> None:
+    one, two = ({"id": 1, "pad": "x" * 1000 + end} for end in "ab")
+    assert object_by_id(b"", json.dumps(one).encode()) != object_by_id(b"", json.dumps(two).encode())
+    turned = dict(reversed(one.items()))
+    assert object_by_id(b"", json.dumps(one).encode()) == object_by_id(b"", json.dumps(turned).encode())
+    with pytest.raises(Form, match="not a JSON object with an id"):
+        object_by_id(b"", b"[]")
+
+
+def test_who_cannot_run_is_left_out_by_name() -> None:
+    found = Available("0", {"w3/native": "no sf.sum"})
+    assert chosen(WORKLOADS["w3"], ["kstreams", "native", "lambda", "bare"], found) == (
+        ["kstreams", "lambda"],
+        {"native": "no sf.sum"},
+    )
+    text = as_text(Results(WORKLOADS["w3"], [], {"native": "no sf.sum"}))
+    assert "left out: native: no sf.sum" in text
+
+
+def test_every_flavour_of_a_workload_has_a_program() -> None:
+    wanted = {(one.name, flavour) for one in WORKLOADS.values() for flavour in one.flavours}
+    assert wanted == set(stoatflow_programs.PROGRAMS)
+    assert {name for one in WORKLOADS.values() for name in one.limits} == set(LOOPS)
+
+
+@pytest.mark.parametrize(("workload", "flavour"), list(stoatflow_programs.PROGRAMS))
+def test_programs_build_or_say_what_is_missing(workload: str, flavour: str) -> None:
+    topics = stoatflow_programs.Topics([f"{workload}-a", f"{workload}-b"], f"{workload}-out")
+    missing = stoatflow_programs.why_not(workload, flavour)
+    if missing is None:
+        assert f"{workload}-out" in stoatflow_programs.topology(workload, flavour, topics).describe()
+    else:
+        assert "has no" in missing
+
+
+def test_what_a_program_needs_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bare:
+        __version__ = "9"
+
+        class KStream:
+            pass
+
+    monkeypatch.setattr(stoatflow_programs, "sf", Bare)
+    assert stoatflow_programs.why_not("w3", "native") == "this StoatFlow (9) has no sf.sum"
+    assert stoatflow_programs.why_not("w4", "native") == "this StoatFlow (9) has no sf.left, no sf.right"
+    assert "map_batches" in str(stoatflow_programs.why_not("w1", "arrow"))
+    assert stoatflow_programs.why_not("w1", "native") is None
+    assert "there is no program" in str(stoatflow_programs.why_not("w2", "arrow"))
+
+
+def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engines.kstreams_build.class_path", lambda: "jars")
+    monkeypatch.setattr("engines.find_java", lambda: Path("java"))
+    at = Conditions("there:9092", 1, 123, 4567, "at_least_once", 3, 60.0)
+    for engine in (KSTREAMS, *FLAVOURS):
+        begun = command(Job("w4", engine, ("orders", "profiles"), "out", 10, 20, lambda: None), at, "state")
+        for said in ("w4", "there:9092", "orders,profiles", "out", "123", "4567", "at_least_once", "state", "held"):
+            assert said in begun
+    assert "visible" in command(Job("w1", "native", ("orders",), "out", 10, 10), at, "state")
+    ours = command(Job("w1", "native", ("orders",), "out", 10, 10), replace(at, settings=("a=b",)), "state")
+    assert "--set=a=b" in ours
+    for refused in (["--workloads", "w1,w9"], ["--engines", "nobody"], ["--set", "a"], ["--records", "8"]):
+        with pytest.raises(SystemExit):
+            arguments(refused)
+
+
+def test_who_fails_has_no_figures_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(WORKLOADS["w2"], Load(400, 1), None, None)  # type: ignore[arg-type]
+
+    def run(engine: str, repeat: int, length: str) -> Run:
+        if (engine, repeat, length) == ("lambda", 1, "full"):
+            raise EngineError("lambda ended with 1")
+        return replace(RUN, engine=engine, repeat=repeat)
+
+    monkeypatch.setattr(bench, "_run", run)
+    measured = bench.measure(["kstreams", "lambda"], 3)
+    assert [one.engine for one in measured] == ["kstreams"] * 3
+    assert bench.wrong == {"lambda": "lambda ended with 1"}
+    assert "FAILED, so without figures: lambda ended" in as_text(Results(WORKLOADS["w2"], measured, {}, bench.wrong))
+
+
+def test_held_rows_and_duplicates_are_seen_for_what_they_are() -> None:
+    """On a real broker: rows that nobody sees yet, an id that comes twice, a record of another form."""
+    rows = [Row("k", json.dumps({"id": number}).encode(), timestamp_ms=1000) for number in (1, 2)]
+    with KafkaBroker() as broker:
+        broker.create_topic("held", 2)
+        release = fill_topic(broker.bootstrap, "held", rows, held=True)
+        with pytest.raises(TableError, match="transaction is still open"):
+            read_final_table(broker.bootstrap, "held", 2, object_by_id, updates=False, patience=0)
+        release()
+        assert set(read_final_table(broker.bootstrap, "held", 2, object_by_id, updates=False).rows) == {"1", "2"}
+
+        fill_topic(broker.bootstrap, "held", rows[:1])()
+        with pytest.raises(TableError, match="'1' came twice"):
+            read_final_table(broker.bootstrap, "held", 2, object_by_id, updates=False)
+        with pytest.raises(TableError, match="not a string key and a long"):
+            read_final_table(broker.bootstrap, "held", 2)

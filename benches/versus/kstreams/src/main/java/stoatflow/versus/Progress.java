@@ -15,28 +15,26 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * How far an application has come, seen from the broker.
  *
- * <p>Takes: an admin client, the application id and its topics. Gives: what is committed, and what there is. Never: asks
+ * <p>Takes: an admin client, the application id and its inputs. Gives: what is committed, and what there is. Never: asks
  * the application itself: only what is committed counts.
  *
- * <p>The repartition topic is looked at too. When the input's offsets are committed, most of its words
+ * <p>Repartition topics are looked at too. When the input's offsets are committed, most of its words
  * still wait there to be counted (measured: 100,000 lines are read before the first word is counted), and closing then
  * would leave them uncounted.
  */
 final class Progress {
     private final Admin admin;
     private final String applicationId;
-    private final String input;
-    private final String repartition;
-    private List<TopicPartition> inputPartitions = List.of();
+    private final List<String> inputs;
+    private final List<TopicPartition> inputPartitions = new ArrayList<>();
 
-    Progress(Admin admin, String applicationId, String input, String repartition) {
+    Progress(Admin admin, String applicationId, List<String> inputs) {
         this.admin = admin;
         this.applicationId = applicationId;
-        this.input = input;
-        this.repartition = repartition;
+        this.inputs = inputs;
     }
 
-    /** Committed input, words committed of those written so far, and both ends. */
+    /** Committed input, what is committed of that written in between so far, and both ends. */
     record Snapshot(long read, long total, long counted, long written) {
         boolean finished() {
             return total > 0 && read == total && counted == written;
@@ -45,15 +43,15 @@ final class Progress {
 
     Snapshot look() throws ExecutionException, InterruptedException {
         if (inputPartitions.isEmpty()) {
-            inputPartitions = partitionsOf(input);
+            inputPartitions.addAll(partitionsOf(inputs));
         }
-        // Committed first, ends afterwards: once the whole input is committed, the end of the repartition topic is final.
+        // Committed first, ends afterwards: once the input is committed, the end of a repartition topic is final.
         Map<TopicPartition, OffsetAndMetadata> committed =
                 admin.listConsumerGroupOffsets(applicationId).partitionsToOffsetAndMetadata().get();
         List<TopicPartition> wanted = new ArrayList<>(inputPartitions);
-        if (admin.listTopics().names().get().contains(repartition)) {
-            wanted.addAll(partitionsOf(repartition));
-        }
+        wanted.addAll(partitionsOf(admin.listTopics().names().get().stream()
+                .filter(name -> name.startsWith(applicationId + "-") && name.endsWith("-repartition"))
+                .toList()));
         Map<TopicPartition, Long> ends = new HashMap<>();
         admin.listOffsets(wanted.stream().collect(Collectors.toMap(p -> p, p -> OffsetSpec.latest())))
                 .all().get().forEach((partition, info) -> ends.put(partition, info.offset()));
@@ -61,7 +59,7 @@ final class Progress {
         for (Map.Entry<TopicPartition, Long> end : ends.entrySet()) {
             OffsetAndMetadata offset = committed.get(end.getKey());
             long at = offset == null ? 0 : offset.offset();
-            if (end.getKey().topic().equals(input)) {
+            if (inputPartitions.contains(end.getKey())) {
                 read += at;
                 total += end.getValue();
             } else {
@@ -72,8 +70,14 @@ final class Progress {
         return new Snapshot(read, total, counted, written);
     }
 
-    private List<TopicPartition> partitionsOf(String topic) throws ExecutionException, InterruptedException {
-        TopicDescription description = admin.describeTopics(List.of(topic)).topicNameValues().get(topic).get();
-        return description.partitions().stream().map(p -> new TopicPartition(topic, p.partition())).toList();
+    private List<TopicPartition> partitionsOf(List<String> topics) throws ExecutionException, InterruptedException {
+        if (topics.isEmpty()) {
+            return List.of();
+        }
+        List<TopicPartition> found = new ArrayList<>();
+        for (TopicDescription topic : admin.describeTopics(topics).allTopicNames().get().values()) {
+            topic.partitions().forEach(p -> found.add(new TopicPartition(topic.name(), p.partition())));
+        }
+        return found;
     }
 }

@@ -1,0 +1,155 @@
+"""Loops without an engine, beside W1: what consuming and producing costs by itself, on librdkafka from Python.
+
+Takes: a filled input. Gives: the output topic, and one line of JSON.
+Owns: its consumer, its producer, its transactions. Never: keeps state, survives a crash, checks its own work.
+
+- `bare` forwards four of five records as they are, told by their offsets, so that it writes as much as W1 does; one
+  transaction per commit interval. `bare-plain` is the same with an idempotent producer and no transactions.
+- `handwritten` does what W1 does, in transactions, with the standard library's json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import own_figures
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+LEAST = 20
+BATCH = 1000
+PATIENCE_S = 30.0
+
+Step = Callable[[Message], "bytes | None"]
+
+
+def forward(message: Message) -> bytes | None:
+    """Four of five, untouched."""
+    offset = message.offset()
+    return message.value() if offset is not None and offset % 5 != 4 else None
+
+
+def enrich(message: Message) -> bytes | None:
+    """W1 by hand."""
+    order = json.loads(message.value() or b"null")
+    if order["amount"] < LEAST:
+        return None
+    order["user"] = order["user"].upper()
+    return json.dumps(order, separators=(",", ":")).encode()
+
+
+STEPS: dict[str, Step] = {"bare": forward, "bare-plain": forward, "handwritten": enrich}
+
+
+class Loop:
+    """Consumes, steps, produces, commits, until all partitions are at their ends."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Connects."""
+        self._step = STEPS[options.loop]
+        self._sink = options.output
+        self._interval = options.commit_interval_ms / 1000
+        self._transactions = options.loop != "bare-plain" and options.guarantee == "exactly_once_v2"
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": options.bootstrap,
+                "group.id": options.application_id,
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 3,
+            }
+        )
+        named = {"transactional.id": options.application_id} if self._transactions else {}
+        self._producer = Producer(
+            {
+                "bootstrap.servers": options.bootstrap,
+                "enable.idempotence": True,
+                "queue.buffering.max.messages": 500_000,
+                "log_level": 3,
+                **named,
+            }
+        )
+        self._positions: dict[int, int] = {}
+
+    def run(self, topic: str) -> int:
+        """How many records there were."""
+        partitions = self._consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        if self._transactions:
+            self._producer.init_transactions(PATIENCE_S)
+            self._producer.begin_transaction()
+        consumed, ended, committed = 0, set[int](), time.monotonic()
+        while len(ended) < len(partitions):
+            for message in self._consumer.consume(BATCH, self._interval):
+                if self._at_end(message):
+                    ended.add(message.partition() or 0)
+                else:
+                    self._forward(message)
+                    consumed += 1
+            self._producer.poll(0)
+            if time.monotonic() - committed >= self._interval:
+                self._commit(topic)
+                committed = time.monotonic()
+                if self._transactions:
+                    self._producer.begin_transaction()
+        self._commit(topic)
+        self._consumer.close()
+        return consumed
+
+    @staticmethod
+    def _at_end(message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        return True
+
+    def _forward(self, message: Message) -> None:
+        partition, offset = message.partition() or 0, message.offset() or 0
+        self._positions[partition] = offset + 1
+        value = self._step(message)
+        if value is None:
+            return
+        try:
+            self._producer.produce(self._sink, value=value, key=message.key(), partition=partition)
+        except BufferError:  # as many as fit: those go first
+            self._producer.flush(PATIENCE_S)
+            self._producer.produce(self._sink, value=value, key=message.key(), partition=partition)
+
+    def _commit(self, topic: str) -> None:
+        offsets = [TopicPartition(topic, partition, at) for partition, at in self._positions.items()]
+        if self._transactions:
+            if offsets:
+                self._producer.send_offsets_to_transaction(
+                    offsets, self._consumer.consumer_group_metadata(), PATIENCE_S
+                )
+            self._producer.commit_transaction(PATIENCE_S)
+        else:
+            if self._producer.flush(PATIENCE_S):
+                raise RuntimeError("the broker did not take the records in time: look at its log")
+            if offsets:
+                self._consumer.commit(offsets=offsets, asynchronous=False)
+        self._positions.clear()
+
+
+def main() -> int:
+    """Runs, prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("bootstrap", "application-id", "input", "output", "guarantee"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--loop", choices=list(STEPS), required=True)
+    parser.add_argument("--commit-interval-ms", type=int, required=True)
+    options = parser.parse_args()
+    start = time.monotonic()
+    records = Loop(options).run(options.input)
+    own_figures.say(options.loop, records, time.monotonic() - start)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

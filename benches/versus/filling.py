@@ -1,0 +1,70 @@
+"""Writing a workload's input into its topics.
+
+Takes: rows. Gives: a filled topic. Owns: its producer, and with it a transaction that hides the rows for a while.
+Never: writes a row twice, or goes on when one was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+from workloads.workload import Row
+
+
+class FillingError(RuntimeError):
+    """The input could not be written whole."""
+
+
+def fill_topic(bootstrap: str, topic: str, rows: Iterable[Row], *, held: bool = False) -> Callable[[], None]:
+    """Writes the rows in their order; keys go to the partitions that Kafka's own clients choose for them.
+
+    With `held` nobody who reads committed records sees them before what this returns is called.
+    """
+    refused: list[str] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            refused.append(str(error))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,  # keeps the order and writes each row once
+            "linger.ms": 50,
+            "partitioner": "murmur2_random",
+            "queue.buffering.max.messages": 500_000,
+            **({"transactional.id": topic, "transaction.timeout.ms": 900_000} if held else {}),
+            "log_level": 3,  # a broker that has just started makes it repeat its first question, with a warning
+        }
+    )
+    if held:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+    for number, row in enumerate(rows):
+        where = _where_and_when(row)
+        while True:
+            try:
+                producer.produce(topic, key=row.key, value=row.value, on_delivery=delivered, **where)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 1000 == 0:
+            producer.poll(0)
+    left = producer.flush(120)
+    if left or refused:
+        raise FillingError(
+            f"{left} rows were not delivered, {len(refused)} refused ({refused[:1]}): look at the broker's log"
+        )
+    return partial(producer.commit_transaction, 60) if held else _visible
+
+
+def _where_and_when(row: Row) -> dict[str, Any]:
+    given = {"partition": row.partition, "timestamp": row.timestamp_ms}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _visible() -> None:
+    """They are already."""

@@ -1,0 +1,161 @@
+"""The StoatFlow side: each workload as a topology, in the flavours that it has.
+
+Takes: a workload, a flavour, topics. Gives: a topology, or the reason why this StoatFlow cannot build it.
+Owns: how a user would write it. Never: imports what is installed for measuring only: this is the measured process.
+
+`native` is written with expressions alone, `lambda` with plain Python functions alone, `arrow` with functions of
+batches.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import stoatflow as sf
+
+LEAST = 20
+# Members that newer versions have; a static name would not type-check with older ones.
+_new: Any = sf
+
+
+class Topics(NamedTuple):
+    """Where to read, the input that counts first, and where to write."""
+
+    inputs: list[str]
+    output: str
+
+
+def filter_native(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W1 with expressions."""
+    order = sf.value
+    (
+        builder.stream(at.inputs[0], value=dict)
+        .filter(order["amount"] >= LEAST)
+        .map_values(
+            sf.obj(
+                id=order["id"],
+                user=order["user"].str.upper(),
+                amount=order["amount"],
+                ts=order["ts"],
+                pad=order["pad"],
+            )
+        )
+        .to(at.output, value=dict)
+    )
+
+
+def filter_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W1 with functions."""
+    (
+        builder.stream(at.inputs[0], value=dict)
+        .filter(lambda _, order: order["amount"] >= LEAST)
+        .map_values(lambda order: {**order, "user": order["user"].upper()})
+        .to(at.output, value=dict)
+    )
+
+
+def filter_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W1 with functions of batches."""
+    pa, pc = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.compute")  # an extra
+    number, text = pa.int64(), pa.string()
+    schema = pa.schema([("id", number), ("user", text), ("amount", number), ("ts", number), ("pad", text)])
+
+    def kept(batch: Any) -> Any:
+        rows = batch.filter(pc.greater_equal(batch["amount"], LEAST))
+        at_user = rows.schema.get_field_index("user")
+        return rows.set_column(at_user, "user", pc.utf8_upper(rows["user"]))
+
+    stream: Any = builder.stream(at.inputs[0], value=dict)
+    stream.map_batches(kept, schema=schema).to(at.output, value=dict)
+
+
+def count_native(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W2 with expressions."""
+    lines = builder.stream(at.inputs[0], key=bytes, value=str)
+    words = lines.flat_map_values(sf.value.str.lower().str.split())
+    counts = words.group_by(sf.value, key=str, value=str).count(store="counts")
+    counts.to_stream().to(at.output, key=str, value=int)
+
+
+def count_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W2 with functions."""
+    lines = builder.stream(at.inputs[0], key=bytes, value=str)
+    words = lines.flat_map_values(lambda line: line.lower().split())
+    counts = words.group_by(lambda _, word: word, key=str, value=str).count(store="counts")
+    counts.to_stream().to(at.output, key=str, value=int)
+
+
+def _payments(builder: sf.StreamsBuilder, at: Topics) -> sf.TimeWindowedKStream[str, Any]:
+    grouped = builder.stream(at.inputs[0], key=str, value=dict).group_by_key()
+    return grouped.windowed_by(sf.TimeWindows("1m", grace="30s"))
+
+
+def sum_native(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W3 with a native aggregation."""
+    windowed: Any = _payments(builder, at)
+    windowed.aggregate(_new.sum(sf.value["amount"]), store="sums", value=int).to_stream().to(at.output)
+
+
+def sum_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W3 with functions."""
+    sums = _payments(builder, at).aggregate(
+        lambda: 0, lambda _, payment, total: total + payment["amount"], store="sums", value=int
+    )
+    sums.to_stream().to(at.output)
+
+
+def join_native(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W4 with an expression of both sides."""
+    order, profile = _new.left, _new.right
+    joined = sf.obj(
+        id=order["id"], user=order["user"], amount=order["amount"], name=profile["name"], city=profile["city"]
+    )
+    _join(builder, at, joined)
+
+
+def join_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W4 with a function."""
+    _join(builder, at, lambda order, profile: {**order, "name": profile["name"], "city": profile["city"]})
+
+
+def _join(builder: sf.StreamsBuilder, at: Topics, joiner: Any) -> None:
+    orders, profiles = at.inputs
+    table = builder.table(profiles, key=str, value=dict, store="profiles")
+    builder.stream(orders, key=str, value=dict).join(table, joiner).to(at.output, key=str, value=dict)
+
+
+Program = Callable[[sf.StreamsBuilder, Topics], None]
+
+PROGRAMS: dict[tuple[str, str], Program] = {
+    ("w1", "native"): filter_native,
+    ("w1", "lambda"): filter_lambda,
+    ("w1", "arrow"): filter_arrow,
+    ("w2", "native"): count_native,
+    ("w2", "lambda"): count_lambda,
+    ("w3", "native"): sum_native,
+    ("w3", "lambda"): sum_lambda,
+    ("w4", "native"): join_native,
+    ("w4", "lambda"): join_lambda,
+}
+
+
+def why_not(workload: str, flavour: str) -> str | None:
+    """What this installation lacks for it, in words; None if nothing."""
+    if (workload, flavour) not in PROGRAMS:
+        return f"there is no program for {workload} in the flavour {flavour}"
+    needs = {("w3", "native"): ["sum"], ("w4", "native"): ["left", "right"]}.get((workload, flavour), [])
+    missing = [f"sf.{name}" for name in needs if not hasattr(sf, name)]
+    if flavour == "arrow":
+        missing += [] if hasattr(sf.KStream, "map_batches") else ["KStream.map_batches"]
+        missing += [] if importlib.util.find_spec("pyarrow") else ["pyarrow"]
+    return f"this StoatFlow ({sf.__version__}) has no {', no '.join(missing)}" if missing else None
+
+
+def topology(workload: str, flavour: str, at: Topics) -> sf.Topology:
+    """The job as a user would write it."""
+    builder = sf.StreamsBuilder()
+    PROGRAMS[workload, flavour](builder, at)
+    return builder.build()

@@ -1,0 +1,82 @@
+"""Running one StoatFlow program over a filled input: one process, one topology.
+
+Takes: the same settings as the Kafka Streams side. Gives: the output topic, and one line of JSON; with `--missing`
+one of what cannot run here and why.
+Never: measures anything but this process; sets what a user would not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+import own_figures
+from stoatflow_programs import PROGRAMS, Topics, topology, why_not
+
+import stoatflow as sf
+
+POLL_S = 0.2
+# No lag before the engine has asked the broker for the ends of the topic is no news; after this long it is.
+ENDS_KNOWN_S = 10.0
+
+
+def run(options: argparse.Namespace) -> float:
+    """Seconds from start() until nothing lags."""
+    config = {
+        "bootstrap.servers": options.bootstrap,
+        "application.id": options.application_id,
+        "processing.guarantee": options.guarantee,
+        "commit.interval.ms": options.commit_interval_ms,
+        "statestore.cache.max.bytes": options.cache_bytes,
+        "state.dir": options.state_dir,
+        **dict(setting.split("=", 1) for setting in options.set),
+    }
+    topics = Topics(options.inputs.split(","), options.output)
+    app = sf.StoatFlow(topology(options.workload, options.flavour, topics), config)
+    start = time.monotonic()
+    app.start()
+    if options.first_input == "held":
+        _wait_until_read(app)
+        print("ready", flush=True)
+    _wait_until_read(app)
+    seconds = time.monotonic() - start
+    if not app.close(timeout="60s"):
+        raise RuntimeError("StoatFlow did not close within 60 s, its last commit was given up")
+    return seconds
+
+
+def _wait_until_read(app: sf.StoatFlow) -> None:
+    """Returns when there was something to read, and all of it is committed."""
+    start, seen = time.monotonic(), False
+    while True:
+        lag = app.lag()
+        if lag == 0 and (seen or time.monotonic() - start > ENDS_KNOWN_S):
+            break
+        seen = seen or lag > 0
+        if app.wait(timeout=POLL_S):  # raises what the engine failed with
+            raise RuntimeError("StoatFlow stopped by itself before the input was consumed: see its log above")
+
+
+def main() -> int:
+    """Runs, closes, prints."""
+    if sys.argv[1:] == ["--missing"]:
+        reasons = {"/".join(pair): why_not(*pair) for pair in PROGRAMS}
+        print(json.dumps({"version": sf.__version__, "missing": {at: why for at, why in reasons.items() if why}}))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("workload", "flavour", "bootstrap", "application-id", "inputs", "output", "guarantee", "state-dir"):
+        parser.add_argument(f"--{name}", required=True)
+    for name in ("commit-interval-ms", "cache-bytes", "records"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--first-input", choices=["visible", "held"], default="visible")
+    parser.add_argument("--set", action="append", default=[])
+    options = parser.parse_args()
+    seconds = run(options)
+    own_figures.say(f"stoatflow-{options.flavour}", options.records, seconds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""Four jobs on Kafka Streams and on StoatFlow, exactly once, all in one run on one broker.
+
+`python benches/versus/versus.py --workloads w1,w3 --records 200000 --repeats 3`
+
+Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
+Gives: for each workload a table of CPU seconds per million records, peak memory, speed and ratios; the same as JSON.
+Owns: the broker (see tests/integration/broker) and the order of the runs.
+Never: compares times before every output was found to be what it must be; leaves an engine out without saying so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "integration"))
+
+from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
+from broker.kafka_broker import KafkaBroker  # noqa: E402
+from engines import ENGINES, KSTREAMS, Available, Conditions, EngineError, Job, Run, prepare, run_engine  # noqa: E402
+from filling import FillingError, fill_topic  # noqa: E402
+from final_table import TableError, differences, read_final_table, table_hash  # noqa: E402
+from machine import describe  # noqa: E402
+from report import Measurement, Results, as_json, as_text  # noqa: E402
+from workloads import WORKLOADS  # noqa: E402
+from workloads.workload import TABLE_KEYS, Cell, Load, Workload  # noqa: E402
+
+LENGTHS = ("short", "full")
+# Event time of the inputs begins so long ago: nothing lies in the future, nothing is old enough to be deleted.
+AGO_MS = 6 * 3600 * 1000
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr; stdout holds the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def order_of(repeat: int, engines: list[str]) -> list[str]:
+    """Alternating: each repeat begins with the next engine, so that none is always first or last."""
+    shift = repeat % len(engines) if engines else 0
+    return engines[shift:] + engines[:shift]
+
+
+def chosen(workload: Workload, engines: Collection[str], found: Available) -> tuple[list[str], dict[str, str]]:
+    """Who runs a workload, and who of those that should cannot, and why."""
+    asked = [engine for engine in workload.engines if engine in engines]
+    left_out = {engine: why for engine in asked if (why := found.why_not(workload.name, engine))}
+    return [engine for engine in asked if engine not in left_out], left_out
+
+
+def checked(run: Run, bootstrap: str, sink: str, partitions: int, wanted: Mapping[str, Cell]) -> Run:
+    """The run with its output's hash, or an error that says what is wrong with the output."""
+    workload = WORKLOADS[run.workload]
+    at = f"{run.workload}, {run.engine}, repeat {run.repeat}"
+    try:
+        table = read_final_table(bootstrap, sink, partitions, workload.read, updates=workload.updates)
+    except TableError as error:
+        raise TableError(f"{at}: the output is wrong, no time is reported: {error}") from error
+    if table.hash != table_hash(wanted):
+        wrong = "; ".join(differences(table.rows, wanted))
+        raise TableError(f"{at}: the output is wrong, no time is reported: {wrong}")
+    return replace(run, output_records=table.records, table_hash=table.hash)
+
+
+class Bench:
+    """One workload on a running broker: its inputs are written once, every output is checked."""
+
+    def __init__(self, workload: Workload, load: Load, broker: KafkaBroker, at: Conditions) -> None:
+        """Nothing is written yet."""
+        self._workload, self._broker, self._at = workload, broker, at
+        self._loads = {"short": replace(load, records=max(1, load.records // 4)), "full": load}
+        self.wrong: dict[str, str] = {}
+        self._wanted: dict[tuple[str, object], Mapping[str, Cell]] = {}
+
+    def fill(self) -> None:
+        """Writes the inputs; every run reads them again."""
+        for length, load in self._loads.items():
+            for number, (source, topic) in enumerate(zip(self._workload.inputs, self._topics(length), strict=True)):
+                if number == 0 and self._workload.held:
+                    continue  # each run has its own
+                say(f"{self._workload.name}: writing {source.count(load)} {source.name}, {length}")
+                self._broker.create_topic(topic, load.partitions)
+                fill_topic(self._at.bootstrap, topic, source.rows(load))
+
+    def measure(self, engines: list[str], repeats: int) -> list[Measurement]:
+        """All runs, engines in turn. An engine that is wrong once has no figures at all; the others go on."""
+        measured: list[Measurement] = []
+        for repeat, name in ((turn, name) for turn in range(repeats) for name in order_of(turn, engines)):
+            if name in self.wrong:
+                continue
+            try:
+                measured.append(Measurement(*(self._run(name, repeat, length) for length in LENGTHS)))
+            except (BrokerError, EngineError, FillingError, TableError) as error:
+                say(f"error: {error}")
+                self.wrong[name] = str(error)
+        return [one for one in measured if one.engine not in self.wrong]
+
+    def _topics(self, length: str) -> tuple[str, ...]:
+        return tuple(f"{self._workload.name}-{source.name}-{length}" for source in self._workload.inputs)
+
+    def _run(self, engine: str, repeat: int, length: str) -> Run:
+        workload, load = self._workload, self._loads[length]
+        sink = f"{workload.name}-out-{engine}-{length}-{repeat}"
+        self._broker.create_topic(sink, load.partitions)
+        consumed = sum(source.count(load) for source in workload.inputs)
+        inputs = list(self._topics(length))
+        release: Callable[[], None] | None = None
+        if workload.held:
+            inputs[0] = f"{workload.name}-in-{engine}-{length}-{repeat}"
+            self._broker.create_topic(inputs[0], load.partitions)
+            release = fill_topic(self._at.bootstrap, inputs[0], workload.inputs[0].rows(load), held=True)
+            consumed += load.partitions  # Kafka Streams counts the mark of the transaction in each partition
+        job = Job(workload.name, engine, tuple(inputs), sink, load.records, consumed, release)
+        run = run_engine(job, repeat, self._at)
+        wanted = self._wanted_of(engine, length)
+        run = checked(run, self._at.bootstrap, sink, load.partitions, wanted)
+        say(
+            f"{workload.name}, repeat {repeat + 1}, {engine:11} {run.records:9} records: {run.seconds:6.1f} s, "
+            f"{run.process_cpu_seconds:6.1f} CPU s, {run.peak_rss_kb / 1024:6.0f} MB, output right"
+        )
+        return run
+
+    def _wanted_of(self, engine: str, length: str) -> Mapping[str, Cell]:
+        make = self._workload.wanted_of(engine)
+        if (length, make) not in self._wanted:
+            self._wanted[length, make] = make(self._loads[length])
+        return self._wanted[length, make]
+
+
+def measure(options: argparse.Namespace, found: Available) -> list[Results]:
+    """All workloads, one after the other, on one broker."""
+    load = Load(
+        records=options.records,
+        seed=options.seed,
+        table_keys=options.table_keys,
+        base_ms=time.time_ns() // 1_000_000 - AGO_MS,
+    )
+    all_results: list[Results] = []
+    with KafkaBroker() as broker:
+        say(f"Kafka at {broker.bootstrap}")
+        at = Conditions(
+            bootstrap=broker.bootstrap,
+            broker_pid=broker.pid,
+            commit_interval_ms=options.commit_interval_ms,
+            cache_bytes=options.cache_bytes,
+            guarantee=options.guarantee,
+            threads=options.threads,
+            timeout_s=options.timeout,
+            python=options.python,
+            settings=tuple(options.set),
+        )
+        for name in options.workloads:
+            workload = WORKLOADS[name]
+            engines, left_out = chosen(workload, options.engines, found)
+            for engine, why in left_out.items():
+                say(f"{name}: {engine} is left out: {why}")
+            bench = Bench(workload, load, broker, at)
+            try:
+                bench.fill()
+            except (BrokerError, FillingError) as error:
+                say(f"error: {error}")
+                bench.wrong.update(dict.fromkeys(engines, f"{name}: {error}"))
+            measured = bench.measure(engines, options.repeats)
+            all_results.append(Results(workload, measured, left_out, bench.wrong))
+    return all_results
+
+
+def _names(of: Collection[str], what: str) -> Any:
+    def parse(text: str) -> list[str]:
+        names = list(dict.fromkeys(text.split(",")))
+        unknown = sorted(set(names) - set(of))
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown {what} {unknown[0]!r}; there are {', '.join(of)}")
+        return names
+
+    return parse
+
+
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="StoatFlow against Kafka Streams, on one broker.")
+    parser.add_argument(
+        "--workloads", type=_names(WORKLOADS, "workload"), default=list(WORKLOADS),
+        help="comma-separated, of: " + "; ".join(f"{one.name} {one.title}" for one in WORKLOADS.values()),
+    )  # fmt: skip
+    parser.add_argument(
+        "--engines", type=_names(ENGINES, "engine"), default=list(ENGINES),
+        help=f"comma-separated, of: {', '.join(ENGINES)}; each runs the workloads that it has",
+    )  # fmt: skip
+    parser.add_argument("--records", "--lines", type=int, default=200_000, help="per workload (a line is a record)")
+    parser.add_argument("--table-keys", type=int, default=TABLE_KEYS, help="rows of the table of w4")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--commit-interval-ms", type=int, default=100)
+    parser.add_argument("--cache-bytes", type=int, default=10 * 1024 * 1024)
+    parser.add_argument("--guarantee", choices=["exactly_once_v2", "at_least_once"], default="exactly_once_v2")
+    parser.add_argument("--threads", type=int, default=2, help="num.stream.threads of Kafka Streams")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="a setting for StoatFlow alone, which is then not at its defaults any more; shown in the report",
+    )  # fmt: skip
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds that one run may take")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has StoatFlow")
+    parser.add_argument("--json", type=Path, default=cache_dir() / "versus" / "versus.json", help="where JSON goes")
+    options = parser.parse_args(given)
+    wrong = [setting for setting in options.set if "=" not in setting]
+    if wrong:
+        parser.error(f"--set wants KEY=VALUE, not {wrong[0]!r}")
+    if options.records < 400 or options.repeats < 1 or options.table_keys < 1:
+        parser.error("--records must be at least 400, --repeats and --table-keys at least 1")
+    return options
+
+
+def main() -> int:
+    """Measures, prints, writes."""
+    options = arguments()
+    began = time.monotonic()
+    try:
+        found = prepare(options.engines, options.python)
+        results = measure(options, found)
+    except (BrokerError, EngineError, TableError) as error:
+        say(f"error: {error}")
+        return 1
+    machine = describe(find_java()) | {"stoatflow": found.version}
+    conditions = {
+        "records": options.records,
+        "table_keys": options.table_keys,
+        "seed": options.seed,
+        "partitions": Load(1, 1).partitions,
+        "repeats": options.repeats,
+        "commit.interval.ms": options.commit_interval_ms,
+        "statestore.cache.max.bytes": options.cache_bytes,
+        "processing.guarantee": options.guarantee,
+        "stoatflow_settings": options.set or "defaults",
+        "kafka_streams": f"4.1.1, {options.threads} threads, -Xmx1g",
+    }
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(as_json(results, machine, conditions), indent=2) + "\n")
+    print("\nmachine: " + ", ".join(f"{key} {value}" for key, value in machine.items()))
+    print("conditions: " + ", ".join(f"{key} {value}" for key, value in conditions.items()))
+    for one in results:
+        print(as_text(one))
+    if KSTREAMS not in options.engines:
+        print("no ratios to Kafka Streams: it did not run (--engines)")
+    runs = 2 * sum(len(one.measured) for one in results)
+    print(f"\nall {runs} outputs behind these figures are what they must be; {time.monotonic() - began:.0f} s in all")
+    print(f"JSON: {options.json}")
+    return 1 if any(one.wrong for one in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""W1: objects of 1 KB of JSON; four of five have an amount that is large enough, their user goes to upper case.
+
+Takes: a load. Gives: its records and what must come out. Owns: the shape of an order.
+Never: knows how an engine does it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workloads.workload import Cell, Input, Load, Row, Workload, canonical, object_by_id
+
+SIZE = 1024
+USERS = 1000
+# Amounts are 0 to 99: four of five are kept.
+LEAST = 20
+
+
+def orders(load: Load) -> Iterator[dict[str, Any]]:
+    """The objects; the padding differs from one to the next and makes each 1 KB of text."""
+    rng = random.Random(f"orders {load.seed}")
+    letters = "".join(rng.choices(string.ascii_letters + string.digits, k=64 * 1024))
+    for number in range(load.records):
+        order = {
+            "id": number,
+            "user": f"user-{rng.randrange(USERS):05}",
+            "amount": rng.randrange(100),
+            "ts": load.base_ms + number,
+            "pad": "",
+        }
+        size = SIZE - len(_text(order))
+        start = rng.randrange(len(letters) - size)
+        order["pad"] = letters[start : start + size]
+        yield order
+
+
+def _text(order: dict[str, Any]) -> bytes:
+    return json.dumps(order, separators=(",", ":")).encode()
+
+
+def rows(load: Load) -> Iterator[Row]:
+    """Without keys; record n goes to partition n modulo the number of partitions."""
+    for number, order in enumerate(orders(load)):
+        yield Row(None, _text(order), partition=number % load.partitions)
+
+
+def wanted(load: Load) -> Mapping[str, Cell]:
+    """The orders that are left, by id."""
+    return {
+        str(order["id"]): canonical({**order, "user": order["user"].upper()})
+        for order in orders(load)
+        if order["amount"] >= LEAST
+    }
+
+
+def wanted_of_bare_loop(load: Load) -> Mapping[str, Cell]:
+    """What a loop must leave that forwards four of five as they are, told by their offsets."""
+    return {
+        str(order["id"]): canonical(order)
+        for number, order in enumerate(orders(load))
+        if number // load.partitions % 5 != 4
+    }
+
+
+WORKLOAD = Workload(
+    name="w1",
+    title="1 KB JSON, filter and enrich",
+    inputs=(Input("orders", rows, lambda load: load.records),),
+    wanted=wanted,
+    read=object_by_id,
+    updates=False,
+    flavours=("native", "lambda", "arrow"),
+    limits={"handwritten": wanted, "bare": wanted_of_bare_loop, "bare-plain": wanted_of_bare_loop},
+)

@@ -1,0 +1,65 @@
+"""W2: the words of lines of 8 to 12 words, counted; a vocabulary of 10,000 words, Zipf.
+
+Takes: a load. Gives: its lines and the true counts. Owns: the vocabulary. Never: knows how an engine does it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from workloads.workload import Cell, Input, Load, Row, Workload, long_by_text
+
+VOCABULARY = 10_000
+SHORTEST, LONGEST = 8, 12
+_CHUNK = 20_000
+
+
+def vocabulary(seed: int) -> list[str]:
+    """10,000 different lower-case words of 3 to 10 letters, most frequent first."""
+    rng = random.Random(f"vocabulary {seed}")
+    found: dict[str, None] = {}
+    while len(found) < VOCABULARY:
+        found["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 10)))] = None
+    return list(found)
+
+
+def lines(load: Load) -> Iterator[str]:
+    """The lines. Each begins with a capital, so that lower-casing has something to do."""
+    words = vocabulary(load.seed)
+    weights = list(itertools.accumulate(1.0 / rank for rank in range(1, VOCABULARY + 1)))
+    rng = random.Random(f"lines {load.seed}")
+    left = load.records
+    while left > 0:
+        lengths = [rng.randint(SHORTEST, LONGEST) for _ in range(min(left, _CHUNK))]
+        drawn = iter(rng.choices(words, cum_weights=weights, k=sum(lengths)))
+        for length in lengths:
+            yield " ".join(itertools.islice(drawn, length)).capitalize()
+        left -= len(lengths)
+
+
+def rows(load: Load) -> Iterator[Row]:
+    """Without keys; line n goes to partition n modulo the number of partitions."""
+    for number, line in enumerate(lines(load)):
+        yield Row(None, line.encode(), partition=number % load.partitions)
+
+
+def true_counts(load: Load) -> Mapping[str, Cell]:
+    """What the final table must be, counted by Python."""
+    counts: Counter[str] = Counter()
+    for line in lines(load):
+        counts.update(line.lower().split())
+    return dict(counts)
+
+
+WORKLOAD = Workload(
+    name="w2",
+    title="word count",
+    inputs=(Input("lines", rows, lambda load: load.records),),
+    wanted=true_counts,
+    read=long_by_text,
+    updates=True,
+    flavours=("native", "lambda"),
+)
