@@ -142,9 +142,12 @@ def main() -> int:
         kafka = KafkaTopics(broker.bootstrap)
         soak = Soak(kafka, "soak", Path(folder) / "state", given.seed, given.minutes)
         wrong = soak.run()
+        # First: the judge reads millions of records again.
+        sys.stdout.write(f"{soak.report()}\n")
+        sys.stdout.writelines(f"wrong: {what}\n" for what in wrong)
+        sys.stdout.flush()
         right, text = judge(kafka, soak.chaos)
-    sys.stdout.write(f"{soak.report()}\n{text}\n")
-    sys.stdout.writelines(f"wrong: {what}\n" for what in wrong)
+    sys.stdout.write(f"{text}\n")
     return 0 if right and not wrong else 1
 
 
