@@ -55,7 +55,7 @@ step_kafka() {
 }
 
 # Three at a time, each with a broker of its own: they mostly wait, for brokers and for time-outs. What the long runs of kills
-# say comes at the end.
+# say comes at the end. Those that assert how fast something is come last and alone.
 step_integration() {
     local code=0
     # Not local: the trap outlives the function. Each step is a shell of its own.
@@ -64,8 +64,9 @@ step_integration() {
     "$PY" -m pytest -q -p no:cacheprovider tests/integration/chaos >"$said" 2>&1 &
     chaos=$!
     trap 'kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; cat "$said"; rm -f "$said"' EXIT
-    pytest -n 2 --durations=12 tests/integration --ignore=tests/integration/chaos || code=$?
+    pytest -n 2 --durations=12 -m "not alone" tests/integration --ignore=tests/integration/chaos || code=$?
     wait "$chaos" || code=$?
+    pytest -m alone tests/integration || code=$?
     return "$code"
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -19,8 +18,6 @@ from topics import KafkaTopics
 
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 8
-OF_A_QUIET_MACHINE = 1.0 if os.environ.get("STOATFLOW_QUIET_MACHINE") else 0.4
-"""The share of a figure to be reached: beside other tests a part of it (without overlap it would be a hundredth)."""
 _64 = (1 << 64) - 1
 
 

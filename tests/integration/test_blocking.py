@@ -6,14 +6,16 @@ import signal
 import time
 from pathlib import Path
 
-from calls import OF_A_QUIET_MACHINE, Probe, admin_url, child, create, even_keys, kill_and_finish, write, written
+import pytest
+from calls import Probe, admin_url, child, create, even_keys, kill_and_finish, write, written
 from topics import KafkaTopics
 
 LANES, SECONDS = 256, 0.2
 
 
+@pytest.mark.alone
 def test_256_lanes_that_block(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """At least 1,000 records a second with calls of 200 ms on a quiet machine; the ceiling of 256 lanes is 1,280.
+    """At least 1,000 records a second with calls of 200 ms; the ceiling of 256 lanes is 1,280.
 
     Every lane has as many keys: with few keys that fall by chance the fullest lane decides instead.
     """
@@ -29,8 +31,8 @@ def test_256_lanes_that_block(kafka: KafkaTopics, name: str, tmp_path: Path) -> 
         running.signal(signal.SIGTERM)
         assert running.wait() == 0, running.told()
     print(f"\n{per_second:.0f} records/s with {LANES} lanes that block {SECONDS * 1000:.0f} ms; {probe.words}")  # noqa: T201  # a figure
-    assert per_second >= 1_000 * OF_A_QUIET_MACHINE
-    assert sorted(probe.took_ms)[len(probe.took_ms) * 99 // 100] < 50 / OF_A_QUIET_MACHINE
+    assert per_second >= 1_000
+    assert sorted(probe.took_ms)[len(probe.took_ms) * 99 // 100] < 50
 
 
 def test_blocked_lanes_and_five_kills(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:

@@ -179,7 +179,6 @@ def test_a_store_that_is_used_in_another_thread_refuses() -> None:
     assert "another thread" in said[0]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_one_that_forks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     children: list[int] = []
 
@@ -204,7 +203,6 @@ def test_one_that_forks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert "a function forked the process" in capfd.readouterr().err
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_one_that_forks_and_leaves_the_copy_properly(tmp_path: Path) -> None:
     codes: list[int] = []
 
