@@ -34,15 +34,19 @@ ROCKSDB_VERSION=$(rocksdb_version)
 ROCKSDB_HOME=$CACHE/rocksdb-$ROCKSDB_VERSION
 
 # bindgen reads C headers with libclang: the machine's own, else the one that setup.sh puts into the environment.
+# libclang-cpp, which LLVM's tools bring without it, is another library.
 find_libclang() {
     [ -z "${LIBCLANG_PATH:-}" ] || return 0
-    local found
-    for found in /usr/lib/llvm-*/lib/libclang*.so* /usr/lib64/libclang*.so* /usr/lib/libclang*.so* \
-        /usr/lib/*-linux-gnu/libclang*.so* /Library/Developer/CommandLineTools/usr/lib/libclang.dylib \
-        /opt/homebrew/opt/llvm/lib/libclang.dylib; do
+    local folder found
+    for folder in /usr/lib/llvm-*/lib /usr/lib64 /usr/lib /usr/lib/*-linux-gnu; do
+        for found in "$folder"/libclang.so* "$folder"/libclang-[0-9]*.so*; do
+            [ ! -e "$found" ] || return 0
+        done
+    done
+    for found in /Library/Developer/CommandLineTools/usr/lib/libclang.dylib /opt/homebrew/opt/llvm/lib/libclang.dylib; do
         [ ! -e "$found" ] || return 0
     done
-    if command -v ldconfig >/dev/null 2>&1 && ldconfig -p 2>/dev/null | grep -q 'libclang[-.0-9]*\.so'; then
+    if command -v ldconfig >/dev/null 2>&1 && ldconfig -p 2>/dev/null | grep -Eq 'libclang(-[0-9]+[-.0-9]*)?\.so'; then
         return 0
     fi
     for found in "$VENV"/lib/python3*/site-packages/clang/native; do

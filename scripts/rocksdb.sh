@@ -46,7 +46,12 @@ done
 trap - INT TERM EXIT
 if ! wait "$build"; then
     tail -n 40 "$log" >&2
-    fail "RocksDB did not compile; the whole log is in $log. No memory left? Try with fewer jobs: CARGO_BUILD_JOBS=1 make rocksdb"
+    next="No memory left? Try with fewer jobs: CARGO_BUILD_JOBS=1 make rocksdb"
+    if grep -q 'Unable to find libclang' "$log"; then
+        next="libclang is missing; install it (Debian, Ubuntu: sudo apt-get install libclang-dev), or say where it is: \
+LIBCLANG_PATH=/its/folder make rocksdb"
+    fi
+    fail "RocksDB did not compile; the whole log is in $log. $next"
 fi
 
 built=$(find "$CARGO_TARGET_DIR/release/build" -path '*librocksdb-sys-*/out/librocksdb.a' -print 2>/dev/null | head -n 1 || true)
