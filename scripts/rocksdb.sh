@@ -20,6 +20,10 @@ say "the result is kept in $ROCKSDB_HOME"
 # These would make cargo link a library instead of building one.
 unset ROCKSDB_LIB_DIR ROCKSDB_STATIC
 export CARGO_TARGET_DIR=$CACHE/native
+if command -v flock >/dev/null && "${CXX:-c++}" --version 2>/dev/null | grep -q 'Free Software Foundation'; then
+    export STOATFLOW_CXX=${CXX:-c++} STOATFLOW_HEADERS=$CARGO_TARGET_DIR/headers
+    export CXX=$ROOT/scripts/rocksdb_cxx.sh
+fi
 log=$CACHE/rocksdb-build.log
 # In a process group of its own: whoever interrupts this ends the compilers too, not only cargo.
 set -m

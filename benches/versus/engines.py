@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ FLAVOURS = ("native", "lambda", "arrow")
 LOOPS = ("handwritten", BARE, "bare-plain")
 ENGINES = (KSTREAMS, *FLAVOURS, *LOOPS)
 # What an engine prints when it waits for its first input.
-READY = b"ready"
 _HERE = Path(__file__).resolve().parent
 
 
@@ -65,8 +64,6 @@ class Job:
     output: str
     records: int
     consumed: int
-    # Makes the first input visible; called when the engine has said that it has read the others.
-    release: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -132,13 +129,12 @@ def command(job: Job, at: Conditions, state: str) -> list[str]:
     """How the engine is started."""
     application = f"{job.output}-app"
     inputs = ",".join(job.inputs)
-    held = "held" if job.release else "visible"
     if job.engine == KSTREAMS:
         return [
             str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp", kstreams_build.class_path(), kstreams_build.MAIN_CLASS,
             job.workload, at.bootstrap, application, inputs, job.output, str(at.commit_interval_ms),
-            str(at.cache_bytes), at.guarantee, str(at.threads), state, held,
+            str(at.cache_bytes), at.guarantee, str(at.threads), state,
         ]  # fmt: skip
     shared = [
         "--bootstrap", at.bootstrap, "--application-id", application, "--output", job.output,
@@ -151,7 +147,7 @@ def command(job: Job, at: Conditions, state: str) -> list[str]:
     return [
         at.python, str(_HERE / "stoatflow_run.py"), "--workload", job.workload, "--flavour", job.engine,
         "--inputs", inputs, "--cache-bytes", str(at.cache_bytes), "--state-dir", state,
-        "--records", str(job.consumed), "--first-input", held, *shared,
+        "--records", str(job.consumed), *shared,
         *(f"--set={setting}" for setting in at.settings),
     ]  # fmt: skip
 
@@ -162,7 +158,7 @@ def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
         begun = command(job, at, str(Path(folder) / "state"))
         began = time.monotonic()
         broker_before, machine_before = process_cpu(at.broker_pid), machine_cpu()
-        output, status, cpu = _run_measured(begun, Path(folder), at.timeout_s, job.release)
+        output, status, cpu = _run_measured(begun, Path(folder), at.timeout_s)
         broker = process_cpu(at.broker_pid) - broker_before
         wall = time.monotonic() - began
         other = machine_cpu() - machine_before - broker - cpu
@@ -193,9 +189,7 @@ def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
     )
 
 
-def _run_measured(
-    command: list[str], folder: Path, timeout: float, release: Callable[[], None] | None
-) -> tuple[str, int, float]:
+def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str, int, float]:
     """Standard output, exit code, and the CPU seconds that the system counted for the process."""
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
@@ -204,9 +198,6 @@ def _run_measured(
     try:
         while not pid and time.monotonic() < deadline:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if release and (folder / "stdout").read_bytes().startswith(READY):
-                release()
-                release = None
             time.sleep(0 if pid else 0.05)
     finally:
         if not pid:  # too slow, or interrupted

@@ -1,13 +1,12 @@
 """Writing a workload's input into its topics.
 
-Takes: rows. Gives: a filled topic. Owns: its producer, and with it a transaction that hides the rows for a while.
+Takes: rows. Gives: a filled topic. Owns: its producer.
 Never: writes a row twice, or goes on when one was refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -18,11 +17,8 @@ class FillingError(RuntimeError):
     """The input could not be written whole."""
 
 
-def fill_topic(bootstrap: str, topic: str, rows: Iterable[Row], *, held: bool = False) -> Callable[[], None]:
-    """Writes the rows in their order; keys go to the partitions that Kafka's own clients choose for them.
-
-    With `held` nobody who reads committed records sees them before what this returns is called.
-    """
+def fill_topic(bootstrap: str, topic: str, rows: Iterable[Row]) -> None:
+    """Writes the rows in their order; keys go to the partitions that Kafka's own clients choose for them."""
     refused: list[str] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -36,13 +32,9 @@ def fill_topic(bootstrap: str, topic: str, rows: Iterable[Row], *, held: bool = 
             "linger.ms": 50,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 500_000,
-            **({"transactional.id": topic, "transaction.timeout.ms": 900_000} if held else {}),
             "log_level": 3,  # a broker that has just started makes it repeat its first question, with a warning
         }
     )
-    if held:
-        producer.init_transactions(60)
-        producer.begin_transaction()
     for number, row in enumerate(rows):
         where = _where_and_when(row)
         while True:
@@ -58,13 +50,8 @@ def fill_topic(bootstrap: str, topic: str, rows: Iterable[Row], *, held: bool = 
         raise FillingError(
             f"{left} rows were not delivered, {len(refused)} refused ({refused[:1]}): look at the broker's log"
         )
-    return partial(producer.commit_transaction, 60) if held else _visible
 
 
 def _where_and_when(row: Row) -> dict[str, Any]:
     given = {"partition": row.partition, "timestamp": row.timestamp_ms}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _visible() -> None:
-    """They are already."""

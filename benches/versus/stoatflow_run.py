@@ -37,9 +37,6 @@ def run(options: argparse.Namespace) -> float:
     app = sf.StoatFlow(topology(options.workload, options.flavour, topics), config)
     start = time.monotonic()
     app.start()
-    if options.first_input == "held":
-        _wait_until_read(app)
-        print("ready", flush=True)
     _wait_until_read(app)
     seconds = time.monotonic() - start
     if not app.close(timeout="60s"):
@@ -70,7 +67,6 @@ def main() -> int:
         parser.add_argument(f"--{name}", required=True)
     for name in ("commit-interval-ms", "cache-bytes", "records"):
         parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--first-input", choices=["visible", "held"], default="visible")
     parser.add_argument("--set", action="append", default=[])
     options = parser.parse_args()
     seconds = run(options)

@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,7 @@ class Bench:
     def fill(self) -> None:
         """Writes the inputs; every run reads them again."""
         for length, load in self._loads.items():
-            for number, (source, topic) in enumerate(zip(self._workload.inputs, self._topics(length), strict=True)):
-                if number == 0 and self._workload.held:
-                    continue  # each run has its own
+            for source, topic in zip(self._workload.inputs, self._topics(length), strict=True):
                 say(f"{self._workload.name}: writing {source.count(load)} {source.name}, {length}")
                 self._broker.create_topic(topic, load.partitions)
                 fill_topic(self._at.bootstrap, topic, source.rows(load))
@@ -110,14 +108,7 @@ class Bench:
         sink = f"{workload.name}-out-{engine}-{length}-{repeat}"
         self._broker.create_topic(sink, load.partitions)
         consumed = sum(source.count(load) for source in workload.inputs)
-        inputs = list(self._topics(length))
-        release: Callable[[], None] | None = None
-        if workload.held:
-            inputs[0] = f"{workload.name}-in-{engine}-{length}-{repeat}"
-            self._broker.create_topic(inputs[0], load.partitions)
-            release = fill_topic(self._at.bootstrap, inputs[0], workload.inputs[0].rows(load), held=True)
-            consumed += load.partitions  # Kafka Streams counts the mark of the transaction in each partition
-        job = Job(workload.name, engine, tuple(inputs), sink, load.records, consumed, release)
+        job = Job(workload.name, engine, self._topics(length), sink, load.records, consumed)
         run = run_engine(job, repeat, self._at)
         wanted = self._wanted_of(engine, length)
         run = checked(run, self._at.bootstrap, sink, load.partitions, wanted)

@@ -75,9 +75,6 @@ class Workload:
     flavours: tuple[str, ...]
     # Engines that do something else than the job (a bare loop), and what they must leave behind.
     limits: Mapping[str, Wanted] = field(default_factory=dict)
-    # The first input becomes visible only when an engine has read the others, as it is when an application runs
-    # already. Otherwise an engine that doesn't wait for its tables would lose what comes before them.
-    held: bool = False
 
     def wanted_of(self, engine: str) -> Wanted:
         """What an engine's output must be."""

@@ -92,8 +92,9 @@ pub struct Settings {
     pub join_emit_interval: Duration,
     /// `windowstore.changelog.additional.retention.ms`.
     pub window_changelog_retention: Duration,
-    /// `max.task.idle.ms`: how long dispatch waits for an empty partition to keep timestamp order.
-    pub max_task_idle: Duration,
+    /// `max.task.idle.ms`: how long dispatch waits for more of a partition of which all has been read, to keep
+    /// timestamp order. `None` (-1) waits for nobody.
+    pub max_task_idle: Option<Duration>,
     /// `time.semantics`: is time the watermark, and not the highest timestamp that an operator has seen?
     pub time_by_watermark: bool,
     /// `watermark.default` for sources without one of their own.

@@ -2,9 +2,11 @@
 //!
 //! Takes fetched records per partition; gives batches to lanes, chosen by smallest timestamp among
 //! the partitions and by jump consistent hashing of the key's bytes, and barriers with their cut and the
-//! watermark. A partition that is too far ahead of its group waits here. Owns the buffers in front of the
-//! lanes, the cut, and the admission (law 7). Never decodes a value, never waits.
+//! watermark. Nothing is chosen while a partition has nothing here and is known to have more on the broker:
+//! that may be older. A partition that is too far ahead of its group waits here. Owns the buffers in front of
+//! the lanes, the cut, and the admission (law 7). Never decodes a value, never waits.
 
+mod awaited;
 mod times;
 
 use crate::extract::Said;
@@ -19,6 +21,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use awaited::Awaited;
 use stoatflow_core::{Epoch, Offset, Result, StageId, Timestamp};
 use stoatflow_log::{CutEntry, Fetched};
 use stoatflow_operators::{jump_hash, key_hash};
@@ -35,8 +38,9 @@ pub struct Limits {
     pub in_flight: i64,
     /// Most records per batch.
     pub batch: usize,
-    /// How long to wait for an empty partition to keep timestamp order.
-    pub idle: Duration,
+    /// How long to wait for more of a partition of which all has been read, to keep timestamp order; `None`
+    /// waits for nobody, also where more is known to be.
+    pub idle: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -44,8 +48,6 @@ struct Buffer {
     records: VecDeque<Fetched>,
     /// Their weight; kept only where partitions may have to wait.
     bytes: i64,
-    /// Monotonic time since when nothing is buffered.
-    empty_since: Duration,
 }
 
 /// The room.
@@ -69,6 +71,8 @@ pub struct Dispatch {
     /// Of them those that have enough in their buffers: they are not fetched.
     full: Vec<u32>,
     buffered_bytes: i64,
+    /// Partitions that have nothing here, and may have older records than others.
+    awaited: Awaited,
     staged: Vec<(Vec<Fetched>, i64)>,
     epoch: Epoch,
     cut: Vec<Offset>,
@@ -104,13 +108,8 @@ impl Dispatch {
             times: Times::new(&slots, by_watermark, now),
             held: Vec::new(),
             full: Vec::new(),
-            buffers: slots
-                .iter()
-                .map(|_| Buffer {
-                    empty_since: now,
-                    ..Buffer::default()
-                })
-                .collect(),
+            buffers: slots.iter().map(|_| Buffer::default()).collect(),
+            awaited: Awaited::new(&slots, limits.idle),
             heads: BinaryHeap::new(),
             gate: Gate::new(
                 (0..)
@@ -138,9 +137,14 @@ impl Dispatch {
         }
     }
 
-    /// Is there room for another fetch?
+    /// May something be fetched?
     #[must_use]
     pub fn wants_more(&self) -> bool {
+        self.has_room() || (self.gate.is_open() && self.awaited.is_anybody_behind())
+    }
+
+    /// Is there room for more of every partition?
+    fn has_room(&self) -> bool {
         self.buffered_bytes - self.held_bytes() < self.admission.budget() / 2
     }
 
@@ -162,6 +166,7 @@ impl Dispatch {
             let slot = record.slot;
             let buffer = &mut self.buffers[slot as usize];
             if buffer.records.is_empty() {
+                self.awaited.has_some(slot as usize);
                 let head = Reverse((record.timestamp, slot));
                 if self.gate.is_open() || self.gate.is_global(slot as usize) {
                     self.heads.push(head);
@@ -185,14 +190,17 @@ impl Dispatch {
             && (!self.is_committing() || self.epoch_bytes < self.schedule.max_bytes * 2)
     }
 
-    fn may_choose(&self, now: Duration) -> bool {
-        self.limits.idle.is_zero()
-            || !self.gate.is_open()
-            || self.buffers.iter().zip(self.slots.iter()).all(|(b, slot)| {
-                slot.global_end.is_some()
-                    || !b.records.is_empty()
-                    || now.saturating_sub(b.empty_since) >= self.limits.idle
-            })
+    /// The reader was asked for more: who has been read up to the end that it knows of? Asked of those of whom
+    /// it may have changed.
+    pub fn look_who_is_behind(&mut self, caught_up: impl Fn(u32) -> bool) {
+        let now = self.shared.clock.monotonic();
+        self.awaited.look(now, caught_up);
+    }
+
+    /// Is somebody waited for?
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.gate.is_open() && self.awaited.is_anybody(self.shared.clock.monotonic())
     }
 
     /// Moves buffered records to lanes while there is credit; true if any moved.
@@ -207,7 +215,8 @@ impl Dispatch {
             ));
         }
         self.let_go();
-        while self.has_credit() && self.may_choose(now) {
+        let mut waits = self.gate.is_open() && self.awaited.is_anybody(now);
+        while self.has_credit() && !waits {
             let Some(Reverse((_, slot))) = self.heads.pop() else {
                 break;
             };
@@ -234,7 +243,7 @@ impl Dispatch {
                 }
             }
             if self.buffers[index].records.is_empty() {
-                self.buffers[index].empty_since = now;
+                waits = self.awaited.has_none(index, now) && self.gate.is_open();
             }
             if taken > 0 && bound.is_none() {
                 self.times.gave(index, self.cut[index], now);
@@ -290,6 +299,11 @@ impl Dispatch {
         let (buffers, gate) = (&self.buffers, self.gate.is_open());
         let is_waiting = |at: usize| !gate || !buffers[at].records.is_empty();
         self.times.look(&self.shared, is_waiting);
+        if gate {
+            let others = self.buffered_bytes > 0;
+            let now = self.shared.clock.monotonic();
+            self.awaited.say_who_keeps_others(now, others);
+        }
     }
 
     /// Are records being fetched? While they are not, nobody is silent.
@@ -327,24 +341,22 @@ impl Dispatch {
         self.gate.is_open()
     }
 
-    /// May there be slots that must not be fetched?
-    #[must_use]
-    pub const fn may_pause(&self) -> bool {
-        !self.gate.is_open() || self.times.is_aligned()
-    }
-
     /// The slots that must not be fetched now, in order: while global tables are read, others would fill the
-    /// buffers; and who waits for its group has enough at some time.
+    /// buffers; who waits for its group has enough at some time; and where there is no room, only those are
+    /// fetched of which there is nothing.
     #[must_use]
     pub fn paused_slots(&self) -> Vec<u32> {
-        if self.gate.is_open() {
-            return self.full.clone();
+        let those = |is: &dyn Fn(usize) -> bool| {
+            let all = (0..).zip(0..self.slots.len());
+            all.filter(|(_, at)| is(*at)).map(|(at, _)| at).collect()
+        };
+        if !self.gate.is_open() {
+            those(&|at| self.slots[at].global_end.is_none())
+        } else if self.has_room() {
+            self.full.clone()
+        } else {
+            those(&|at| !self.buffers[at].records.is_empty())
         }
-        (0..)
-            .zip(self.slots.iter())
-            .filter(|(_, slot)| slot.global_end.is_none())
-            .map(|(at, _)| at)
-            .collect()
     }
 
     fn take_one(&mut self, slot: u32) {
@@ -533,7 +545,10 @@ impl Dispatch {
         const LONGEST: Duration = Duration::from_millis(50);
         const SHORTEST: Duration = Duration::from_millis(1);
         let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
-        let longest = punctuation.clamp(SHORTEST, LONGEST);
+        let awaited = self.awaited.patience(self.shared.clock.monotonic());
+        let longest = punctuation
+            .min(awaited.unwrap_or(LONGEST))
+            .clamp(SHORTEST, LONGEST);
         if self.epoch_records == 0 {
             return longest;
         }

@@ -166,7 +166,7 @@ impl Blueprint {
         let slots = self.slots(broker.as_ref(), &topics, (&stores, backend.as_ref()))?;
         timing.begin_with(&slots, shared, settings.guarantee);
         let timing = Arc::new(timing);
-        let mut consumer = broker.consumer(&settings.application_id)?;
+        let mut consumer = broker.consumer(&settings.application_id, slots.len())?;
         consumer.assign(
             &slots
                 .iter()

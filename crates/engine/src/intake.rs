@@ -22,7 +22,7 @@ pub struct Intake {
     dispatch: Dispatch,
     extract: Extract,
     fetched: Vec<Fetched>,
-    /// Slots that wait for global tables, or for others of their group; in order.
+    /// Slots that must not be fetched now; in order.
     paused: Vec<u32>,
 }
 
@@ -75,16 +75,14 @@ impl Intake {
     pub fn step(&mut self, wait: bool) -> Result<bool> {
         let stopping = self.shared.is_stopping();
         let mut moved = false;
-        if self.dispatch.may_pause() {
-            self.dispatch.look_at_gate();
-            self.pause()?;
-        }
+        self.dispatch.look_at_gate();
+        self.pause()?;
         let reading = !stopping && self.dispatch.wants_more();
         // What nobody can send nobody is silent about.
         let away = self.shared.status.broker_away.load(Relaxed);
         self.dispatch.reading(reading && !away);
         if reading {
-            let idle = wait && !self.dispatch.has_buffered();
+            let idle = wait && (!self.dispatch.has_buffered() || self.dispatch.is_waiting());
             let timeout = if idle {
                 self.dispatch.patience()
             } else {
@@ -97,11 +95,15 @@ impl Intake {
                 self.dispatch.passed(&self.consumer.positions());
             }
             self.dispatch.accept(&mut self.fetched, self.extract.said());
+            let consumer = &self.consumer;
+            self.dispatch
+                .look_who_is_behind(|slot| consumer.caught_up(slot));
         }
         if !stopping {
             let admitted = self.dispatch.admit();
             moved |= admitted;
-            if wait && !admitted && self.dispatch.has_buffered() {
+            let waiting = self.dispatch.is_waiting();
+            if wait && !admitted && self.dispatch.has_buffered() && !waiting {
                 self.shared.wait_for_credit(Duration::from_millis(2));
             }
         }

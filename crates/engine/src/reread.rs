@@ -36,7 +36,7 @@ pub fn reread(
     order.sort_by(|a, b| place(&letters[*a]).cmp(&place(&letters[*b])));
     let mut found: Vec<Option<Outgoing>> = letters.iter().map(|_| None).collect();
     let mut reader = Reader {
-        consumer: broker.consumer(group)?,
+        consumer: broker.consumer(group, 1)?,
         until: clock.monotonic() + timeout,
         clock,
     };

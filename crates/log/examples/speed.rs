@@ -108,7 +108,7 @@ fn measure(broker: &dyn Broker, records: usize) -> Result<()> {
         .map(|p| (TopicPartition::new(topic.clone(), p), Offset(0)))
         .collect();
     for max in [1024, 64] {
-        let mut consumer = broker.consumer(&tag)?;
+        let mut consumer = broker.consumer(&tag, parts.len())?;
         consumer.assign(&parts)?;
         timed(&format!("consume, at most {max} a poll"), total, || {
             let (mut seen, mut count) = (Vec::new(), 0);

@@ -169,17 +169,19 @@ pub trait Broker: Send + Sync + Debug {
         since: Timestamp,
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>>;
-    /// Opens a reader that sees committed records only. `group` names it for lag tools; it never joins.
+    /// Opens a reader that sees committed records only. `group` names it for lag tools; it never joins. What it
+    /// fetches ahead is divided among about so many partitions.
     ///
     /// # Errors
     /// `Unavailable`, `Unauthorized`, `Config`.
-    fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>>;
-    /// As `consumer`, for reading much at once and nothing beside it: it may fetch further ahead.
+    fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>>;
+    /// As `consumer`, for reading much at once and nothing beside it: it may fetch further ahead, and need not
+    /// be able to pause.
     ///
     /// # Errors
     /// As `consumer`.
     fn bulk_consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
-        self.consumer(group)
+        self.consumer(group, 1)
     }
     /// Opens a writer; see [`ProducerMode`] for what opening does to older ones.
     ///
@@ -204,6 +206,9 @@ pub trait Consumer: Send {
     /// The next offset that `poll` would give for each slot: past control records and aborted ones
     /// too, so that a reader can tell that it has reached a stable end.
     fn positions(&self) -> Vec<Offset>;
+    /// Has `poll` given everything of the slot that is known here to be on the broker? Asks nobody: it is of the
+    /// last answer that came, and false as long as none has.
+    fn caught_up(&self, slot: u32) -> bool;
     /// Stops fetching these slots (true) or goes on (false).
     ///
     /// # Errors

@@ -198,7 +198,7 @@ fn a_setting_that_the_broker_refuses_is_a_config_error() {
 fn a_lost_position_is_an_error_not_a_jump() {
     let broker = broker();
     let topic = topic(&broker, "lost", &[]);
-    let mut reader = broker.consumer("lost").unwrap();
+    let mut reader = broker.consumer("lost", 1).unwrap();
     reader
         .assign(&[(TopicPartition::new(topic.clone(), 0), Offset(1000))])
         .unwrap();
@@ -214,7 +214,7 @@ fn a_lost_position_is_an_error_not_a_jump() {
 fn reading_a_missing_topic_is_named() {
     let broker = broker();
     let name = tag();
-    let mut reader = broker.consumer("missing").unwrap();
+    let mut reader = broker.consumer("missing", 1).unwrap();
     let refused = reader
         .assign(&[(TopicPartition::new(name.as_str(), 0), Offset(0))])
         .unwrap_err();
@@ -244,7 +244,7 @@ fn a_large_backlog_is_read_through_small_queues() {
     }
     producer.flush(WAIT).unwrap();
     producer.commit(WAIT).unwrap();
-    let mut reader = broker.consumer("backlog").unwrap();
+    let mut reader = broker.consumer("backlog", 1).unwrap();
     reader
         .assign(&[(TopicPartition::new(topic.clone(), 0), Offset(0))])
         .unwrap();

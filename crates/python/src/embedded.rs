@@ -167,7 +167,7 @@ pub fn read(
     offset: i64,
     max: usize,
 ) -> stoatflow_core::Result<Vec<Fetched>> {
-    let mut consumer = broker.consumer("stoatflow-reader")?;
+    let mut consumer = broker.consumer("stoatflow-reader", 1)?;
     consumer.assign(&[(TopicPartition::new(topic, partition), Offset(offset))])?;
     let mut fetched = Vec::new();
     consumer.poll(max, Duration::ZERO, &mut fetched)?;

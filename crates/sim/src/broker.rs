@@ -263,7 +263,7 @@ impl Broker for SimBroker {
         partitions.iter().map(first).collect()
     }
 
-    fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {
+    fn consumer(&self, _group: &str, _partitions: usize) -> Result<Box<dyn Consumer>> {
         Ok(Box::new(SimConsumer::new(self.clone())))
     }
 

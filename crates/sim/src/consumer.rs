@@ -95,6 +95,15 @@ impl Consumer for SimConsumer {
         self.slots.iter().map(|s| s.position).collect()
     }
 
+    fn caught_up(&self, slot: u32) -> bool {
+        let state = self.broker.lock();
+        let slot = self.slots.get(slot as usize);
+        slot.is_some_and(|slot| {
+            let log = state.log(&slot.partition);
+            log.is_ok_and(|log| slot.position >= log.stable_end())
+        })
+    }
+
     fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
         for slot in slots {
             match self.slots.get_mut(*slot as usize) {

@@ -128,7 +128,7 @@ impl Schedule {
             window_emit_interval: Duration::ZERO,
             join_emit_interval: Duration::ZERO,
             window_changelog_retention: Duration::ZERO,
-            max_task_idle: Duration::from_millis(self.max_idle),
+            max_task_idle: Some(Duration::from_millis(self.max_idle)),
             time_by_watermark: job.by_watermark,
             watermark_default: job.watermark(),
             reset_to_earliest: true,

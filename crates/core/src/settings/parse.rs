@@ -188,7 +188,8 @@ impl Reading {
                 .duration("emit.interval.ms.kstreams.outer.join.spurious.results.fix"),
             window_changelog_retention: self
                 .duration("windowstore.changelog.additional.retention.ms"),
-            max_task_idle: self.duration("max.task.idle.ms"),
+            max_task_idle: (self.number("max.task.idle.ms") >= 0)
+                .then(|| self.duration("max.task.idle.ms")),
             time_by_watermark: self.text("time.semantics") == "watermark",
             watermark_default: self.watermark(),
             reset_to_earliest: self.text("auto.offset.reset") != "latest",

@@ -101,7 +101,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("lanes.count", Count, "4 x cores", "How many keys can be worked on at the same time. May change at any restart.").between(1, 4_096),
     KeySpec::new("batch.max.records", Count, "128", "The most records a lane takes before it lets others run.").between(1, 1_000_000),
     KeySpec::new("in.flight.max.bytes", Size, "16MiB", "Records admitted and not yet committed; reading pauses beyond that.").between(1 << 16, i64::MAX),
-    KeySpec::new("max.task.idle.ms", Duration, "0", "How long to wait for an empty partition, so that records of several topics come in timestamp order. 0 doesn't wait.").between(0, DAY_MS),
+    KeySpec::new("max.task.idle.ms", Duration, "0", "Records come in the order of their timestamps, also those of several topics and partitions: while a partition has more on the broker, or nothing is known of it yet, others wait for it. This is how long they wait for one of which all has been read. -1: nobody is waited for.").between(-1, DAY_MS),
     KeySpec::new("time.semantics", Choice, "stream-time", "What time is for windows, joins, suppressions and punctuations: the highest timestamp that each has seen, as in Kafka Streams, or the watermark: the least that is still expected of any source, which moves at commits.").words(&["stream-time", "watermark"]),
     KeySpec::new("watermark.default", Text, "bounded:10s", "The watermark of sources without one of their own: `bounded:10s` (their records are at most so late), `monotonic` or `none`. With `,idle:5m` behind it, partitions that are silent for so long hold nobody back."),
     KeySpec::new("auto.offset.reset", Choice, "earliest", "Where a source starts that has no committed offset.").words(&["earliest", "latest"]),

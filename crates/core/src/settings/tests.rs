@@ -62,9 +62,9 @@ fn defaults_are_those_of_the_table() {
             ms(s.transaction_timeout),
             ms(s.shutdown_timeout),
             ms(s.broker_wait),
-            ms(s.max_task_idle)
+            s.max_task_idle.map(ms)
         ),
-        (60_000, 30_000, 30_000, 0)
+        (60_000, 30_000, 30_000, Some(0))
     );
     assert_eq!((s.restart_max, ms(s.restart_window)), (10, 600_000));
     assert_eq!(ms(s.metadata_max_age), 60_000);
@@ -115,8 +115,8 @@ fn every_value_can_be_written_in_the_ways_of_python_and_the_environment() {
         (7, 3 << 19, 32_000_000, 0)
     );
     assert_eq!(
-        (s.max_task_idle.as_millis(), s.state_dir),
-        (250, PathBuf::from("/data/app"))
+        (s.max_task_idle, s.state_dir),
+        (Some(Duration::from_millis(250)), PathBuf::from("/data/app"))
     );
     assert_eq!(
         (s.store_backend, s.reset_to_earliest, s.admin_listen),

@@ -4,6 +4,7 @@ mod batches;
 mod clocks;
 mod failpoints;
 mod late;
+mod order;
 mod reset;
 mod restore;
 mod scheduled;
@@ -116,7 +117,7 @@ impl Stand {
         let partitions: Vec<_> = (0..2)
             .map(|p| (TopicPartition::new(topic, p), Offset(0)))
             .collect();
-        let mut consumer = self.broker.consumer("reader").unwrap();
+        let mut consumer = self.broker.consumer("reader", 1).unwrap();
         consumer.assign(&partitions).unwrap();
         let mut fetched: Vec<Fetched> = Vec::new();
         consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();

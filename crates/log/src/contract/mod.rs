@@ -33,7 +33,7 @@ macro_rules! contract_cases {
             newer_transactional_producer_fences, newer_plain_producer_fences, ids_do_not_fence_each_other,
             fenced_sends_are_refused, standing_offsets_ask_for_the_fence,
             positions_pass_an_aborted_tail, pause_holds_and_loses_nothing, pause_at_the_end_loses_nothing,
-            acknowledged_offsets_are_the_logs,
+            a_reader_knows_whether_it_has_caught_up, acknowledged_offsets_are_the_logs,
             topics_are_made_once, topics_are_deleted, a_missing_topic_is_named, ranges_follow_commits, offsets_are_found_by_time,
         }
     };

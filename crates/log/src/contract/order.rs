@@ -205,7 +205,7 @@ pub fn reading_starts_anywhere(broker: &dyn Broker, tag: &str) -> Result<()> {
         all.len()
     );
     for from in [1, 57, 99, 100, 150, 199] {
-        let mut reader = broker.consumer(&stage.name("reader"))?;
+        let mut reader = broker.consumer(&stage.name("reader"), 1)?;
         reader.assign(&[(part.clone(), all[from].offset)])?;
         promise!(
             reader.positions() == [all[from].offset],

@@ -39,7 +39,7 @@ pub fn positions_pass_an_aborted_tail(broker: &dyn Broker, tag: &str) -> Result<
         "after the tail came {:?}",
         values(&more)
     );
-    let mut again = broker.consumer(&stage.name("again"))?;
+    let mut again = broker.consumer(&stage.name("again"), 1)?;
     again.assign(&[(parts[0].clone(), ends[0])])?;
     let resumed = read(again.as_mut(), 3)?;
     promise!(
@@ -128,6 +128,66 @@ pub fn pause_at_the_end_loses_nothing(broker: &dyn Broker, tag: &str) -> Result<
         // The reader goes to the very end and is told so, before it is paused again.
         silence(reader.as_mut(), "all has been read")?;
     }
+    Ok(())
+}
+
+/// A reader has caught up with what it knows of when it has given the last of it, and not before: neither while it
+/// knows nothing, nor in the middle of a backlog. What transactions leave behind their records is nothing to wait for.
+pub fn a_reader_knows_whether_it_has_caught_up(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "caughtup");
+    let topic = stage.topic("t", 4)?;
+    let parts: Vec<_> = (0..4)
+        .map(|p| TopicPartition::new(topic.clone(), p))
+        .collect();
+    // A backlog, an aborted tail, an open transaction, and nothing at all.
+    let mut producer = stage.transactional("p")?;
+    let mut records = numbered(&topic, 0, "a", 500);
+    records.extend(numbered(&topic, 1, "b", 5));
+    records.extend(numbered(&topic, 2, "c", 5));
+    commit(producer.as_mut(), records)?;
+    producer.begin()?;
+    producer.send(&mut numbered(&topic, 1, "bad", 5))?;
+    producer.flush(WAIT)?;
+    producer.abort(WAIT)?;
+    let (mut producer, _) = stage.settled(producer, "p", &parts)?;
+    producer.begin()?;
+    producer.send(&mut numbered(&topic, 2, "later", 5))?;
+    producer.flush(WAIT)?;
+
+    let mut reader = stage.reader(&parts)?;
+    promise!(
+        (0..3).all(|slot| !reader.caught_up(slot)),
+        "a reader that has read nothing says that it has caught up"
+    );
+    let mut seen = Vec::new();
+    for _ in 0..1000 {
+        reader.poll(40, WAIT, &mut seen)?;
+        let of = |slot| seen.iter().filter(|r| r.slot == slot).count();
+        for (slot, all) in [(0, 500), (1, 5), (2, 5)] {
+            promise!(
+                of(slot) == all || !reader.caught_up(slot),
+                "slot {slot} has caught up, and {} of {all} records have come",
+                of(slot)
+            );
+        }
+        if seen.len() >= 510 {
+            break;
+        }
+    }
+    until(reader.as_mut(), &mut seen, |reader, _| {
+        (0..4).all(|slot| reader.caught_up(slot))
+    })?;
+    promise!(seen.len() == 510, "{} of 510 records came", seen.len());
+    producer.commit(WAIT)?;
+    until(reader.as_mut(), &mut seen, |_, seen| seen.len() >= 515)?;
+    until(reader.as_mut(), &mut seen, |reader, _| {
+        (0..4).all(|slot| reader.caught_up(slot))
+    })?;
+    promise!(
+        seen.len() == 515 && !reader.caught_up(4),
+        "{} records came, and of a slot that is not assigned nothing is known",
+        seen.len()
+    );
     Ok(())
 }
 

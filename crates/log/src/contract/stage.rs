@@ -82,7 +82,7 @@ impl<'a> Stage<'a> {
     /// A reader of these partitions from their beginning.
     pub(super) fn reader(&self, partitions: &[TopicPartition]) -> Result<Box<dyn Consumer>> {
         let from: Vec<_> = partitions.iter().map(|p| (p.clone(), Offset(0))).collect();
-        let mut consumer = self.broker.consumer(&self.name("reader"))?;
+        let mut consumer = self.broker.consumer(&self.name("reader"), from.len())?;
         consumer.assign(&from)?;
         Ok(consumer)
     }

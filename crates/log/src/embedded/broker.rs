@@ -207,7 +207,7 @@ impl Broker for EmbeddedBroker {
         partitions.iter().map(first).collect()
     }
 
-    fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {
+    fn consumer(&self, _group: &str, _partitions: usize) -> Result<Box<dyn Consumer>> {
         Ok(Box::new(EmbeddedConsumer::new(self.log.clone())))
     }
 

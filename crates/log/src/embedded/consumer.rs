@@ -157,6 +157,11 @@ impl Consumer for EmbeddedConsumer {
         self.slots.iter().map(|slot| Offset(slot.next)).collect()
     }
 
+    fn caught_up(&self, slot: u32) -> bool {
+        let slot = self.slots.get(slot as usize);
+        slot.is_some_and(|slot| slot.next >= slot.topic.end(slot.partition))
+    }
+
     fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
         for slot in slots {
             let found = self.slots.get_mut(*slot as usize);

@@ -59,7 +59,7 @@ fn commit(producer: &mut dyn Producer, records: &[Outgoing], at: i64) {
 }
 
 fn read(broker: &EmbeddedBroker, name: &str, partition: i32) -> Vec<Fetched> {
-    let mut consumer = broker.consumer("group").unwrap();
+    let mut consumer = broker.consumer("group", 1).unwrap();
     consumer
         .assign(&[(TopicPartition::new(name, partition), Offset(0))])
         .unwrap();
@@ -270,7 +270,7 @@ fn a_temporary_place_is_removed() {
     let broker = open(None).unwrap();
     topic(&broker, "t", 1);
     assert_eq!(broker.address(), "embedded:");
-    let mut reader = broker.consumer("g").unwrap();
+    let mut reader = broker.consumer("g", 1).unwrap();
     let path = broker.path().to_owned();
     drop(broker);
     reader
@@ -285,7 +285,7 @@ fn a_temporary_place_is_removed() {
 fn a_commit_wakes_a_waiting_reader() {
     let broker = open(None).unwrap();
     topic(&broker, "t", 1);
-    let mut reader = broker.consumer("g").unwrap();
+    let mut reader = broker.consumer("g", 1).unwrap();
     reader
         .assign(&[(TopicPartition::new("t", 0), Offset(0))])
         .unwrap();
@@ -370,7 +370,7 @@ fn loading_by_hand() {
 fn a_position_beyond_the_log_is_refused() {
     let broker = open(None).unwrap();
     topic(&broker, "t", 1);
-    let mut reader = broker.consumer("g").unwrap();
+    let mut reader = broker.consumer("g", 1).unwrap();
     let refused = reader
         .assign(&[(TopicPartition::new("t", 0), Offset(1))])
         .unwrap_err();
@@ -501,7 +501,7 @@ fn a_deleted_topic_leaves_nothing_behind() {
         older.offsets("group", &[other], WAIT).unwrap();
         older.commit(WAIT).unwrap();
         assert_eq!(committed(&broker), [Some(1), Some(7)]);
-        let mut reader = broker.consumer("reader").unwrap();
+        let mut reader = broker.consumer("reader", 1).unwrap();
         let all = [(TopicPartition::new("last", 0), Offset(0))];
         reader.assign(&all).unwrap();
         broker.delete_topics(&["last", "in"], WAIT).unwrap();

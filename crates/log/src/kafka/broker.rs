@@ -45,9 +45,10 @@ pub fn connect(
 }
 
 impl KafkaBroker {
-    fn reader(&self, config: &ClientConfig) -> Result<Box<dyn Consumer>> {
+    fn reader(&self, config: &ClientConfig, divided: bool) -> Result<Box<dyn Consumer>> {
         let (bootstrap, admin) = (self.properties.bootstrap(), self.admin.clone());
-        Ok(Box::new(KafkaConsumer::new(config, bootstrap, admin)?))
+        let reader = KafkaConsumer::new(config, divided, bootstrap, admin)?;
+        Ok(Box::new(reader))
     }
 
     fn group(&self, name: &str) -> Result<Arc<Group>> {
@@ -104,12 +105,12 @@ impl Broker for KafkaBroker {
         self.admin.first_since(partitions, since, timeout)
     }
 
-    fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
-        self.reader(&self.properties.consumer(group))
+    fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>> {
+        self.reader(&self.properties.divided_consumer(group, partitions), true)
     }
 
     fn bulk_consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
-        self.reader(&self.properties.bulk_consumer(group))
+        self.reader(&self.properties.bulk_consumer(group), false)
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {

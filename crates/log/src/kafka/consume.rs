@@ -5,19 +5,21 @@
 //! no allocation of its own. Owns the position of each slot, which end-of-partition events carry
 //! past control records and aborted ones. Never subscribes and never commits.
 //!
-//! A pause takes the partition out of the assignment, and going on puts it back at our own position.
-//! librdkafka's pause would continue at the position that its batch call keeps, and that call
-//! counts an end-of-partition event as a record: the next one would be skipped.
+//! A slot that is paused is left alone in its queue: what has been fetched of it waits there, and when the queue
+//! is full librdkafka fetches no more of it. (librdkafka's own pause throws that away, and goes on at the
+//! position that its batch call keeps, which counts an end-of-partition event as a record.)
 
 use super::admin::Admin;
 use super::errors::{Doing, error, kind_of};
-use super::native::{Client, Fault, list, millis, text};
+use super::native::{Client, list, text};
+use super::queues::Queues;
 use crate::{Consumer, Fetched};
 use bytes::{Bytes, BytesMut};
 use rdkafka::config::ClientConfig;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,20 +35,6 @@ const LOOK_UP: Duration = Duration::from_secs(30);
 /// At most so many messages are taken off the queue at a time.
 const BATCH: usize = 1024;
 
-/// librdkafka's queue of the consumer.
-#[derive(Debug)]
-struct Queue(*mut sys::rd_kafka_queue_t);
-
-// SAFETY: librdkafka's queues are thread-safe.
-unsafe impl Send for Queue {}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        // SAFETY: the reference was taken in `KafkaConsumer::new` and is given back once.
-        unsafe { sys::rd_kafka_queue_destroy(self.0) };
-    }
-}
-
 /// A message taken off the queue, given back at the end.
 struct Message(*mut sys::rd_kafka_message_t);
 
@@ -61,13 +49,15 @@ impl Drop for Message {
 struct Slot {
     partition: TopicPartition,
     next: i64,
+    /// Has the broker said that this is the end?
+    ended: bool,
     paused: bool,
 }
 
-/// A reader of assigned partitions. Fields drop in order: the queue before its client.
+/// A reader of assigned partitions. Fields drop in order: the queues before their client.
 #[derive(Debug)]
 pub(super) struct KafkaConsumer {
-    queue: Queue,
+    queues: Queues,
     client: Client,
     admin: Arc<Admin>,
     address: String,
@@ -77,21 +67,24 @@ pub(super) struct KafkaConsumer {
     last: Option<(usize, i32, u32)>,
     taken: Vec<*mut sys::rd_kafka_message_t>,
     block: BytesMut,
+    /// Does each partition have a queue of its own?
+    divided: bool,
 }
 
 // SAFETY: `taken` is empty between calls; everything else is `Send`.
 unsafe impl Send for KafkaConsumer {}
 
 impl KafkaConsumer {
-    pub(super) fn new(config: &ClientConfig, bootstrap: &str, admin: Arc<Admin>) -> Result<Self> {
+    pub(super) fn new(
+        config: &ClientConfig,
+        divided: bool,
+        bootstrap: &str,
+        admin: Arc<Admin>,
+    ) -> Result<Self> {
         let client = Client::new(true, config)?;
-        // SAFETY: the client is alive; the queue is dropped before it.
-        let queue = unsafe {
-            sys::rd_kafka_poll_set_consumer(client.ptr());
-            Queue(sys::rd_kafka_queue_get_consumer(client.ptr()))
-        };
         Ok(Self {
-            queue,
+            // SAFETY: the client is alive; the queues are dropped before it.
+            queues: unsafe { Queues::new(client.ptr()) },
             client,
             admin,
             address: bootstrap.to_owned(),
@@ -100,6 +93,7 @@ impl KafkaConsumer {
             last: None,
             taken: Vec::with_capacity(BATCH),
             block: BytesMut::new(),
+            divided,
         })
     }
 
@@ -115,20 +109,13 @@ impl KafkaConsumer {
         )
     }
 
-    /// Takes up to `max` messages, waiting for the first only if `wait` is the wait for one.
-    fn fetch(&mut self, max: usize, wait: Duration) {
+    /// Takes up to `max` messages of those that are there; true if there were any.
+    fn take(&mut self, max: usize) -> bool {
+        let slots = &self.slots;
         self.taken.clear();
-        let max = max.min(BATCH);
-        // SAFETY: the vector has room for `BATCH` pointers; the call says how many it wrote.
-        unsafe {
-            let count = sys::rd_kafka_consume_batch_queue(
-                self.queue.0,
-                millis(wait),
-                self.taken.as_mut_ptr(),
-                max,
-            );
-            self.taken.set_len(usize::try_from(count).unwrap_or(0));
-        }
+        self.queues
+            .take(max.min(BATCH), |at| !slots[at].paused, &mut self.taken);
+        !self.taken.is_empty()
     }
 
     /// Moves what was taken into `into`; the first error is given after all records are safe.
@@ -163,14 +150,16 @@ impl KafkaConsumer {
             return Ok(());
         };
         let slot = &mut self.slots[index as usize];
-        if slot.paused || message.offset < slot.next {
+        if message.offset < slot.next {
             return Ok(());
         }
         if code == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF {
             slot.next = message.offset;
+            slot.ended = true;
             return Ok(());
         }
         slot.next = message.offset + 1;
+        slot.ended = false;
         // SAFETY: the message is alive; its parts are read within this call.
         let (timestamp, headers) = unsafe {
             (
@@ -274,6 +263,13 @@ impl KafkaConsumer {
 
     /// Assigns partitions that exist.
     pub(super) fn place(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
+        if self.divided {
+            // SAFETY: the client is alive, and outlives the queues.
+            unsafe {
+                self.queues
+                    .divide(self.client.ptr(), partitions.iter().map(|(p, _)| p))?;
+            }
+        }
         let assigned = list(partitions.iter().map(|(p, offset)| (p, offset.0, None)))?;
         // SAFETY: client and list are alive; the call copies the list.
         let code = Code::from(unsafe { sys::rd_kafka_assign(self.client.ptr(), assigned.ptr()) });
@@ -291,31 +287,40 @@ impl KafkaConsumer {
             self.slots.push(Slot {
                 partition: partition.clone(),
                 next: offset.0,
+                ended: false,
                 paused: false,
             });
         }
         Ok(())
     }
 
-    /// Puts slots into the assignment at their positions, or takes them out.
-    fn move_slots(&self, slots: &[usize], into: bool) -> Result<()> {
-        if slots.is_empty() {
-            return Ok(());
+    /// One past the last record, as the last answer of the broker said; records of open transactions included.
+    fn end_of(&self, partition: &TopicPartition) -> Option<i64> {
+        let topic = CString::new(&*partition.topic).ok()?;
+        let (mut low, mut high) = (-1, -1);
+        // SAFETY: the client is alive; the name is read within the call, and the two are written.
+        let code = Code::from(unsafe {
+            sys::rd_kafka_get_watermark_offsets(
+                self.client.ptr(),
+                topic.as_ptr(),
+                partition.partition.0,
+                &raw mut low,
+                &raw mut high,
+            )
+        });
+        (code == Code::NoError && high >= 0).then_some(high)
+    }
+
+    /// Where librdkafka has come to: past the markers of transactions behind the last record that it gave.
+    fn position_of(&self, slot: &Slot) -> Result<i64> {
+        let asked = list([(&slot.partition, slot.next, None)])?;
+        // SAFETY: client and list are alive; the call writes the offsets.
+        let code = Code::from(unsafe { sys::rd_kafka_position(self.client.ptr(), asked.ptr()) });
+        if code != Code::NoError {
+            return Err(self.fail(code, "the position was refused", None));
         }
-        let moved = list(
-            slots
-                .iter()
-                .map(|index| (&self.slots[*index].partition, self.slots[*index].next, None)),
-        )?;
-        // SAFETY: client and list are alive; the call copies the list.
-        let fault = unsafe {
-            Fault::take(if into {
-                sys::rd_kafka_incremental_assign(self.client.ptr(), moved.ptr())
-            } else {
-                sys::rd_kafka_incremental_unassign(self.client.ptr(), moved.ptr())
-            })
-        };
-        fault.map_or(Ok(()), |f| Err(self.fail(f.code, &f.said, None)))
+        // SAFETY: the list is alive and has one entry.
+        Ok(unsafe { (*(*asked.ptr()).elems).offset })
     }
 }
 
@@ -340,17 +345,17 @@ impl Consumer for KafkaConsumer {
             return Ok(());
         }
         let full = into.len() + max;
-        // The batch call would wait for a full batch: what is there, else the first, then what is there.
-        self.fetch(max, Duration::ZERO);
-        if self.taken.is_empty() && !timeout.is_zero() {
-            self.fetch(1, timeout);
+        // What is there, else the first that comes and what is there then.
+        if !self.take(max) && !timeout.is_zero() {
+            self.queues.wait(timeout);
+            self.take(max);
         }
         while !self.taken.is_empty() {
             self.keep(into)?;
             if into.len() >= full {
                 break;
             }
-            self.fetch(full - into.len(), Duration::ZERO);
+            self.take(full - into.len());
         }
         if into.len() + max > full {
             self.client.answered();
@@ -364,21 +369,26 @@ impl Consumer for KafkaConsumer {
         self.slots.iter().map(|slot| Offset(slot.next)).collect()
     }
 
+    fn caught_up(&self, slot: u32) -> bool {
+        let Some(slot) = self.slots.get(slot as usize) else {
+            return false;
+        };
+        // The position counts the end-of-partition event too, but then `ended` has said it.
+        slot.ended
+            || self.end_of(&slot.partition).is_some_and(|end| {
+                slot.next >= end || self.position_of(slot).is_ok_and(|at| at >= end)
+            })
+    }
+
     fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
-        let mut moved = Vec::new();
-        for slot in slots {
-            let index = *slot as usize;
-            let found = self
-                .slots
-                .get(index)
-                .ok_or_else(|| Error::internal(format!("slot {slot} is not assigned")))?;
-            if found.paused != paused && !moved.contains(&index) {
-                moved.push(index);
-            }
+        if !self.divided {
+            return Err(Error::internal("a reader of everything can't be paused"));
         }
-        self.move_slots(&moved, !paused)?;
-        for index in moved {
-            self.slots[index].paused = paused;
+        if let Some(slot) = slots.iter().find(|s| **s as usize >= self.slots.len()) {
+            return Err(Error::internal(format!("slot {slot} is not assigned")));
+        }
+        for slot in slots {
+            self.slots[*slot as usize].paused = paused;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod group;
 mod native;
 mod produce;
 mod properties;
+mod queues;
 mod reports;
 #[cfg(test)]
 mod tests;

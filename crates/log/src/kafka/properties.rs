@@ -115,11 +115,6 @@ const CONSUMER: &[(&str, &str)] = &[
     ("enable.partition.eof", "true"),
     // Records are never skipped in silence: a lost position comes back as an error.
     ("auto.offset.reset", "error"),
-    // What is fetched ahead of admission is memory that shortens no wait: a tenth of a second's worth
-    // at the speed of the machine is enough.
-    ("queued.max.messages.kbytes", "4096"),
-    ("queued.min.messages", "5000"),
-    ("fetch.message.max.bytes", "524288"),
     ("fetch.max.bytes", "4194304"),
     // A partition that joins or is resumed waits for the fetch in flight: keep that short.
     ("fetch.wait.max.ms", "100"),
@@ -128,6 +123,18 @@ const CONSUMER: &[(&str, &str)] = &[
     // A topic that disappears is an error after this time (30 s by default).
     ("topic.metadata.propagation.max.ms", "10000"),
 ];
+
+/// What is fetched ahead of admission is memory that shortens no wait: a tenth of a second's worth at the speed of
+/// the machine is enough, and is divided among the partitions, each of which has its own queue.
+fn shares(partitions: usize) -> [(&'static str, String); 3] {
+    let among = |all: usize, least: usize| (all / partitions.max(1)).max(least).to_string();
+    let half = (4_194_304 / partitions.max(1)).clamp(65_536, 524_288);
+    [
+        ("queued.max.messages.kbytes", among(4096, 64)),
+        ("queued.min.messages", among(5000, 100)),
+        ("fetch.message.max.bytes", half.to_string()),
+    ]
+}
 
 /// A restore reads much at once, and nothing runs beside it: fetched far enough ahead that the broker
 /// never waits for a run to be written.
@@ -192,6 +199,15 @@ impl Properties {
 
     pub(super) fn consumer(&self, group: &str) -> ClientConfig {
         let mut config = self.layers(CONSUMER, ClientRole::Consumer);
+        config.set("group.id", group);
+        config
+    }
+
+    /// With a queue for each of so many partitions.
+    pub(super) fn divided_consumer(&self, group: &str, partitions: usize) -> ClientConfig {
+        let shares = shares(partitions);
+        let shares = shares.each_ref().map(|(name, value)| (*name, &**value));
+        let mut config = self.layers(&[CONSUMER, &shares].concat(), ClientRole::Consumer);
         config.set("group.id", group);
         config
     }

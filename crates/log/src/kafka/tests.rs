@@ -210,7 +210,8 @@ fn a_reader_waits_an_outage_out() {
     let mut producer = open(&broker);
     let properties = Properties::new(&broker.address(), &[]).unwrap();
     let mut reader = KafkaConsumer::new(
-        &properties.consumer("g"),
+        &properties.divided_consumer("g", 1),
+        true,
         properties.bootstrap(),
         Arc::new(Admin::new(&properties).unwrap()),
     )

@@ -96,7 +96,7 @@ impl Broker for FaultyBroker {
         })
     }
 
-    fn consumer(&self, _group: &str) -> Result<Box<dyn Consumer>> {
+    fn consumer(&self, _group: &str, _partitions: usize) -> Result<Box<dyn Consumer>> {
         let consumer = self.call(Point::OpenConsumer, Duration::ZERO, |b| {
             Ok(SimConsumer::new(b.clone()))
         })?;
@@ -171,6 +171,10 @@ impl Consumer for FaultyConsumer {
 
     fn positions(&self) -> Vec<Offset> {
         self.consumer.positions()
+    }
+
+    fn caught_up(&self, slot: u32) -> bool {
+        self.consumer.caught_up(slot)
     }
 
     fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {

@@ -24,7 +24,7 @@ fn counts(stand: &Stand, key: &str) -> Vec<i64> {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new("out", p), Offset(0)))
         .collect();
-    let mut consumer = stand.broker.consumer("reader").unwrap();
+    let mut consumer = stand.broker.consumer("reader", 1).unwrap();
     consumer.assign(&partitions).unwrap();
     let mut fetched: Vec<Fetched> = Vec::new();
     consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();

@@ -62,7 +62,7 @@ fn letters(stand: &Stand, topic: &str) -> Vec<Fetched> {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new(topic, p), Offset(0)))
         .collect();
-    let mut consumer = stand.broker.consumer("reader").unwrap();
+    let mut consumer = stand.broker.consumer("reader", 1).unwrap();
     consumer.assign(&partitions).unwrap();
     let mut fetched = Vec::new();
     consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();

@@ -79,6 +79,9 @@ impl Consumer for StrictConsumer {
     fn positions(&self) -> Vec<Offset> {
         self.inner.positions()
     }
+    fn caught_up(&self, slot: u32) -> bool {
+        self.inner.caught_up(slot)
+    }
     fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
         self.inner.pause(slots, paused)
     }
@@ -119,7 +122,7 @@ impl Broker for Strict {
     ) -> Result<Vec<Option<Offset>>> {
         self.broker.first_since(partitions, since, t)
     }
-    fn consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
+    fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>> {
         let changelog: Vec<_> = (0..2)
             .map(|p| TopicPartition::new(self.changelog, p))
             .collect();
@@ -130,7 +133,7 @@ impl Broker for Strict {
             range.stable_end > at.map_or(Offset(0), |(_, at)| *at)
         });
         Ok(Box::new(StrictConsumer {
-            inner: self.broker.consumer(group)?,
+            inner: self.broker.consumer(group, partitions)?,
             missing,
             seen: Arc::clone(&self.seen),
         }))

@@ -193,7 +193,7 @@ fn of(stand: &Stand, prefix: &str) -> usize {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new("out", p), Offset(0)))
         .collect();
-    let mut consumer = stand.broker.consumer("reader").unwrap();
+    let mut consumer = stand.broker.consumer("reader", 1).unwrap();
     consumer.assign(&partitions).unwrap();
     let mut fetched: Vec<Fetched> = Vec::new();
     let mut before = usize::MAX;

@@ -61,3 +61,22 @@ fn the_nearer_layer_wins() {
     assert_eq!(properties.idempotent().get("transactional.id"), None);
     assert_eq!(properties.admin().get("enable.idempotence"), None);
 }
+
+#[test]
+fn what_is_fetched_ahead_is_divided_among_partitions() {
+    let properties = Properties::new("b:1", &[]).unwrap();
+    let ahead = |partitions| {
+        let config = properties.divided_consumer("group", partitions);
+        let number = |name| config.get(name).unwrap().parse::<usize>().unwrap();
+        partitions
+            * (number("queued.max.messages.kbytes") * 1024 + number("fetch.message.max.bytes"))
+    };
+    for partitions in [1, 8, 30, 64] {
+        assert!(ahead(partitions) <= 9 << 20, "{partitions}: {}", ahead(partitions));
+    }
+    let user = [row(ClientRole::Consumer, "queued.min.messages", "7")];
+    let mine = Properties::new("b:1", &user).unwrap();
+    let config = mine.divided_consumer("group", 3);
+    assert_eq!(config.get("queued.min.messages"), Some("7"));
+    assert_eq!(config.get("isolation.level"), Some("read_committed"));
+}

@@ -40,9 +40,9 @@ public final class Versus {
     }
 
     public static void main(String[] args) throws Exception {
-        if (args.length != 11) {
+        if (args.length != 10) {
             System.err.println("usage: Versus <workload> <bootstrap> <application id> <input topic>[,<second>] "
-                    + "<output topic> <commit interval ms> <cache bytes> <guarantee> <threads> <state dir> held|visible");
+                    + "<output topic> <commit interval ms> <cache bytes> <guarantee> <threads> <state dir>");
             System.exit(2);
         }
         String bootstrap = args[1], applicationId = args[2], output = args[4];
@@ -66,15 +66,6 @@ public final class Versus {
             Progress progress = new Progress(admin, applicationId, inputs);
             long start = System.nanoTime();
             streams.start();
-            if (args[10].equals("held")) {
-                // The first input shows itself when this is said.
-                Progress others = new Progress(admin, applicationId, inputs.subList(1, inputs.size()));
-                while (!others.look().finished()) {
-                    Thread.sleep(POLL_MS);
-                    refuse(failure.get(), streams);
-                }
-                System.out.println("ready");
-            }
             Progress.Snapshot now;
             while (true) {
                 Thread.sleep(POLL_MS);
