@@ -91,12 +91,8 @@ impl Queue {
         // SAFETY: there is room for `max` pointers behind those that are there; the call says how many it wrote.
         unsafe {
             let end = into.as_mut_ptr().add(into.len());
-            let count = sys::rd_kafka_consume_batch_queue(
-                self.native,
-                millis(Duration::ZERO),
-                end,
-                max,
-            );
+            let count =
+                sys::rd_kafka_consume_batch_queue(self.native, millis(Duration::ZERO), end, max);
             let count = usize::try_from(count).unwrap_or(0);
             into.set_len(into.len() + count);
             self.more = count > 0;

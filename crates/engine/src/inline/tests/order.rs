@@ -65,14 +65,13 @@ fn who_is_waited_for_is_fetched_when_there_is_no_room_for_others() {
     assert!(dispatch.wants_more());
     assert_eq!(dispatch.paused_slots(), [0]);
     assert!(dispatch.is_waiting());
-    accept(
-        &mut engine,
-        vec![fetched(1, 0, 1_000, 1)],
-        [false, true],
-    );
+    accept(&mut engine, vec![fetched(1, 0, 1_000, 1)], [false, true]);
     let dispatch = engine.house().intake.dispatch();
     assert!(!dispatch.is_waiting());
-    assert!(!dispatch.wants_more(), "all have something, and that is enough");
+    assert!(
+        !dispatch.wants_more(),
+        "all have something, and that is enough"
+    );
     assert!(admitted(&mut engine)[0] > 0);
 }
 
@@ -107,10 +106,19 @@ fn a_backlog_of_a_topic_does_not_overtake_another_topic() {
     let body: &'static str = "x".repeat(1_000).leak();
     for n in 0..50 {
         let at = n * 100;
-        let records: Vec<_> = (at..at + 100).map(|time| ("k", body, 1_000 + time)).collect();
+        let records: Vec<_> = (at..at + 100)
+            .map(|time| ("k", body, 1_000 + time))
+            .collect();
         stand.send("in", &records);
     }
-    stand.send("late", &[("k", "first", 1), ("k", "middle", 3_500), ("k", "last", 100_000)]);
+    stand.send(
+        "late",
+        &[
+            ("k", "first", 1),
+            ("k", "middle", 3_500),
+            ("k", "last", 100_000),
+        ],
+    );
     let mut engine = stand.start();
     engine.settle_and_commit().unwrap();
     let mut consumer = stand.broker.consumer("reader", 1).unwrap();

@@ -72,7 +72,11 @@ fn what_is_fetched_ahead_is_divided_among_partitions() {
             * (number("queued.max.messages.kbytes") * 1024 + number("fetch.message.max.bytes"))
     };
     for partitions in [1, 8, 30, 64] {
-        assert!(ahead(partitions) <= 9 << 20, "{partitions}: {}", ahead(partitions));
+        assert!(
+            ahead(partitions) <= 9 << 20,
+            "{partitions}: {}",
+            ahead(partitions)
+        );
     }
     let user = [row(ClientRole::Consumer, "queued.min.messages", "7")];
     let mine = Properties::new("b:1", &user).unwrap();
