@@ -117,6 +117,23 @@ def test_what_can_never_work_is_refused_when_it_is_built(build: Any, message: st
     assert re.search(r"test_expressions_running\.py:\d+: \w+\(\)", str(caught.value)), caught.value
 
 
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (sf.value.round(-2), "round to 0 to 300 digits"),
+        (sf.value.round(70_000), "round to 0 to 300 digits"),
+        (sf.timestamp + "!", "can't compute int + str"),
+        (sf.value.str.matches("("), "no regular expression"),
+        (sf.when(sf.value.is_null()).then(sf.key).otherwise(sf.timestamp.str.lower()), ".str takes str"),
+    ],
+)
+def test_what_no_topology_takes_is_not_tried_either(expression: sf.Expression, message: str) -> None:
+    with pytest.raises(sf.TopologyError) as caught:
+        expression.evaluate(None)
+    assert message in str(caught.value)
+    assert re.search(r"test_expressions_running\.py:\d+ ", str(caught.value)), caught.value
+
+
 def test_an_error_names_the_line_and_the_part() -> None:
     total = sf.value["price"] * sf.value["count"]
     priced = sf.value.with_fields(total=total, size=sf.when(total > 100).then("large").otherwise("small"))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import stoatflow as sf
 from semantics.expressions import Evaluator, RefusedError
-from stoatflow.errors import StoatFlowError
+from stoatflow.errors import StoatFlowError, TopologyError
 
 LETTERS = "abcXYZ019 _-,.;äßÉ漢🙂\t"
 texts = st.text(LETTERS, max_size=8)
@@ -320,7 +320,10 @@ def test_the_engine_gives_what_python_gives(expression: Any, value: Any, key: An
         with pytest.raises(StoatFlowError):
             expression.evaluate(value, key=key, timestamp=timestamp)
         return
-    found = expression.evaluate(value, key=key, timestamp=timestamp)
+    try:
+        found = expression.evaluate(value, key=key, timestamp=timestamp)
+    except TopologyError:
+        assume(False)  # a part of it fails for every record that reaches it: no topology would take it
     assert same(found, wanted), f"{given} should be {wanted!r}, not {found!r}"
 
 

@@ -304,6 +304,15 @@ impl Expression {
         }
     }
 
+    /// What can never work in it, whatever the record: a sentence for each part. A topology that has such a part is
+    /// refused.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        check::check(self, check::Known::NOTHING, &mut |what| found.push(what));
+        found
+    }
+
     /// The constant that it is.
     #[must_use]
     pub fn constant(&self) -> Option<&Literal> {

@@ -5,6 +5,7 @@
 //! `stoatflow-operators::expr::aggregation`.
 
 use crate::Expression;
+use crate::expression::kinds::Kinds;
 use serde::{Deserialize, Serialize};
 
 /// What is measured.
@@ -100,6 +101,18 @@ impl Measure {
         }
     }
 
+    /// The expressions that it reads records with, and what each must give.
+    fn wanted(&self) -> impl Iterator<Item = (&Expression, Kinds)> {
+        let of = match self.kind {
+            Kind::Sum | Kind::Avg => Kinds::NUMBER,
+            Kind::Min | Kind::Max => Kinds::ORDERED,
+            Kind::TopK if self.by.is_none() => Kinds::ORDERED,
+            _ => Kinds::ALL,
+        };
+        let of = self.of.iter().map(move |e| (e, of));
+        of.chain(self.by.iter().map(|e| (e, Kinds::ORDERED)))
+    }
+
     fn problem(&self) -> Option<String> {
         let name = self.kind.name();
         if self.of.is_none() && self.kind != Kind::Count {
@@ -148,6 +161,12 @@ impl Aggregation {
     pub fn expressions(&self) -> Vec<&Expression> {
         let measures = self.measures().into_iter();
         measures.flat_map(|m| m.of.iter().chain(&m.by)).collect()
+    }
+
+    /// The same, with what each must give to be measured.
+    pub(crate) fn wanted(&self) -> Vec<(&Expression, Kinds)> {
+        let measures = self.measures().into_iter();
+        measures.flat_map(Measure::wanted).collect()
     }
 
     /// Is it a plain count of records, written as one?

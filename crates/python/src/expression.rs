@@ -43,6 +43,11 @@ pub fn evaluate<'py>(
     let expression: Expression = serde_json::from_str(expression_json)
         .map_err(|e| to_py_err(Error::internal("the expression can't be read").caused_by(e)))?;
     let made = || {
+        let problems = expression.problems();
+        if !problems.is_empty() {
+            return Err(Error::topology(problems.join("; "))
+                .hint("write it so that it can work for some record: no topology would take it"));
+        }
         let record = Record {
             key: read(key)?,
             value: read(value)?,

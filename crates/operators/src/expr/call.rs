@@ -108,11 +108,16 @@ impl Call {
                 .hint("it is prepared once, not for each record")
         };
         let (how, run, strict): (How, Vec<&Expression>, usize) = match function {
-            Scalar::Round => (
-                How::Round(whole(given, 1).and_then(|digits| usize::try_from(digits).ok())),
-                vec![&given[0]],
-                ALL,
-            ),
+            Scalar::Round => {
+                let digits = if is_open(given, 1) {
+                    None
+                } else {
+                    let digits = whole(given, 1).and_then(|digits| usize::try_from(digits).ok());
+                    let digits = digits.filter(|digits| *digits <= 300);
+                    Some(digits.ok_or_else(|| wrong("the number of digits, from 0 to 300,"))?)
+                };
+                (How::Round(digits), vec![&given[0]], ALL)
+            }
             Scalar::Clip | Scalar::Slice => {
                 let (one, two) = (!is_open(given, 1), !is_open(given, 2));
                 let how = if function == Scalar::Clip {

@@ -1,8 +1,12 @@
 use crate::logical::SerdeSpec;
 use crate::op::Fold;
-use crate::testing::{compiled, refused, stream};
+use crate::testing::{compiled, refused};
 use crate::{Op, PhysicalPlan};
 use serde_json::{Value, json};
+
+fn stream() -> Value {
+    json!({"op": "stream", "topics": ["in"], "key": "string", "value": "int64"})
+}
 
 fn one(kind: &str) -> Value {
     json!({"aggregation": {"one": {"kind": kind, "of": {"op": "value"}}}})
@@ -96,7 +100,7 @@ fn what_is_wrong_is_said() {
 }
 
 fn cogroup(first: &Value, second: &Value) -> Value {
-    let other = json!({"op": "stream", "topics": ["other"], "key": "string", "value": "string"});
+    let other = json!({"op": "stream", "topics": ["other"], "key": "string", "value": "int64"});
     json!([
         stream(),
         group(0),
@@ -154,4 +158,73 @@ fn cogrouped_streams_that_do_not_fit_are_refused() {
         let message = refused(&cogroup(&first, &second));
         assert!(message.contains(part), "{part}: {message}");
     }
+}
+
+#[test]
+fn what_its_expressions_can_never_do_is_said() {
+    let value = json!({"op": "value"});
+    let joined = json!({"op": "add", "args": [value, {"op": "lit", "value": "!"}]});
+    let digits = |digits: i64| json!({"op": "call", "function": "round", "args": [value, {"op": "lit", "value": digits}]});
+    let key = json!({"op": "key"});
+    let cases = [
+        (
+            json!({"kind": "sum", "of": joined}),
+            "can't compute int + str",
+        ),
+        (
+            json!({"kind": "last", "of": joined}),
+            "can't compute int + str",
+        ),
+        (
+            json!({"kind": "sum", "of": digits(-2)}),
+            "round to 0 to 300 digits",
+        ),
+        (
+            json!({"kind": "max", "of": digits(70_000)}),
+            "round to 0 to 300 digits",
+        ),
+        (
+            json!({"kind": "sum", "of": key}),
+            "sf.key: it gives str, but bool or int or float is wanted",
+        ),
+        (json!({"kind": "avg", "of": key}), "sf.key: it gives str"),
+        (
+            json!({"kind": "min", "of": {"op": "array", "args": [value]}}),
+            "it gives list",
+        ),
+        (
+            json!({"kind": "top_k", "size": 2, "of": {"op": "object", "names": [], "args": []}}),
+            "it gives object",
+        ),
+        (
+            json!({"kind": "top_k", "size": 2, "of": value, "by": joined}),
+            "can't compute int + str",
+        ),
+        (
+            json!({"kind": "top_k", "size": 2, "of": value, "by": {"op": "array", "args": []}}),
+            "it gives list",
+        ),
+    ];
+    for (measure, part) in cases {
+        let alone = json!({"aggregation": {"one": measure}});
+        let named = several(&json!([["n", {"kind": "count"}], ["x", measure]]));
+        for function in [alone, named] {
+            let message = refused(&json!([stream(), group(0), aggregate(1, &function)]));
+            assert!(message.contains(part), "{part}: {message}");
+            assert!(message.contains("app.py:3: aggregate()"), "{message}");
+        }
+    }
+    let list = json!({"kind": "top_k", "size": 2, "of": {"op": "array", "args": []}, "by": value});
+    let function = json!({"aggregation": {"one": list}});
+    compiled(&json!([stream(), group(0), aggregate(1, &function)]));
+    // Of the second stream of a cogroup too, though the first is of anything.
+    let wrong = several(&json!([["m", {"kind": "sum", "of": joined}]]));
+    let message = refused(&cogroup(
+        &several(&json!([["n", {"kind": "count"}]])),
+        &wrong,
+    ));
+    assert!(
+        message.contains("app.py:6: cogroup(): sf.value + \"!\": can't compute int + str"),
+        "{message}"
+    );
 }

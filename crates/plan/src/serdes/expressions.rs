@@ -17,14 +17,14 @@ impl Pass<'_> {
             key: Kinds::NULL,
             value: Kinds::NULL,
         };
-        // Of the inputs of a join, it is the first that expressions see.
-        let seen = if call.joining().is_some() {
-            1
-        } else {
-            usize::MAX
+        let inputs = match call {
+            // Of the inputs of a join, it is the first that expressions see.
+            Call::Join(join) | Call::LeftJoin(join) | Call::OuterJoin(join) => vec![join.from],
+            // Of those of a cogroup, the stream that is added.
+            Call::Cogroup { from, other, .. } => vec![other.unwrap_or(*from)],
+            call => call.inputs(),
         };
-        let inputs = call.inputs();
-        for &input in inputs.iter().take(seen) {
+        for &input in &inputs {
             let (key, value) = &self.sides[input];
             known.key = known.key.or(Kinds::of_serde(key.known()));
             known.value = known.value.or(Kinds::of_serde(value.known()));
@@ -40,7 +40,12 @@ impl Pass<'_> {
             _ => Kinds::ALL,
         };
         for function in call.functions() {
-            if let Function::Expr(e) = function {
+            let expressions = match function {
+                Function::Expr(e) => vec![(e, wanted)],
+                Function::Aggregation(aggregation) => aggregation.wanted(),
+                Function::Udf(_) | Function::Async(_) => vec![],
+            };
+            for (e, wanted) in expressions {
                 let given = check(e, known, &mut |what| found.push(what));
                 if !given.fits(wanted) {
                     let text = located(e.bare(), e.line());

@@ -87,6 +87,21 @@ fn members_that_nobody_names_are_copied_byte_by_byte() {
 }
 
 #[test]
+fn digits_that_a_double_does_not_have_are_refused() {
+    let round = |digits: Value| call("round", &[value(), digits]);
+    for digits in [lit(-2), lit(301), lit(70_000), lit(1.5), lit("2"), value()] {
+        let e = serde_json::from_str(&round(digits.clone())).unwrap();
+        let error = Compiled::new(&e).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Topology, "{digits}: {error}");
+        assert!(error.message().contains("from 0 to 300"), "{error}");
+    }
+    let of = |digits: Value, x: f64| eval(&round(digits), Datum::Float(x)).unwrap();
+    assert_eq!(of(lit(300), 0.1), Datum::Float(0.1));
+    assert_eq!(of(lit(0), 2.5), Datum::Float(2.0));
+    assert_eq!(of(lit(Value::Null), 2.5), Datum::Int(2));
+}
+
+#[test]
 fn of_a_member_that_occurs_twice_the_first_counts() {
     let twice = raw(r#"{"a":1,"b":2,"a":3}"#);
     let with = |args: &[Value]| match eval(&call("with_fields", args), twice.clone()).unwrap() {

@@ -50,8 +50,8 @@ fn each_place_has_its_own_names() {
         ),
         (
             Box::new(|f| {
-                let sum = json!({"aggregation": {"one": {"kind": "sum", "of": f["expr"]}}});
-                json!([stream(), group(), {"op": "aggregate", "from": 1, "initializer": {"expr": {"op": "lit", "value": null}}, "function": sum, "materialized": {"store": "s"}}])
+                let last = json!({"aggregation": {"one": {"kind": "last", "of": f["expr"]}}});
+                json!([stream(), group(), {"op": "aggregate", "from": 1, "initializer": {"expr": {"op": "lit", "value": null}}, "function": last, "materialized": {"store": "s"}}])
             }),
             &["key", "value", "timestamp"],
         ),
