@@ -159,7 +159,8 @@ def approx_distinct(of: Expression, precision: int = 12) -> Aggregation[int]:
     """Give about how many different values there were (HyperLogLog).
 
     `precision` is in bits, 4 to 16: the standard error is 1.04 / sqrt(2 ** precision), 1.6 % for 12, and the store
-    holds up to 2 ** precision bytes per key, as `{"estimate": ..., "registers": ...}` (`"few"` while they are few).
+    holds up to 2 ** precision bytes per key, as `{"estimate": ..., "bits": ..., "registers": ...}` (`"few"` while they
+    are few).
     """
     size = _size("approx_distinct", "precision", precision)
     if size is not None and not 4 <= size <= 16:

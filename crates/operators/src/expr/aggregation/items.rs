@@ -28,7 +28,13 @@ impl Items {
         let mut items = Self::default();
         let mut found = Vec::new();
         json::items(array, &mut |item| found.push(item))?;
-        for item in &found {
+        // A limit that was lowered holds at once.
+        let beyond = found.len().saturating_sub(how.size);
+        let kept = match how.kind {
+            Kind::CollectSet => &found[..found.len() - beyond],
+            _ => &found[beyond..],
+        };
+        for item in kept {
             items.push(item, how)?;
         }
         Ok(items)

@@ -136,8 +136,9 @@ impl Sketch {
             }
             Registers::All(all) => ("registers", all.clone()),
         };
-        let estimate = self.estimate();
-        out.extend_from_slice(format!("{{\"estimate\":{estimate},\"{name}\":\"").as_bytes());
+        let (estimate, bits) = (self.estimate(), self.bits);
+        let begin = format!("{{\"estimate\":{estimate},\"bits\":{bits},\"{name}\":\"");
+        out.extend_from_slice(begin.as_bytes());
         base64::encode(&bytes, out);
         out.extend_from_slice(b"\"}");
     }

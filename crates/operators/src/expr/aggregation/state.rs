@@ -141,7 +141,7 @@ impl Shape {
             (Kind::Collect | Kind::CollectSet, Datum::Json(bytes)) if json::is_array(&bytes) => {
                 Some(Cell::Items(Items::read(&bytes, how)?))
             }
-            (Kind::TopK, Datum::Json(bytes)) => self.top(&bytes)?,
+            (Kind::TopK, Datum::Json(bytes)) => self.top(how, &bytes)?,
             (Kind::ApproxDistinct, Datum::Json(bytes)) => self.sketch(how, &bytes)?,
             (
                 Kind::Avg | Kind::Collect | Kind::CollectSet | Kind::TopK | Kind::ApproxDistinct,
@@ -167,10 +167,15 @@ impl Shape {
         })
     }
 
-    fn top(&self, bytes: &Bytes) -> Result<Option<Cell>> {
+    /// `None` too where the rank came or went: what is held could not be compared with what comes.
+    fn top(&self, how: &Measuring, bytes: &Bytes) -> Result<Option<Cell>> {
         let (mut top, mut by) = (Vec::new(), Vec::new());
         if json::is_array(bytes) {
+            if how.ranked {
+                return Ok(None);
+            }
             json::items(bytes, &mut |item| by.push(item))?;
+            by.truncate(how.size);
             let best = by.into_iter().map(|by| Ranked {
                 by,
                 of: Datum::Null,
@@ -179,6 +184,9 @@ impl Shape {
                 best: best.collect(),
                 ranked: false,
             }));
+        }
+        if !how.ranked {
+            return Ok(None);
         }
         let (mut tops, mut bys) = (None, None);
         self.members(bytes, &mut |name, value| match name {
@@ -199,18 +207,22 @@ impl Shape {
         }
         let best = by.into_iter().zip(top).map(|(by, of)| Ranked { by, of });
         Ok(Some(Cell::Top {
-            best: best.collect(),
+            best: best.take(how.size).collect(),
             ranked: true,
         }))
     }
 
     fn sketch(&self, how: &Measuring, bytes: &Bytes) -> Result<Option<Cell>> {
-        let mut sketch = None;
-        self.members(bytes, &mut |name, value| {
-            if let ("few" | "registers", Datum::Str(text)) = (name, value) {
+        // What earlier versions wrote does not say its precision.
+        let (mut sketch, mut bits) = (None, i64::from(how.bits));
+        self.members(bytes, &mut |name, value| match (name, value) {
+            ("few" | "registers", Datum::Str(text)) => {
                 sketch = Sketch::read(how.bits, name, text.as_str());
             }
+            ("bits", Datum::Int(written)) => bits = written,
+            _ => {}
         })?;
+        let sketch = sketch.filter(|_| bits == i64::from(how.bits));
         Ok(sketch.map(|sketch| Cell::Sketch(Box::new(sketch))))
     }
 

@@ -161,8 +161,7 @@ fn lists() {
         &json!(["a", "c", "b"]),
         &json!(["c", "b", "a"]),
     );
-    let ranked =
-        json!({"one": {"kind": "top_k", "of": member("name"), "by": member("x"), "size": 2}});
+    let ranked = ranked(2);
     let values = json!([{"name": "a", "x": 1}, {"name": "b", "x": 2}, {"name": "c", "x": 2}, {"name": "d"}, {"x": 9}]);
     gives(&ranked, &values, &json!({"top": ["b", "c"], "by": [2, 2]}));
     gives(&ranked, &json!([{}]), &json!({"top": [], "by": []}));
@@ -293,6 +292,33 @@ fn what_does_not_fit_is_the_record_s_fault_and_said() {
     fails(&one("sum"), &json!(["12"]), "sf.sum");
 }
 
+fn ranked(size: u64) -> Value {
+    json!({"one": {"kind": "top_k", "of": member("name"), "by": member("x"), "size": size}})
+}
+
+/// What a sketch of this precision holds of so many values.
+fn held_sketch(bits: u64, values: i64) -> Value {
+    let values: Vec<Value> = (0..values).map(Value::from).collect();
+    shown(&folded(&compiled(&sized("approx_distinct", bits)), &values, true).unwrap())
+}
+
+#[test]
+fn a_size_that_was_changed_holds_from_the_next_record_on() {
+    for (kind, held, expected) in [
+        ("top_k", json!([5, 4, 3]), json!([5, 4])),
+        ("collect", json!([1, 2, 3]), json!([3, 0])),
+        ("collect_set", json!([1, 2, 3]), json!([1, 2])),
+        ("top_k", json!([5]), json!([5, 0])),
+    ] {
+        let held = Datum::Json(held.to_string().into());
+        let made = compiled(&sized(kind, 2)).step(&held, &record(&json!(0)));
+        assert_eq!(shown(&made.unwrap()), expected, "{kind} of {held:?}");
+    }
+    let held = Datum::Json(r#"{"top":["a","b"],"by":[5,4]}"#.into());
+    let made = compiled(&ranked(1)).step(&held, &record(&json!({"name": "c", "x": 3})));
+    assert_eq!(shown(&made.unwrap()), json!({"top": ["a"], "by": [5]}));
+}
+
 #[test]
 fn what_another_aggregation_left_in_the_store_is_refused() {
     let cases = [
@@ -302,6 +328,12 @@ fn what_another_aggregation_left_in_the_store_is_refused() {
         (one("avg"), json!({"count": 3})),
         (one("collect"), json!({"a": 1})),
         (sized("top_k", 2), json!(7)),
+        // The rank came, or went; with nothing in it too.
+        (sized("top_k", 2), json!({"top": ["a"], "by": [1]})),
+        (sized("top_k", 2), json!({"top": [], "by": []})),
+        (ranked(2), json!([3, 2])),
+        (ranked(2), json!([])),
+        (ranked(2), json!({"top": ["a"], "by": [1, 2]})),
         (
             sized("approx_distinct", 4),
             json!({"estimate": 1, "registers": "AAAA"}),
@@ -310,6 +342,10 @@ fn what_another_aggregation_left_in_the_store_is_refused() {
             sized("approx_distinct", 4),
             json!({"estimate": 1, "few": "////"}),
         ),
+        // Another precision, of few registers and of all.
+        (sized("approx_distinct", 14), held_sketch(12, 3)),
+        (sized("approx_distinct", 10), held_sketch(12, 3)),
+        (sized("approx_distinct", 5), held_sketch(4, 100)),
         (several(), json!({"n": 1})),
         (several(), json!(1)),
     ];
@@ -406,9 +442,14 @@ fn what_a_sketch_wrote_stays_readable() {
     few.write(&mut out);
     let text = String::from_utf8(out).unwrap();
     assert_eq!(
-        text, "{\"estimate\":4,\"few\":\"ByYCCAMBDJICDz4B\"}",
+        text, "{\"estimate\":4,\"bits\":12,\"few\":\"ByYCCAMBDJICDz4B\"}",
         "stores hold this: it must never change"
     );
+    // As it was written before the precision was.
+    let held = Datum::Json("{\"estimate\":4,\"few\":\"ByYCCAMBDJICDz4B\"}".into());
+    let merged = compiled(&sized("approx_distinct", 12)).step(&held, &record(&json!("a")));
+    let merged = Serde::Json.encode(&merged.unwrap()).unwrap().unwrap();
+    assert_eq!(merged, text);
 }
 
 proptest! {
