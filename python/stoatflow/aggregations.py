@@ -46,8 +46,13 @@ class Aggregation(Generic[R]):
             members = {name: member.where(condition) for name, member in self._members.items()}
             return Aggregation(self._kind, members=members)
         of = wrap(True) if self._of is None else self._of
-        chosen = when(condition).then(of).otherwise(None)
-        return Aggregation(self._kind, chosen, by=self._by, size=self._size)
+
+        def chosen(e: Expression) -> Expression:
+            return when(condition).then(e).otherwise(None)
+
+        # The rank too: it may fail for records that are left out.
+        by = None if self._by is None else chosen(self._by)
+        return Aggregation(self._kind, chosen(of), by=by, size=self._size)
 
     def to_json(self) -> dict[str, object]:
         """The form in which it crosses the border."""

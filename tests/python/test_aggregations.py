@@ -366,6 +366,20 @@ def test_a_record_that_does_not_fit() -> None:
             assert "2" not in totals
 
 
+def test_where_guards_what_is_measured_and_its_rank() -> None:
+    builder = sf.StreamsBuilder()
+    group = builder.stream("in", key=str, value=JSON).group_by_key()
+    ratio = sf.value["a"] / sf.value["b"]
+    guarded = sf.agg(best=sf.top_k(NAME, 2, by=ratio), most=sf.max(ratio), n=sf.count()).where(sf.value["b"] != 0)
+    group.aggregate(guarded, store="s").to_stream().to("out", value=JSON)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.input("in", str, JSON)
+        for name, a, b in (("x", 1, 2), ("y", 5, 0), ("z", 3, 2)):
+            source.pipe("k", {"name": name, "a": a, "b": b})
+        values = driver.output("out", str, JSON).read_values_to_list()
+        assert values[-1] == {"best": ["z", "x"], "most": 1.5, "n": 2}
+
+
 @pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS)
 def test_expressions_reduce_and_aggregate(windows: Any) -> None:
     def build(reducer: Any, start: Any, aggregator: Any, merger: Any) -> sf.Topology:
