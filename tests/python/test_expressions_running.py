@@ -82,6 +82,24 @@ def test_a_serde_is_known_from_what_an_expression_gives() -> None:
         assert target.read_key_values_to_list() == [("k-7", 2)]
 
 
+def test_bounds_of_doubles_give_doubles() -> None:
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=float)
+    stream.map_values(sf.value.clip(0, 100)).to("clipped")
+    stream.map_values(sf.greatest(sf.value, 7)).to("greatest")
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.create_input_topic("in", key=str, value=float)
+        for x in (-1.5, 12.25, 1000.0):
+            source.pipe_input("k", x)
+        for topic, expected in (("clipped", [0.0, 12.25, 100.0]), ("greatest", [7.0, 12.25, 1000.0])):
+            target = driver.create_output_topic(topic, key=str, value=float)
+            assert target.read_values_to_list() == expected
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=int, value=int).map_values(sf.value**sf.key).to("out")
+    with pytest.raises(sf.TopologyError, match="doesn't know the serde of its value"):
+        builder.build()
+
+
 def test_members_that_nobody_reads_walk_on_as_they_came() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=dict).map_values(sf.value | {"n": sf.value["n"] + 1}).to("out", value=dict)

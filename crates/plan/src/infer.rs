@@ -115,13 +115,17 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
             function: Scalar::StrSplitN | Scalar::StrExtractAll,
             ..
         } => Type::List(Box::new(of("string"))),
-        E::Call { .. } => {
+        E::Call { args, .. } => {
             let known = Known {
                 key: Kinds::of_serde(key),
                 value: Kinds::of_serde(value),
             };
             match kinds(e, known) {
                 Kinds::BOOL => Type::Bool,
+                // Whole numbers or doubles: of what it was made of, if that says which.
+                found if !one_number(found) && found.within(Kinds::NUMBER) => {
+                    mixed(args.iter().map(sub))
+                }
                 found => found.serde().map_or(Type::Unknown, of),
             }
         }
@@ -141,6 +145,22 @@ fn number(a: &Type, b: &Type) -> Type {
         of("double")
     } else {
         of("json")
+    }
+}
+
+/// Is it one kind of number, or none?
+fn one_number(kinds: Kinds) -> bool {
+    matches!(kinds, Kinds::NULL | Kinds::INT | Kinds::FLOAT)
+}
+
+/// What is a whole number for some records and a double for others: JSON stays JSON, and a double takes both.
+fn mixed(types: impl Iterator<Item = Type>) -> Type {
+    let serdes: Vec<_> = types.filter_map(Type::serde).collect();
+    let has = |name: &str| serdes.contains(&SerdeSpec::Builtin(name.into()));
+    match (has("json"), has("double")) {
+        (true, _) => of("json"),
+        (_, true) => of("double"),
+        _ => Type::Unknown,
     }
 }
 

@@ -87,3 +87,70 @@ fn elements_of_lists() {
         Type::Unknown
     );
 }
+
+#[test]
+fn numbers_of_two_kinds_are_written_as_what_they_were_made_of() {
+    let call =
+        |function: &str, args: &[Value]| json!({"op": "call", "function": function, "args": args});
+    let (key, value) = (json!({"op": "key"}), json!({"op": "value"}));
+    let lit = |x: Value| json!({"op": "lit", "value": x});
+    let member = json!({"op": "get", "args": [value], "name": "a"});
+    for (e, serde, expected) in [
+        (
+            call("clip", &[value.clone(), lit(json!(0)), lit(json!(100))]),
+            "double",
+            Some("double"),
+        ),
+        (
+            call("clip", &[value.clone(), lit(json!(0)), lit(json!(100))]),
+            "int64",
+            Some("int64"),
+        ),
+        (
+            call("clip", &[value.clone(), lit(json!(0)), lit(Value::Null)]),
+            "double",
+            Some("double"),
+        ),
+        (
+            call("clip", &[member.clone(), lit(json!(0)), lit(json!(100))]),
+            "json",
+            Some("json"),
+        ),
+        (
+            call("least", &[value.clone(), key.clone()]),
+            "double",
+            Some("double"),
+        ),
+        (
+            call("greatest", &[lit(json!(0.5)), key.clone()]),
+            "string",
+            Some("double"),
+        ),
+        (
+            call("greatest", &[member, lit(json!(0.5))]),
+            "json",
+            Some("json"),
+        ),
+        (
+            call("least", &[value.clone(), lit(json!("x"))]),
+            "string",
+            Some("string"),
+        ),
+        // 2 ** -1 is 0.5, 2 ** 1 is 2: nobody knows which it will be.
+        (call("pow", &[key.clone(), key.clone()]), "string", None),
+        (call("pow", &[value.clone(), key]), "double", Some("double")),
+        (
+            call("round", &[value.clone(), lit(json!(2))]),
+            "double",
+            Some("double"),
+        ),
+        (call("round", &[value.clone(), lit(json!(2))]), "mine", None),
+        (call("list_sum", &[value]), "json", Some("json")),
+    ] {
+        assert_eq!(
+            inferred(e.clone(), "int32", serde).as_deref(),
+            expected,
+            "{e} of {serde}"
+        );
+    }
+}
