@@ -188,6 +188,37 @@ impl Datum {
         }
     }
 
+    /// Does a part of it lie in a buffer that something else lies in too?
+    fn is_shared(&self) -> bool {
+        match self {
+            Self::Bytes(b) | Self::Json(b) => !b.is_unique(),
+            Self::Str(t) => !t.0.is_unique(),
+            Self::List(items) => items.iter().any(Self::is_shared),
+            _ => false,
+        }
+    }
+
+    /// Copies what shares a buffer: what is kept would keep all of that buffer alive.
+    pub fn unshare(&mut self) {
+        if !self.is_shared() {
+            return;
+        }
+        match self {
+            Self::Bytes(b) | Self::Json(b) => *b = Bytes::copy_from_slice(b),
+            Self::Str(t) => *t = Text::from(t.as_str()),
+            Self::List(items) => *items = items.iter().map(Self::unshared).collect(),
+            _ => {}
+        }
+    }
+
+    /// The same in buffers of its own.
+    #[must_use]
+    pub fn unshared(&self) -> Self {
+        let mut own = self.clone();
+        own.unshare();
+        own
+    }
+
     /// About how many bytes this datum keeps alive; used to account memory, not to allocate.
     #[must_use]
     pub fn weight(&self) -> usize {

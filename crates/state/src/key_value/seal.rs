@@ -7,7 +7,7 @@ use super::slot::{Phase, is_foreign, stamp};
 use super::{Dirty, KeyValueStore, Sealed, Stored};
 use crate::{Layout, Write};
 use bytes::{BufMut, Bytes, BytesMut};
-use stoatflow_core::{Datum, Epoch, Error, Result, Serde, Text};
+use stoatflow_core::{Datum, Epoch, Error, Result, Serde};
 
 impl KeyValueStore {
     /// Takes what `epoch` wrote to the keys of `dirty`. To be called once all lanes have finished
@@ -46,7 +46,8 @@ impl KeyValueStore {
                 drop(table);
                 self.seal_outside(hash, &key, written, &value)?
             } else {
-                unshare(&mut version.value);
+                // A slice of an input buffer would keep it alive for as long as the value is cached.
+                version.value.value.unshare();
                 version.phase = Phase::Sealed;
                 self.encode(&version.value)?
             };
@@ -123,15 +124,5 @@ impl KeyValueStore {
             drop(trash);
             shard.trim();
         }
-    }
-}
-
-/// A value that is a slice of an input buffer would keep the whole buffer alive for as long as it is
-/// cached: copies it, once per key and epoch.
-fn unshare(stored: &mut Stored) {
-    match &mut stored.value {
-        Datum::Bytes(b) | Datum::Json(b) if !b.is_unique() => *b = Bytes::copy_from_slice(b),
-        Datum::Str(t) if !t.as_bytes().is_unique() => *t = Text::from(t.as_str()),
-        _ => {}
     }
 }

@@ -302,6 +302,32 @@ fn keys_and_values_do_not_keep_input_buffers_alive() {
 }
 
 #[test]
+fn lists_do_not_keep_input_buffers_alive() {
+    let backend = Arc::new(MemoryBackend::new(false));
+    let store = KeyValueStore::new(StoreId(0), "s".into(), Serde::Json, backend, 1 << 20);
+    let mut dirty = Dirty::default();
+    let buffer = Bytes::from(vec![b'x'; 1 << 16]);
+    let word = |at| Datum::Str(stoatflow_core::Text::from_utf8(buffer.slice(at..at + 2)).unwrap());
+    let value = Datum::List([word(1), Datum::List([word(5), Datum::Int(7)].into())].into());
+    let stored = Stored {
+        value: value.clone(),
+        timestamp: Timestamp(0),
+    };
+    let key = Bytes::from_static(b"key");
+    store.put(Epoch(1), &mut dirty, &key, Some(stored)).unwrap();
+    let sealed = store.seal(Epoch(1), dirty).unwrap();
+    let held = store.get(Epoch(1), &key).unwrap().unwrap();
+    assert_eq!(held.value, value);
+    drop((held, value));
+    assert!(
+        buffer.is_unique(),
+        "the store still holds a slice of the input"
+    );
+    let json = br#"["xx",["xx",7]]"#.as_slice();
+    assert_eq!(sealed[0].value.as_deref(), Some(json));
+}
+
+#[test]
 fn damaged_bytes_name_the_store() {
     let (store, backend) = store(1 << 20);
     backend

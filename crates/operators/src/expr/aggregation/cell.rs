@@ -12,7 +12,7 @@ use crate::expr::compare::{Comparison, compare};
 use crate::expr::kind as kind_of;
 use crate::expr::number::Number;
 use stoatflow_core::serde::json_bytes;
-use stoatflow_core::{Bytes, Datum, Error, Result, Text};
+use stoatflow_core::{Datum, Error, Result};
 use stoatflow_plan::MeasureKind as Kind;
 
 /// What a record gives to a measure.
@@ -205,11 +205,11 @@ pub(super) fn plain(kind: Kind, held: &Datum, given: &Datum) -> Result<Option<Da
             _ => return Err(Error::internal("a count that is no number")),
         },
         Kind::Sum => Some(added(Arithmetic::Add, held, given)?),
-        Kind::First => held.is_null().then(|| loose(given)),
-        Kind::Last => Some(loose(given)),
-        _ if held.is_null() => Some(loose(given)),
-        Kind::Min => before(given, held)?.then(|| loose(given)),
-        _ => before(held, given)?.then(|| loose(given)),
+        Kind::First => held.is_null().then(|| given.unshared()),
+        Kind::Last => Some(given.unshared()),
+        _ if held.is_null() => Some(given.unshared()),
+        Kind::Min => before(given, held)?.then(|| given.unshared()),
+        _ => before(held, given)?.then(|| given.unshared()),
     })
 }
 
@@ -224,7 +224,7 @@ fn rank(best: &mut Vec<Ranked>, one: Ranked, size: usize) -> Result<()> {
         at -= 1;
     }
     if at < size {
-        let (by, of) = (loose(&one.by), loose(&one.of));
+        let (by, of) = (one.by.unshared(), one.of.unshared());
         best.insert(at, Ranked { by, of });
         best.truncate(size);
     }
@@ -265,16 +265,6 @@ fn more(count: i64, by: i64) -> Result<i64> {
     count
         .checked_add(by)
         .ok_or_else(|| Error::user("a count went beyond 64 bits"))
-}
-
-/// Without the bytes of the record around it, which would live as long as this.
-fn loose(datum: &Datum) -> Datum {
-    match datum {
-        Datum::Str(text) => Datum::Str(Text::from(text.as_str())),
-        Datum::Json(bytes) => Datum::Json(Bytes::copy_from_slice(bytes)),
-        Datum::Bytes(bytes) => Datum::Bytes(Bytes::copy_from_slice(bytes)),
-        other => other.clone(),
-    }
 }
 
 fn list<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = &'a Datum>) -> Result<()> {

@@ -2,7 +2,7 @@ use super::sketch::Sketch;
 use super::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use stoatflow_core::{ErrorKind, Serde};
+use stoatflow_core::{Bytes, ErrorKind, Serde, Text};
 
 fn compiled(spec: &Value) -> Aggregation {
     let spec = serde_json::from_value(spec.clone()).expect("a well-formed aggregation");
@@ -375,6 +375,33 @@ fn what_was_given_away_never_changes() {
         panic!("a state was expected")
     };
     assert!(!state.changes(), "so nobody copies it");
+}
+
+#[test]
+fn what_is_kept_does_not_keep_input_buffers_alive() {
+    let words = json!({"op": "str_split", "args": [{"op": "value"}], "by": null});
+    for measure in [
+        json!({"kind": "last", "of": words}),
+        json!({"kind": "first", "of": {"op": "array", "args": [words, {"op": "value"}]}}),
+        json!({"kind": "top_k", "size": 2, "of": words, "by": {"op": "value"}}),
+        json!({"kind": "max", "of": {"op": "value"}}),
+    ] {
+        for spec in [
+            json!({"one": measure}),
+            json!({"several": [["a", measure], ["n", {"kind": "count"}]]}),
+        ] {
+            let buffer = Bytes::from(b"one two three and all the rest of a block".to_vec());
+            let line = Text::from_utf8(buffer.slice(..13)).unwrap();
+            let record = Record {
+                value: Datum::Str(line),
+                ..Record::default()
+            };
+            let kept = compiled(&spec).step(&Datum::Null, &record).unwrap();
+            drop(record);
+            assert!(buffer.is_unique(), "{spec} holds a slice of the input");
+            assert!(shown(&kept).to_string().contains("three"), "{spec}");
+        }
+    }
 }
 
 #[test]
