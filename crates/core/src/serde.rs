@@ -233,10 +233,7 @@ pub fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
         Datum::Null => out.extend_from_slice(b"null"),
         Datum::Bool(b) => serde_json::to_writer(out, b).map_err(to_text)?,
         Datum::Int(i) => serde_json::to_writer(out, i).map_err(to_text)?,
-        Datum::Float(x) if !x.is_finite() => {
-            return Err(Error::serde(format!("JSON has no form for the number {x}"))
-                .hint("replace it before the sink"));
-        }
+        Datum::Float(x) if !x.is_finite() => return Err(no_json(datum)),
         Datum::Float(x) => serde_json::to_writer(out, x).map_err(to_text)?,
         Datum::Str(t) => serde_json::to_writer(out, t.as_str()).map_err(to_text)?,
         Datum::Json(b) => out.extend_from_slice(b),
@@ -251,13 +248,33 @@ pub fn write_json(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
             }
             out.push(b']');
         }
-        Datum::Bytes(_) | Datum::Change(_) | Datum::Windowed(_) => {
-            return Err(Error::serde(format!(
-                "JSON has no form for a value of type {}",
-                datum.type_name()
-            ))
-            .hint("decode the bytes first, or use Serdes.bytes()"));
-        }
+        Datum::Bytes(_) | Datum::Change(_) | Datum::Windowed(_) => return Err(no_json(datum)),
     }
     Ok(())
+}
+
+/// Could [`write_json`] write this? Says what it would say, and writes nothing (but what is foreign).
+///
+/// # Errors
+/// As [`json_bytes`].
+pub fn check_json(datum: &Datum) -> Result<()> {
+    match datum {
+        Datum::Float(x) if !x.is_finite() => Err(no_json(datum)),
+        Datum::Bytes(_) | Datum::Change(_) | Datum::Windowed(_) => Err(no_json(datum)),
+        Datum::List(items) => items.iter().try_for_each(check_json),
+        Datum::Opaque(object) => object.to_json().map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+fn no_json(datum: &Datum) -> Error {
+    match datum {
+        Datum::Float(x) => Error::serde(format!("JSON has no form for the number {x}"))
+            .hint("replace it before the sink"),
+        other => Error::serde(format!(
+            "JSON has no form for a value of type {}",
+            other.type_name()
+        ))
+        .hint("decode the bytes first, or use Serdes.bytes()"),
+    }
 }

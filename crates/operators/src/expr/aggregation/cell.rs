@@ -11,6 +11,7 @@ use crate::expr::arithmetic::{Arithmetic, compute};
 use crate::expr::compare::{Comparison, compare};
 use crate::expr::kind as kind_of;
 use crate::expr::number::Number;
+use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Result};
 use stoatflow_plan::MeasureKind as Kind;
@@ -32,7 +33,7 @@ pub(super) struct Ranked {
     pub of: Datum,
 }
 
-/// See the module.
+/// See the module. A clone costs little: what may be large is shared until one of them changes.
 #[derive(Clone, Debug)]
 pub(super) enum Cell {
     /// Count, sum, least, greatest, first, last: the datum itself.
@@ -42,14 +43,14 @@ pub(super) enum Cell {
         count: i64,
     },
     /// Collected, all or each once.
-    Items(Items),
+    Items(Arc<Items>),
     /// The best first.
     Top {
-        best: Vec<Ranked>,
+        best: Arc<Vec<Ranked>>,
         /// By something else than themselves?
         ranked: bool,
     },
-    Sketch(Box<Sketch>),
+    Sketch(Arc<Sketch>),
 }
 
 impl Cell {
@@ -57,6 +58,7 @@ impl Cell {
         match self {
             Self::Plain(held) => {
                 if let Some(new) = plain(how.kind, held, &given.of)? {
+                    how.check(&new)?;
                     *held = new;
                 }
             }
@@ -64,7 +66,7 @@ impl Cell {
                 *sum = added(Arithmetic::Add, sum, &given.of)?;
                 *count = more(*count, 1)?;
             }
-            Self::Items(items) => items.add(&given.of, how)?,
+            Self::Items(items) => Items::add(items, &given.of, how)?,
             // What has no rank is left out.
             Self::Top { ranked: true, .. } if given.by.is_null() => {}
             Self::Top { best, ranked } => {
@@ -73,9 +75,9 @@ impl Cell {
                 } else {
                     (given.of.clone(), Datum::Null)
                 };
-                rank(best, Ranked { by, of }, how.size)?;
+                rank(best, Ranked { by, of }, how)?;
             }
-            Self::Sketch(sketch) => sketch.add(&given.of)?,
+            Self::Sketch(sketch) => Sketch::add(sketch, &given.of)?,
         }
         Ok(())
     }
@@ -114,13 +116,13 @@ impl Cell {
                 *sum = added(Arithmetic::Add, sum, &s)?;
                 *count = more(*count, n)?;
             }
-            (Self::Items(a), Self::Items(b)) => a.merge(&b, how)?,
+            (Self::Items(a), Self::Items(b)) => Items::merge(a, &b, how)?,
             (Self::Top { best, .. }, Self::Top { best: later, .. }) => {
-                for one in later {
-                    rank(best, one, how.size)?;
+                for one in later.iter() {
+                    rank(best, one.clone(), how)?;
                 }
             }
-            (Self::Sketch(a), Self::Sketch(b)) => a.merge(&b),
+            (Self::Sketch(a), Self::Sketch(b)) => Arc::make_mut(a).merge(&b),
             _ => return Err(Error::internal("two measures of different kinds met")),
         }
         Ok(())
@@ -218,15 +220,18 @@ fn before(a: &Datum, b: &Datum) -> Result<bool> {
 }
 
 /// Where something ranks among the best: behind what is as good and came earlier.
-fn rank(best: &mut Vec<Ranked>, one: Ranked, size: usize) -> Result<()> {
+fn rank(best: &mut Arc<Vec<Ranked>>, one: Ranked, how: &Measuring) -> Result<()> {
     let mut at = best.len();
     while at > 0 && before(&best[at - 1].by, &one.by)? {
         at -= 1;
     }
-    if at < size {
+    if at < how.size {
+        how.check(&one.by)?;
+        how.check(&one.of)?;
         let (by, of) = (one.by.unshared(), one.of.unshared());
+        let best = Arc::make_mut(best);
         best.insert(at, Ranked { by, of });
-        best.truncate(size);
+        best.truncate(how.size);
     }
     Ok(())
 }

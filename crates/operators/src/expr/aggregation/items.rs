@@ -4,9 +4,9 @@
 //! For sets, values are told apart as expressions do it (1 equals 1.0, objects by content). Never
 //! holds more than its measure allows.
 
-use super::sketch::fingerprint;
 use super::state::Measuring;
-use crate::expr::{compare, json};
+use crate::expr::{canonical, compare, json};
+use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Bytes, Datum, Result};
 use stoatflow_plan::MeasureKind as Kind;
@@ -40,23 +40,25 @@ impl Items {
         Ok(items)
     }
 
-    pub fn add(&mut self, given: &Datum, how: &Measuring) -> Result<()> {
+    /// Copies what is there only if something is added.
+    pub fn add(this: &mut Arc<Self>, given: &Datum, how: &Measuring) -> Result<()> {
         if how.kind == Kind::CollectSet {
-            if self.starts.len() >= how.size || self.has(given)? {
+            if this.starts.len() >= how.size || this.has(given)? {
                 return Ok(());
             }
-            return self.push(given, how);
+            return Arc::make_mut(this).push(given, how);
         }
-        self.push(given, how)?;
-        if self.starts.len() > how.size {
-            self.forget(self.starts.len() - how.size);
+        let items = Arc::make_mut(this);
+        items.push(given, how)?;
+        if items.starts.len() > how.size {
+            items.forget(items.starts.len() - how.size);
         }
         Ok(())
     }
 
-    pub fn merge(&mut self, later: &Self, how: &Measuring) -> Result<()> {
+    pub fn merge(this: &mut Arc<Self>, later: &Self, how: &Measuring) -> Result<()> {
         for at in 0..later.starts.len() {
-            self.add(&later.element(at)?, how)?;
+            Self::add(this, &later.element(at)?, how)?;
         }
         Ok(())
     }
@@ -74,7 +76,7 @@ impl Items {
     fn push(&mut self, given: &Datum, how: &Measuring) -> Result<()> {
         let text = json_bytes(given)?;
         if how.kind == Kind::CollectSet {
-            self.prints.push(fingerprint(given, &text));
+            self.prints.push(print(given)?);
         }
         self.starts.push(self.text.len());
         self.text.extend_from_slice(&text);
@@ -90,11 +92,7 @@ impl Items {
     }
 
     fn has(&self, given: &Datum) -> Result<bool> {
-        let print = match given {
-            // Equal objects may be spelled differently.
-            Datum::Json(_) | Datum::List(_) => fingerprint(given, &[]),
-            scalar => fingerprint(scalar, &json_bytes(scalar)?),
-        };
+        let print = print(given)?;
         for (at, known) in self.prints.iter().enumerate() {
             if *known == print && compare::equal(&self.element(at)?, given, 0)? {
                 return Ok(true);
@@ -109,4 +107,9 @@ impl Items {
         let text = &self.text[self.starts[at]..end - 1];
         json::settle(Bytes::copy_from_slice(text))
     }
+}
+
+/// The same for equal values, however they are spelled; hardly ever for others.
+fn print(given: &Datum) -> Result<u64> {
+    Ok(xxhash_rust::xxh3::xxh3_64(&canonical::form(given)?))
 }

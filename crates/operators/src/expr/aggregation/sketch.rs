@@ -8,6 +8,7 @@
 
 use super::base64;
 use crate::expr::number::Number;
+use std::sync::Arc;
 use stoatflow_core::{Datum, Result};
 
 /// Bits of precision where nothing is said: 4096 registers, an error of 1.6 %.
@@ -40,7 +41,8 @@ impl Sketch {
         }
     }
 
-    pub fn add(&mut self, given: &Datum) -> Result<()> {
+    /// Copies what is there only if it changes.
+    pub fn add(this: &mut Arc<Self>, given: &Datum) -> Result<()> {
         let text = match given {
             Datum::Str(text) => text.as_bytes().clone(),
             Datum::Bytes(bytes) | Datum::Json(bytes) => bytes.clone(),
@@ -50,11 +52,27 @@ impl Sketch {
             Datum::Json(_) | Datum::List(_) => hash(b'{', &text),
             scalar => fingerprint(scalar, &text),
         };
-        let register = u32::try_from(hash >> (64 - self.bits)).unwrap_or(0);
-        let rest = hash << self.bits;
-        let zeros = rest.leading_zeros().min(u32::from(64 - self.bits));
-        self.raise(register, u8::try_from(zeros + 1).unwrap_or(u8::MAX));
+        let register = u32::try_from(hash >> (64 - this.bits)).unwrap_or(0);
+        let rest = hash << this.bits;
+        let zeros = rest.leading_zeros().min(u32::from(64 - this.bits));
+        let value = u8::try_from(zeros + 1).unwrap_or(u8::MAX);
+        if value > this.held(register) {
+            Arc::make_mut(this).raise(register, value);
+        }
         Ok(())
+    }
+
+    /// The value of a register.
+    fn held(&self, register: u32) -> u8 {
+        match &self.registers {
+            Registers::Few(few) => {
+                match few.binary_search_by(|known| (known >> 8).cmp(&register)) {
+                    Ok(at) => u8::try_from(few[at] & 0xff).unwrap_or(u8::MAX),
+                    Err(_) => 0,
+                }
+            }
+            Registers::All(all) => all[register as usize],
+        }
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -213,16 +231,14 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// A hash of a value; equal values have the same. `text`: its bytes. Lists and objects have all the same
-/// one, since equal ones may be spelled differently.
-pub(super) fn fingerprint(value: &Datum, text: &[u8]) -> u64 {
+/// A hash of a value that is no list or object; equal values have the same. `text`: its bytes.
+fn fingerprint(value: &Datum, text: &[u8]) -> u64 {
     match (Number::of(value), value) {
         (Some(Number::Int(i)), _) => hash(b'i', &i.to_be_bytes()),
         (Some(Number::Float(x)), _) => match whole(x) {
             Some(i) => hash(b'i', &i.to_be_bytes()),
             None => hash(b'f', &x.to_bits().to_be_bytes()),
         },
-        (None, Datum::Json(_) | Datum::List(_)) => 0,
         (None, Datum::Str(text)) => hash(b's', text.as_bytes()),
         (None, _) => hash(b'b', text),
     }

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use sonic_rs::PointerNode;
 use std::any::Any;
 use std::sync::Arc;
+use stoatflow_core::serde::check_json;
 use stoatflow_core::{Bytes, Datum, Error, Opaque, Result};
 use stoatflow_plan::{Aggregation as Spec, MeasureKind as Kind};
 
@@ -28,6 +29,8 @@ pub(super) struct Measuring {
     bits: u8,
     /// Is there a rank?
     pub ranked: bool,
+    /// Is it a part of what is written as JSON, whatever the serde of a plain aggregate?
+    json: bool,
 }
 
 impl Measuring {
@@ -39,13 +42,21 @@ impl Measuring {
                 sum: Datum::Int(0),
                 count: 0,
             },
-            Kind::Collect | Kind::CollectSet => Cell::Items(Items::default()),
+            Kind::Collect | Kind::CollectSet => Cell::Items(Arc::default()),
             Kind::TopK => Cell::Top {
-                best: Vec::new(),
+                best: Arc::default(),
                 ranked: self.ranked,
             },
-            Kind::ApproxDistinct => Cell::Sketch(Box::new(Sketch::new(self.bits))),
+            Kind::ApproxDistinct => Cell::Sketch(Arc::new(Sketch::new(self.bits))),
         }
+    }
+
+    /// Can this be kept? Asked of each datum once, when it comes: what is kept is then always written.
+    pub fn check(&self, kept: &Datum) -> Result<()> {
+        if self.json {
+            check_json(kept)?;
+        }
+        Ok(())
     }
 }
 
@@ -83,6 +94,7 @@ impl Shape {
                 .unwrap_or(BITS),
             // A member of another stream has no expressions here, but its state has the same form.
             ranked: measure.by.is_some(),
+            json: spec.is_state(),
         });
         Self {
             measures: measures.collect(),
@@ -139,7 +151,7 @@ impl Shape {
         let read = match (how.kind, found) {
             (Kind::Avg, Datum::Json(bytes)) => self.avg(&bytes)?,
             (Kind::Collect | Kind::CollectSet, Datum::Json(bytes)) if json::is_array(&bytes) => {
-                Some(Cell::Items(Items::read(&bytes, how)?))
+                Some(Cell::Items(Arc::new(Items::read(&bytes, how)?)))
             }
             (Kind::TopK, Datum::Json(bytes)) => self.top(how, &bytes)?,
             (Kind::ApproxDistinct, Datum::Json(bytes)) => self.sketch(how, &bytes)?,
@@ -181,7 +193,7 @@ impl Shape {
                 of: Datum::Null,
             });
             return Ok(Some(Cell::Top {
-                best: best.collect(),
+                best: Arc::new(best.collect()),
                 ranked: false,
             }));
         }
@@ -207,7 +219,7 @@ impl Shape {
         }
         let best = by.into_iter().zip(top).map(|(by, of)| Ranked { by, of });
         Ok(Some(Cell::Top {
-            best: best.take(how.size).collect(),
+            best: Arc::new(best.take(how.size).collect()),
             ranked: true,
         }))
     }
@@ -223,7 +235,7 @@ impl Shape {
             _ => {}
         })?;
         let sketch = sketch.filter(|_| bits == i64::from(how.bits));
-        Ok(sketch.map(|sketch| Cell::Sketch(Box::new(sketch))))
+        Ok(sketch.map(|sketch| Cell::Sketch(Arc::new(sketch))))
     }
 
     fn members(&self, bytes: &Bytes, take: &mut dyn FnMut(&str, Datum)) -> Result<()> {

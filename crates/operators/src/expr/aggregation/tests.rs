@@ -405,6 +405,68 @@ fn what_is_kept_does_not_keep_input_buffers_alive() {
 }
 
 #[test]
+fn a_record_that_changes_nothing_copies_nothing() {
+    for (spec, same, other) in [
+        (one("collect_set"), json!({"a": 1, "b": [2]}), json!("x")),
+        (sized("collect_set", 1), json!("more"), json!("than fits")),
+        (one("approx_distinct"), json!("a"), json!("b")),
+        (sized("top_k", 1), json!(5), json!(6)),
+    ] {
+        let aggregation = compiled(&spec);
+        let first = match same {
+            Value::String(_) => json!("a"),
+            _ => same.clone(),
+        };
+        let before = aggregation.step(&Datum::Null, &record(&first)).unwrap();
+        let same = aggregation.step(&before, &record(&same)).unwrap();
+        assert!(shares(&before, &same), "{spec}");
+        let after = aggregation.step(&same, &record(&other)).unwrap();
+        assert_eq!(
+            shares(&same, &after),
+            shown(&same) == shown(&after),
+            "{spec}"
+        );
+    }
+}
+
+/// Is what two aggregates hold one piece of memory?
+fn shares(a: &Datum, b: &Datum) -> bool {
+    let cells = |datum: &Datum| State::of(datum).expect("a state").cells().clone();
+    match (&cells(a)[0], &cells(b)[0]) {
+        (Cell::Items(a), Cell::Items(b)) => Arc::ptr_eq(a, b),
+        (Cell::Sketch(a), Cell::Sketch(b)) => Arc::ptr_eq(a, b),
+        (Cell::Top { best: a, .. }, Cell::Top { best: b, .. }) => Arc::ptr_eq(a, b),
+        others => panic!("{others:?}"),
+    }
+}
+
+#[test]
+fn what_json_has_no_form_for_is_refused_when_it_comes() {
+    let nan = Record {
+        value: Datum::Float(f64::NAN),
+        ..Record::default()
+    };
+    let by =
+        json!({"kind": "top_k", "of": {"op": "lit", "value": 1}, "by": {"op": "value"}, "size": 2});
+    for measure in [
+        json!({"kind": "last", "of": {"op": "value"}}),
+        json!({"kind": "first", "of": {"op": "array", "args": [{"op": "value"}]}}),
+        json!({"kind": "top_k", "of": {"op": "value"}, "size": 2}),
+        json!({"kind": "collect", "of": {"op": "value"}}),
+        json!({"kind": "collect_set", "of": {"op": "value"}}),
+        by,
+    ] {
+        let aggregation = compiled(&json!({"several": [["a", measure]]}));
+        let error = aggregation.step(&Datum::Null, &nan).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Serde, "{measure}");
+        assert!(error.message().contains("NaN"), "{measure}: {error}");
+    }
+    // A plain aggregate may be written otherwise: its serde decides.
+    let last = compiled(&one("last")).step(&Datum::Null, &nan).unwrap();
+    assert!(matches!(last, Datum::Float(_)));
+}
+
+#[test]
 fn base64_of_the_standard() {
     for (plain, text) in [
         ("", ""),
@@ -433,9 +495,9 @@ fn estimates_are_within_their_error() {
         let mut squares = 0.0;
         let mut rounds = 0.0;
         for round in 0..20 {
-            let mut sketch = Sketch::new(bits);
+            let mut sketch = Arc::new(Sketch::new(bits));
             for n in 1..=20_000_i64 {
-                sketch.add(&Datum::Int(round * 1_000_000 + n)).unwrap();
+                Sketch::add(&mut sketch, &Datum::Int(round * 1_000_000 + n)).unwrap();
                 if [1, 10, 100, 1000, 5000, 20_000].contains(&n) {
                     let off = (sketch.estimate() - n) as f64 / n as f64;
                     assert!(
@@ -459,12 +521,12 @@ fn estimates_are_within_their_error() {
 
 #[test]
 fn what_a_sketch_wrote_stays_readable() {
-    let mut few = Sketch::new(12);
+    let mut few = Arc::new(Sketch::new(12));
     for text in ["a", "b", "c", "a"] {
-        few.add(&Datum::text(text)).unwrap();
+        Sketch::add(&mut few, &Datum::text(text)).unwrap();
     }
-    few.add(&Datum::Int(1)).unwrap();
-    few.add(&Datum::Float(1.0)).unwrap();
+    Sketch::add(&mut few, &Datum::Int(1)).unwrap();
+    Sketch::add(&mut few, &Datum::Float(1.0)).unwrap();
     let mut out = Vec::new();
     few.write(&mut out);
     let text = String::from_utf8(out).unwrap();
@@ -483,11 +545,11 @@ proptest! {
     #[test]
     fn sketches_that_are_merged_are_those_of_all(bits in 4_u8..9, a in prop::collection::vec(0_i64..3000, 0..800), b in prop::collection::vec(0_i64..3000, 0..800)) {
         let sketch = |values: &[i64]| {
-            let mut sketch = Sketch::new(bits);
+            let mut sketch = Arc::new(Sketch::new(bits));
             for value in values {
-                sketch.add(&Datum::Int(*value)).unwrap();
+                Sketch::add(&mut sketch, &Datum::Int(*value)).unwrap();
             }
-            sketch
+            Arc::unwrap_or_clone(sketch)
         };
         let written = |sketch: &Sketch| {
             let mut out = Vec::new();
