@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
+from stoatflow.testing import TopologyTestDriver
 
 v, k = sf.value, sf.key
 any_value: Any = v  # what type checkers would refuse already
@@ -215,3 +216,43 @@ def test_the_reference_has_every_function() -> None:
     # `x ** y` is told, and so are the brackets; the rest is for the plan.
     offered -= {"pow", "str", "list", "dt", "to_json", "to_plan", "reads", "is_literal", "is_pair"}
     assert offered - told == set()
+
+
+def test_a_deep_expression_works_and_one_that_is_too_deep_says_so_where_it_is_written() -> None:
+    record = {f"f{n}": n for n in range(99)}
+    total: sf.Expression = sf.lit(0)
+    choice = sf.when(v["f98"] == 0).then("is 0")
+    for n in range(97):
+        total = total + v[f"f{n}"]
+    for n in range(1, 96):
+        choice = choice.when(v["f98"] == n).then(f"is {n}")
+    assert total.evaluate(record) == sum(range(97))
+    assert choice.otherwise("other").evaluate({"f98": 95}) == "is 95"
+    assert choice.otherwise("other").evaluate(record) == "other"
+    assert repr(total).endswith("+ sf.value['f96']")
+    assert total.reads(v)
+    lines: sf.Expression = v["n"].cast(int)
+    for _ in range(48):
+        # Each in a line of its own: that makes the plan deepest.
+        lines = lines + 1
+        lines = -lines
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=dict)
+    stream.group_by_key().aggregate(sf.agg(n=sf.sum(lines)), store="s").to_stream().to("out")
+    stream.filter(total > 0).map_values(total).to("totals")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("in", str, dict).pipe("k", record | {"n": 7})
+        assert driver.output("out", str, dict).read_value() == {"n": 7}
+        assert driver.output("totals", str, sf.Serdes.json()).read_value() == sum(range(97))
+
+    def longer(e: sf.Expression) -> None:
+        for _ in range(10_000):
+            e = e + 1
+
+    with pytest.raises(TypeError, match=r"test_expressions\.py:\d+: .* 100 operations .* sf\.array") as caught:
+        longer(total)
+    assert str(caught.traceback[1].statement).strip() == "e = e + 1"
+    for _ in range(10_000):
+        choice = choice.when(v == 1).then(1)
+    with pytest.raises(TypeError, match="is too deep"):
+        choice.otherwise(0)

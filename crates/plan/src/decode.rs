@@ -6,6 +6,7 @@
 
 use crate::logical::{CALLS, LogicalPlan, Node, VERSION};
 use crate::problems::{Problems, suggestion};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use stoatflow_core::{Error, Result};
 
@@ -16,11 +17,7 @@ impl LogicalPlan {
     /// `Incompatible` for another version of the format, `Topology` for everything else that is wrong
     /// with its form, all of it in one message.
     pub fn decode(json: &[u8]) -> Result<Self> {
-        let mut value: Value = serde_json::from_slice(json).map_err(|e| {
-            Error::topology("the plan is not valid JSON")
-                .caused_by(e)
-                .hint("build the plan with the DSL; if it was, report this")
-        })?;
+        let mut value = read(json)?;
         let Some(object) = value.as_object_mut() else {
             return Err(Error::topology("the plan is not a JSON object")
                 .hint("build the plan with the DSL"));
@@ -53,6 +50,48 @@ impl LogicalPlan {
         plan.nodes = nodes;
         Ok(plan)
     }
+}
+
+/// JSON within JSON, at most. The DSL makes four levels of an operation that has a line of its own, and refuses more than
+/// 100 operations within each other.
+const DEEPEST: usize = 512;
+
+/// JSON that may be nested deeper than `serde_json` takes by itself (128), and not so deep that the stack ends.
+pub(crate) fn read(json: &[u8]) -> Result<Value> {
+    if nesting(json) > DEEPEST {
+        return Err(Error::topology(format!(
+            "an expression is too deep: the plan is nested deeper than {DEEPEST} levels"
+        ))
+        .hint("compute a part of it in a map_values before, or write a function"));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    reader.disable_recursion_limit();
+    let value = Value::deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
+    value.map_err(|e| {
+        Error::topology("the plan is not valid JSON")
+            .caused_by(e)
+            .hint("build the plan with the DSL; if it was, report this")
+    })
+}
+
+/// How deep lists and objects stand within each other.
+fn nesting(json: &[u8]) -> usize {
+    let (mut deepest, mut depth) = (0_usize, 0_usize);
+    let (mut text, mut escaped) = (false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if text => escaped = true,
+            b'"' => text = !text,
+            b'[' | b'{' if !text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn version(object: &Map<String, Value>) -> Result<()> {

@@ -11,8 +11,10 @@ pub mod kinds;
 pub mod pattern;
 pub mod render;
 
+use crate::decode::read;
 pub use functions::Scalar;
 use serde::{Deserialize, Serialize};
+use stoatflow_core::{Error, Result};
 
 /// A constant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -302,6 +304,18 @@ impl Expression {
             Self::Located { line, .. } => Some(line),
             _ => None,
         }
+    }
+
+    /// Reads one by itself.
+    ///
+    /// # Errors
+    /// `Topology` for what is no expression, or one that is too deep.
+    pub fn decode(json: &[u8]) -> Result<Self> {
+        serde_json::from_value(read(json)?).map_err(|e| {
+            Error::topology("that is no expression")
+                .caused_by(e)
+                .hint("build expressions with the functions of stoatflow")
+        })
     }
 
     /// What can never work in it, whatever the record: a sentence for each part. A topology that has such a part is

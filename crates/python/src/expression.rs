@@ -40,8 +40,7 @@ pub fn evaluate<'py>(
     value: &Bound<'py, PyAny>,
     timestamp: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let expression: Expression = serde_json::from_str(expression_json)
-        .map_err(|e| to_py_err(Error::internal("the expression can't be read").caused_by(e)))?;
+    let expression = Expression::decode(expression_json.as_bytes()).map_err(to_py_err)?;
     let made = || {
         let problems = expression.problems();
         if !problems.is_empty() {

@@ -25,12 +25,14 @@ Operand: TypeAlias = "Expression | Literal | datetime | timedelta"
 _CASTS = {int: "int", float: "float", str: "str", bool: "bool"}
 _CAST_NAMES = ("int", "float", "str", "bool", "json")
 _HASHES = ("xxh3", "murmur2")
+_DEEPEST = 100
+"""Operations within each other. What walks over a tree calls itself, and Python's stack has an end."""
 
 
 class Expression:
     """A function of a record's key, value and timestamp. Build one from `sf.value`."""
 
-    __slots__ = ("_args", "_fields", "_op", "_place")
+    __slots__ = ("_args", "_depth", "_fields", "_op", "_place")
 
     def __init__(self, op: str, *args: Expression, **fields: object) -> None:
         """Made by operators; not for direct use."""
@@ -38,6 +40,14 @@ class Expression:
         self._args = args
         self._fields = fields
         self._place = here()
+        self._depth: int = 1 + max((arg._depth for arg in args), default=0)
+        if self._depth > _DEEPEST:
+            raise TypeError(
+                f"{shown(self._place)}: an expression of more than {_DEEPEST} operations within each other is too "
+                "deep. Write a long sum as sf.array(*parts).list.sum(), a long text as sf.concat(*parts), the least of "
+                "many as sf.least(*parts), many constants as .is_in([...]); else compute a part in a map_values "
+                "before, or write a function"
+            )
 
     def _made(self, op: str, **fields: object) -> Expression:
         """Give a shape of the engine with this as its argument."""

@@ -8,6 +8,7 @@ mod texts;
 use super::Compiled;
 use crate::testing::{json as raw, record, text, word};
 use stoatflow_core::{Datum, Error, ErrorKind, Record, Result};
+use stoatflow_plan::Expression;
 
 pub(super) fn compile(expression: &str) -> Compiled {
     Compiled::new(&serde_json::from_str(expression).unwrap_or_else(|e| panic!("{expression}: {e}")))
@@ -188,5 +189,23 @@ fn an_expression_reads_as_it_was_written() {
     assert_eq!(
         shown.text(),
         r#"(sf.value["amounts"][-1] > 100) & ~sf.key.str.lower().str.startswith("a")"#
+    );
+}
+
+#[test]
+fn a_deep_expression_runs_and_names_the_part_that_failed() {
+    let begin = r#"{"op":"located","line":"a.py:1","args":[{"op":"add","args":["#;
+    let end = r#",{"op":"lit","value":1}]}]}"#;
+    let e = format!(
+        r#"{}{{"op":"value"}}{}"#,
+        begin.repeat(120),
+        end.repeat(120)
+    );
+    let deep = Compiled::new(&Expression::decode(e.as_bytes()).unwrap()).unwrap();
+    assert_eq!(deep.eval(&with(Datum::Int(5))).unwrap(), Datum::Int(125));
+    let error = deep.eval(&with(Datum::text("x"))).unwrap_err();
+    assert!(
+        error.to_string().contains("a.py:1 sf.value + 1, a part of"),
+        "{error}"
     );
 }

@@ -70,3 +70,38 @@ fn defaults_have_the_name_of_the_setting_too() {
         Some(crate::SerdeSpec::Builtin("int64".into()))
     );
 }
+
+/// A filter by an expression of so many operations within each other, each with a line of its own.
+fn deep(operations: usize) -> String {
+    let (begin, end) = (
+        r#"{"op":"located","line":"a.py:1","args":[{"op":"not","args":["#,
+        "]}]}",
+    );
+    let value = r#"{"op":"get","args":[{"op":"value"}],"name":"a"}"#;
+    let e = format!(
+        "{}{value}{}",
+        begin.repeat(operations),
+        end.repeat(operations)
+    );
+    let stream = r#"{"op":"stream","topics":["in"],"key":"string","value":"json"}"#;
+    format!(
+        r#"{{"version":1,"nodes":[{stream},{{"op":"filter","from":0,"function":{{"expr":{e}}}}}],"functions":[],"serdes":[],"processors":[]}}"#
+    )
+}
+
+#[test]
+fn a_deep_expression_is_taken_and_one_that_would_end_the_stack_is_refused() {
+    crate::compile(deep(120).as_bytes()).expect("what the DSL makes is taken");
+    for operations in [130, 10_000, 100_000] {
+        let e = LogicalPlan::decode(deep(operations).as_bytes()).expect_err("too deep");
+        assert_eq!(e.kind(), ErrorKind::Topology);
+        assert!(e.message().contains("deeper than 512 levels"), "{e}");
+    }
+    // Brackets in texts are none.
+    let text = format!("{}\\\"{}", "[{".repeat(1000), "[".repeat(1000));
+    let e = format!(r#"{{"op":"lit","value":"{text}"}}"#);
+    let read = crate::Expression::decode(e.as_bytes()).expect("a constant");
+    assert!(matches!(read, crate::Expression::Lit { .. }));
+    let e = crate::Expression::decode(b"{\"op\":\"value\"} 1").expect_err("more behind it");
+    assert!(e.message().contains("not valid JSON"), "{e}");
+}
