@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the machine, makes the virtual environment and installs what the named extras need.
 #
-#   scripts/setup.sh [build] [test] [spark] [dev] [java] [maven]
+#   scripts/setup.sh [build] [test] [spark] [dev] [examples] [java] [maven]
 #
 # `java` and `maven` install nothing: they check, before half an hour of compiling, that the machine has them.
 # PYTHON= chooses the interpreter, VENV= the place (default .venv). A second run finds its stamps and does nothing.

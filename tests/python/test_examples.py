@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -146,11 +145,6 @@ EXPECTED = {
 }
 
 
-NEEDS = {"arrow/pandas_frames.py": "pandas", "arrow/polars_enrich.py": "polars", "arrow/sklearn_scoring.py": "sklearn"}
-"""Libraries that the tests do not install: large ones, for one example each."""
-HERE = [example for example in sorted(EXPECTED) if importlib.util.find_spec(NEEDS.get(example, "sys"))]
-
-
 def run(arguments: list[str], folder: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("STOATFLOW_")}
     result = subprocess.run(
@@ -170,12 +164,12 @@ def test_every_example_is_tested() -> None:
     assert sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")) == sorted(EXPECTED)
 
 
-@pytest.mark.parametrize("example", HERE)
+@pytest.mark.parametrize("example", sorted(EXPECTED))
 def test_it_prints(example: str, tmp_path: Path) -> None:
     assert run([str(EXAMPLES / example)], tmp_path).splitlines() == EXPECTED[example]
 
 
-@pytest.mark.parametrize("example", HERE)
+@pytest.mark.parametrize("example", sorted(EXPECTED))
 def test_it_can_be_described(example: str, tmp_path: Path) -> None:
     text = run(["-m", "stoatflow", "describe", str(EXAMPLES / example)], tmp_path)
     assert text.startswith("Topologies:")

@@ -388,13 +388,12 @@ def at(ms: Any, tz: str) -> datetime:
 
 
 def truncate(ms: Any, span: int, tz: str) -> Any:
-    offset = at(ms, tz).utcoffset()
-    assert offset is not None
-    local = (ms + offset // MS) // span * span
-    near = local - offset // MS
-    if at(near, tz).utcoffset() == offset:
-        return near
-    return (at(local, "UTC").replace(tzinfo=ZoneInfo(tz)) - EPOCH) // MS
+    read = at(ms, tz).replace(tzinfo=None, fold=0)
+    floored = read - (read - datetime(1970, 1, 1)) % (span * MS)  # noqa: DTZ001  # what the clocks of the zone read
+    first, second = ((floored.replace(tzinfo=ZoneInfo(tz), fold=fold) - EPOCH) // MS for fold in (0, 1))
+    # Clocks that are put back read it twice. Those that skip it never do: then it is the time as much later.
+    again = at(second, tz).replace(tzinfo=None, fold=0) == floored and second <= ms
+    return second if again else first
 
 
 def iso(ms: Any, tz: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -325,6 +326,18 @@ def test_the_engine_gives_what_python_gives(expression: Any, value: Any, key: An
     except TopologyError:
         assume(False)  # a part of it fails for every record that reaches it: no topology would take it
     assert same(found, wanted), f"{given} should be {wanted!r}, not {found!r}"
+
+
+@pytest.mark.parametrize("change", ["2024-03-31T01:00", "2024-10-27T01:00", "2024-03-10T07:00", "2024-11-03T06:00"])
+@pytest.mark.parametrize("tz", ["Europe/Berlin", "America/New_York"])
+def test_spans_around_changes_of_clocks(change: str, tz: str) -> None:
+    began = datetime.fromisoformat(change + "+00:00")
+    for minutes in range(-26 * 60, 26 * 60, 7):
+        ms = int((began + timedelta(minutes=minutes)).timestamp() * 1000)
+        for span in ("15m", "1h", "6h", "1d"):
+            e = sf.timestamp.dt.truncate(span, tz)
+            wanted = Evaluator(None, None, ms)(e.to_json())
+            assert e.evaluate(timestamp=ms) == wanted, f"{e!r} of {ms}"
 
 
 @settings(max_examples=100, deadline=None)
