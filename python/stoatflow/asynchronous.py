@@ -109,7 +109,7 @@ class Awaiting(Generic[P, R]):
         self.on_timeout = on_timeout
         self.on_error = on_error
         self.park_after_ms = duration_ms(park_after)
-        functools.update_wrapper(self, function)
+        _wear(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, without the limits: `await fetch.function(...)` is what a type checker likes."""
@@ -120,8 +120,13 @@ class Awaiting(Generic[P, R]):
         other: Awaiting[Any, Any] = object.__new__(Awaiting)
         other.__dict__.update(self.__dict__)
         other.function = function
-        functools.update_wrapper(other, function)
+        _wear(other, function)
         return other
+
+
+def _wear(awaiting: Awaiting[Any, Any], function: Callable[..., object]) -> None:
+    """Take over its name and its text, and none of its attributes: they may be called as the limits are."""
+    functools.update_wrapper(awaiting, function, updated=())
 
 
 @overload
@@ -184,10 +189,10 @@ class NativeCall(Protocol):
     def arguments(self) -> tuple[Any, ...]:
         """Give what the function gets."""
 
-    def done(self, result: object, took_s: float) -> NativeCall | None:
-        """Answer; gives the call that may begin now."""
+    def done(self, result: object, took_s: float, waited_s: float) -> NativeCall | None:
+        """Answer; gives the call that may begin now. `took_s` is all of its time, `waited_s` that before its turn."""
 
-    def failed(self, error: BaseException, took_s: float) -> NativeCall | None:
+    def failed(self, error: BaseException, took_s: float, waited_s: float) -> NativeCall | None:
         """Answer with an exception, likewise."""
 
 
@@ -205,20 +210,24 @@ class Caller:
         self._display = display
         self._waiting: deque[tuple[NativeCall, float]] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
+        self._pausing: dict[int, tuple[asyncio.TimerHandle, list[NativeCall]]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it to its end on the loop, and wait for that; releases the interpreter meanwhile."""
-        future = self._loop.run(self._attempts(arguments))
+        future = self._loop.run(self._guarded(arguments))
         try:
-            return future.result()
+            result, leaving = future.result()
         except Cancelled:
             raise RuntimeError(f"the call of {self._display} was cancelled: the application stops") from None
+        if leaving is not None:
+            raise leaving
+        return result
 
     # What the engine calls, from any thread.
 
-    def submit(self, calls: list[NativeCall]) -> None:
-        """Begin these."""
-        self._loop.soon(self._take, calls)
+    def submit(self, calls: list[NativeCall], pause_s: float) -> None:
+        """Begin these, which are all of one lane, after a pause."""
+        self._loop.soon(self._take, calls, pause_s)
 
     def cancel(self, line: int) -> None:
         """Give up the calls of a lane that is gone."""
@@ -226,8 +235,17 @@ class Caller:
 
     # On the loop.
 
-    def _take(self, calls: list[NativeCall]) -> None:
-        now = asyncio.get_running_loop().time()
+    def begin_anew(self) -> None:
+        """There is a new loop: calls that one before it has left are nobody's."""
+        self._waiting, self._running, self._pausing = deque(), {}, {}
+
+    def _take(self, calls: list[NativeCall], pause_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        if pause_s > 0:
+            self._pausing[id(calls)] = (loop.call_later(pause_s, self._take, calls, 0.0), calls)
+            return
+        self._pausing.pop(id(calls), None)
+        now = loop.time()
         self._waiting.extend((call, now) for call in calls)
         self._fill()
 
@@ -238,6 +256,10 @@ class Caller:
             self._running[loop.create_task(self._attend(call, began))] = call.line
 
     def _give_up(self, line: int) -> None:
+        for number, (timer, calls) in tuple(self._pausing.items()):
+            if calls[0].line == line:
+                timer.cancel()
+                del self._pausing[number]
         self._waiting = deque(each for each in self._waiting if each[0].line != line)
         for task, of in tuple(self._running.items()):
             if of == line:
@@ -248,21 +270,31 @@ class Caller:
 
     async def _attend(self, call: NativeCall, began: float) -> None:
         loop = asyncio.get_running_loop()
+        waited_s = loop.time() - began
         try:
             result = await self._attempts(call.arguments())
         except asyncio.CancelledError:
             gone = RuntimeError(f"the call of {self._display} was cancelled")
-            following = call.failed(gone, loop.time() - began)
-        except BaseException as error:  # SystemExit would end the loop for everybody
-            following = call.failed(error, loop.time() - began)
+            following = call.failed(gone, loop.time() - began, waited_s)
+        except BaseException as error:  # SystemExit is the application's, but would end the loop here
+            following = call.failed(error, loop.time() - began, waited_s)
         else:
-            following = call.done(result, loop.time() - began)
+            following = call.done(result, loop.time() - began, waited_s)
+        if not self._loop.is_on(loop):
+            return
         task = asyncio.current_task()
         if task is not None:
             self._running.pop(task, None)
         if following is not None:
             self._waiting.append((following, loop.time()))
         self._fill()
+
+    async def _guarded(self, arguments: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
+        """Give what would end the loop for everybody to the thread that waits."""
+        try:
+            return await self._attempts(arguments), None
+        except (SystemExit, KeyboardInterrupt) as leaving:
+            return None, leaving
 
     async def _attempts(self, arguments: tuple[Any, ...]) -> Any:
         how = self._awaiting
@@ -333,6 +365,8 @@ class EventLoop:
         self._resources = tuple(resources)
         self._callers: list[Caller] = []
         self._lock = threading.Lock()
+        # Held for moments only, by the thread too: `_lock` is held while that is waited for.
+        self._turn = threading.Lock()
         self._users = 0
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -390,14 +424,23 @@ class EventLoop:
             raise RuntimeError("the event loop does not run")
         loop.call_soon_threadsafe(what, *arguments)
 
+    def is_on(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Is it this one, and none that took too long to end?"""
+        return self._loop is loop
+
     def cancel(self) -> None:
-        """Cancel all calls: nobody waits for them any more."""
-        if (loop := self._loop) is not None:
+        """Cancel all calls of a run that nobody waits for any more.
+
+        Beside other runs of the topology nothing is done: lanes that end give their own calls up, and a lane that waits
+        for one has the time limit of that.
+        """
+        if (loop := self._loop) is not None and self._users == 1:
             loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
+        own = asyncio.current_task()
         for task in asyncio.all_tasks():
-            if task is not self._life:
+            if task not in (own, self._life):
                 task.cancel()
 
     def _main(self, opened: Future[None]) -> None:
@@ -408,25 +451,30 @@ class EventLoop:
                 _log.warning("the event loop ended with an error", exc_info=error)
             else:
                 opened.set_exception(error)
-        finally:
-            self._loop = None
 
     async def _live(self, opened: Future[None]) -> None:
         # Resources open and close in this one task: cancel scopes of their libraries want that.
-        self._life = asyncio.current_task()
-        self._closing = asyncio.Event()
+        life, closing = asyncio.current_task(), asyncio.Event()
+        with self._turn:
+            self._life, self._closing = life, closing
         try:
             async with AsyncExitStack() as stack:
                 for resource in self._resources:
                     await resource.open(stack)
+                for caller in self._callers:
+                    caller.begin_anew()
                 self._loop = asyncio.get_running_loop()
                 opened.set_result(None)
-                await self._closing.wait()
+                await closing.wait()
                 self._cancel()
                 # Calls that were cancelled use their resources until they have ended.
-                others = {task for task in asyncio.all_tasks() if task is not self._life}
+                others = {task for task in asyncio.all_tasks() if task is not life}
                 if others:
                     await asyncio.wait(others, timeout=_CLOSING_S / 2)
         finally:
-            for resource in self._resources:
-                resource.forget()
+            with self._turn:
+                # A thread that took too long to close has been replaced: what is open now is its successor's.
+                if self._life is life:
+                    self._loop = None
+                    for resource in self._resources:
+                        resource.forget()

@@ -107,7 +107,8 @@ class DLQ(ErrorHandler):
 class Retry(ErrorHandler):
     """Call again for this record, at most `times` more; the lane waits `backoff` before each; then do `then`.
 
-    Other lanes go on meanwhile; records of this lane wait.
+    Other lanes go on meanwhile; records of this lane wait. Of an async function only this record waits, and those
+    behind it of its key.
     """
 
     times: int

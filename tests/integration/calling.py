@@ -1,7 +1,8 @@
 """An application whose function waits for somebody else, as a process of its own.
 
-`python calling.py ADDRESS NAME STATE KIND LANES SECONDS`: reads `NAME-in`, calls a function that takes so long, writes
-`NAME-out`. KIND is `blocking` (the lane sleeps) or `async`. Prints the address of its admin port once it runs.
+`python calling.py ADDRESS NAME STATE KIND LANES SECONDS [GUARANTEE]`: reads `NAME-in`, calls a function that takes so
+long, writes `NAME-out`. KIND is `blocking` (the lane sleeps) or `async`. Prints the address of its
+admin port once it runs.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ def topology(name: str, kind: str, seconds: float) -> sf.Topology:
     return builder.build()
 
 
-def main(address: str, name: str, state: str, kind: str, lanes: str, seconds: str) -> None:
+def main(
+    address: str, name: str, state: str, kind: str, lanes: str, seconds: str, guarantee: str = "exactly_once_v2"
+) -> None:
     """Run until a signal."""
     config = {
         "application.id": name,
         "bootstrap.servers": address,
         "state.dir": state,
         "lanes.count": int(lanes),
+        "processing.guarantee": guarantee,
         "admin.listen": "127.0.0.1:0",
     }
     app = sf.StoatFlow(topology(name, kind, float(seconds)), config)

@@ -113,9 +113,17 @@ def written(kafka: KafkaTopics, topic: str) -> int:
         return -1
 
 
-def child(kafka: KafkaTopics, name: str, state: Path, kind: str, lanes: int, seconds: float) -> Process:
+def child(
+    kafka: KafkaTopics,
+    name: str,
+    state: Path,
+    kind: str,
+    lanes: int,
+    seconds: float,
+    guarantee: str = "exactly_once_v2",
+) -> Process:
     """The application."""
-    return Process([HERE / "calling.py", kafka.address, name, state, kind, lanes, seconds])
+    return Process([HERE / "calling.py", kafka.address, name, state, kind, lanes, seconds, guarantee])
 
 
 def admin_url(running: Process) -> str:

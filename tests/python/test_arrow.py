@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -335,3 +336,57 @@ def test_a_running_application() -> None:
     assert all(numbers == sorted(numbers) for numbers in by_key.values())
     assert sum(sizes) == records
     assert max(sizes) == 256
+
+
+@pytest.mark.parametrize("whole", [lambda batch: batch, lambda batch: pa.Table.from_batches([batch])])
+def test_a_column_that_is_not_what_it_says_fails_its_batch(whole: Callable[[Any], Any]) -> None:
+    """A view of bytes as text is made without looking at them; nobody may read them as text then."""
+
+    def bend(batch: pa.RecordBatch) -> Any:
+        text = batch["value"].view(pa.string())
+        return whole(pa.record_batch({"value": text, "_row": batch["_row"]}))
+
+    def deep(batch: pa.RecordBatch) -> Any:
+        text = batch["value"].view(pa.string())
+        lists = pa.ListArray.from_arrays(pa.array([*range(len(text) + 1)], pa.int32()), text.dictionary_encode())
+        return whole(pa.record_batch({"value": lists, "_row": batch["_row"]}))
+
+    for fn, out in ((bend, str), (deep, dict)):
+        with pytest.raises(sf.ProcessingError, match="not of its type"):
+            run(fn, [b"good", b"\xff"], value=bytes, out=out)
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=bytes)
+    stream.map_batches(bend, on_error=sf.DLQ("bad")).to("out", value=str)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("in", str, bytes).pipe_all([("a", b"good"), ("b", b"\xff")])
+        assert driver.output("out", str, str).read_values_to_list() == ["good"]
+        assert driver.output("bad", str, bytes).read_value() == b"\xff"
+
+
+def test_rows_that_are_null_as_a_whole_are_refused_however_they_come() -> None:
+    def rows(batch: pa.RecordBatch) -> Any:
+        columns = [batch["amount"], batch["_row"]]
+        mask = pa.array([False, True, False])
+        return pa.StructArray.from_arrays(columns, names=["amount", "_row"], mask=mask)
+
+    for fn in (rows, lambda batch: pa.chunked_array([rows(batch)])):
+        with pytest.raises(sf.ProcessingError, match="null as a whole"):
+            run(fn, ORDERS)
+    with pytest.raises(sf.ProcessingError, match="an array of Int64, and no batch"):
+        run(lambda batch: pa.chunked_array([batch["amount"]]), ORDERS)
+
+
+def test_its_calls_are_counted(tmp_path: Path) -> None:
+    config = {"application.id": "counted", "state.dir": str(tmp_path), "lanes.count": 1}
+    with sf.EmbeddedBroker() as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, 1)
+        broker.produce_many("in", ((0, b"k", b'{"n": 1}', n) for n in range(10)))
+        with sf.StoatFlow(topology(lambda batch: batch), config, broker=broker) as app:
+            until = time.monotonic() + 30
+            while app.metrics()["records_committed"] < 10:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            (function,) = app.metrics()["functions"]
+    assert (function["op"], function["seconds"] > 0) == ("map_batches", True)
+    assert 1 <= function["calls"] <= 10

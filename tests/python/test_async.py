@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,32 @@ def test_concurrency_is_kept() -> None:
     assert (len(given), most) == (40, 3)
 
 
+MEETING = """
+import asyncio
+import stoatflow as sf
+from stoatflow.testing import TopologyTestDriver
+
+@sf.awaiting(concurrency=1)
+async def slow(value):
+    await asyncio.sleep(0.001)
+    return value
+
+builder = sf.StreamsBuilder()
+stream = builder.stream("in", key=str, value=str)
+stream.map_values(slow).merge(stream.map_values(lambda value: value)).to("out", key=str, value=str)
+with TopologyTestDriver(builder.build(), {"ensure.explicit.naming": False}) as driver:
+    with driver.epoch():
+        driver.input("in", str, str).pipe_all([(f"k{n}", "v") for n in range(50)])
+    print(len(driver.output("out", str, str).read_values_to_list()))
+"""
+
+
+def test_branches_that_meet_again_wait_for_room_without_the_interpreter() -> None:
+    """In a process of its own: with the interpreter in its hands it would stand still for ever."""
+    done = subprocess.run([sys.executable, "-c", MEETING], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "100\n", done.stderr
+
+
 def test_retries_with_pauses() -> None:
     calls: list[float] = []
 
@@ -210,6 +237,22 @@ def test_retries_end_and_some_errors_are_not_worth_one() -> None:
         with pytest.raises(sf.ProcessingError):
             run(lambda s: s.map_values(broken), ("k", value))
         assert calls == wanted
+
+
+def test_attributes_of_the_function_are_not_taken_for_limits() -> None:
+    """Libraries for retries leave such attributes behind."""
+
+    async def fetch(value: str) -> str:
+        """Fetches."""
+        return value
+
+    for name in ("concurrency", "retry", "timeout_s", "on_error", "park_after_ms", "function"):
+        setattr(fetch, name, "theirs")
+    for made in (sf.awaiting(fetch, concurrency=7), sf.awaiting(slow_upper, concurrency=7).around(fetch)):
+        assert (made.concurrency, made.retry, made.timeout_s, made.on_error) == (7, None, 30.0, None)
+        assert (made.park_after_ms, made.function) == (50, fetch)
+        assert (made.__name__, made.__doc__) == ("fetch", "Fetches.")  # type: ignore[attr-defined]
+    assert run(lambda s: s.map_values(sf.awaiting(fetch)), ("k", "v")) == [("k", "v")]
 
 
 def test_backoff_grows_to_its_bound_and_is_checked() -> None:
@@ -272,15 +315,47 @@ def test_what_it_raises_goes_to_the_handler_as_of_a_plain_function() -> None:
     assert sorted(kept) == [("k", "a"), ("k", "b"), ("l", "c")]
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
-def test_it_can_not_end_the_loop(error: BaseException) -> None:
-    async def leaves(value: str) -> str:
+def test_a_cancelled_call_is_one_that_failed() -> None:
+    async def gives_up(value: str) -> str:
         if value == "bad":
-            raise error
+            raise asyncio.CancelledError
         return value
 
-    kept = run(lambda s: s.map_values(leaves, on_error=sf.log_and_continue()), ("k", "bad"), ("k", "b"))
+    kept = run(lambda s: s.map_values(gives_up, on_error=sf.log_and_continue()), ("k", "bad"), ("k", "b"))
     assert kept == [("k", "b")]
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("awaited", [False, True])
+def test_one_that_ends_the_process_stops_the_application_whatever_a_handler_says(
+    kind: type[BaseException], awaited: bool
+) -> None:
+    async def leaves(value: str) -> str:
+        raise kind(3)
+
+    async def leaves_for_two(one: str, value: str) -> str:
+        raise kind(3)
+
+    async def upper(value: str) -> str:
+        return value.upper()
+
+    def build(stream: sf.KStream[str, str]) -> sf.KStream[Any, Any]:
+        if awaited:
+            return stream.group_by_key().reduce(leaves_for_two, store="s").to_stream()
+        return stream.map_values(leaves)
+
+    builder = sf.StreamsBuilder()
+    build(builder.stream("in", key=str, value=str)).to("out", key=str, value=str)
+    builder.stream("other", key=str, value=str).map_values(upper).to("others", key=str, value=str)
+    topology = builder.build()
+    with driver_of(topology) as other:
+        with driver_of(topology, on_processing_error=sf.log_and_continue()) as driver:
+            with pytest.raises(sf.ProcessingError, match=f"raised {kind.__name__}: 3.*can't end the process") as caught:
+                driver.input("in", str, str).pipe_all([("k", "a"), ("k", "b")])
+            assert type(caught.value.__cause__) is kind
+        # The loop goes on, for whoever else is on it.
+        other.input("other", str, str).pipe("k", "v")
+        assert other.output("others", str, str).read_values_to_list() == ["V"]
 
 
 @pytest.mark.parametrize(
@@ -344,6 +419,58 @@ def test_without_async_functions_there_is_no_loop() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).map_values(str.upper).to("out", value=str)
     assert builder.build().event_loop is None
+
+
+def test_a_run_that_is_aborted_cancels_nothing_of_another_one() -> None:
+    loop = EventLoop()
+    begun = threading.Event()
+
+    async def hangs() -> None:
+        begun.set()
+        await asyncio.sleep(600)
+
+    loop.acquire()
+    loop.acquire()
+    call = loop.run(hangs())
+    assert begun.wait(10)
+    loop.cancel()
+    with pytest.raises(TimeoutError):
+        call.result(0.2)
+    loop.release()
+    loop.cancel()
+    with pytest.raises(CancelledError):
+        call.result(10)
+    loop.release()
+
+
+def test_a_loop_that_is_late_to_close_takes_nothing_from_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, may_close, closed = 0, threading.Event(), threading.Event()
+    builder = sf.StreamsBuilder()
+
+    @builder.resource
+    async def number() -> AsyncIterator[int]:
+        nonlocal opened
+        opened += 1
+        yield opened
+        if not closed.is_set():
+            await asyncio.to_thread(may_close.wait, 30)
+            closed.set()
+
+    async def numbered(value: str) -> str:
+        return f"{value}{number.value}"
+
+    builder.stream("in", key=str, value=str).map_values(numbered).to("out", key=str, value=str)
+    topology = builder.build()
+    monkeypatch.setattr("stoatflow.asynchronous._CLOSING_S", 0.1)
+    with driver_of(topology):
+        (first,) = [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
+    assert first.is_alive()
+    with driver_of(topology) as driver:
+        may_close.set()
+        first.join(10)
+        assert closed.is_set()
+        driver.input("in", str, str).pipe("k", "v")
+        assert driver.output("out", str, str).read_values_to_list() == ["v2"]
 
 
 def test_a_loop_that_does_not_run_says_so() -> None:
@@ -451,6 +578,55 @@ def test_an_idle_engine_gives_what_is_answered_after_its_epoch(tmp_path: Path) -
             assert time.monotonic() - began < 2
 
 
+def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_path: Path) -> None:
+    """Each of them waits a second, all at the same time, and the lane goes on meanwhile."""
+    failed: set[str] = set()
+
+    async def flaky(value: str) -> str:
+        if value.startswith("bad") and value not in failed:
+            failed.add(value)
+            raise ConnectionError("away")
+        return value
+
+    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        fill(broker, [(f"k{n}", f"bad{n}") for n in range(20)])
+        handler = sf.Retry(times=1, backoff="1s", then=sf.log_and_fail())
+        with make(broker, flaky, tmp_path, lanes_count=1, on_processing_error=handler) as app:
+            wait_for(lambda: len(failed) == 20)
+            began = time.monotonic()
+            fill(broker, [("k", "good"), ("k0", "behind")])
+            wait_for(lambda: len(read(broker)) == 22)
+            assert time.monotonic() - began < 4
+            assert app.error is None
+        given = read(broker)
+    assert given[0] == ("k", "good")
+    assert given.index(("k0", "bad0")) < given.index(("k0", "behind"))
+
+
+def test_its_calls_and_their_time_are_counted(tmp_path: Path) -> None:
+    async def slow(value: str) -> str:
+        await asyncio.sleep(0.05)
+        if value == "v0":
+            raise ValueError("counts too")
+        return value
+
+    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        fill(broker, [(f"k{n}", f"v{n}") for n in range(4)])
+        fn = sf.awaiting(slow, concurrency=2)
+        with make(broker, fn, tmp_path, on_processing_error=sf.log_and_continue()) as app:
+            wait_for(lambda: len(read(broker)) == 3)
+            (function,) = app.metrics()["functions"]
+    assert (function["node"], function["op"], function["calls"]) == ("slow", "map_values", 4)
+    # Two at a time: the others waited for their turn.
+    assert 0.2 <= function["seconds"] < 5
+    assert 0.08 <= function["wait_seconds"] < 5
+    assert "slow" in function["function"]
+
+
 def test_a_close_does_not_wait_for_calls_that_hang(tmp_path: Path) -> None:
     cancelled = threading.Event()
 
@@ -472,6 +648,41 @@ def test_a_close_does_not_wait_for_calls_that_hang(tmp_path: Path) -> None:
         assert app.close("10s")
     assert cancelled.wait(5)
     assert not [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
+
+
+def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: Path) -> None:
+    """What finds no room is parked, and nothing more is read then: what is parked does not grow."""
+    begun: list[str] = []
+
+    def slow(seconds: float) -> Any:
+        async def work(value: str) -> str:
+            begun.append(value)
+            await asyncio.sleep(seconds)
+            return value
+
+        return sf.awaiting(work, timeout=None, park_after="10ms", concurrency=1)
+
+    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        first = [(f"k{n}", f"v{n}") for n in range(20)]
+        fill(broker, first)
+        with make(broker, slow(60), tmp_path, lanes_count=2) as app:
+            wait_for(lambda: app.lag() == 0, 10)
+            second = [(f"k{n}", f"w{n}") for n in range(20)]
+            fill(broker, second)
+            time.sleep(2.5)
+            assert app.lag() == 20
+            asked = time.monotonic()
+            assert app.close("10s")
+            assert time.monotonic() - asked < 5
+        assert len(begun) == 1
+        with make(broker, slow(0.001), tmp_path) as app:
+            wait_for(lambda: len(read(broker)) >= 40)
+        given = read(broker)
+    assert sorted(given) == sorted([*first, *second])
+    for key, value in first:
+        assert given.index((key, value)) < given.index((key, value.replace("v", "w")))
 
 
 def test_a_killed_process_begins_its_parked_calls_again(tmp_path: Path) -> None:

@@ -108,6 +108,15 @@ def test_scalars_are_scalars() -> None:
 
 
 def test_equal_keys_have_equal_bytes() -> None:
+    async def key_of(key: str, value: Any) -> Any:
+        return value["of"]
+
+    async def pair_of(key: str, value: Any) -> Any:
+        return value["of"], value
+
+    async def pairs_of(key: str, value: Any) -> Any:
+        return [(value["of"], value)]
+
     texts = ('{"of": {"id": 1, "x": "\\u00e9"}}', '{"of":{"id":1,"x":"\u00e9"}}')
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=dict)
@@ -115,12 +124,17 @@ def test_equal_keys_have_equal_bytes() -> None:
         ("a", stream.select_key(lambda k, v: v["of"])),
         ("b", stream.map(lambda k, v: (v["of"], v))),
         ("c", stream.select_key(lambda k, v: v["of"] | {"id": 1})),
+        ("d", stream.select_key(key_of)),
+        ("e", stream.map(pair_of)),
+        ("f", stream.flat_map(pairs_of)),
     ):
         keyed.group_by_key(key=dict, value=dict).count(store=name).to_stream().to(name, key=sf.Serdes.json(), value=int)
-    with TopologyTestDriver(builder.build()) as driver:
+    grouped = stream.group_by(key_of, key=dict, value=dict, name="g")
+    grouped.count(store="g").to_stream().to("g", key=sf.Serdes.json(), value=int)
+    with TopologyTestDriver(builder.build(), {"ensure.explicit.naming": False}) as driver:
         for text in texts:
             driver.input("in", str, bytes).pipe("k", text.encode())
-        for name in "abc":
+        for name in "abcdefg":
             counts = driver.output(name, bytes, int).read_all()
             assert [record.value for record in counts] == [1, 2], name
             assert {record.key for record in counts} == {'{"id":1,"x":"é"}'.encode()}

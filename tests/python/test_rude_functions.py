@@ -19,9 +19,12 @@ import stoatflow as sf
 from stoatflow.testing import TopologyTestDriver
 
 
-def topology(fn: Callable[[Any], Any], value: Any = dict, out: Any = dict, **options: Any) -> sf.Topology:
+def topology(
+    fn: Callable[[Any], Any], value: Any = dict, out: Any = dict, method: str = "map_values", **options: Any
+) -> sf.Topology:
     builder = sf.StreamsBuilder()
-    builder.stream("in", key=str, value=value).map_values(fn, **options).to("out", key=str, value=out)
+    stream = builder.stream("in", key=str, value=value)
+    getattr(stream, method)(fn, name="fn", **options).to("out", key=str, value=out)
     return builder.build()
 
 
@@ -33,12 +36,14 @@ def outcome(fn: Callable[[Any], Any], *, out: Any = dict, **options: Any) -> Any
 
 
 @contextmanager
-def running(fn: Callable[[Any], Any], tmp_path: Path, records: int = 1, **settings: Any) -> Iterator[sf.StoatFlow]:
+def running(
+    fn: Callable[[Any], Any], tmp_path: Path, records: int = 1, method: str = "map_values", **settings: Any
+) -> Iterator[sf.StoatFlow]:
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("in", 1)
         broker.create_topic("out", 1)
         config = {"application.id": "rude", "state.dir": str(tmp_path), "lanes.count": 2, **settings}
-        app = sf.StoatFlow(topology(fn), config, broker=broker)
+        app = sf.StoatFlow(topology(fn, method=method), config, broker=broker)
         with app:
             broker.produce_many("in", ((0, b"k", b'{"n": 1}', at) for at in range(records)))
             yield app
@@ -179,7 +184,8 @@ def test_a_store_that_is_used_in_another_thread_refuses() -> None:
     assert "another thread" in said[0]
 
 
-def test_one_that_forks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kind", ["plain", "columns", "async"])
+def test_one_that_forks(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     children: list[int] = []
 
     def fork(value: Any) -> Any:
@@ -189,7 +195,12 @@ def test_one_that_forks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
                 children.append(child)
         return value
 
-    with running(fork, tmp_path, records=10) as app:
+    async def fork_async(value: Any) -> Any:
+        return fork(value)
+
+    fn = fork_async if kind == "async" else fork
+    method = "map_batches" if kind == "columns" else "map_values"
+    with running(fn, tmp_path, records=10, method=method) as app:
         until(lambda: app.metrics()["records_committed"] == 10)
         (child,) = children
         ended: list[int] = []

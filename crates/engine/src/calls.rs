@@ -7,7 +7,7 @@
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stoatflow_operators::{Cost, Foreign, ProcessorSupplier, Udf};
+use stoatflow_operators::{AsyncUdf, Cost, Foreign, ProcessorSupplier, Udf};
 use stoatflow_plan::{Op, PhysicalPlan, callables};
 
 /// A function at its node.
@@ -21,6 +21,7 @@ struct Call {
 #[derive(Clone, Debug)]
 enum Callee {
     Function(Arc<dyn Udf>),
+    Async(Arc<dyn AsyncUdf>),
     Processor(Arc<dyn ProcessorSupplier>),
 }
 
@@ -53,13 +54,16 @@ impl Calls {
         let mut seen = BTreeSet::new();
         let mut add = |node: &str, op: &'static str, numbers: Vec<u32>| {
             for number in numbers {
-                if let Ok(udf) = foreign.udf(number)
+                let function = || foreign.udf(number).map(Callee::Function);
+                // Who is called many at a time is not called by itself.
+                let callee = foreign.call(number).map(Callee::Async);
+                if let Ok(callee) = callee.or_else(|_| function())
                     && seen.insert(number)
                 {
                     calls.0.push(Call {
                         node: node.to_owned(),
                         op,
-                        callee: Callee::Function(udf),
+                        callee,
                     });
                 }
             }
@@ -71,7 +75,11 @@ impl Calls {
             add(&source.name, "source", of_source);
         }
         for node in &plan.nodes {
-            add(&node.name, node.op.name(), callables(&node.op));
+            let op = match &node.op {
+                Op::Calls { form, .. } => form.method(),
+                op => op.name(),
+            };
+            add(&node.name, op, callables(&node.op));
         }
         for sink in &plan.sinks {
             let mut of_sink = callables(&sink.topic_function);
@@ -103,6 +111,7 @@ impl Calls {
         let spent = self.0.iter().filter_map(|call| {
             let (function, cost) = match &call.callee {
                 Callee::Function(udf) => (udf.name(), udf.cost()),
+                Callee::Async(udf) => (udf.name(), udf.cost()),
                 Callee::Processor(supplier) => (supplier.name(), supplier.cost()),
             };
             let Cost {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId};
 use stoatflow_log::{Broker, CommitOutcome, CutEntry, Outgoing, Producer};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
-use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Layout, Sealed};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 
 /// How long a clean end may take to be noted.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -30,6 +30,15 @@ pub struct LoggedStore {
     pub store: Arc<KeyValueStore>,
     /// Its changelog topic; `None` if it is not logged.
     pub changelog: Option<Arc<str>>,
+    /// Do its rows wait for something (a time, an answer), so that the deletion of one says that it was given?
+    pub waiting: bool,
+}
+
+impl LoggedStore {
+    /// Is it the end of a row that waited?
+    fn is_over(&self, write: &Sealed) -> bool {
+        self.waiting && write.changelog && write.value.is_none()
+    }
 }
 
 /// The parts of the room.
@@ -112,6 +121,12 @@ impl CommitRoom {
             outputs: 0,
             parts,
         }
+    }
+
+    /// Who sends: tests put one in between that the broker keeps waiting.
+    #[cfg(test)]
+    pub(crate) const fn producer(&mut self) -> &mut Box<dyn Producer> {
+        &mut self.parts.producer
     }
 
     /// Handles what waits in the outbox; commits an epoch when all of it is there. Waits at most this
@@ -334,21 +349,21 @@ impl CommitRoom {
     /// Under at-least-once no transaction holds records together, and after a crash the input comes
     /// again. So results come before stores (a row that is gone because its result was given must not
     /// outlive the result), and times after the offsets: see [`Self::send_times`]. What was done with a
-    /// row that waited for its time may be other rows: its deletion comes behind them, and no input would
-    /// bring it again.
+    /// row that waited may be other rows: its deletion comes behind them, and no input would bring it
+    /// again.
     fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
-        if !self.times_apart() {
+        if !self.is_ordered() {
             return self.send_writes(sealed.iter(), |_, _| true);
         }
         self.flush()?;
         let times = self.parts.times;
         let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
-        self.send_writes(stores(), |layout, write| !is_over(layout, write))?;
-        let layout = |id: StoreId| self.parts.stores[usize::from(id.0)].store.layout();
-        if stores().any(|(id, writes)| writes.iter().any(|w| is_over(layout(*id), w))) {
+        self.send_writes(stores(), |store, write| !store.is_over(write))?;
+        let store = |id: StoreId| &self.parts.stores[usize::from(id.0)];
+        if stores().any(|(id, writes)| writes.iter().any(|write| store(*id).is_over(write))) {
             self.flush()?;
-            self.send_writes(stores(), is_over)?;
+            self.send_writes(stores(), LoggedStore::is_over)?;
         }
         Ok(())
     }
@@ -356,23 +371,25 @@ impl CommitRoom {
     /// A stream time that outlives a crash must not be ahead of the offsets: it would make late what is
     /// read again, or say that a result was given that never arrived. Behind them it only repeats.
     fn send_times(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
-        if !self.times_apart() {
+        let times = self.parts.times;
+        if times.is_none() || !self.is_ordered() {
             return Ok(());
         }
-        let times = self.parts.times;
         let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
         self.send_writes(own, |_, _| true)?;
         self.flush()
     }
 
-    fn times_apart(&self) -> bool {
-        self.parts.times.is_some() && self.parts.guarantee == Guarantee::AtLeastOnce
+    /// Is there anything whose writes have to arrive one after another?
+    fn is_ordered(&self) -> bool {
+        self.parts.guarantee == Guarantee::AtLeastOnce
+            && (self.parts.times.is_some() || self.parts.stores.iter().any(|store| store.waiting))
     }
 
     fn send_writes<'a>(
         &mut self,
         sealed: impl Iterator<Item = &'a (StoreId, Vec<Sealed>)>,
-        which: impl Fn(Layout, &Sealed) -> bool,
+        which: impl Fn(&LoggedStore, &Sealed) -> bool,
     ) -> Result<()> {
         let mut records = Vec::new();
         for (id, writes) in sealed {
@@ -381,7 +398,7 @@ impl CommitRoom {
                 continue;
             };
             let layout = logged.store.layout();
-            let chosen = writes.iter().filter(|w| which(layout, w));
+            let chosen = writes.iter().filter(|w| which(logged, w));
             let written = chosen.filter_map(|w| layout.to_changelog(w));
             records.extend(written.map(|w| Outgoing {
                 topic: Arc::clone(topic),
@@ -534,11 +551,6 @@ const fn place_before(step: Step) -> Place {
         Step::Apply => Place::CommitBeforeApply,
         Step::Announce => Place::CommitAfterApply,
     }
-}
-
-/// Is it the end of a row that waited for its time?
-fn is_over(layout: Layout, write: &Sealed) -> bool {
-    matches!(layout, Layout::TimeKey | Layout::Timers) && write.changelog && write.value.is_none()
 }
 
 fn micros(duration: Duration) -> u64 {

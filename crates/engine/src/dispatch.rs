@@ -30,6 +30,9 @@ use times::Times;
 
 /// Added to a record's bytes in the budget: its structs in queues.
 const RECORD_OVERHEAD: i64 = 128;
+/// A barrier waits no longer for lanes that wait for room among their async calls. Shorter, and a lane that would
+/// have had its turn parks what it need not; longer, and slow calls make an epoch outlive its transaction.
+const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 
 /// Limits of admission.
 #[derive(Clone, Copy, Debug)]
@@ -187,6 +190,7 @@ impl Dispatch {
         // While an epoch commits, the next one fills; its size is bounded too, or a slow broker would
         // let outputs and overlays grow without end.
         self.shared.in_flight.load(Relaxed) < self.admission.budget()
+            && !self.shared.run.is_crowded()
             && (!self.is_committing() || self.epoch_bytes < self.schedule.max_bytes * 2)
     }
 
@@ -304,6 +308,14 @@ impl Dispatch {
             let now = self.shared.clock.monotonic();
             self.awaited.say_who_keeps_others(now, others);
         }
+    }
+
+    /// Looks whether lanes keep a barrier waiting.
+    pub fn look_at_barrier(&self) {
+        let waits = (self.shared.clock.monotonic()).saturating_sub(self.last_barrier);
+        let on_its_way = self.shared.sealed().0 + 1 < self.epoch.0;
+        let late = on_its_way && waits >= LONGEST_WAIT_FOR_ROOM;
+        self.shared.run.hurry(late);
     }
 
     /// Are records being fetched? While they are not, nobody is silent.

@@ -107,6 +107,7 @@ impl Intake {
                 self.shared.wait_for_credit(Duration::from_millis(2));
             }
         }
+        self.dispatch.look_at_barrier();
         self.dispatch.look_at_time();
         moved |= self.dispatch.barrier_if_due(stopping)?;
         if self.dispatch.is_settled() {

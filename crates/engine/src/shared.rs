@@ -41,6 +41,7 @@ pub struct Shared {
     /// What the application's watermark is asked to be at least, from the next barrier on.
     asked_watermark: AtomicI64,
     commit_asked: AtomicBool,
+    sealed: AtomicU64,
     committed: AtomicU64,
     stopping: AtomicBool,
     grown: AtomicBool,
@@ -79,6 +80,7 @@ impl Shared {
             next_punctuation: AtomicI64::new(i64::MAX),
             asked_watermark: AtomicI64::new(-1),
             commit_asked: AtomicBool::new(false),
+            sealed: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             grown: AtomicBool::new(false),
@@ -92,6 +94,17 @@ impl Shared {
     /// The last committed epoch (0: none in this run).
     pub fn committed(&self) -> Epoch {
         Epoch(self.committed.load(Ordering::Acquire))
+    }
+
+    /// The last epoch that all lanes have finished (0: none in this run).
+    pub fn sealed(&self) -> Epoch {
+        Epoch(self.sealed.load(Ordering::Acquire))
+    }
+
+    /// All lanes have finished an epoch.
+    pub fn seal(&self, epoch: Epoch) {
+        self.sealed.store(epoch.0, Ordering::Release);
+        self.run.hurry(false);
     }
 
     /// An epoch is done: dispatch may put the next barrier in.

@@ -2,7 +2,9 @@
 //!
 //! Takes batches, gives what the functions gave, whenever that is: results of different keys overtake each
 //! other, those of one key don't. Records without a key have no order among themselves. Bounded: with more than
-//! twice its concurrency under way (of all lanes together) it waits for room.
+//! twice its concurrency under way (of all lanes together) it waits for room. What finds none until a barrier has
+//! waited too long is let in all the same, so that it is parked; then dispatch reads nothing more until the calls
+//! are no more than that again.
 //!
 //! A barrier waits a little for what began in its epoch, unless calls usually take longer than that; then it
 //! parks the rest: writes the records down in a store of its own, in the same epoch. Their calls go on. A result
@@ -11,20 +13,22 @@
 //! a record twice, and never waits for a call while another lane's barrier waits for it longer than said.
 
 mod codec;
+mod crowd;
 mod line;
 mod port;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use crowd::Crowd;
 pub use line::{Line, Load};
 pub use port::{Answer, Answered, AsyncUdf, Call, Wait};
 
 use crate::judge::Outcome;
 use crate::site::Site;
-use crate::{Args, Context, LaneStore, Operator};
+use crate::{Args, Context, LaneStore, Operator, Run};
 use bytes::{BufMut, Bytes, BytesMut};
 use codec::Codec;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +53,9 @@ pub(crate) struct Settings {
     /// Barriers wait for everything.
     pub patient: bool,
 }
+
+/// Calls that may begin, by how long they are to wait before.
+type Ready = BTreeMap<Duration, Vec<Call>>;
 
 #[derive(Debug)]
 struct Entry {
@@ -111,6 +118,17 @@ impl Calls {
         }
     }
 
+    /// The run that it belongs to hears of it.
+    fn attend(&self, run: &Arc<Run>) {
+        if self.line.hear(run) {
+            run.crowd.join(self.udf.load(), self.bound());
+        }
+    }
+
+    const fn bound(&self) -> usize {
+        2 * self.settings.awaiting.concurrency as usize
+    }
+
     /// The bytes that order a record. What can't be written down is found out here, not when it must be.
     fn order(&self, record: &Record, context: &mut Context<'_>) -> Result<Option<Option<Bytes>>> {
         let codec = &self.codec;
@@ -150,12 +168,17 @@ impl Calls {
     /// Gives what has been answered.
     fn collect(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         self.line.take(&mut self.answers);
-        let mut ready = Vec::new();
+        let mut ready = Ready::new();
         while let Some(answered) = self.answers.pop_front() {
             self.give(answered, &mut ready, out, context)?;
         }
-        if !ready.is_empty() {
-            self.udf.begin(ready, &self.line);
+        for (pause, calls) in ready {
+            if pause.is_zero() {
+                self.udf.begin(calls, &self.line);
+            } else {
+                // The lane has others to serve meanwhile.
+                self.udf.begin_later(pause, calls, &self.line);
+            }
         }
         Ok(())
     }
@@ -163,7 +186,7 @@ impl Calls {
     fn give(
         &mut self,
         answered: Answered,
-        ready: &mut Vec<Call>,
+        ready: &mut Ready,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
@@ -182,13 +205,18 @@ impl Calls {
             Err(error) => {
                 let name = Some(self.udf.name());
                 let error = self.site.locate_call(error, &entry.record.origin, name);
-                match self
+                let decided = self
                     .site
-                    .judge(error, &entry.record, entry.attempts, context)?
-                {
-                    Outcome::Again => {
+                    .decide(error, &entry.record, entry.attempts, context)?;
+                match decided {
+                    (Outcome::Again, pause) => {
                         entry.attempts += 1;
-                        ready.push(Call {
+                        let pause = if self.settings.patient {
+                            Duration::ZERO
+                        } else {
+                            pause
+                        };
+                        ready.entry(pause).or_default().push(Call {
                             ticket,
                             key: entry.record.key.clone(),
                             value: entry.record.value.clone(),
@@ -196,9 +224,11 @@ impl Calls {
                         self.entries.insert(ticket, entry);
                         self.line.again(ticket);
                     }
-                    Outcome::Gone => {
+                    (Outcome::Gone, _) => {
                         self.unpark(&entry, context)?;
-                        ready.extend(self.line.go_on(ticket));
+                        if let Some(next) = self.line.go_on(ticket) {
+                            ready.entry(Duration::ZERO).or_default().push(next);
+                        }
                     }
                 }
                 Ok(())
@@ -339,8 +369,8 @@ impl Operator for Calls {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.line.hear(&context.clocks.run);
-        let bound = 2 * self.settings.awaiting.concurrency as usize;
+        self.attend(&context.clocks.run);
+        let (run, bound) = (Arc::clone(&context.clocks.run), self.bound());
         let mut records = Vec::with_capacity(input.len());
         for record in input.drain(..) {
             if let Some(key) = self.order(&record, context)? {
@@ -351,12 +381,12 @@ impl Operator for Calls {
         while records.len() > 0 {
             let mut room = self.udf.load().take(records.len(), bound);
             if room == 0 {
-                if !context.clocks.run.has_ended() {
+                // At its end nobody will ask for the results.
+                if !run.has_ended() && !run.is_hurried() {
                     self.udf.wait(Wait::Room(bound), &self.line, SLICE);
                     self.collect(out, context)?;
                     continue;
                 }
-                // Nobody will ask for the results.
                 room = records.len();
                 self.udf.load().force(room);
             }
@@ -367,7 +397,7 @@ impl Operator for Calls {
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
-        self.line.hear(&context.clocks.run);
+        self.attend(&context.clocks.run);
         let (epoch, share) = (context.epoch, context.share);
         let LaneStore { store, .. } = context.store(self.settings.store);
         let found = store
@@ -402,7 +432,7 @@ impl Operator for Calls {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        self.line.hear(&context.clocks.run);
+        self.attend(&context.clocks.run);
         if self.entries.is_empty() {
             return Ok(());
         }

@@ -143,7 +143,7 @@ impl Judge {
         })))
     }
 
-    /// Decides for one record; `attempt` calls have failed for it.
+    /// Decides for one record; `attempt` calls have failed for it. Waits before it says "again", if it has to.
     ///
     /// # Errors
     /// The error, if the handler says so or can't be asked.
@@ -156,6 +156,27 @@ impl Judge {
         place: Place,
         handled: &mut Vec<Handled>,
     ) -> Result<Outcome> {
+        let (outcome, pause) = self.decide(error, record, raw, attempt, place, handled)?;
+        if let Some(runtime) = self.runtime.as_ref().filter(|_| !pause.is_zero()) {
+            runtime.pause(pause);
+        }
+        Ok(outcome)
+    }
+
+    /// The same without a wait: says how long it is to be.
+    ///
+    /// # Errors
+    /// As [`Self::judge`].
+    pub fn decide(
+        &self,
+        error: Error,
+        record: &Record,
+        raw: Option<Raw<'_>>,
+        attempt: u32,
+        place: Place,
+        handled: &mut Vec<Handled>,
+    ) -> Result<(Outcome, Duration)> {
+        let gone = (Outcome::Gone, Duration::ZERO);
         let is_a_records = matches!(error.kind(), ErrorKind::User | ErrorKind::Serde);
         if !is_a_records || error.is_beyond_handlers() {
             return Err(error);
@@ -167,18 +188,15 @@ impl Judge {
                 Decision::Fail => return Err(error),
                 Decision::Continue => {
                     handled.push(self.handled(error, None));
-                    return Ok(Outcome::Gone);
+                    return Ok(gone);
                 }
                 Decision::DeadLetter(topic) => {
                     let letter = self.letter(topic, &error, record, attempt, place);
                     handled.push(self.handled(error, Some(letter)));
-                    return Ok(Outcome::Gone);
+                    return Ok(gone);
                 }
                 Decision::Retry { times, backoff, .. } if attempts_left <= times => {
-                    if let Some(runtime) = self.runtime.as_ref().filter(|_| !backoff.is_zero()) {
-                        runtime.pause(backoff);
-                    }
-                    return Ok(Outcome::Again);
+                    return Ok((Outcome::Again, backoff));
                 }
                 Decision::Retry { times, then, .. } => {
                     attempts_left -= times;

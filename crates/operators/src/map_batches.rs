@@ -26,6 +26,7 @@ use crate::{Context, Failed, Operator, Udf};
 use batch::Reader;
 use result::{Asked, values};
 use std::sync::Arc;
+use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::Column;
 
@@ -185,6 +186,30 @@ impl MapBatches {
             .locate_call(error, &record.origin, function.as_deref())
     }
 
+    /// The same records with JSON in the place of objects of the foreign language, if there are any: the interpreter
+    /// is attached once for all of them, and not while a lock is held. What has no JSON form stays: who reads it
+    /// says so.
+    fn plain(&self, rows: &[Record]) -> Option<Vec<Record>> {
+        let any = rows
+            .iter()
+            .any(|row| is_object(&row.value) || is_object(&row.key));
+        if !any {
+            return None;
+        }
+        let mut plain = rows.to_vec();
+        self.udf.scope(&mut || {
+            let all = plain.iter_mut();
+            for datum in all.flat_map(|row| [&mut row.key, &mut row.value]) {
+                if is_object(datum)
+                    && let Ok(json) = json_bytes(datum)
+                {
+                    *datum = Datum::Json(json);
+                }
+            }
+        });
+        Some(plain)
+    }
+
     /// One call: a value and the row it comes from, for each row of the result.
     fn call(&mut self, rows: &[Record], context: &Context<'_>) -> Result<Called> {
         let Settings {
@@ -193,12 +218,14 @@ impl MapBatches {
             by_row,
             ..
         } = &self.settings;
+        let plain = self.plain(rows);
         let reader = self.reader.get_or_insert_with(|| {
             let waiting = &context.clocks.run.batches;
             let shared = waiting.shared(self.site.node, || Shared::new(schema.as_deref()));
             Reader::new(shared, by_row, (*max_rows).min(4096))
         });
-        let batch = match reader.read(rows).map_err(|e| self.site.name_node(e))? {
+        let read = plain.as_deref().unwrap_or(rows);
+        let batch = match reader.read(read).map_err(|e| self.site.name_node(e))? {
             Ok(batch) => batch,
             Err(failed) => return Ok(Err(Trouble::Rows(failed))),
         };
@@ -234,6 +261,15 @@ impl MapBatches {
             )),
             Err(error) => Err(Trouble::Whole(blamed(error))),
         })
+    }
+}
+
+/// Does it hold an object of the foreign language?
+fn is_object(datum: &Datum) -> bool {
+    match datum {
+        Datum::Opaque(_) => true,
+        Datum::List(items) => items.iter().any(is_object),
+        _ => false,
     }
 }
 

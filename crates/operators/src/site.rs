@@ -6,6 +6,7 @@
 use crate::judge::{Judge, Outcome};
 use crate::{Context, NO_ORIGIN};
 use std::sync::Arc;
+use std::time::Duration;
 use stoatflow_core::{Error, NodeId, Origin, Record, Result, SourceId};
 use stoatflow_plan::PhysicalPlan;
 
@@ -56,6 +57,22 @@ impl Site {
         let place = context.place();
         let handled = &mut context.effects.handled;
         judge.judge(error, record, None, attempts + 1, place, handled)
+    }
+
+    /// The same without a wait before it is tried again: says how long that is to be.
+    pub fn decide(
+        &self,
+        error: Error,
+        record: &Record,
+        attempts: u32,
+        context: &mut Context<'_>,
+    ) -> Result<(Outcome, Duration)> {
+        let Some(judge) = &self.judge else {
+            return Err(error);
+        };
+        let place = context.place();
+        let handled = &mut context.effects.handled;
+        judge.decide(error, record, None, attempts + 1, place, handled)
     }
 
     /// Tries something with a record until it is done, or the record is given up: then `None`.

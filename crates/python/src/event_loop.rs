@@ -6,6 +6,7 @@
 
 mod call;
 
+use crate::profile::Profile;
 use call::AsyncCall;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::Error;
-use stoatflow_operators::{AsyncUdf, Call, Line, Load};
+use stoatflow_operators::{AsyncUdf, Call, Cost, Line, Load};
 use stoatflow_plan::{Op, PhysicalPlan};
 
 /// An async function of the user, with the `Caller` of its event loop.
@@ -22,6 +23,7 @@ pub struct PyCalls {
     name: Arc<str>,
     caller: Py<PyAny>,
     load: Arc<Load>,
+    profile: Arc<Profile>,
 }
 
 /// All async functions that a plan calls many at a time, by their numbers.
@@ -42,6 +44,7 @@ pub fn calls(
                 name: name.as_str().into(),
                 caller: caller.clone_ref(py),
                 load: Arc::default(),
+                profile: Arc::default(),
             };
             calls.insert(awaiting.udf, Arc::new(made));
         }
@@ -54,24 +57,17 @@ fn number(line: &Line) -> usize {
     std::ptr::from_ref(line) as usize
 }
 
-impl AsyncUdf for PyCalls {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn load(&self) -> &Arc<Load> {
-        &self.load
-    }
-
-    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+impl PyCalls {
+    fn submit(&self, calls: Vec<Call>, line: &Arc<Line>, pause: Duration) {
         let tickets: Vec<u64> = calls.iter().map(|call| call.ticket).collect();
         let begun = Python::attach(|py| {
             let calls = calls.into_iter();
+            let (name, profile) = (&self.name, &self.profile);
             let calls: Vec<AsyncCall> = calls
-                .map(|call| AsyncCall::new(call, Arc::clone(line), Arc::clone(&self.name)))
+                .map(|call| AsyncCall::new(call, line, name, profile))
                 .collect();
             self.caller
-                .call_method1(py, intern!(py, "submit"), (calls,))
+                .call_method1(py, intern!(py, "submit"), (calls, pause.as_secs_f64()))
                 .map(drop)
         });
         if let Err(error) = begun {
@@ -82,6 +78,28 @@ impl AsyncUdf for PyCalls {
                 let _none = line.answer(ticket, Err(error), Duration::ZERO);
             }
         }
+    }
+}
+
+impl AsyncUdf for PyCalls {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn load(&self) -> &Arc<Load> {
+        &self.load
+    }
+
+    fn cost(&self) -> Option<Cost> {
+        Some(self.profile.cost())
+    }
+
+    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+        self.submit(calls, line, Duration::ZERO);
+    }
+
+    fn begin_later(&self, pause: Duration, calls: Vec<Call>, line: &Arc<Line>) {
+        self.submit(calls, line, pause);
     }
 
     fn cancel(&self, line: &Line) {

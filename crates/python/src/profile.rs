@@ -1,9 +1,10 @@
 //! What calls into Python cost: how many, how long inside, how long until the interpreter was free.
 //!
-//! Wraps every attach. A batch costs three looks at the clock. Calls that come one by one (aggregators, within a
-//! scope that holds the interpreter for a batch) are measured each if they are long; of short ones every eighth is,
-//! and stands for those before it. Owns relaxed counters that all lanes share. Never blocks. Ends one process: the
-//! copy of this one that a function forked and came back from.
+//! Wraps every attach, except those of the event loop, which tells what its calls took. A batch costs three looks
+//! at the clock. Calls that come one by one (aggregators, within a scope that holds the interpreter for a batch)
+//! are measured each if they are long; of short ones every eighth is, and stands for those before it. Owns relaxed
+//! counters that all lanes share. Never blocks. Ends one process: the copy of this one that a function forked and
+//! came back from.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -20,6 +21,11 @@ const SKIPPED: u32 = 7;
 
 /// How often this process came out of a fork. A process has one such number, like its id.
 static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// How often this process came out of a fork, until now.
+pub fn forks() -> u32 {
+    FORKS.load(Relaxed)
+}
 
 /// Called in a process that was just forked.
 #[pyfunction]
@@ -104,6 +110,16 @@ impl Profile {
         self.measured(since + 1, body)
     }
 
+    /// A call that somebody else has measured, in the thread that made it. `forks`: see [`forks`].
+    pub fn count(&self, py: Python<'_>, inside: Duration, waiting: Duration, forks: u32) {
+        if FORKS.load(Relaxed) != forks {
+            leave(py);
+        }
+        self.calls.fetch_add(1, Relaxed);
+        add(&self.inside_ns, inside, 1);
+        add(&self.waiting_ns, waiting, 1);
+    }
+
     /// Keeps the interpreter for calls that are counted themselves.
     pub fn scope(&self, body: &mut dyn FnMut()) {
         let asked = self.clock.monotonic();
@@ -134,7 +150,7 @@ impl Profile {
 }
 
 fn watched<'py, T>(py: Python<'py>, body: impl FnOnce(Python<'py>) -> T) -> T {
-    let forks = FORKS.load(Relaxed);
+    let forks = forks();
     let result = body(py);
     if FORKS.load(Relaxed) != forks {
         leave(py);

@@ -390,9 +390,8 @@ impl Udf for PyUdf {
     }
 
     fn columns(&self, batch: RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> {
-        Python::attach(|py| {
-            crate::arrow::call(self.callable.bind(py), batch, |e| self.raised(py, e))
-        })
+        self.profile
+            .call(|py| crate::arrow::call(self.callable.bind(py), batch, |e| self.raised(py, e)))
     }
 
     fn call(&self, arguments: &[&Datum]) -> Result<Datum> {

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::StoreBackend;
-use stoatflow_core::{ErrorKind, Result};
+use stoatflow_core::{ErrorKind, Result, StoreId};
 use stoatflow_log::{Broker, NewTopic, TopicInfo};
-use stoatflow_plan::{Store, StoreKind};
+use stoatflow_plan::{Op, Store, StoreKind};
 use stoatflow_protocol::on_damage;
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::rocksdb::{Opened, RocksBackend};
@@ -204,6 +204,7 @@ impl Blueprint {
     ) -> Result<Vec<LoggedStore>> {
         // Clean values kept decoded in front of RocksDB share the quarter of the budget that it doesn't get.
         let cache = self.settings.state_memory_max_bytes / 4 / specs.len().max(1);
+        let parked: Vec<StoreId> = self.parked().collect();
         specs
             .iter()
             .zip(changelogs)
@@ -224,8 +225,18 @@ impl Blueprint {
                 Ok(LoggedStore {
                     store: Arc::new(store),
                     changelog: changelog.clone(),
+                    waiting: matches!(spec.kind, StoreKind::TimeOrdered | StoreKind::Timers)
+                        || parked.contains(&spec.id),
                 })
             })
             .collect()
+    }
+
+    /// The stores of async calls that outlive their epoch.
+    fn parked(&self) -> impl Iterator<Item = StoreId> {
+        self.plan.nodes.iter().filter_map(|node| match &node.op {
+            Op::Calls { store, .. } => Some(*store),
+            _ => None,
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Whole engines on an embedded broker, one room at a time.
 
 mod batches;
+mod calls;
 mod clocks;
 mod failpoints;
 mod late;

@@ -212,7 +212,9 @@ impl LaneRoom {
             stores,
             drops,
         });
-        self.shared.alignment.arrive(epoch, seal_stage);
+        if self.shared.alignment.arrive(epoch, seal_stage) {
+            self.shared.seal(epoch);
+        }
         Ok(())
     }
 

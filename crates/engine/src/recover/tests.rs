@@ -114,6 +114,7 @@ impl Stand {
                 0,
             )),
             changelog: Some(Arc::from(*name)),
+            waiting: false,
         };
         let stand = Self {
             stores: (0..).zip(&NAMES).map(store).collect(),

@@ -3,7 +3,8 @@
 //! Takes calls from the lane and answers from wherever they end; gives calls that may begin now, and answers in
 //! the order they came in. A call of a key begins when the one before it was answered, whoever answers: that
 //! needs no turn of the lane, so that a key's calls follow one another while the lane does something else.
-//! After a failure the key waits until the lane has decided. Never runs a call, never knows records.
+//! After a failure the key waits until the lane has decided. Never runs a call, never knows records. Whoever answers
+//! may hold the interpreter: nothing here touches it, or a value's end, under a lock.
 
 use super::port::{Answer, Answered, Call};
 use crate::{Args, Run};
@@ -113,9 +114,9 @@ impl Line {
         })
     }
 
-    /// Whom to tell that there are answers.
-    pub(super) fn hear(&self, run: &Arc<Run>) {
-        let _known = self.run.get_or_init(|| Arc::clone(run));
+    /// Whom to tell that there are answers; true at the first time.
+    pub(super) fn hear(&self, run: &Arc<Run>) -> bool {
+        self.run.get().is_none() && self.run.set(Arc::clone(run)).is_ok()
     }
 
     /// Takes calls, whose room in the load is taken already; gives those that may begin now.
@@ -238,10 +239,12 @@ impl Line {
     /// The lane is gone: what is answered from now on is nobody's.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
-        let open = std::mem::take(&mut *state).open.len();
+        // Values in it may be Python's: whatever their end does is done without the lock, for which whoever
+        // answers waits with the interpreter in its hands.
+        let gone = std::mem::take(&mut *state);
         state.closed = true;
         drop(state);
-        self.load.give(open);
+        self.load.give(gone.open.len());
     }
 
     /// Is the lane gone?

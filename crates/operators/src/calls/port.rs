@@ -4,6 +4,7 @@
 //! thread. Can be implemented without an interpreter: tests drive one by hand, the simulator by a seed.
 
 use super::line::{Line, Load};
+use crate::Cost;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,9 +57,20 @@ pub trait AsyncUdf: Send + Sync + Debug {
     /// How much all lanes have asked of it.
     fn load(&self) -> &Arc<Load>;
 
+    /// What its calls have cost so far, if that is known: their time, and the time that they waited in line.
+    fn cost(&self) -> Option<Cost> {
+        None
+    }
+
     /// Begins calls: each is answered once, with [`Line::answer`], which may name another one that is to begin
     /// then. Never waits.
     fn begin(&self, calls: Vec<Call>, line: &Arc<Line>);
+
+    /// The same after a pause: calls that have failed. Without a clock of its own, at once.
+    fn begin_later(&self, pause: Duration, calls: Vec<Call>, line: &Arc<Line>) {
+        let _unused = pause;
+        self.begin(calls, line);
+    }
 
     /// Waits, at most this long. May come back early, or late.
     fn wait(&self, what: Wait, line: &Line, most: Duration) {

@@ -3,11 +3,12 @@
 mod hand;
 mod parking;
 
-use crate::testing::{into_sink, raised, record};
+use crate::testing::{Rig, closure, into_sink, raised, record};
 use hand::{Hand, calls_op, foreign, rig};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Handler, Result};
-use stoatflow_plan::Form;
+use std::sync::atomic::Ordering;
+use stoatflow_core::{Datum, Handler, Result, SinkId, SourceId};
+use stoatflow_plan::{Fork, Form, Function, Op};
 
 fn records(all: &[(&str, &str)]) -> Vec<stoatflow_core::Record> {
     let numbered = (1..).zip(all);
@@ -92,6 +93,34 @@ fn one_key_alone_fills_the_bound_and_goes_on() {
         .unwrap();
     assert_eq!(rig.outputs(), ["0:a=1@1", "0:a=2@2"]);
     assert_eq!(hand.running(), ["3"]);
+}
+
+#[test]
+fn no_interpreter_is_held_while_a_branch_waits_for_calls() {
+    let hand = Hand::new();
+    hand.answers_when_waited_for();
+    let plain = closure(|arguments| Ok(arguments[0].clone()));
+    let mut foreign = foreign(&hand);
+    foreign.udfs.push(Arc::clone(&plain) as _);
+    let source = SourceId(0);
+    let branch = Op::MapValues {
+        function: Function::Udf(1),
+        with_key: false,
+    };
+    let mut plan = crate::testing::plan(vec![
+        (Op::Source { source }, vec![1, 2], Fork::Record),
+        (calls_op(Form::MapValues, 1, 0), vec![3], Fork::Batch),
+        (branch, vec![3], Fork::Batch),
+        (Op::Merge, vec![4], Fork::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+    ]);
+    plan.stores.push(hand::parked(&plan));
+    let mut rig = Rig::of_foreign(&plan, &foreign, false).unwrap();
+    rig.push(records(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]))
+        .unwrap();
+    assert!(hand.waits() > 0, "nobody had to wait");
+    assert_eq!(plain.scopes.load(Ordering::Relaxed), 0);
+    assert_eq!(rig.outputs().len(), 6);
 }
 
 #[test]
@@ -222,6 +251,25 @@ fn a_record_that_is_tried_again_stays_before_the_others_of_its_key() {
 }
 
 #[test]
+fn a_handlers_pause_is_that_of_the_calls_and_not_of_the_lane() {
+    let hand = Hand::new();
+    let retry = Handler::Retry(Box::new(stoatflow_core::Retrying {
+        times: 1,
+        backoff_ms: 3_600_000,
+        then: Handler::Fail,
+    }));
+    let mut rig = hand::rig_of(&hand, calls_op(Form::MapValues, 10, 0), Some(retry)).unwrap();
+    rig.push(records(&[("a", "a1"), ("b", "b1"), ("c", "c1")]))
+        .unwrap();
+    for value in ["a1", "c1"] {
+        hand.finish(value, Err(raised()));
+    }
+    rig.barrier();
+    assert_eq!(hand.pauses(), [std::time::Duration::from_secs(3600)]);
+    assert_eq!(hand.running(), ["b1", "a1", "c1"]);
+}
+
+#[test]
 fn lanes_share_the_bound() {
     let hand = Hand::new();
     let mut one = rig(&hand, 1, 0);
@@ -257,6 +305,27 @@ fn a_run_that_ends_does_not_wait_for_room() {
         .unwrap();
     rig.barrier();
     assert_eq!((hand.load(), hand.waits()), (4, 0));
+}
+
+#[test]
+fn a_late_barrier_parks_what_finds_no_room() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 1, 0);
+    let run = Arc::clone(&rig.clocks.run);
+    rig.push(records(&[("a", "1"), ("b", "2")])).unwrap();
+    assert!(!run.is_crowded(), "so many may be under way");
+    run.hurry(true);
+    rig.push(records(&[("c", "3"), ("d", "4")])).unwrap();
+    assert!(run.is_crowded());
+    rig.barrier();
+    assert_eq!((hand.load(), hand.waits(), hand::rows(&rig)), (4, 0, 4));
+    run.hurry(false);
+    for value in ["1", "2"] {
+        hand.gives(value, value);
+    }
+    assert!(!run.is_crowded());
+    rig.barrier();
+    assert_eq!((rig.outputs().len(), hand::rows(&rig)), (2, 2));
 }
 
 #[test]

@@ -193,8 +193,12 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
         .any(|store| stores.contains(&store))
 }
 
-/// How to attach the interpreter that some of these nodes use.
+/// How to attach the interpreter that some of these nodes use. Not at all where one of them may wait for async calls:
+/// those need it to come to their ends.
 fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
+    if nodes.iter().any(|node| matches!(node.op, Op::Calls { .. })) {
+        return Ok(None);
+    }
     let udf = nodes.iter().find_map(|node| function(&node.op)?.udf());
     if let Some(index) = udf {
         return Ok(Some(Scope::Udf(foreign.udf(index)?)));

@@ -17,8 +17,19 @@ use arrow_array::{
 };
 use arrow_buffer::{ArrowNativeType, NullBuffer, NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, Field};
+use std::borrow::Cow;
 use std::sync::Arc;
 use stoatflow_plan::{Column as Spec, ColumnType, TimeUnit};
+
+/// What a time in this unit is counted in.
+const fn whole(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "whole seconds",
+        TimeUnit::Millisecond => "whole milliseconds",
+        TimeUnit::Microsecond => "whole microseconds",
+        TimeUnit::Nanosecond => "whole nanoseconds",
+    }
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -261,8 +272,8 @@ impl Column {
     }
 
     /// What it holds, as Arrow calls it.
-    pub fn words(&self) -> &'static str {
-        match &self.cells {
+    pub fn words(&self) -> Cow<'static, str> {
+        let words = match &self.cells {
             Cells::Null(_) => "null",
             Cells::Bool(_) => "bool",
             Cells::Int8(_) => "int8",
@@ -278,11 +289,19 @@ impl Column {
             Cells::Text(_) | Cells::LargeText(_) => "text",
             Cells::Binary(_) => "binary",
             Cells::Date(_) => "a date (YYYY-MM-DD)",
-            Cells::Time(_, _, Some(_)) => "a time (YYYY-MM-DDThh:mm:ssZ, or a whole number)",
-            Cells::Time(..) => "a time without a zone (YYYY-MM-DDThh:mm:ss, or a whole number)",
+            Cells::Time(_, unit, Some(_)) => {
+                let whole = whole(*unit);
+                return format!("a time of {whole} (YYYY-MM-DDThh:mm:ssZ, or their number)").into();
+            }
+            Cells::Time(_, unit, None) => {
+                let (whole, form) = (whole(*unit), "YYYY-MM-DDThh:mm:ss");
+                return format!("a time without a zone, of {whole} ({form}, or their number)")
+                    .into();
+            }
             Cells::List(..) | Cells::LargeList(..) => "a list",
             Cells::Struct(_) => "an object",
-        }
+        };
+        words.into()
     }
 
     /// One that stands in `cells` already.
@@ -308,7 +327,7 @@ impl Column {
         let held = match &mut self.cells {
             Cells::Int8(c) => put(c, value),
             Cells::Int16(c) => put(c, value),
-            Cells::Int32(c) | Cells::Date(c) => put(c, value),
+            Cells::Int32(c) => put(c, value),
             Cells::Int64(c) | Cells::Time(c, ..) => put(c, value),
             Cells::Uint8(c) => put(c, value),
             Cells::Uint16(c) => put(c, value),

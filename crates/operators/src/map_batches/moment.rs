@@ -30,7 +30,7 @@ pub(super) fn days(text: &str) -> Option<i32> {
     i32::try_from(midnight.as_second().div_euclid(86_400)).ok()
 }
 
-/// So many units since 1970; what the unit can't say is left away.
+/// So many units since 1970; `None` also for a text that says more than the unit can.
 pub(super) fn time(text: &str, unit: TimeUnit, zoned: bool) -> Option<i64> {
     let instant: Timestamp = if zoned {
         text.parse().ok()?
@@ -38,7 +38,9 @@ pub(super) fn time(text: &str, unit: TimeUnit, zoned: bool) -> Option<i64> {
         let shown: DateTime = text.parse().ok()?;
         shown.to_zoned(TimeZone::UTC).ok()?.timestamp()
     };
-    i64::try_from(instant.as_nanosecond().div_euclid(nanos(unit))).ok()
+    let (since, unit) = (instant.as_nanosecond(), nanos(unit));
+    (since % unit == 0).then_some(())?;
+    i64::try_from(since / unit).ok()
 }
 
 /// As text: `2026-01-31T12:00:00.5Z`, without the `Z` if there is no zone. `None`: beyond the year 9999.

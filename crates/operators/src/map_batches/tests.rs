@@ -13,6 +13,7 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use stoatflow_core::{Datum, Error, ErrorKind, Handler, Record, Result, Retrying, Timestamp};
 use stoatflow_plan::{Column, ColumnType, Function, Op};
 
@@ -22,6 +23,7 @@ type Body = Box<dyn Fn(&RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> + 
 struct Batches {
     body: Body,
     seen: Mutex<Vec<RecordBatch>>,
+    scopes: AtomicUsize,
 }
 
 impl fmt::Debug for Batches {
@@ -43,6 +45,7 @@ impl Udf for Batches {
         made
     }
     fn scope(&self, body: &mut dyn FnMut()) {
+        self.scopes.fetch_add(1, Ordering::Relaxed);
         body();
     }
 }
@@ -59,6 +62,7 @@ fn batches(
     Arc::new(Batches {
         body: Box::new(body),
         seen: Mutex::default(),
+        scopes: AtomicUsize::default(),
     })
 }
 

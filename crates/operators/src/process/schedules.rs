@@ -37,6 +37,8 @@ pub struct Run {
     answered: AtomicBool,
     /// Does it end, whatever waits?
     ended: AtomicBool,
+    /// Of async calls.
+    pub(crate) crowd: crate::calls::Crowd,
 }
 
 #[derive(Debug, Default)]
@@ -102,6 +104,23 @@ impl Run {
     /// A barrier is under way: it brings what was answered so far.
     pub fn answers_are_given(&self) {
         self.answered.store(false, Relaxed);
+    }
+
+    /// A barrier has waited for lanes for long: none of them may wait for room among its async calls.
+    pub fn hurry(&self, late: bool) {
+        self.crowd.hurry(late);
+    }
+
+    /// Was it said so?
+    #[must_use]
+    pub fn is_hurried(&self) -> bool {
+        self.crowd.is_hurried()
+    }
+
+    /// Are more async calls under way than may be, so that nothing more is to be read?
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.crowd.is_over()
     }
 
     /// Nothing is worth waiting for any more.

@@ -1,16 +1,22 @@
 //! The C data interface, in capsules: the one place with raw pointers to Arrow's structs.
 //!
-//! Takes a batch and gives its two capsules; takes an object that has the protocol and gives its batches. Who
-//! takes a struct out of a capsule leaves it empty, as the protocol says, so that nobody frees it twice.
+//! Takes a batch and gives its two capsules; takes an object that has the protocol and gives its batches, when they
+//! are what they say. Who takes a struct out of a capsule leaves it empty, as the protocol says, so that nobody frees
+//! it twice.
 
 use super::refused;
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
-use arrow_array::ffi_stream::RecordBatchStreamReader;
-use arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
+use arrow_array::ffi_stream::ArrayStreamReader;
+use arrow_array::{
+    Array, ArrayReader, ArrayRef, RecordBatch, StructArray, make_array, new_empty_array,
+};
+use arrow_schema::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::sync::Arc;
 
 const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 const ARRAY: &std::ffi::CStr = c"arrow_array";
@@ -56,14 +62,23 @@ fn one(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<
         let array = FFI_ArrowArray::from_raw(array.as_ptr());
         from_ffi(array, schema.as_ref())
     };
-    let data = data.map_err(|e| refused("the result's columns can't be read", e))?;
-    if !matches!(data.data_type(), arrow_schema::DataType::Struct(_)) {
+    batch(&make_array(data.map_err(unread)?))
+}
+
+/// What the C data interface said is a batch, looked at before anybody reads it: a view of bytes as text is made
+/// without looking at them, and whoever reads text as such relies on it.
+fn batch(array: &ArrayRef) -> PyResult<RecordBatch> {
+    let Some(columns) = array.as_struct_opt() else {
         return Err(PyTypeError::new_err(format!(
             "the function gave an array of {}, and no batch of columns",
-            data.data_type()
+            array.data_type()
         )));
-    }
-    let columns = StructArray::from(data);
+    };
+    let data = columns.to_data();
+    let mut children = data.child_data().iter();
+    children
+        .try_for_each(|child| child.validate_full())
+        .map_err(|e| refused("the result holds what is not of its type", e))?;
     if columns.null_count() > 0 {
         return Err(PyTypeError::new_err(
             "the function gave rows that are null as a whole: drop them instead",
@@ -72,18 +87,22 @@ fn one(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<
     Ok(columns.into())
 }
 
+fn unread(error: ArrowError) -> PyErr {
+    refused("the result's columns can't be read", error)
+}
+
 fn all(stream: &Bound<'_, PyCapsule>) -> PyResult<Vec<RecordBatch>> {
     let stream = stream.pointer_checked(Some(STREAM))?;
-    let unread = |e| refused("the result's columns can't be read", e);
     // SAFETY: the name of the capsule says that this is the struct, valid while the capsule lives, which it
     // does: the caller holds it. It is moved out and the capsule left empty.
-    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr().cast()) };
+    let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr().cast()) };
     let reader = reader.map_err(unread)?;
-    let schema = reader.schema();
-    let mut batches = reader.collect::<Result<Vec<_>, _>>().map_err(unread)?;
+    let columns = Arc::clone(reader.field());
+    let batches = reader.map(|array| batch(&array.map_err(unread)?));
+    let mut batches = batches.collect::<PyResult<Vec<_>>>()?;
     if batches.is_empty() {
         // No rows, but the columns are known.
-        batches.push(RecordBatch::new_empty(schema));
+        batches.push(batch(&new_empty_array(columns.data_type()))?);
     }
     Ok(batches)
 }

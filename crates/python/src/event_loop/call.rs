@@ -1,8 +1,9 @@
 //! One async call, as Python sees it: its arguments, and where its result goes.
 
 use super::number;
-use crate::datum::{from_py, to_py};
-use crate::errors::PyCause;
+use crate::datum::{from_py, key_from_py, to_py};
+use crate::errors::raised;
+use crate::profile::{Profile, forks};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::sync::Arc;
@@ -17,25 +18,41 @@ pub struct AsyncCall {
     call: Call,
     line: Arc<Line>,
     name: Arc<str>,
+    profile: Arc<Profile>,
+    forks: u32,
 }
 
 impl AsyncCall {
-    pub const fn new(call: Call, line: Arc<Line>, name: Arc<str>) -> Self {
-        Self { call, line, name }
+    pub fn new(call: Call, line: &Arc<Line>, name: &Arc<str>, profile: &Arc<Profile>) -> Self {
+        Self {
+            call,
+            line: Arc::clone(line),
+            name: Arc::clone(name),
+            profile: Arc::clone(profile),
+            forks: forks(),
+        }
     }
 
-    fn answer(&self, py: Python<'_>, result: Result<Answer>, took_s: f64) -> Option<Self> {
-        let took = Duration::try_from_secs_f64(took_s.max(0.0)).unwrap_or(Duration::MAX);
-        let ticket = self.call.ticket;
-        let line = &self.line;
-        // The lane holds the line's lock for a moment, without the interpreter.
-        let next = py.detach(|| line.answer(ticket, result, took))?;
-        Some(Self::new(
-            next,
-            Arc::clone(&self.line),
-            Arc::clone(&self.name),
-        ))
+    /// `took_s`: since it began to wait for its turn; `waited_s`: until that came.
+    fn answer(
+        &self,
+        py: Python<'_>,
+        result: Result<Answer>,
+        took_s: f64,
+        waited_s: f64,
+    ) -> Option<Self> {
+        let (took, waited) = (duration(took_s), duration(waited_s));
+        let inside = took.saturating_sub(waited);
+        self.profile.count(py, inside, waited, self.forks);
+        // Attached: who holds the line's lock never waits for the interpreter, and coming back to it would cost this
+        // loop a turn for each answer, while functions compute.
+        let next = self.line.answer(self.call.ticket, result, took)?;
+        Some(Self::new(next, &self.line, &self.name, &self.profile))
     }
+}
+
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 #[pymethods]
@@ -56,27 +73,30 @@ impl AsyncCall {
     }
 
     /// It gave this.
-    fn done(&self, py: Python<'_>, result: &Bound<'_, PyAny>, took_s: f64) -> Option<Self> {
-        let answer = answer(self.line.form, result)
+    fn done(
+        &self,
+        py: Python<'_>,
+        result: &Bound<'_, PyAny>,
+        took_s: f64,
+        waited_s: f64,
+    ) -> Option<Self> {
+        let answer = answer(self.line.form, result, &self.name)
             .map_err(|e| e.at(|at| at.function = Some(self.name.to_string())));
-        self.answer(py, answer, took_s)
+        self.answer(py, answer, took_s, waited_s)
     }
 
     /// It raised this.
-    fn failed(&self, py: Python<'_>, error: &Bound<'_, PyAny>, took_s: f64) -> Option<Self> {
-        let error = raised(PyErr::from_value(error.clone()), py);
-        let error = error.at(|at| at.function = Some(self.name.to_string()));
-        self.answer(py, Err(error), took_s)
+    fn failed(
+        &self,
+        py: Python<'_>,
+        error: &Bound<'_, PyAny>,
+        took_s: f64,
+        waited_s: f64,
+    ) -> Option<Self> {
+        let error = PyErr::from_value(error.clone());
+        let error = raised(py, &self.name, "the function", error);
+        self.answer(py, Err(error), took_s, waited_s)
     }
-}
-
-fn raised(exception: PyErr, py: Python<'_>) -> Error {
-    let kind = exception
-        .get_type(py)
-        .qualname()
-        .map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
-    let text = exception.value(py);
-    Error::user(format!("the function raised {kind}: {text}")).caused_by(PyCause(exception))
 }
 
 fn kind(object: &Bound<'_, PyAny>) -> String {
@@ -85,17 +105,18 @@ fn kind(object: &Bound<'_, PyAny>) -> String {
 }
 
 /// A result, as the operator wants it.
-fn answer(form: Form, result: &Bound<'_, PyAny>) -> Result<Answer> {
+fn answer(form: Form, result: &Bound<'_, PyAny>, function: &str) -> Result<Answer> {
     match form {
         Form::Peek | Form::Foreach => Ok(Answer::Done),
         Form::Filter | Form::FilterNot => match result.is_truthy() {
             Ok(verdict) => Ok(Answer::Verdict(verdict)),
-            Err(e) => Err(raised(e, result.py())),
+            Err(e) => Err(raised(result.py(), function, "the function", e)),
         },
-        Form::MapValues | Form::SelectKey | Form::GroupBy => from_py(result).map(Answer::One),
+        Form::MapValues => from_py(result).map(Answer::One),
+        Form::SelectKey | Form::GroupBy => key_from_py(result).map(Answer::One),
         Form::Map => pair(result).map(|(key, value)| Answer::Pair(key, value)),
-        Form::FlatMapValues => items(result, |item| from_py(&item)).map(Answer::Many),
-        Form::FlatMap => items(result, |item| pair(&item)).map(Answer::Pairs),
+        Form::FlatMapValues => items(result, function, |item| from_py(&item)).map(Answer::Many),
+        Form::FlatMap => items(result, function, |item| pair(&item)).map(Answer::Pairs),
     }
 }
 
@@ -103,7 +124,7 @@ fn pair(result: &Bound<'_, PyAny>) -> Result<(Datum, Datum)> {
     if let Ok(pair) = result.cast::<PyTuple>()
         && let Ok((key, value)) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()
     {
-        return Ok((from_py(&key)?, from_py(&value)?));
+        return Ok((key_from_py(&key)?, from_py(&value)?));
     }
     let kind = kind(result);
     Err(Error::user(format!(
@@ -114,6 +135,7 @@ fn pair(result: &Bound<'_, PyAny>) -> Result<(Datum, Datum)> {
 
 fn items<'py, T>(
     result: &Bound<'py, PyAny>,
+    function: &str,
     take: impl Fn(Bound<'py, PyAny>) -> Result<T>,
 ) -> Result<Vec<T>> {
     if result.is_instance_of::<PyString>() || result.is_instance_of::<PyBytes>() {
@@ -131,6 +153,6 @@ fn items<'py, T>(
         .hint("return a list; [] for no values")
     })?;
     items
-        .map(|item| take(item.map_err(|e| raised(e, py))?))
+        .map(|item| take(item.map_err(|e| raised(py, function, "the function", e))?))
         .collect()
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Handler, Result, StoreId};
-use stoatflow_plan::{Awaiting, Form, Op};
+use stoatflow_plan::{Awaiting, Form, Op, PhysicalPlan, Store};
 
 #[derive(Debug, Default)]
 pub struct Hand {
@@ -21,6 +21,7 @@ struct State {
     answers: bool,
     waits: usize,
     cancelled: usize,
+    pauses: Vec<Duration>,
     took: Duration,
 }
 
@@ -88,6 +89,11 @@ impl Hand {
         self.state.lock().waits
     }
 
+    /// After which pauses calls began.
+    pub fn pauses(&self) -> Vec<Duration> {
+        self.state.lock().pauses.clone()
+    }
+
     pub fn cancelled(&self) -> usize {
         self.state.lock().cancelled
     }
@@ -107,6 +113,11 @@ impl AsyncUdf for Hand {
         let calls = calls.into_iter().map(|call| (call, Arc::clone(line)));
         state.running.extend(calls);
         state.most = state.most.max(self.load.count());
+    }
+
+    fn begin_later(&self, pause: Duration, calls: Vec<Call>, line: &Arc<Line>) {
+        self.state.lock().pauses.push(pause);
+        self.begin(calls, line);
     }
 
     fn wait(&self, what: Wait, _line: &Line, _most: Duration) {
@@ -163,15 +174,19 @@ pub fn rig(hand: &Arc<Hand>, concurrency: u32, park_after_ms: u64) -> Rig {
 
 pub fn rig_of(hand: &Arc<Hand>, op: Op, on_error: Option<Handler>) -> Result<Rig> {
     let mut plan = plan(into_sink(op, 0));
-    let parked = stoatflow_plan::Store {
+    plan.stores.push(parked(&plan));
+    plan.nodes[0].on_error = on_error;
+    Rig::of_foreign(&plan, &foreign(hand), false)
+}
+
+/// Store 3.
+pub fn parked(plan: &PhysicalPlan) -> Store {
+    Store {
         id: StoreId(3),
         key: serde("bytes"),
         value: serde("bytes"),
         ..plan.stores[0].clone()
-    };
-    plan.stores.push(parked);
-    plan.nodes[0].on_error = on_error;
-    Rig::of_foreign(&plan, &foreign(hand), false)
+    }
 }
 
 /// How many calls are parked.

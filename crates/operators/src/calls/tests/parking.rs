@@ -2,12 +2,12 @@
 
 use super::hand::{Hand, calls_op, rig, rig_of, rows};
 use super::records;
-use crate::testing::{Rig, raised, record};
+use crate::testing::{Rig, raised, record, serde};
 use crate::{Answer, Share};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Datum, Handler, Opaque};
-use stoatflow_plan::Form;
+use stoatflow_core::{CustomSerde, Datum, ErrorKind, Handler, Opaque};
+use stoatflow_plan::{Form, Op, SerdeSpec};
 
 #[test]
 fn what_is_not_done_at_the_barrier_is_parked_until_it_is_given() {
@@ -71,6 +71,19 @@ fn restarted(rig: &mut Rig, share: Share) -> Arc<Hand> {
     rig.share = share;
     rig.reopen(super::rig(&hand, 10, 0));
     hand
+}
+
+/// Lets the chain of another rig open the stores.
+fn opened(rig: &mut Rig, mut fresh: Rig) -> stoatflow_core::Result<()> {
+    std::mem::swap(&mut fresh.stores, &mut rig.stores);
+    let mut context = crate::Context {
+        epoch: fresh.epoch,
+        stores: &mut fresh.stores,
+        effects: &mut fresh.effects,
+        clocks: &mut fresh.clocks,
+        share: ALONE,
+    };
+    fresh.chain.open(&mut context)
 }
 
 const ALONE: Share = Share { lane: 0, lanes: 1 };
@@ -204,6 +217,7 @@ fn every_kind_of_value_comes_back_as_it_was() {
         Datum::text("text"),
         Datum::Json("{\"a\":1}".into()),
         Datum::List([Datum::Int(1), Datum::text("x")].into()),
+        Datum::windowed(Datum::text("k"), 5, 10),
     ];
     let hand = Hand::new();
     let mut rig = rig(&hand, 10, 0);
@@ -224,6 +238,7 @@ fn every_kind_of_value_comes_back_as_it_was() {
     assert_eq!(hand.values(), values);
     hand.all(|_| Ok(Answer::One(Datum::text("x"))));
     rig.barrier();
+    assert_eq!(rig.effects.outputs.len(), all.len());
     for (output, record) in rig.effects.outputs.iter().zip(&all) {
         assert_eq!(output.headers, record.headers);
         assert_eq!(output.origin, record.origin);
@@ -260,6 +275,94 @@ fn a_foreign_value_is_parked_as_json() {
 }
 
 #[test]
+fn a_windowed_key_orders_and_comes_back() {
+    // Into a sink whose keys are texts.
+    let mut op = calls_op(Form::SelectKey, 10, 0);
+    if let Op::Calls { key, .. } = &mut op {
+        *key = SerdeSpec::TimeWindowed {
+            time_windowed: Box::new(serde("string")),
+            size_ms: 5,
+        };
+    }
+    let hand = Hand::new();
+    let mut rig = rig_of(&hand, op.clone(), None).unwrap();
+    let in_window = |start: i64, value: &str| stoatflow_core::Record {
+        key: Datum::windowed(Datum::text("k"), start, start + 5),
+        ..record("", value, start)
+    };
+    let all = [in_window(0, "a1"), in_window(5, "b1"), in_window(0, "a2")];
+    rig.push(all.to_vec()).unwrap();
+    rig.barrier();
+    let hand = Hand::new();
+    rig.share = ALONE;
+    rig.reopen(rig_of(&hand, op, None).unwrap());
+    assert_eq!(hand.running(), ["a1", "b1"]);
+    for value in ["a1", "b1", "a2"] {
+        hand.gives(value, value);
+    }
+    rig.barrier();
+    assert_eq!(rig.outputs(), ["0:a1=a1@0", "0:b1=b1@5", "0:a2=a2@0"]);
+    assert_eq!(rows(&rig), 0);
+}
+
+/// The user's own serde, which knows sockets.
+#[derive(Debug)]
+struct Sockets;
+
+impl CustomSerde for Sockets {
+    fn name(&self) -> &str {
+        "sockets"
+    }
+    fn encode(&self, value: &Datum) -> stoatflow_core::Result<bytes::Bytes> {
+        let Datum::Opaque(object) = value else {
+            return Err(stoatflow_core::Error::serde("no Socket"));
+        };
+        let held = object.as_any().downcast_ref::<Object>();
+        Ok(held.and_then(|held| held.0).unwrap_or("closed").into())
+    }
+    fn decode(&self, bytes: &bytes::Bytes) -> stoatflow_core::Result<Datum> {
+        assert_eq!(&bytes[..], b"closed");
+        Ok(Datum::Opaque(Arc::new(Object(None))))
+    }
+}
+
+/// A call whose values have the user's serde, or no longer.
+fn with_sockets(hand: &Arc<Hand>, still: bool) -> Rig {
+    let mut op = calls_op(Form::MapValues, 10, 0);
+    if let (Op::Calls { value, .. }, true) = (&mut op, still) {
+        *value = SerdeSpec::Custom { custom: 0 };
+    }
+    let mut plan = crate::testing::plan(crate::testing::into_sink(op, 0));
+    plan.stores.push(super::hand::parked(&plan));
+    let foreign = crate::Foreign {
+        serdes: vec![Arc::new(Sockets)],
+        ..super::hand::foreign(hand)
+    };
+    Rig::of_foreign(&plan, &foreign, false).unwrap()
+}
+
+#[test]
+fn a_value_of_the_users_serde_is_parked_with_it_and_says_when_that_is_lost() {
+    let mut rig = with_sockets(&Hand::new(), true);
+    let mut one = record("a", "", 1);
+    one.value = Datum::Opaque(Arc::new(Object(None)));
+    rig.push(vec![one]).unwrap();
+    rig.barrier();
+    assert_eq!(rows(&rig), 1);
+    let hand = Hand::new();
+    rig.share = ALONE;
+    rig.reopen(with_sockets(&hand, true));
+    let values = hand.values();
+    let [Datum::Opaque(socket)] = values.as_slice() else {
+        panic!("a Socket was expected, found {values:?}");
+    };
+    assert_eq!(socket.type_name(), "Socket");
+    let error = opened(&mut rig, with_sockets(&Hand::new(), false)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    assert!(error.next_step().contains("the serde it had"), "{error}");
+}
+
+#[test]
 fn a_value_that_can_not_be_parked_is_found_out_before_the_call() {
     let hand = Hand::new();
     let mut one = record("a", "", 1);
@@ -290,16 +393,7 @@ fn a_row_that_can_not_be_read_says_so() {
         .store
         .put(rig.epoch, &mut store.dirty, &row, Some(stored))
         .unwrap();
-    let mut fresh = super::rig(&hand, 10, 0);
-    std::mem::swap(&mut fresh.stores, &mut rig.stores);
-    let mut context = crate::Context {
-        epoch: fresh.epoch,
-        stores: &mut fresh.stores,
-        effects: &mut fresh.effects,
-        clocks: &mut fresh.clocks,
-        share: ALONE,
-    };
-    let error = fresh.chain.open(&mut context).unwrap_err();
+    let error = opened(&mut rig, super::rig(&hand, 10, 0)).unwrap_err();
     assert!(error.message().contains("parked call"), "{error}");
 }
 

@@ -59,7 +59,8 @@ fn times_are_texts_or_whole_numbers() {
     );
     assert_eq!(through(ms(), "1500"), r#""1970-01-01T00:00:01.5Z""#);
     assert!(
-        through(ms(), r#""2026-01-31T12:00:00""#).contains("where a time (YYYY-MM-DDThh:mm:ssZ")
+        through(ms(), r#""2026-01-31T12:00:00""#)
+            .contains("where a time of whole milliseconds (YYYY-MM-DDThh:mm:ssZ")
     );
     let wall = || at(TimeUnit::Nanosecond, None);
     assert_eq!(
@@ -72,9 +73,18 @@ fn times_are_texts_or_whole_numbers() {
         r#""1969-12-31""#
     );
     assert!(through(ColumnType::Date32, r#""2026-01-31T12:00:00""#).starts_with("refused"));
+    assert!(through(ColumnType::Date32, "19000").contains("where a date (YYYY-MM-DD)"));
+    // A unit that can't say all of a time doesn't take it.
+    let finer = "1969-12-31T23:59:59.9995Z";
+    assert_eq!(moment::time(finer, TimeUnit::Millisecond, true), None);
+    assert_eq!(moment::time(finer, TimeUnit::Microsecond, true), Some(-500));
+    let seconds = at(TimeUnit::Second, Some("UTC"));
+    assert!(
+        through(seconds, r#""2026-01-31T12:00:00.5Z""#).contains("where a time of whole seconds (")
+    );
     assert_eq!(
-        moment::time("1969-12-31T23:59:59.9995Z", TimeUnit::Millisecond, true),
-        Some(-1)
+        through(at(TimeUnit::Second, None), r#""2026-01-31T12:00:00.000""#),
+        r#""2026-01-31T12:00:00""#
     );
     assert_eq!(moment::shown(i64::MAX, TimeUnit::Second, true), None);
     assert_eq!(moment::shown_day(i64::MAX), None);

@@ -183,3 +183,53 @@ fn many_records_that_do_not_fit_go_at_once() {
     assert_eq!(rig.handled().len(), 3);
     assert_eq!(udf.sizes(), [2], "called for those that fit");
 }
+
+/// An object of the foreign language, and the JSON that it has, if it has any.
+#[derive(Debug)]
+struct Object(Option<&'static str>);
+
+impl stoatflow_core::Opaque for Object {
+    fn to_json(&self) -> Result<bytes::Bytes> {
+        let json = self.0.map(Into::into);
+        json.ok_or_else(|| Error::serde("a Socket has no JSON form"))
+    }
+    fn type_name(&self) -> String {
+        "Socket".into()
+    }
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+#[test]
+fn objects_become_json_with_one_attach_for_all_of_them() {
+    let object = |json, at| {
+        let mut record = of("~", at);
+        record.value = Datum::Opaque(Arc::new(Object(json)));
+        record
+    };
+    // Without the first, whose key no sink here can write.
+    let udf = batches(|batch| Ok(vec![batch.slice(1, batch.num_rows() - 1)]));
+    let mut rig = rig_with(op(None, 4), &udf, Some(Handler::Continue));
+    let values = [Some(r#"{"a":1}"#), None, Some(r#"{"a":2}"#)];
+    let mut records: Vec<_> = values
+        .into_iter()
+        .zip(0..)
+        .map(|(v, t)| object(v, t))
+        .collect();
+    records[0].key = Datum::List(Arc::new([Datum::Opaque(Arc::new(Object(Some("5"))))]));
+    records.push(of(r#"{"a":3}"#, 3));
+    rig.push(records).unwrap();
+    assert_eq!(rig.outputs(), [r#"2:k={"a":2}@2"#, r#"2:k={"a":3}@3"#]);
+    assert_eq!(rig.handled().len(), 1);
+    let keys = column_of(&udf.seen.lock()[0], "_key");
+    assert_eq!(keys.as_string::<i32>().value(0), "[5]");
+    // Once for all four, once more for those that were left.
+    assert_eq!(udf.scopes.load(Ordering::Relaxed), 2);
+    rig.push(all(&[r#"{"a":1}"#; 4])).unwrap();
+    assert_eq!(
+        udf.scopes.load(Ordering::Relaxed),
+        2,
+        "JSON needs no interpreter"
+    );
+}
