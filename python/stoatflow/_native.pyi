@@ -125,6 +125,8 @@ class Plan:
     @property
     def physical_json(self) -> str:
         """What will run, as JSON (`stores` say name, key and value serde)."""
+    def check_names(self) -> None:
+        """Raise `TopologyError` for stores whose names were generated, with the argument to add for each."""
     def with_handlers(self, handlers_json: str, functions: list[Callable[..., Any]], function_names: list[str]) -> Plan:
         """The same with an application's handlers; their callables are numbered from 0."""
 
@@ -193,6 +195,8 @@ class Engine:
         """All metrics as a JSON object."""
     def restore_progress(self) -> list[tuple[str, int, int, bool]]:
         """Give all stores that have a changelog: name, records to read, records read, has it caught up."""
+    def hint(self, node: str, function: str, text: str) -> None:
+        """Log a hint about a function of a node (INFO, `stoatflow::hint`)."""
     def admin_url(self) -> str | None:
         """Where the admin port answers, if it is on and open."""
 

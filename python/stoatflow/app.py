@@ -104,6 +104,9 @@ class StoatFlow:
             )
         except ConfigError as error:
             raise self.settings.explain(error) from None
+        from stoatflow.doctor.hint import Hints  # only what runs has hints
+
+        self._hints = Hints(topology, self._engine)
 
     # Running ---------------------------------------------------------------------------------
 
@@ -133,6 +136,7 @@ class StoatFlow:
             self._event_loop.acquire()
             self._on_loop = True
         self._engine.start()
+        self._hints.start()
 
     def wait(self, timeout: float | Duration | None = None) -> bool:
         """Wait for the end; False if it still runs after `timeout` (seconds, `timedelta` or text).
@@ -265,11 +269,14 @@ class StoatFlow:
     def _wait(self, seconds: float) -> bool:
         """Wait once; the engine's error is kept, not raised."""
         try:
-            return self._engine.wait(seconds)
+            ended = self._engine.wait(seconds)
         except StoatFlowError as error:
             # The engine gives it at every call; the first one is kept so that `error` stays one object.
             self._error = self._error or error
-            return True
+            ended = True
+        if ended:
+            self._hints.wait()
+        return ended
 
     def _wait_in_steps(self, seconds: float | None) -> bool:
         left = seconds
@@ -292,6 +299,8 @@ class StoatFlow:
 
     def _on_state(self, new: str, old: str) -> None:
         self._states.append(State(new))
+        if State(new) in {State.STOPPED, State.ERROR}:
+            self._hints.end()
         if self._event_loop is not None and self._on_loop and State(new) in {State.STOPPED, State.ERROR}:
             self._on_loop = False
             self._event_loop.release()

@@ -55,6 +55,7 @@ class Topology:
         self._by_hand = None if plan is not None else _ByHand()
         self._resources = tuple(resources)
         self._compiled: tuple[EncodedPlan, Plan, EventLoop | None] | None = None
+        self._nodes = None if plan is None else tuple(plan)
         if plan is not None:
             self._compiled = _compile(plan, self._wrapper, self._resources)
 
@@ -196,6 +197,16 @@ class Topology:
     def plan(self) -> Plan:
         """What the engine runs."""
         return self._checked()[1]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """What the user wrote, with the functions as they were given; for the doctor."""
+        return tuple(self._hand("plan").nodes()) if self._nodes is None else self._nodes
+
+    @property
+    def encoded(self) -> EncodedPlan:
+        """What crossed the border."""
+        return self._checked()[0]
 
     @property
     def event_loop(self) -> EventLoop | None:

@@ -59,7 +59,7 @@ def checked_wrapper(wrapper: object) -> Wrapper | None:
 
 def wrapped(encoded: EncodedPlan, physical: str, plan: Sequence[Node], wrapper: Wrapper) -> EncodedPlan:
     """Give the plan with each function wrapped. `encoded` must not share functions between nodes."""
-    names = _names(json.loads(physical))
+    names = names_by_function(json.loads(physical))
     functions = [
         _wrap(wrapper, _info(plan[at], field, names.get(("udf", index))), fn, plan[at].line)
         for index, (fn, (at, field)) in enumerate(zip(encoded.functions, encoded.function_uses, strict=True))
@@ -95,7 +95,7 @@ def _info(node: Node, field: str, name: str | None) -> NodeInfo:
     return NodeInfo(node.name or name or node.op, node.op, field, stores or ((kept,) if kept else ()))
 
 
-def _names(physical: dict[str, Any]) -> dict[tuple[str, int], str]:
+def names_by_function(physical: dict[str, Any]) -> dict[tuple[str, int], str]:
     """Give the nodes' names by the functions and processors that they call."""
     found: dict[tuple[str, int], str] = {}
     for node in physical["nodes"]:

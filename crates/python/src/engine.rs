@@ -161,6 +161,14 @@ impl Engine {
             .collect()
     }
 
+    /// Logs a hint about a function of a node.
+    fn hint(&self, py: Python<'_>, node: &str, function: &str, text: &str) {
+        let application = self.group.as_str();
+        py.detach(|| {
+            tracing::info!(target: "stoatflow::hint", application, node, function, "{text}");
+        });
+    }
+
     /// Where the admin port answers.
     fn admin_url(&self) -> Option<String> {
         self.engine.admin_address().map(|a| format!("http://{a}/"))

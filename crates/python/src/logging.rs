@@ -1,7 +1,9 @@
 //! Where the engine's own log lines go: to standard error, for people on a terminal, as JSON elsewhere.
 //!
-//! Warnings and errors by default, and off a terminal how a restore goes on (on one there is a bar), without the Kafka client's own (what matters of them comes back as
-//! an error, and an outage makes hundreds); `RUST_LOG` (`warn`, `stoatflow_engine=debug`) says otherwise. An application that has set up logging in this process before keeps its own.
+//! Warnings and errors by default, hints about functions, and off a terminal how a restore goes on (on one there is a
+//! bar), without the Kafka client's own (what matters of them comes back as an error, and an outage makes hundreds);
+//! `RUST_LOG` (`warn`, `stoatflow_engine=debug`) says otherwise. An application that has set up logging in this process
+//! before keeps its own.
 
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
@@ -10,9 +12,9 @@ use tracing_subscriber::EnvFilter;
 pub fn init() {
     let terminal = std::io::stderr().is_terminal();
     let usual = if terminal {
-        "warn,stoatflow::kafka=off"
+        "warn,stoatflow::kafka=off,stoatflow::hint=info"
     } else {
-        "warn,stoatflow::kafka=off,stoatflow::restore=info"
+        "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::restore=info"
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
     let lines = tracing_subscriber::fmt()

@@ -35,6 +35,11 @@ impl Plan {
         })
     }
 
+    /// Refuses stores whose names were generated.
+    fn check_names(&self) -> PyResult<()> {
+        stoatflow_plan::require_explicit_names(&self.plan).map_err(to_py_err)
+    }
+
     /// The same with an application's handlers. Their callables are numbered from 0.
     fn with_handlers(
         &self,

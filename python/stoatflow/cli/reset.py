@@ -42,7 +42,9 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     )
     # `--to -2h` is a value, as `--shift-by -5` is: argparse knows numbers only.
     parser._negative_number_matcher = _BACK
-    parser.add_argument("app", metavar="APP.py[:topology]", help="a Python file with a Topology in a variable")
+    parser.add_argument(
+        "app", metavar="APP.py[:topology]", help="a Python file with a Topology in a variable, or a module"
+    )
     parser.add_argument("--config", metavar="FILE", help="the application's settings, TOML or JSON")
     parser.add_argument("--application-id", metavar="ID", help="instead of the file's")
     parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="instead of the file's")

@@ -5,7 +5,7 @@ Takes a tree, gives text that evaluates to it again (`from stoatflow import ...`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -92,6 +92,21 @@ def _slice(_: dict[str, object], plain: list[str], inner: list[str]) -> str:
     return f"{inner[0]}[{':'.join(bounds)}]"
 
 
+def _sort(_: dict[str, object], plain: list[str], inner: list[str]) -> str:
+    return f"{inner[0]}.list.sort({'' if plain[1] == 'False' else f'descending={plain[1]}'})"
+
+
+def _parsed(method: str, usual: str) -> Callable[[dict[str, object], list[str], list[str]], str]:
+    """A method of texts with one argument, and `strict=` behind it."""
+
+    def shown(_: dict[str, object], plain: list[str], inner: list[str]) -> str:
+        given = [] if plain[1] == usual else [plain[1]]
+        strict = [] if plain[2] == "True" else [f"strict={plain[2]}"]
+        return f"{inner[0]}.str.{method}({', '.join([*given, *strict])})"
+
+    return shown
+
+
 _SPECIAL = {
     "get": lambda fields, _, inner: f"{inner[0]}[{fields['name']!r}]",
     "at": lambda fields, _, inner: f"{inner[0]}[{fields['index']!r}]",
@@ -103,4 +118,7 @@ _SPECIAL = {
     "object": _object,
     "with_fields": _with_fields,
     "slice": _slice,
+    "list_sort": _sort,
+    "str_to_int": _parsed("to_int", "10"),
+    "str_to_timestamp": _parsed("to_timestamp", "'UTC'"),
 }

@@ -1,0 +1,49 @@
+"""`stoatflow doctor app.py`: what can be said about a topology before it runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from stoatflow.cli.describe import add_target, target
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_FOUND = 1
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "doctor",
+        help="say which functions an expression could replace, and what will go wrong",
+        description="Load the topology of a file without running it. Say, function by function, which expression does "
+        "the same without the interpreter and where it differs, and what is certain to go wrong. A line with "
+        "`# doctor: ok` in the function is silent.",
+    )
+    add_target(parser)
+    parser.add_argument("--strict", action="store_true", help="end with exit code 1 if there is anything to say")
+    parser.add_argument("--json", action="store_true", help="print a JSON array of findings")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Load the file, examine, print."""
+    from stoatflow.doctor.examination import examine
+
+    findings = examine(target(given))
+    if given.json:
+        print(json.dumps([finding.to_json() for finding in findings], ensure_ascii=False, indent=2))
+    else:
+        for finding in findings:
+            print(finding, end="\n\n")
+        print(_summary(len(findings)))
+    return _FOUND if given.strict and findings else 0
+
+
+def _summary(count: int) -> str:
+    if count == 0:
+        return "Nothing to say."
+    return f"{count} finding{'s' if count > 1 else ''}. What they mean: docs/guide/doctor.md"

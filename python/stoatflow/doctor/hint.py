@@ -1,0 +1,100 @@
+"""Once per run and function: what it has cost, and the expression that would need no interpreter.
+
+Takes what the engine measures anyway, gives log lines. Owns one thread that sleeps, looks at counters now and then, and
+ends when there is nothing left to say. The source of a function is read when its hint is due, not before.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from stoatflow.asynchronous import Caller
+from stoatflow.wrapping import names_by_function
+
+if TYPE_CHECKING:
+    from stoatflow._bridge import Engine
+    from stoatflow.topology import Topology
+
+_OFTEN = 10_000
+"""Calls before a hint: less is not worth a line."""
+_EVERY_S = 5.0
+_PATIENCE_S = 2.0
+_log = logging.getLogger("stoatflow")
+
+
+class Hints:
+    """The hints of one run."""
+
+    def __init__(self, topology: Topology, engine: Engine) -> None:
+        """Start nothing yet."""
+        self._topology = topology
+        self._engine = engine
+        self._open: dict[tuple[str, str], tuple[int, str]] | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="stoatflow-hints", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        if any(not isinstance(call, Caller) for call in self._topology.encoded.functions):
+            self._thread.start()
+
+    def end(self) -> None:
+        """Look once more, then no more; returns at once."""
+        self._ended.set()
+
+    def wait(self) -> None:
+        """Wait for the last look, if it was begun; not for long."""
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_PATIENCE_S)
+
+    def _watch(self) -> None:
+        try:
+            while not self._ended.wait(_EVERY_S) and self.look():
+                pass
+            self.look()
+        except Exception:  # a hint is never worth an application
+            _log.debug("there are no more hints about functions", exc_info=True)
+
+    def look(self) -> bool:
+        """Say what is due; is there more to come?"""
+        uses = self._uses()
+        for spent in json.loads(self._engine.metrics_json())["functions"]:
+            use = spent["node"], spent["function"]
+            if use in uses and spent["calls"] >= _OFTEN:
+                self._say(spent, *uses.pop(use))
+        return bool(uses)
+
+    def _uses(self) -> dict[tuple[str, str], tuple[int, str]]:
+        """Where functions stand that nothing was said about: by node and name, as they are counted."""
+        if self._open is None:
+            encoded, physical = self._topology.encoded, json.loads(self._topology.plan.physical_json)
+            names = names_by_function(physical)
+            functions = zip(encoded.functions, encoded.function_names, encoded.function_uses, strict=True)
+            self._open = {
+                (names[("udf", number)], name): use
+                for number, (call, name, use) in enumerate(functions)
+                if ("udf", number) in names and not isinstance(call, Caller)
+            }
+        return self._open
+
+    def _say(self, spent: dict[str, Any], at: int, field: str) -> None:
+        from stoatflow.doctor.kinds import sides
+        from stoatflow.doctor.suggestion import suggest
+
+        plan = self._topology.nodes
+        suggestion = suggest(plan, sides(plan), at, field)
+        if suggestion is None:
+            return
+        wait = spent["wait_seconds"] / spent["calls"] * 1e6
+        cost = spent["seconds"] / spent["calls"] * 1e6 + wait
+        line = spent["function"].partition(" ")[0]
+        self._engine.hint(
+            spent["node"],
+            spent["function"],
+            f"{line}: {plan[at].op} calls a function, {cost:.1f} µs per record, {wait:.1f} µs of them waiting for the "
+            f"interpreter; as an expression it needs no interpreter: {suggestion.text} "
+            "(`stoatflow doctor` says where the two differ: docs/guide/doctor.md)",
+        )
