@@ -36,7 +36,11 @@ def test_calls_under_way_and_five_kills(kafka: KafkaTopics, name: str, tmp_path:
 def test_at_least_once_no_kill_loses_a_parked_record(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """A parked record was committed as read: nothing but its row brings it again, until its result has arrived."""
     create(kafka, name)
-    records, topic = 4_000, f"{name}-out"
+    records, topic = 12_000, f"{name}-out"
+
+    def arrived() -> int:
+        return len({row.value for row in kafka.read(topic)})
+
     write(kafka, name, records, [f"k{number}" for number in range(300)])
     for lanes in (6, 2, 6):
         with child(kafka, name, tmp_path, "async", lanes, 0.08, "at_least_once") as running:
@@ -44,7 +48,8 @@ def test_at_least_once_no_kill_loses_a_parked_record(kafka: KafkaTopics, name: s
             running.until(lambda goal=goal: written(kafka, topic) >= goal, "it is at work")  # type: ignore[misc]
             running.signal(signal.SIGKILL)
             running.wait()
+    assert arrived() < records, "the kills came too late"
     with child(kafka, name, tmp_path, "async", 6, 0.02, "at_least_once") as running:
-        until(lambda: len({row.value for row in kafka.read(topic)}) == records, "each is there", 60)
+        until(lambda: arrived() == records, "each is there", 60)
         running.signal(signal.SIGTERM)
         assert running.wait() == 0, running.told()
