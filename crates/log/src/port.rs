@@ -26,6 +26,21 @@ pub struct Fetched {
     pub headers: Headers,
 }
 
+/// A record that is still the client's, for as long as it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glimpse<'a> {
+    /// As in [`Fetched`].
+    pub slot: u32,
+    /// Its position.
+    pub offset: Offset,
+    /// Its timestamp.
+    pub timestamp: Timestamp,
+    /// Its key.
+    pub key: Option<&'a [u8]>,
+    /// Its value.
+    pub value: Option<&'a [u8]>,
+}
+
 /// A record on its way to the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
@@ -203,6 +218,29 @@ pub trait Consumer: Send {
     /// # Errors
     /// `Unavailable` only if the client has given up; short outages are waited out.
     fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()>;
+    /// As `poll`, for who copies what it needs by itself: nothing is copied on the way. Without headers.
+    ///
+    /// # Errors
+    /// As `poll`.
+    fn look(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        each: &mut dyn FnMut(Glimpse<'_>),
+    ) -> Result<()> {
+        let mut fetched = Vec::new();
+        let outcome = self.poll(max, timeout, &mut fetched);
+        for record in &fetched {
+            each(Glimpse {
+                slot: record.slot,
+                offset: record.offset,
+                timestamp: record.timestamp,
+                key: record.key.as_deref(),
+                value: record.value.as_deref(),
+            });
+        }
+        outcome
+    }
     /// The next offset that `poll` would give for each slot: past control records and aborted ones
     /// too, so that a reader can tell that it has reached a stable end.
     fn positions(&self) -> Vec<Offset>;

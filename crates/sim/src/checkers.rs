@@ -126,7 +126,7 @@ pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdi
         let kept = newest(&history(broker, changelog)?).into_iter();
         let internal = |(key, value): (Bytes, Bytes)| {
             let write = layout
-                .from_changelog(key, Some(value), Timestamp(0))
+                .from_changelog(&key, Some(&value), Timestamp(0))
                 .map_err(|e| e.to_string())?;
             let value = write.value.map(|v| v.slice(8..)).unwrap_or_default();
             Ok((write.key, value))

@@ -8,8 +8,8 @@
 //! All numbers are big-endian, so that the order of bytes is the order of numbers: window and session
 //! times are not negative; times of versions may be, their sign bit is turned over.
 
-use crate::{KeyRange, KeyValueStore, RestoreRun, Sealed, Write};
-use bytes::{BufMut, Bytes, BytesMut};
+use crate::{KeyRange, RestoreRun, Sealed, Write};
+use bytes::Bytes;
 use stoatflow_core::{Error, Result, Timestamp};
 
 mod parts;
@@ -145,13 +145,29 @@ impl Layout {
     /// What the back end is to hold for a changelog record.
     ///
     /// # Errors
-    /// `StateCorrupt` if the record's key is too short for the layout.
+    /// As [`Self::restore_into`].
     pub fn from_changelog(
         &self,
-        key: Bytes,
-        value: Option<Bytes>,
+        key: &[u8],
+        value: Option<&[u8]>,
         timestamp: Timestamp,
     ) -> Result<Write> {
+        let mut run = RestoreRun::default();
+        self.restore_into(&mut run, key, value, timestamp)?;
+        Ok(run.into_writes().remove(0))
+    }
+
+    /// Adds what the back end is to hold for a changelog record to a run.
+    ///
+    /// # Errors
+    /// `StateCorrupt` if the record's key is too short for the layout.
+    pub fn restore_into(
+        &self,
+        run: &mut RestoreRun,
+        key: &[u8],
+        value: Option<&[u8]>,
+        timestamp: Timestamp,
+    ) -> Result<()> {
         let short = |least: usize| {
             Error::state_corrupt(format!(
                 "a changelog key of {} bytes is too short: the key of a {} store has at least {least}",
@@ -160,57 +176,28 @@ impl Layout {
             ))
             .hint("check that nothing else writes to this changelog topic")
         };
-        let segmented = |segment_ms: i64, time: i64| {
-            let mut internal = BytesMut::with_capacity(8 + key.len());
-            internal.put_u64(segment(segment_ms, time));
-            internal.put_slice(&key);
-            internal.freeze()
-        };
-        let (internal, timestamp, value) = match *self {
-            Self::KeyValue | Self::TimeKey | Self::Timers => (key, timestamp, value),
+        let stored = timestamp.0.to_be_bytes();
+        let stored = value.map(|value| [&stored[..], value]);
+        let stored = stored.as_ref().map(|parts| &parts[..]);
+        match *self {
+            Self::KeyValue | Self::TimeKey | Self::Timers => run.push(&[key], stored),
             Self::Window { segment_ms, .. } => {
-                let (_, start, _) = split_window_changelog(&key).ok_or_else(|| short(12))?;
-                (segmented(segment_ms, start), timestamp, value)
+                let (_, start, _) = split_window_changelog(key).ok_or_else(|| short(12))?;
+                run.push(&[&segment(segment_ms, start).to_be_bytes(), key], stored);
             }
             Self::Session { segment_ms, .. } => {
-                let (_, _, end) = split_session_changelog(&key).ok_or_else(|| short(16))?;
-                (segmented(segment_ms, end), timestamp, value)
+                let (_, _, end) = split_session_changelog(key).ok_or_else(|| short(16))?;
+                run.push(&[&segment(segment_ms, end).to_be_bytes(), key], stored);
             }
             Self::Versioned { .. } => {
-                let internal = versioned_key(&key, timestamp.0);
-                match value {
-                    Some(value) => (internal, timestamp, Some(value)),
-                    None => (internal, TOMBSTONE, Some(Bytes::new())),
-                }
+                let deleted = TOMBSTONE.0.to_be_bytes();
+                let deleted = [&deleted[..]];
+                run.push(
+                    &[key, &version(timestamp.0)],
+                    Some(stored.unwrap_or(&deleted)),
+                );
             }
-        };
-        Ok(KeyValueStore::stored_bytes(&Sealed {
-            key: internal,
-            value,
-            timestamp,
-            changelog: true,
-        }))
-    }
-
-    /// Adds what the back end is to hold for a changelog record to a run.
-    ///
-    /// # Errors
-    /// As [`Self::from_changelog`].
-    pub fn restore_into(
-        &self,
-        run: &mut RestoreRun,
-        key: Bytes,
-        value: Option<Bytes>,
-        timestamp: Timestamp,
-    ) -> Result<()> {
-        if let Self::KeyValue | Self::TimeKey | Self::Timers = self {
-            // The same bytes without a copy of their own.
-            let time = timestamp.0.to_be_bytes();
-            let parts = value.as_ref().map(|value| [&time[..], value.as_ref()]);
-            run.push(&[&key], parts.as_ref().map(|parts| &parts[..]));
-            return Ok(());
         }
-        run.push_write(&self.from_changelog(key, value, timestamp)?);
         Ok(())
     }
 

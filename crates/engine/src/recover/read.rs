@@ -8,7 +8,7 @@ use super::load::{Job, Loaders, Part};
 use super::{Recovery, Task};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result};
-use stoatflow_log::Fetched;
+use stoatflow_log::Glimpse;
 use stoatflow_state::RestoreRun;
 
 /// Records taken at a time: few enough to stay in the processor's cache.
@@ -76,14 +76,19 @@ pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -
         given: 0,
         total: tasks.iter().map(|t| distance(t.from, t.end)).sum(),
     };
-    let mut fetched: Vec<Fetched> = Vec::with_capacity(BATCH);
     let mut seen: Vec<Offset> = Vec::new();
     let mut silent = Duration::ZERO;
     while reader.marks.iter().any(|m| !m.finished) {
         if shared.is_stopping() || loaders.has_failed() {
             return Ok(false);
         }
-        consumer.poll(BATCH, STEP, &mut fetched)?;
+        let mut taken = Ok(());
+        consumer.look(BATCH, STEP, &mut |record| {
+            if taken.is_ok() {
+                taken = reader.take(record);
+            }
+        })?;
+        taken?;
         // Progress is a moved position, not only a record: a long aborted stretch brings none.
         let positions = consumer.positions();
         silent = if positions == seen {
@@ -98,9 +103,6 @@ pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -
                 recovery.timeout.as_secs()
             )));
         }
-        for record in fetched.drain(..) {
-            reader.take(record)?;
-        }
         if !reader.hand_over(&positions, loaders)? {
             return Ok(false);
         }
@@ -110,7 +112,7 @@ pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -
 }
 
 impl Reader<'_> {
-    fn take(&mut self, record: Fetched) -> Result<()> {
+    fn take(&mut self, record: Glimpse<'_>) -> Result<()> {
         let slot = record.slot as usize;
         let task = &self.tasks[slot];
         let Some(key) = record.key.filter(|_| record.offset < task.end) else {

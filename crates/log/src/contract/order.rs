@@ -2,7 +2,7 @@
 
 use super::stage::{Stage, WAIT, commit, numbered, promise, read, record, until, values};
 use crate::murmur2::partition_of;
-use crate::{Broker, Outgoing};
+use crate::{Broker, Fetched, Outgoing};
 use bytes::Bytes;
 use stoatflow_core::{Header, Offset, Partition, Result, Timestamp, TopicPartition};
 
@@ -187,6 +187,62 @@ pub fn records_round_trip(broker: &dyn Broker, tag: &str) -> Result<()> {
             seen.headers
         );
     }
+    Ok(())
+}
+
+/// Who only looks sees what a reader is given, comes to the same positions, and may read on.
+pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "look");
+    let topic = stage.topic("t", 2)?;
+    let parts = [0, 1].map(|p| TopicPartition::new(topic.clone(), p));
+    let mut producer = stage.transactional("p")?;
+    let mut records = numbered(&topic, 0, "a", 200);
+    records.extend(numbered(&topic, 1, "b", 100));
+    records[7].value = None;
+    records[8].key = None;
+    records[9].key = Some(Bytes::new());
+    commit(producer.as_mut(), records)?;
+    let given = stage.all(&parts, 300)?;
+
+    let mut reader = stage.reader(&parts)?;
+    let mut seen: Vec<Fetched> = Vec::new();
+    let mut most = 0;
+    for _ in 0..1000 {
+        let before = seen.len();
+        reader.look(40, WAIT, &mut |record| {
+            seen.push(Fetched {
+                slot: record.slot,
+                offset: record.offset,
+                timestamp: record.timestamp,
+                key: record.key.map(Bytes::copy_from_slice),
+                value: record.value.map(Bytes::copy_from_slice),
+                headers: None,
+            });
+        })?;
+        most = most.max(seen.len() - before);
+        if seen.len() >= 300 {
+            break;
+        }
+    }
+    promise!(most <= 40, "{most} records came where 40 were asked for");
+    for slot in 0..2 {
+        let of = |all: &[Fetched]| -> Vec<Fetched> {
+            all.iter().filter(|r| r.slot == slot).cloned().collect()
+        };
+        promise!(
+            of(&seen) == of(&given),
+            "slot {slot}: {} records were seen, {} are there, or they differ",
+            of(&seen).len(),
+            of(&given).len()
+        );
+    }
+    commit(producer.as_mut(), numbered(&topic, 0, "more", 3))?;
+    let more = read(reader.as_mut(), 3)?;
+    promise!(
+        values(&more) == ["more0", "more1", "more2"],
+        "after looking came {:?}",
+        values(&more)
+    );
     Ok(())
 }
 

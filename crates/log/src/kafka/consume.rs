@@ -13,7 +13,7 @@ use super::admin::Admin;
 use super::errors::{Doing, error, kind_of};
 use super::native::{Client, list, text};
 use super::queues::Queues;
-use crate::{Consumer, Fetched};
+use crate::{Consumer, Fetched, Glimpse};
 use bytes::{Bytes, BytesMut};
 use rdkafka::config::ClientConfig;
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -118,65 +118,86 @@ impl KafkaConsumer {
         !self.taken.is_empty()
     }
 
-    /// Moves what was taken into `into`; the first error is given after all records are safe.
-    fn keep(&mut self, into: &mut Vec<Fetched>) -> Result<()> {
+    /// Gives away what was taken, at most `max` messages at a time, until `max` records were given. Waits for the first.
+    fn rounds(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        mut each: impl FnMut(&mut Self, u32, &sys::rd_kafka_message_t),
+    ) -> Result<()> {
+        if max == 0 {
+            return Ok(());
+        }
+        let mut left = max;
+        // What is there, else the first that comes and what is there then.
+        if !self.take(max) && !timeout.is_zero() {
+            self.queues.wait(timeout);
+            self.take(max);
+        }
+        while !self.taken.is_empty() {
+            left = left.saturating_sub(self.round(&mut each)?);
+            if left == 0 {
+                break;
+            }
+            self.take(left);
+        }
+        if left < max {
+            self.client.answered();
+        } else {
+            self.client.remind();
+        }
+        self.refused()
+    }
+
+    /// Gives what was taken; says how many records there were. The first error is given after all records.
+    fn round(
+        &mut self,
+        each: &mut impl FnMut(&mut Self, u32, &sys::rd_kafka_message_t),
+    ) -> Result<usize> {
         let mut taken = std::mem::take(&mut self.taken);
-        let mut outcome = Ok(());
+        let (mut given, mut outcome) = (0, Ok(()));
         for pointer in taken.drain(..) {
-            let message = Message(pointer);
-            // SAFETY: the message is alive until `message` is dropped at the end of the round.
-            let kept = self.keep_one(unsafe { &*message.0 }, into);
-            if outcome.is_ok() {
-                outcome = kept;
+            let owned = Message(pointer);
+            // SAFETY: the message is alive until `owned` is dropped at the end of the round.
+            let message = unsafe { &*owned.0 };
+            match self.admit(message) {
+                Ok(Some(slot)) => {
+                    each(self, slot, message);
+                    given += 1;
+                }
+                Ok(None) => {}
+                Err(error) if outcome.is_ok() => outcome = Err(error),
+                Err(_) => {}
             }
         }
         self.taken = taken;
-        outcome
+        outcome.map(|()| given)
     }
 
-    fn keep_one(
-        &mut self,
-        message: &sys::rd_kafka_message_t,
-        into: &mut Vec<Fetched>,
-    ) -> Result<()> {
+    /// The slot of a record that is to be given; moves its position past it, or past what is no record.
+    fn admit(&mut self, message: &sys::rd_kafka_message_t) -> Result<Option<u32>> {
         let code = message.err;
         if code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
             && code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF
         {
-            return self.trouble(message);
+            return self.trouble(message).map(|()| None);
         }
         // A partition that has just been taken out, or another assignment's.
         let Some(index) = self.slot_of(message) else {
-            return Ok(());
+            return Ok(None);
         };
         let slot = &mut self.slots[index as usize];
         if message.offset < slot.next {
-            return Ok(());
+            return Ok(None);
         }
         if code == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF {
             slot.next = message.offset;
             slot.ended = true;
-            return Ok(());
+            return Ok(None);
         }
         slot.next = message.offset + 1;
         slot.ended = false;
-        // SAFETY: the message is alive; its parts are read within this call.
-        let (timestamp, headers) = unsafe {
-            (
-                sys::rd_kafka_message_timestamp(message, ptr::null_mut()),
-                headers(message),
-            )
-        };
-        let (key, value) = self.copy(message);
-        into.push(Fetched {
-            slot: index,
-            offset: Offset(message.offset),
-            timestamp: Timestamp(timestamp),
-            key,
-            value,
-            headers,
-        });
-        Ok(())
+        Ok(Some(index))
     }
 
     fn slot_of(&mut self, message: &sys::rd_kafka_message_t) -> Option<u32> {
@@ -341,28 +362,42 @@ impl Consumer for KafkaConsumer {
     }
 
     fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
-        if max == 0 {
-            return Ok(());
-        }
-        let full = into.len() + max;
-        // What is there, else the first that comes and what is there then.
-        if !self.take(max) && !timeout.is_zero() {
-            self.queues.wait(timeout);
-            self.take(max);
-        }
-        while !self.taken.is_empty() {
-            self.keep(into)?;
-            if into.len() >= full {
-                break;
-            }
-            self.take(full - into.len());
-        }
-        if into.len() + max > full {
-            self.client.answered();
-        } else {
-            self.client.remind();
-        }
-        self.refused()
+        self.rounds(max, timeout, |this, slot, message| {
+            let (key, value) = this.copy(message);
+            into.push(Fetched {
+                slot,
+                offset: Offset(message.offset),
+                timestamp: time_of(message),
+                key,
+                value,
+                // SAFETY: the message is alive.
+                headers: unsafe { headers(message) },
+            });
+        })
+    }
+
+    fn look(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        each: &mut dyn FnMut(Glimpse<'_>),
+    ) -> Result<()> {
+        self.rounds(max, timeout, |_, slot, message| {
+            // SAFETY: librdkafka gives a pointer (null for a null) and a length, valid while the message is.
+            let (key, value) = unsafe {
+                (
+                    bytes_of(message.key, message.key_len),
+                    bytes_of(message.payload, message.len),
+                )
+            };
+            each(Glimpse {
+                slot,
+                offset: Offset(message.offset),
+                timestamp: time_of(message),
+                key,
+                value,
+            });
+        })
     }
 
     fn positions(&self) -> Vec<Offset> {
@@ -425,14 +460,27 @@ unsafe fn headers(message: &sys::rd_kafka_message_t) -> Headers {
     }
 }
 
+fn time_of(message: &sys::rd_kafka_message_t) -> Timestamp {
+    // SAFETY: the message is alive, and asks nobody.
+    Timestamp(unsafe { sys::rd_kafka_message_timestamp(message, ptr::null_mut()) })
+}
+
+/// What librdkafka points to.
+///
+/// # Safety
+/// `from` is null or holds `len` bytes for as long as the result is used.
+unsafe fn bytes_of<'a>(from: *mut std::ffi::c_void, len: usize) -> Option<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    (!from.is_null()).then(|| unsafe { std::slice::from_raw_parts(from.cast(), len) })
+}
+
 /// A copy of its own.
 ///
 /// # Safety
 /// `from` is null or holds `len` bytes.
 unsafe fn own(from: *mut std::ffi::c_void, len: usize) -> Option<Bytes> {
     // SAFETY: the caller's promise.
-    (!from.is_null())
-        .then(|| Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(from.cast(), len) }))
+    unsafe { bytes_of(from, len) }.map(Bytes::copy_from_slice)
 }
 
 /// A copy at the front of a block that has room for it.
@@ -440,10 +488,7 @@ unsafe fn own(from: *mut std::ffi::c_void, len: usize) -> Option<Bytes> {
 /// # Safety
 /// `from` is null or holds `len` bytes.
 unsafe fn part(block: &mut BytesMut, from: *mut std::ffi::c_void, len: usize) -> Option<Bytes> {
-    if from.is_null() {
-        return None;
-    }
     // SAFETY: the caller's promise.
-    block.extend_from_slice(unsafe { std::slice::from_raw_parts(from.cast(), len) });
+    block.extend_from_slice(unsafe { bytes_of(from, len) }?);
     Some(block.split().freeze())
 }

@@ -124,8 +124,13 @@ pub(crate) const SIGN: u64 = 1 << 63;
 pub fn versioned_key(key: &[u8], ts: i64) -> Bytes {
     let mut b = BytesMut::with_capacity(key.len() + 8);
     b.put_slice(key);
-    b.put_u64(ts.cast_unsigned() ^ SIGN);
+    b.put_slice(&version(ts));
     b.freeze()
+}
+
+/// The end of an internal version key.
+pub(super) fn version(ts: i64) -> [u8; 8] {
+    (ts.cast_unsigned() ^ SIGN).to_be_bytes()
 }
 
 /// Takes an internal version key apart: key, timestamp.

@@ -495,7 +495,11 @@ impl World {
         let restored: Arc<dyn Backend> = Arc::new(MemoryBackend::new(false));
         let writes = std::mem::take(&mut self.changelog)
             .into_iter()
-            .map(|r| layout.from_changelog(r.key, r.value, r.timestamp).unwrap())
+            .map(|r| {
+                layout
+                    .from_changelog(&r.key, r.value.as_deref(), r.timestamp)
+                    .unwrap()
+            })
             .collect();
         restored.restore(StoreId(0), writes, &[]).unwrap();
         self.store = open(self.kind, &restored, self.cache);
