@@ -91,6 +91,10 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     fn weight(&self) -> usize {
         256
     }
+    /// Runs `body` with its runtime entered, so that many of its calls in there don't each enter it.
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
 }
 
 /// An update of a table: what was, what is.

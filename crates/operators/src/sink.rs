@@ -12,7 +12,7 @@ use crate::site::Site;
 use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions, dropped};
 use bytes::Bytes;
 use std::sync::Arc;
-use stoatflow_core::{Error, Partition, Record, Result, Serde, SinkId};
+use stoatflow_core::{Datum, Error, Opaque, Partition, Record, Result, Serde, SinkId};
 
 /// Where the records of a sink go.
 #[derive(Debug)]
@@ -136,6 +136,30 @@ impl Sink {
         Ok(())
     }
 
+    fn write(&mut self, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if self.target.choose.is_some() || self.target.partitioner.is_some() {
+            return self.direct(input, context);
+        }
+        for record in input.drain(..) {
+            let key = match self.key.encode(&record.key) {
+                Ok(key) => key,
+                Err(error) => {
+                    self.late(error, record, context)?;
+                    continue;
+                }
+            };
+            let value = match self.value.encode(&record.value) {
+                Ok(value) => value,
+                Err(error) => {
+                    self.late(error, record, context)?;
+                    continue;
+                }
+            };
+            self.give(record, (key, value), context);
+        }
+        Ok(())
+    }
+
     /// Sends records where functions said.
     fn direct(&mut self, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let mut topics = std::mem::take(&mut self.topics);
@@ -189,6 +213,17 @@ impl Sink {
     }
 }
 
+/// Who writes the foreign values of a batch, if there are any: all of one runtime.
+fn foreign(batch: &[Record]) -> Option<Arc<dyn Opaque>> {
+    batch
+        .iter()
+        .flat_map(|record| [&record.value, &record.key])
+        .find_map(|datum| match datum {
+            Datum::Opaque(object) => Some(Arc::clone(object)),
+            _ => None,
+        })
+}
+
 impl Operator for Sink {
     fn process(
         &mut self,
@@ -199,26 +234,11 @@ impl Operator for Sink {
         self.choose_topics(input, context)?;
         self.choose_partitions(input, context)?;
         context.effects.outputs.reserve(input.len());
-        if self.target.choose.is_some() || self.target.partitioner.is_some() {
-            return self.direct(input, context);
-        }
-        for record in input.drain(..) {
-            let key = match self.key.encode(&record.key) {
-                Ok(key) => key,
-                Err(error) => {
-                    self.late(error, record, context)?;
-                    continue;
-                }
-            };
-            let value = match self.value.encode(&record.value) {
-                Ok(value) => value,
-                Err(error) => {
-                    self.late(error, record, context)?;
-                    continue;
-                }
-            };
-            self.give(record, (key, value), context);
-        }
-        Ok(())
+        let Some(object) = foreign(input) else {
+            return self.write(input, context);
+        };
+        let mut outcome = Ok(());
+        object.scope(&mut || outcome = self.write(input, context));
+        outcome
     }
 }

@@ -40,6 +40,11 @@ impl Opaque for PyDatum {
     fn as_any(&self) -> &dyn Any {
         self
     }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        // Attaching again inside is a check of a counter; objects that go in there go at once.
+        Python::attach(|_| body());
+    }
 }
 
 /// JSON text that functions get as real dicts and lists, new ones at each call (`decode="dict"`).

@@ -1,8 +1,10 @@
 //! Encoding on the way out.
 
 use crate::testing::*;
+use bytes::Bytes;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Header, SinkId};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use stoatflow_core::{Datum, Header, Opaque, Result, SinkId};
 use stoatflow_plan::{Fork, Function, Op};
 
 fn rig(sink: u16) -> Rig {
@@ -179,4 +181,63 @@ fn a_partition_that_is_not_there_is_the_partitioners_fault() {
         assert!(error.to_string().contains("which has 3"), "{error}");
         assert_eq!(error.coordinates().offset.map(|o| o.0), Some(7));
     }
+}
+
+/// An object of a runtime that counts how often it was entered, and writes only in there.
+#[derive(Debug)]
+struct Guest {
+    entered: Arc<AtomicUsize>,
+    inside: Arc<AtomicBool>,
+}
+
+impl Opaque for Guest {
+    fn to_json(&self) -> Result<Bytes> {
+        assert!(self.inside.load(Relaxed), "each object enters by itself");
+        Ok("{}".into())
+    }
+
+    fn type_name(&self) -> String {
+        "guest".into()
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
+    fn scope(&self, body: &mut dyn FnMut()) {
+        self.entered.fetch_add(1, Relaxed);
+        self.inside.store(true, Relaxed);
+        body();
+        self.inside.store(false, Relaxed);
+    }
+}
+
+#[test]
+fn foreign_values_of_a_batch_are_written_with_one_entry_of_their_runtime() {
+    let (entered, inside) = (Arc::default(), Arc::default());
+    let guest = || {
+        Datum::Opaque(Arc::new(Guest {
+            entered: Arc::clone(&entered),
+            inside: Arc::clone(&inside),
+        }))
+    };
+    let mut rig = rig(2);
+    let of = |value| stoatflow_core::Record {
+        value,
+        ..record("k", "~", 1)
+    };
+    rig.push(vec![record("k", "~", 0), of(guest()), of(guest())])
+        .unwrap();
+    assert_eq!(entered.load(Relaxed), 1);
+    let written = rig.effects.outputs.iter().map(|o| o.value.as_deref());
+    assert_eq!(
+        written.collect::<Vec<_>>(),
+        [None, Some(&b"{}"[..]), Some(&b"{}"[..])]
+    );
+    rig.push(vec![record("k", "~", 2)]).unwrap();
+    assert_eq!(
+        entered.load(Relaxed),
+        1,
+        "nobody is entered for what is not foreign"
+    );
 }
