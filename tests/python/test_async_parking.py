@@ -205,10 +205,11 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
             fill(broker, second)
             time.sleep(2.5)
             assert app.lag() == 20
+            # Before it closes: lanes end one by one, and what the first gives up may be the turn of another's call.
+            assert len(begun) == 1
             asked = time.monotonic()
             assert app.close("10s")
             assert time.monotonic() - asked < 5
-        assert len(begun) == 1
         with make(broker, slow(0.001), tmp_path) as app:
             wait_for(lambda: len(read(broker)) >= 40)
         given = read(broker)
