@@ -20,7 +20,7 @@ MINUTES ?= 30
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
-	test-recovery sim-long chaos soak versus bench-restore bench-timers bench-functions bench docs docs-check clean
+	test-recovery sim-long chaos soak versus bench-latency bench-restore bench-timers bench-functions bench docs docs-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,12 @@ versus: ## four jobs on Kafka Streams and here, on one broker (needs a JDK and M
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python benches/versus/versus.py $(ARGS)
+
+bench-latency: ## how long a record takes at fixed rates, on Kafka Streams and here (ARGS=--help)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python benches/versus/latency.py $(ARGS)
 
 bench-restore: ## restore of 2 million keys, cold and after a kill, on Kafka Streams and here (ARGS=--help)
 	@scripts/setup.sh java maven build dev

@@ -125,14 +125,14 @@ def prepare(engines: Collection[str], python: str) -> Available:
     return Available(**json.loads(asked.stdout))
 
 
-def command(job: Job, at: Conditions, state: str) -> list[str]:
-    """How the engine is started."""
+def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> list[str]:
+    """How the engine is started: to work off what is there, or to `follow` what is still being written."""
     application = f"{job.output}-app"
     inputs = ",".join(job.inputs)
     if job.engine == KSTREAMS:
         return [
             str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            "-cp", kstreams_build.class_path(), kstreams_build.MAIN_CLASS,
+            "-cp", kstreams_build.class_path(), kstreams_build.FOLLOW_CLASS if follow else kstreams_build.MAIN_CLASS,
             job.workload, at.bootstrap, application, inputs, job.output, str(at.commit_interval_ms),
             str(at.cache_bytes), at.guarantee, str(at.threads), state,
         ]  # fmt: skip
@@ -148,7 +148,7 @@ def command(job: Job, at: Conditions, state: str) -> list[str]:
         at.python, str(_HERE / "stoatflow_run.py"), "--workload", job.workload, "--flavour", job.engine,
         "--inputs", inputs, "--cache-bytes", str(at.cache_bytes), "--state-dir", state,
         "--records", str(job.consumed), *shared,
-        *(f"--set={setting}" for setting in at.settings),
+        *(f"--set={setting}" for setting in at.settings), *(["--follow"] if follow else []),
     ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from broker.java_home import cache_dir, find_javac
 from broker.maven_jars import complete_folder, run_maven
 
 MAIN_CLASS = "stoatflow.versus.Versus"
+FOLLOW_CLASS = "stoatflow.versus.Follow"
 _PROJECT = Path(__file__).resolve().parent / "kstreams"
 
 

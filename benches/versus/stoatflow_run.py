@@ -22,8 +22,8 @@ POLL_S = 0.2
 ENDS_KNOWN_S = 10.0
 
 
-def run(options: argparse.Namespace) -> float:
-    """Seconds from start() until nothing lags."""
+def application(options: argparse.Namespace) -> sf.StoatFlow:
+    """The program with the settings of all engines."""
     config = {
         "bootstrap.servers": options.bootstrap,
         "application.id": options.application_id,
@@ -34,7 +34,17 @@ def run(options: argparse.Namespace) -> float:
         **dict(setting.split("=", 1) for setting in options.set),
     }
     topics = Topics(options.inputs.split(","), options.output)
-    app = sf.StoatFlow(topology(options.workload, options.flavour, topics), config)
+    return sf.StoatFlow(topology(options.workload, options.flavour, topics), config)
+
+
+def follow(app: sf.StoatFlow) -> None:
+    """Says when it runs, goes on until a signal."""
+    app.add_state_listener(lambda now, _: print("RUNNING", flush=True) if now is sf.State.RUNNING else None)
+    app.run()
+
+
+def run(app: sf.StoatFlow) -> float:
+    """Seconds from start() until nothing lags."""
     start = time.monotonic()
     app.start()
     _wait_until_read(app)
@@ -68,8 +78,12 @@ def main() -> int:
     for name in ("commit-interval-ms", "cache-bytes", "records"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--follow", action="store_true", help="what is still being written, until a signal")
     options = parser.parse_args()
-    seconds = run(options)
+    if options.follow:
+        follow(application(options))
+        return 0
+    seconds = run(application(options))
     own_figures.say(f"stoatflow-{options.flavour}", options.records, seconds)
     return 0
 

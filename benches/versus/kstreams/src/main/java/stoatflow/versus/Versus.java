@@ -29,7 +29,7 @@ public final class Versus {
 
     private Versus() {}
 
-    private static Topology topology(String workload, List<String> inputs, String output) {
+    static Topology topology(String workload, List<String> inputs, String output) {
         return switch (workload) {
             case "w1" -> JsonFilter.topology(inputs, output);
             case "w2" -> WordCount.topology(inputs, output);
@@ -47,15 +47,7 @@ public final class Versus {
         }
         String bootstrap = args[1], applicationId = args[2], output = args[4];
         List<String> inputs = List.of(args[3].split(","));
-        Properties config = new Properties();
-        config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
-        config.put(StreamsConfig.APPLICATION_ID_CONFIG, applicationId);
-        config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, args[5]);
-        config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, args[6]);
-        config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, args[7]);
-        config.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, args[8]);
-        config.put(StreamsConfig.STATE_DIR_CONFIG, args[9]);
-
+        Properties config = config(args);
         AtomicReference<Throwable> failure = new AtomicReference<>();
         KafkaStreams streams = new KafkaStreams(topology(args[0], inputs, output), config);
         streams.setUncaughtExceptionHandler(error -> {
@@ -84,6 +76,18 @@ public final class Versus {
                             + "\"peak_rss_kb\": %d}%n",
                     now.total(), seconds, cpuSeconds(), peakRssKb());
         }
+    }
+
+    static Properties config(String[] args) {
+        Properties config = new Properties();
+        config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[1]);
+        config.put(StreamsConfig.APPLICATION_ID_CONFIG, args[2]);
+        config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, args[5]);
+        config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, args[6]);
+        config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, args[7]);
+        config.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, args[8]);
+        config.put(StreamsConfig.STATE_DIR_CONFIG, args[9]);
+        return config;
     }
 
     private static void refuse(Throwable failure, KafkaStreams streams) {

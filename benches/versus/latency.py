@@ -1,0 +1,284 @@
+"""How long a record takes from its instant to a committed reader: Kafka Streams and StoatFlow at the same rates.
+
+`python benches/versus/latency.py --workloads w1,w3 --rates 500,2000 --seconds 15`
+
+Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
+Gives: for each workload and rate the latencies P50 to P99.9 and the CPU seconds of each engine, and ratios; the same as
+JSON.
+Owns: the broker and the order of the runs. Never: reports an engine from which a record did not come out, or came out
+twice; counts from when a record was sent instead of from when it was due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "integration"))
+
+from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
+from broker.kafka_broker import KafkaBroker  # noqa: E402
+from engines import KSTREAMS, Conditions, EngineError, Job, command, prepare  # noqa: E402
+from filling import FillingError, fill_topic  # noqa: E402
+from machine import describe, machine_cpu, process_cpu  # noqa: E402
+from probe import Reader, Stage  # noqa: E402
+from versus import order_of, say  # noqa: E402
+from workloads import WORKLOADS  # noqa: E402
+from workloads.probes import PROBES  # noqa: E402
+from workloads.workload import NEW_YEAR_MS, TABLE_KEYS, Load  # noqa: E402
+
+ENGINES = (KSTREAMS, "native", "lambda")
+QUANTILES = (50.0, 95.0, 99.0, 99.9)
+START_S, END_S = 90.0, 60.0
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One engine at one rate, in one repeat."""
+
+    workload: str
+    engine: str
+    rate: float
+    repeat: int
+    records: int
+    missing: int
+    repeated: int
+    quantiles_ms: dict[str, float]
+    worst_ms: float
+    cpu_per_million: float
+    sender_behind_ms: float
+    other_cores: float
+
+    @property
+    def p99(self) -> float:
+        """The one that is compared."""
+        return self.quantiles_ms["99"]
+
+
+def quantile(ordered: Sequence[float], percent: float) -> float:
+    """The smallest that so many percent of all do not exceed."""
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+@contextmanager
+def running(job: Job, at: Conditions) -> Iterator[int]:
+    """The engine in a process of its own, from the moment at which it runs; its process."""
+    with tempfile.TemporaryDirectory(prefix="stoatflow-latency-") as folder:
+        errors = Path(folder) / "stderr"
+        begun = command(job, at, str(Path(folder) / "state"), follow=True)
+        with errors.open("wb") as err, (Path(folder) / "stdout").open("w+") as out:
+            process = subprocess.Popen(begun, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+            try:
+                deadline = time.monotonic() + START_S
+                while "RUNNING" not in (Path(folder) / "stdout").read_text():
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        raise EngineError(f"{job.workload}, {job.engine} does not run: {errors.read_text()[-2000:]}")
+                    time.sleep(0.1)
+                yield process.pid
+                if process.poll() is not None:
+                    raise EngineError(f"{job.workload}, {job.engine} ended by itself: {errors.read_text()[-2000:]}")
+                process.terminate()
+                process.wait(END_S)
+            finally:
+                process.kill()
+                process.wait()
+
+
+class Bench:
+    """One workload on a running broker."""
+
+    def __init__(self, workload: str, options: argparse.Namespace, broker: KafkaBroker, at: Conditions) -> None:
+        """Nothing is written yet."""
+        self._name, self._options, self._broker, self._at = workload, options, broker, at
+        self._load = Load(0, options.seed, table_keys=options.table_keys, base_ms=NEW_YEAR_MS)
+        self._tables: list[str] = []
+
+    def fill(self) -> None:
+        """Writes what is there before the first record: the tables, once for all engines."""
+        now = replace(self._load, base_ms=time.time_ns() // 1_000_000 - 60_000)
+        for source in WORKLOADS[self._name].inputs[1:]:
+            topic = f"latency-{self._name}-{source.name}"
+            self._broker.create_topic(topic, self._load.partitions)
+            fill_topic(self._at.bootstrap, topic, source.rows(now))
+            self._tables.append(topic)
+
+    def attempt(self, engine: str, repeat: int, failed: list[str]) -> list[Latency]:
+        """All rates, or nothing and the reason among those that `failed`."""
+        try:
+            return self.measure(engine, repeat)
+        except (EngineError, RuntimeError) as error:
+            say(f"error: {error}")
+            failed.append(str(error))
+            return []
+
+    def measure(self, engine: str, repeat: int) -> list[Latency]:
+        """One engine, one process, all rates after a time to get warm."""
+        name = f"latency-{self._name}-{engine}-{repeat}"
+        source, sink = f"{name}-in", f"{name}-out"
+        for topic in (source, sink):
+            self._broker.create_topic(topic, self._load.partitions)
+        job = Job(self._name, engine, (source, *self._tables), sink, 0, 0)
+        warm_rate = min(self._options.rates)
+        stages = [(warm_rate, self._options.warm), *((rate, self._options.seconds) for rate in self._options.rates)]
+        found: list[Latency] = []
+        first = 0
+        with running(job, self._at) as pid, Reader(self._at.bootstrap, sink, self._load.partitions) as reader:
+            for number, (rate, seconds) in enumerate(stages):
+                stage = Stage(self._name, first, int(rate * seconds), rate, self._load.table_keys)
+                first += stage.count
+                latency = self._stage(engine, repeat, pid, reader, source, stage)
+                if number > 0:
+                    found.append(latency)
+        return found
+
+    def _stage(self, engine: str, repeat: int, pid: int, reader: Reader, source: str, stage: Stage) -> Latency:
+        began = time.monotonic()
+        before, machine = process_cpu(pid), machine_cpu()
+        taken = reader.take(source, stage, self._options.patience)
+        cpu = process_cpu(pid) - before
+        other = (machine_cpu() - machine - cpu) / (time.monotonic() - began)
+        ordered = sorted(taken.latencies_ms)
+        if not ordered:
+            raise EngineError(f"{self._name}, {engine}: no record came out at {stage.rate:.0f}/s")
+        latency = Latency(
+            workload=self._name,
+            engine=engine,
+            rate=stage.rate,
+            repeat=repeat,
+            records=taken.expected,
+            missing=taken.missing,
+            repeated=taken.repeated,
+            quantiles_ms={f"{percent:g}": round(quantile(ordered, percent), 2) for percent in QUANTILES},
+            worst_ms=round(ordered[-1], 2),
+            cpu_per_million=round(cpu / stage.count * 1e6, 2),
+            sender_behind_ms=round(taken.sender_behind_ms, 2),
+            other_cores=round(other, 2),
+        )
+        say(f"{self._name}, repeat {repeat + 1}, {_line(latency)}")
+        # Not everything is there: it could not keep up. Twice is worse, nobody wants its figures.
+        if latency.repeated:
+            raise EngineError(f"{self._name}, {engine}: {latency.repeated} of {latency.records} records came twice")
+        return latency
+
+
+def _line(one: Latency) -> str:
+    quantiles = " ".join(f"{value:8.1f}" for value in one.quantiles_ms.values())
+    late = f", {one.missing} MISSING: it did not keep up" if one.missing else ""
+    return (
+        f"{one.engine:9} {one.rate:7.0f}/s: {quantiles} {one.worst_ms:8.1f} ms (P50 P95 P99 P99.9 worst), "
+        f"{one.cpu_per_million:7.1f} CPU s per million{late}"
+    )
+
+
+def as_text(measured: Sequence[Latency]) -> str:
+    """The table for people: the median of the repeats of each figure, ratios of P99 paired within a repeat."""
+    lines: list[str] = []
+    for workload, rate in dict.fromkeys((one.workload, one.rate) for one in measured):
+        lines += ["", f"{workload}, {WORKLOADS[workload].title}, {rate:.0f} records a second"]
+        at = [one for one in measured if (one.workload, one.rate) == (workload, rate)]
+        base = {one.repeat: one for one in at if one.engine == KSTREAMS and not one.missing}
+        for engine in dict.fromkeys(one.engine for one in at):
+            of_engine = sorted((one for one in at if one.engine == engine), key=lambda one: one.p99)
+            ratios = sorted(one.p99 / base[one.repeat].p99 for one in of_engine if one.repeat in base)
+            against = f"   P99 against {KSTREAMS}: {ratios[len(ratios) // 2]:.3f}x" if ratios else ""
+            lines.append(f"  {_line(of_engine[len(of_engine) // 2])}{against if engine != KSTREAMS else ''}")
+    return "\n".join(lines)
+
+
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", default=",".join(PROBES), help=f"comma-separated, of: {', '.join(PROBES)}")
+    parser.add_argument("--engines", default=",".join(ENGINES), help=f"comma-separated, of: {', '.join(ENGINES)}")
+    parser.add_argument("--rates", default="500,1000,2000", help="records a second, comma-separated")
+    parser.add_argument("--seconds", type=float, default=15.0, help="how long each rate is held")
+    parser.add_argument("--warm", type=float, default=15.0, help="how long the lowest rate is held before")
+    parser.add_argument("--patience", type=float, default=10.0, help="how long is waited for the last record of a rate")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--table-keys", type=int, default=TABLE_KEYS, help="rows of the table of w4")
+    parser.add_argument("--commit-interval-ms", type=int, default=100)
+    parser.add_argument("--cache-bytes", type=int, default=10 * 1024 * 1024)
+    parser.add_argument("--guarantee", choices=["exactly_once_v2", "at_least_once"], default="exactly_once_v2")
+    parser.add_argument("--threads", type=int, default=2, help="num.stream.threads of Kafka Streams")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for StoatFlow alone")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that StoatFlow is installed in")
+    parser.add_argument("--json", type=Path, help=f"where the JSON goes; {cache_dir() / 'versus'} by default")
+    options = parser.parse_args(given)
+    for name, there in (("workloads", tuple(PROBES)), ("engines", ENGINES)):
+        names = getattr(options, name).split(",")
+        if unknown := [one for one in names if one not in there]:
+            parser.error(f"unknown in --{name}: {unknown[0]!r}; there are {', '.join(there)}")
+        setattr(options, name, names)
+    try:
+        options.rates = sorted(float(rate) for rate in options.rates.split(","))
+    except ValueError:
+        parser.error(f"--rates {options.rates!r} is not a list of numbers such as 500,2000")
+    if min(options.rates) <= 0 or options.seconds <= 0 or options.warm <= 0:
+        parser.error("rates and times are positive")
+    return options
+
+
+def measure(options: argparse.Namespace) -> tuple[list[Latency], list[str]]:
+    """All workloads, one after the other, on one broker; engines in turn. What failed, in words."""
+    measured: list[Latency] = []
+    failed: list[str] = []
+    with KafkaBroker() as broker:
+        at = Conditions(
+            bootstrap=broker.bootstrap,
+            broker_pid=broker.pid,
+            commit_interval_ms=options.commit_interval_ms,
+            cache_bytes=options.cache_bytes,
+            guarantee=options.guarantee,
+            threads=options.threads,
+            timeout_s=0,
+            python=options.python,
+            settings=tuple(options.set),
+        )
+        for workload in options.workloads:
+            bench = Bench(workload, options, broker, at)
+            bench.fill()
+            for repeat in range(options.repeats):
+                for engine in order_of(repeat, options.engines):
+                    measured += bench.attempt(engine, repeat, failed)
+    return measured, failed
+
+
+def main(given: list[str] | None = None) -> int:
+    """Measures and prints."""
+    options = arguments(given)
+    try:
+        available = prepare(options.engines, options.python)
+        measured, failed = measure(options)
+    except (BrokerError, EngineError, FillingError) as error:
+        say(f"error: {error}")
+        return 1
+    print(as_text(measured))
+    print("\n".join(f"FAILED, so without figures: {why}" for why in failed))
+    found: dict[str, Any] = {
+        "benchmark": "latency",
+        "machine": describe(find_java()),
+        "conditions": {name: str(value) for name, value in vars(options).items()} | {"stoatflow": available.version},
+        "runs": [asdict(one) for one in measured],
+        "failed": failed,
+    }
+    target = options.json or cache_dir() / "versus" / f"latency-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(found, indent=2) + "\n")
+    say(f"written: {target}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
