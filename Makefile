@@ -94,7 +94,7 @@ soak: ## steady work with kills: memory, file handles and threads stay bounded (
 	@scripts/wheel.sh
 	@$(VENV)/bin/python tests/integration/chaos/soak.py $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
 
-versus: ## four jobs on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
+versus: ## six jobs on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
 	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh

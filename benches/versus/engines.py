@@ -56,12 +56,16 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Job:
-    """What an engine is to do. `records` are those that are counted, `inputs` holds `consumed` in all."""
+    """What an engine is to do. `records` are those that are counted, `inputs` holds `consumed` in all.
+
+    `name` is that of no other run: its application is called after it.
+    """
 
     workload: str
     engine: str
+    name: str
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
     records: int
     consumed: int
 
@@ -127,26 +131,27 @@ def prepare(engines: Collection[str], python: str) -> Available:
 
 def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> list[str]:
     """How the engine is started: to work off what is there, or to `follow` what is still being written."""
-    application = f"{job.output}-app"
-    inputs = ",".join(job.inputs)
+    application = f"{job.name}-app"
+    inputs, outputs = ",".join(job.inputs), ",".join(job.outputs)
     if job.engine == KSTREAMS:
         return [
             str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp", kstreams_build.class_path(), kstreams_build.FOLLOW_CLASS if follow else kstreams_build.MAIN_CLASS,
-            job.workload, at.bootstrap, application, inputs, job.output, str(at.commit_interval_ms),
+            job.workload, at.bootstrap, application, inputs, outputs, str(at.commit_interval_ms),
             str(at.cache_bytes), at.guarantee, str(at.threads), state,
         ]  # fmt: skip
     shared = [
-        "--bootstrap", at.bootstrap, "--application-id", application, "--output", job.output,
+        "--bootstrap", at.bootstrap, "--application-id", application, "--inputs", inputs, "--outputs", outputs,
         "--commit-interval-ms", str(at.commit_interval_ms), "--guarantee", at.guarantee,
     ]  # fmt: skip
     if job.engine in LOOPS:
         return [
-            sys.executable, str(_HERE / "confluent_loops.py"), "--loop", job.engine, "--input", job.inputs[0], *shared,
+            sys.executable, str(_HERE / "confluent_loops.py"), "--loop", job.engine, "--workload", job.workload,
+            *shared,
         ]  # fmt: skip
     return [
         at.python, str(_HERE / "stoatflow_run.py"), "--workload", job.workload, "--flavour", job.engine,
-        "--inputs", inputs, "--cache-bytes", str(at.cache_bytes), "--state-dir", state,
+        "--cache-bytes", str(at.cache_bytes), "--state-dir", state,
         "--records", str(job.consumed), *shared,
         *(f"--set={setting}" for setting in at.settings), *(["--follow"] if follow else []),
     ]  # fmt: skip

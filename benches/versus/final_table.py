@@ -1,7 +1,7 @@
 """What an engine left in its output topic, as a `read_committed` reader sees it.
 
-Takes: an output topic, and how a workload reads its records. Gives: the last value of each row, and a hash of that
-table that does not depend on the order of rows or partitions.
+Takes: an output topic, and how a workload reads its records. Gives: the last value of each row that is not deleted, and
+a hash of that table that does not depend on the order of rows or partitions.
 A stream is read as the table of its records by their ids: there a second record of an id is an error.
 Owns: its consumer. Never: stops before the end of every partition; calls a row's value "last" when it stands in two
 partitions.
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
-from workloads.workload import Cell, Form, Reader, long_by_text
+from workloads.reading import Cell, Form, Reader, long_by_text
 
 
 class TableError(RuntimeError):
@@ -105,9 +105,13 @@ class _Rows:
     def add(self, message: Message, partition: int) -> None:
         """One more record."""
         try:
-            row, value = self._read(message.key() or b"", message.value() or b"")
+            said = self._read(message.key() or b"", message.value())
         except Form as error:
             raise TableError(f"{self.topic}, partition {partition}, offset {message.offset()}: {error}") from error
+        self.records += 1
+        if said is None:
+            return
+        row, value = said
         if not self._updates and row in self.values:
             raise TableError(f"{self.topic}: {row!r} came twice, the second time in partition {partition}")
         if self._home.setdefault(row, partition) != partition:
@@ -115,8 +119,10 @@ class _Rows:
                 f"{self.topic}: key {row!r} stands in partitions {self._home[row]} and {partition}, "
                 "so it has no last value"
             )
-        self.values[row] = value
-        self.records += 1
+        if value is None:
+            self.values.pop(row, None)
+        else:
+            self.values[row] = value
 
 
 def _drain(consumer: Consumer, rows: _Rows, partitions: int, deadline: float) -> FinalTable:

@@ -128,7 +128,7 @@ class Bench:
         source, sink = f"{name}-in", f"{name}-out"
         for topic in (source, sink):
             self._broker.create_topic(topic, self._load.partitions)
-        job = Job(self._name, engine, (source, *self._tables), sink, 0, 0)
+        job = Job(self._name, engine, name, (source, *self._tables), (sink,), 0, 0)
         warm_rate = min(self._options.rates)
         stages = [(warm_rate, self._options.warm), *((rate, self._options.seconds) for rate in self._options.rates)]
         found: list[Latency] = []

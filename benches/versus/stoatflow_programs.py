@@ -14,6 +14,8 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import stoatflow_shop
+
 import stoatflow as sf
 
 LEAST = 20
@@ -25,7 +27,13 @@ class Topics(NamedTuple):
     """Where to read, the input that counts first, and where to write."""
 
     inputs: list[str]
-    output: str
+    outputs: list[str]
+
+    @property
+    def output(self) -> str:
+        """The only one."""
+        (only,) = self.outputs
+        return only
 
 
 def filter_native(builder: sf.StreamsBuilder, at: Topics) -> None:
@@ -127,6 +135,41 @@ def _join(builder: sf.StreamsBuilder, at: Topics, joiner: Any) -> None:
     builder.stream(orders, key=str, value=dict).join(table, joiner).to(at.output, key=str, value=dict)
 
 
+def sessions_native(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W5 with a native aggregation."""
+    spent: Any = _clicks(builder, at).aggregate(
+        _new.agg(n=_new.count(), spent=_new.sum(sf.value["spent"])), store="sessions", value=dict
+    )
+    spent.to_stream().to(at.output)
+
+
+def sessions_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W5 with functions."""
+    spent: Any = _clicks(builder, at).aggregate(
+        lambda: {"n": 0, "spent": 0},
+        lambda _, click, session: {"n": session["n"] + 1, "spent": session["spent"] + click["spent"]},
+        lambda _, one, two: {"n": one["n"] + two["n"], "spent": one["spent"] + two["spent"]},
+        store="sessions",
+        value=dict,
+    )
+    spent.to_stream().to(at.output)
+
+
+def _clicks(builder: sf.StreamsBuilder, at: Topics) -> sf.SessionWindowedKStream[str, Any]:
+    grouped = builder.stream(at.inputs[0], key=str, value=dict).group_by_key()
+    return grouped.windowed_by(sf.SessionWindows("10s", grace="30s"))
+
+
+def shop_native(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W7 with expressions."""
+    stoatflow_shop.shop_native(builder, stoatflow_shop.Topics(*at.inputs, *at.outputs))
+
+
+def shop_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W7 with functions."""
+    stoatflow_shop.shop_lambda(builder, stoatflow_shop.Topics(*at.inputs, *at.outputs))
+
+
 Program = Callable[[sf.StreamsBuilder, Topics], None]
 
 PROGRAMS: dict[tuple[str, str], Program] = {
@@ -139,6 +182,19 @@ PROGRAMS: dict[tuple[str, str], Program] = {
     ("w3", "lambda"): sum_lambda,
     ("w4", "native"): join_native,
     ("w4", "lambda"): join_lambda,
+    ("w5", "native"): sessions_native,
+    ("w5", "lambda"): sessions_lambda,
+    ("w7", "native"): shop_native,
+    ("w7", "lambda"): shop_lambda,
+}
+
+
+# What newer versions have, by the programs that use it.
+NEEDS = {
+    ("w3", "native"): ["sum"],
+    ("w4", "native"): ["left", "right"],
+    ("w5", "native"): ["agg", "count", "sum"],
+    ("w7", "native"): ["agg", "count", "last", "left", "right", "sum"],
 }
 
 
@@ -146,7 +202,7 @@ def why_not(workload: str, flavour: str) -> str | None:
     """What this installation lacks for it, in words; None if nothing."""
     if (workload, flavour) not in PROGRAMS:
         return f"there is no program for {workload} in the flavour {flavour}"
-    needs = {("w3", "native"): ["sum"], ("w4", "native"): ["left", "right"]}.get((workload, flavour), [])
+    needs = NEEDS.get((workload, flavour), [])
     missing = [f"sf.{name}" for name in needs if not hasattr(sf, name)]
     if flavour == "arrow":
         missing += [] if hasattr(sf.KStream, "map_batches") else ["KStream.map_batches"]

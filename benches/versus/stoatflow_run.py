@@ -1,6 +1,6 @@
 """Running one StoatFlow program over a filled input: one process, one topology.
 
-Takes: the same settings as the Kafka Streams side. Gives: the output topic, and one line of JSON; with `--missing`
+Takes: the same settings as the Kafka Streams side. Gives: the output topics, and one line of JSON; with `--missing`
 one of what cannot run here and why.
 Never: measures anything but this process; sets what a user would not.
 """
@@ -33,7 +33,7 @@ def application(options: argparse.Namespace) -> sf.StoatFlow:
         "state.dir": options.state_dir,
         **dict(setting.split("=", 1) for setting in options.set),
     }
-    topics = Topics(options.inputs.split(","), options.output)
+    topics = Topics(options.inputs.split(","), options.outputs.split(","))
     return sf.StoatFlow(topology(options.workload, options.flavour, topics), config)
 
 
@@ -73,7 +73,7 @@ def main() -> int:
         print(json.dumps({"version": sf.__version__, "missing": {at: why for at, why in reasons.items() if why}}))
         return 0
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("workload", "flavour", "bootstrap", "application-id", "inputs", "output", "guarantee", "state-dir"):
+    for name in ("workload", "flavour", "bootstrap", "application-id", "inputs", "outputs", "guarantee", "state-dir"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("commit-interval-ms", "cache-bytes", "records"):
         parser.add_argument(f"--{name}", type=int, required=True)

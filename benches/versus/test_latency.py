@@ -72,9 +72,11 @@ def test_arguments_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
 def test_both_sides_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kstreams_build.class_path", lambda: "x.jar")
     at = Conditions("localhost:1", 1, 100, 0, "exactly_once_v2", 2, 1.0)
-    assert "stoatflow.versus.Follow" in command(Job("w1", KSTREAMS, ("in",), "out", 0, 0), at, "s", follow=True)
+    assert "stoatflow.versus.Follow" in command(
+        Job("w1", KSTREAMS, "run", ("in",), ("out",), 0, 0), at, "s", follow=True
+    )
     for flavour in FLAVOURS:
-        assert command(Job("w1", flavour, ("in",), "out", 0, 0), at, "s", follow=True)[-1] == "--follow"
+        assert command(Job("w1", flavour, "run", ("in",), ("out",), 0, 0), at, "s", follow=True)[-1] == "--follow"
 
 
 def test_a_delay_is_measured_from_the_instant_at_which_a_record_was_due() -> None:

@@ -22,9 +22,20 @@ from filling import fill_topic  # noqa: E402
 from final_table import FinalTable, TableError, differences, read_final_table, table_hash  # noqa: E402
 from report import Measurement, Results, as_json, as_text, paired_ratios  # noqa: E402
 from versus import Bench, arguments, checked, chosen, order_of  # noqa: E402
-from workloads import WORKLOADS, json_filter, table_join, windowed_sum  # noqa: E402
+from workloads import WORKLOADS, json_filter, sessions, shop, table_join, windowed_sum  # noqa: E402
+from workloads.reading import (  # noqa: E402
+    Cell,
+    Form,
+    in_session,
+    in_window,
+    json_object,
+    keyed,
+    long,
+    long_by_text,
+    object_by_id,
+)
 from workloads.word_count import LONGEST, SHORTEST, VOCABULARY, lines, true_counts, vocabulary  # noqa: E402
-from workloads.workload import Cell, Form, Load, Row, object_by_id  # noqa: E402
+from workloads.workload import Load, Row  # noqa: E402
 
 RUN = Run(
     workload="w2", engine="kstreams", repeat=0, records=1000, seconds=2.0, wall_seconds=2.5, cpu_seconds=4.0,
@@ -82,8 +93,18 @@ def test_differences_are_named() -> None:
 def test_a_wrong_table_reports_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versus, "read_final_table", lambda *_, **__: FinalTable({"a": 2}, 7))
     with pytest.raises(TableError, match=r"no time is reported.*\('a', 2, 1\)"):
-        checked(RUN, "unused", "t", 1, {"a": 1})
-    assert checked(RUN, "unused", "t", 1, {"a": 2}).output_records == 7
+        checked(RUN, "unused", ["t"], 1, {"a": 1})
+    assert checked(RUN, "unused", ["t"], 1, {"a": 2}).output_records == 7
+
+
+def test_all_outputs_of_a_workload_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {name: FinalTable({f"row of {name}": 1}, 2) for name in "abcde"}
+    monkeypatch.setattr(versus, "read_final_table", lambda _, sink, *__, **___: tables[sink])
+    wanted: dict[str, Cell] = {f"row of {name}": 1 for name in "abcde"}
+    run = replace(RUN, workload="w7")
+    assert checked(run, "unused", list("abcde"), 1, wanted).output_records == 10
+    with pytest.raises(TableError, match=r"1 missing, for example .'row of f'"):
+        checked(run, "unused", list("abcde"), 1, {**wanted, "row of f": 1})
 
 
 def test_engines_alternate() -> None:
@@ -156,6 +177,14 @@ def test_the_reader_of_final_tables_is_not_fooled() -> None:
         with pytest.raises(TableError, match="'a' stands in partitions"):
             read_final_table(broker.bootstrap, "counts", 3)
 
+        broker.create_topic("rows", 1)
+        producer.begin_transaction()
+        for key, value in ((b"a", struct.pack(">q", 1)), (b"b", struct.pack(">q", 2)), (b"a", None)):
+            producer.produce("rows", key=key, value=value)
+        producer.commit_transaction(30)
+        table = read_final_table(broker.bootstrap, "rows", 1, long_by_text)
+        assert (dict(table.rows), table.records) == ({"b": 2}, 3), "what was deleted is no row"
+
 
 def test_every_key_of_a_restore_is_written_once() -> None:
     for keys in (2, 1000, 20_000):
@@ -217,9 +246,60 @@ def test_no_payment_is_too_late_for_its_window() -> None:
 
 def test_a_windowed_key_is_read_as_kafka_streams_writes_it() -> None:
     key, value = b"user-1" + struct.pack(">q", 60_000), struct.pack(">q", 7)
-    assert windowed_sum.read(key, value) == ("user-1@60000", 7)
+    read = keyed(in_window, long)
+    assert read(key, value) == ("user-1@60000", 7)
     with pytest.raises(Form, match="not a windowed key"):
-        windowed_sum.read(b"user-1", b"7")
+        read(b"user-1", value)
+    with pytest.raises(Form, match="not a long"):
+        read(key, b"7")
+
+
+def test_a_session_is_read_as_kafka_streams_writes_it_and_as_deleted_without_a_value() -> None:
+    key = b"user-1" + struct.pack(">qq", 2000, 1000)
+    read = keyed(in_session, json_object, "visits")
+    assert read(key, b'{"b": 1, "a": 2}') == ("visits user-1@1000-2000", '{"a":2,"b":1}')
+    assert read(key, None) == ("visits user-1@1000-2000", None)
+    for refused in (b"[1]", b"{"):
+        with pytest.raises(Form, match=r"not (a )?JSON"):
+            read(key, refused)
+    with pytest.raises(Form, match="not a key in a session"):
+        read(b"user-1", None)
+
+
+def test_sessions_end_where_the_gap_is_longer() -> None:
+    records = [(30, 4), (0, 1), (10, 2), (21, 3)]
+    assert list(sessions.sessions_of(records, 10)) == [(0, 10, [1, 2]), (21, 30, [3, 4])]
+    assert list(sessions.sessions_of([], 10)) == []
+
+
+def test_no_click_is_too_late_and_some_connect_sessions() -> None:
+    load = Load(20_000, 1)
+    highest, disorder = 0, 0
+    for _, _, time in sessions.clicks(load):
+        disorder += time < highest
+        highest = max(highest, time)
+        assert time + sessions.GAP_MS + sessions.GRACE_MS > highest
+    assert disorder > 1000, "mildly out of order, not in order"
+    found = sessions.wanted(load)
+    assert sessions.USERS < len(found) < load.records / 3, "several sessions of a user, several records of a session"
+
+
+def test_the_shop_has_all_that_its_results_need() -> None:
+    load = Load(20_000, 1)
+    found = shop.wanted(load)
+    of = {name: {row for row in found if row.startswith(f"{name} ")} for name in
+          ("sales", "revenue", "tiers", "visits", "conversions")}  # fmt: skip
+    assert sum(map(len, of.values())) == len(found)
+    assert of["tiers"] == {"tiers bronze", "tiers silver"}
+    assert len(of["revenue"]) == shop.PRODUCTS
+    assert len(of["sales"]) >= len(shop.REGIONS)
+    assert len(of["visits"]) > shop.USERS
+    assert len(of["conversions"]) > shop.USERS / 2
+    highest = 0
+    for _, _, time, _ in shop.events(load):
+        highest = max(highest, time)
+        assert load.base_ms < time, "rows of tables are older"
+        assert highest - time < shop.MOST_LATE_MS
 
 
 def test_orders_of_strangers_find_nothing() -> None:
@@ -258,10 +338,12 @@ def test_every_flavour_of_a_workload_has_a_program() -> None:
 
 @pytest.mark.parametrize(("workload", "flavour"), list(stoatflow_programs.PROGRAMS))
 def test_programs_build_or_say_what_is_missing(workload: str, flavour: str) -> None:
-    topics = stoatflow_programs.Topics([f"{workload}-a", f"{workload}-b"], f"{workload}-out")
+    inputs, outputs = WORKLOADS[workload].inputs, WORKLOADS[workload].outputs
+    topics = stoatflow_programs.Topics([one.name for one in inputs], [f"to-{one.name}" for one in outputs])
     missing = stoatflow_programs.why_not(workload, flavour)
     if missing is None:
-        assert f"{workload}-out" in stoatflow_programs.topology(workload, flavour, topics).describe()
+        said = stoatflow_programs.topology(workload, flavour, topics).describe()
+        assert all(f"to-{one.name}" in said for one in outputs)
     else:
         assert "has no" in missing
 
@@ -286,10 +368,20 @@ def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("engines.find_java", lambda: Path("java"))
     at = Conditions("there:9092", 1, 123, 4567, "at_least_once", 3, 60.0)
     for engine in (KSTREAMS, *FLAVOURS):
-        begun = command(Job("w4", engine, ("orders", "profiles"), "out", 10, 20), at, "state")
-        for said in ("w4", "there:9092", "orders,profiles", "out", "123", "4567", "at_least_once", "state"):
+        begun = command(Job("w4", engine, "run", ("orders", "profiles"), ("out", "other"), 10, 20), at, "state")
+        for said in (
+            "w4",
+            "run-app",
+            "there:9092",
+            "orders,profiles",
+            "out,other",
+            "123",
+            "4567",
+            "at_least_once",
+            "state",
+        ):
             assert said in begun
-    ours = command(Job("w1", "native", ("orders",), "out", 10, 10), replace(at, settings=("a=b",)), "state")
+    ours = command(Job("w1", "native", "run", ("orders",), ("out",), 10, 10), replace(at, settings=("a=b",)), "state")
     assert "--set=a=b" in ours
     for refused in (["--workloads", "w1,w9"], ["--engines", "nobody"], ["--set", "a"], ["--records", "8"]):
         with pytest.raises(SystemExit):
@@ -321,5 +413,5 @@ def test_duplicates_are_seen_for_what_they_are() -> None:
         fill_topic(broker.bootstrap, "rows", rows[:1])
         with pytest.raises(TableError, match="'1' came twice"):
             read_final_table(broker.bootstrap, "rows", 2, object_by_id, updates=False)
-        with pytest.raises(TableError, match="not a string key and a long"):
+        with pytest.raises(TableError, match="not a long"):
             read_final_table(broker.bootstrap, "rows", 2)

@@ -1,4 +1,4 @@
-"""Four jobs on Kafka Streams and on StoatFlow, exactly once, all in one run on one broker.
+"""Six jobs on Kafka Streams, StoatFlow and others, exactly once, all in one run on one broker.
 
 `python benches/versus/versus.py --workloads w1,w3 --records 200000 --repeats 3`
 
@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ from final_table import TableError, differences, read_final_table, table_hash  #
 from machine import describe  # noqa: E402
 from report import Measurement, Results, as_json, as_text  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
-from workloads.workload import TABLE_KEYS, Cell, Load, Workload  # noqa: E402
+from workloads.reading import Cell  # noqa: E402
+from workloads.workload import TABLE_KEYS, Load, Workload  # noqa: E402
 
 LENGTHS = ("short", "full")
 # Event time of the inputs begins so long ago: nothing lies in the future, nothing is old enough to be deleted.
@@ -55,18 +56,22 @@ def chosen(workload: Workload, engines: Collection[str], found: Available) -> tu
     return [engine for engine in asked if engine not in left_out], left_out
 
 
-def checked(run: Run, bootstrap: str, sink: str, partitions: int, wanted: Mapping[str, Cell]) -> Run:
-    """The run with its output's hash, or an error that says what is wrong with the output."""
-    workload = WORKLOADS[run.workload]
+def checked(run: Run, bootstrap: str, sinks: Sequence[str], partitions: int, wanted: Mapping[str, Cell]) -> Run:
+    """The run with its outputs' hash, or an error that says what is wrong with them."""
     at = f"{run.workload}, {run.engine}, repeat {run.repeat}"
-    try:
-        table = read_final_table(bootstrap, sink, partitions, workload.read, updates=workload.updates)
-    except TableError as error:
-        raise TableError(f"{at}: the output is wrong, no time is reported: {error}") from error
-    if table.hash != table_hash(wanted):
-        wrong = "; ".join(differences(table.rows, wanted))
+    rows: dict[str, Cell] = {}
+    records = 0
+    for output, sink in zip(WORKLOADS[run.workload].outputs, sinks, strict=True):
+        try:
+            table = read_final_table(bootstrap, sink, partitions, output.read_of(run.engine), updates=output.updates)
+        except TableError as error:
+            raise TableError(f"{at}: the output is wrong, no time is reported: {error}") from error
+        rows.update(table.rows)
+        records += table.records
+    if table_hash(rows) != table_hash(wanted):
+        wrong = "; ".join(differences(rows, wanted))
         raise TableError(f"{at}: the output is wrong, no time is reported: {wrong}")
-    return replace(run, output_records=table.records, table_hash=table.hash)
+    return replace(run, output_records=records, table_hash=table_hash(rows))
 
 
 class Bench:
@@ -105,13 +110,15 @@ class Bench:
 
     def _run(self, engine: str, repeat: int, length: str) -> Run:
         workload, load = self._workload, self._loads[length]
-        sink = f"{workload.name}-out-{engine}-{length}-{repeat}"
-        self._broker.create_topic(sink, load.partitions)
+        name = f"{workload.name}-{engine}-{length}-{repeat}"
+        sinks = tuple(f"{name}-{output.name}" for output in workload.outputs)
+        for sink in sinks:
+            self._broker.create_topic(sink, load.partitions)
         consumed = sum(source.count(load) for source in workload.inputs)
-        job = Job(workload.name, engine, self._topics(length), sink, load.records, consumed)
+        job = Job(workload.name, engine, name, self._topics(length), sinks, load.records, consumed)
         run = run_engine(job, repeat, self._at)
         wanted = self._wanted_of(engine, length)
-        run = checked(run, self._at.bootstrap, sink, load.partitions, wanted)
+        run = checked(run, self._at.bootstrap, sinks, load.partitions, wanted)
         say(
             f"{workload.name}, repeat {repeat + 1}, {engine:11} {run.records:9} records: {run.seconds:6.1f} s, "
             f"{run.process_cpu_seconds:6.1f} CPU s, {run.peak_rss_kb / 1024:6.0f} MB, output right"

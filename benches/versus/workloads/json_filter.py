@@ -12,7 +12,8 @@ import string
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from workloads.workload import Cell, Input, Load, Row, Workload, canonical, object_by_id
+from workloads.reading import Cell, Form, canonical, members, object_by_id
+from workloads.workload import Input, Load, Output, Row, Workload
 
 SIZE = 1024
 USERS = 1000
@@ -66,13 +67,21 @@ def wanted_of_bare_loop(load: Load) -> Mapping[str, Cell]:
     }
 
 
+def read_from_pathway(_: bytes, value: bytes | None) -> tuple[str, Cell]:
+    """Pathway says with each row when it came, and that it came and did not go."""
+    order = members(value)
+    if order.pop("diff", None) != 1 or "id" not in order:
+        raise Form(f"not an order that came but {(value or b'')[-80:]!r}")
+    order.pop("time", None)
+    return str(order["id"]), canonical(order)
+
+
 WORKLOAD = Workload(
     name="w1",
     title="1 KB JSON, filter and enrich",
     inputs=(Input("orders", rows, lambda load: load.records),),
+    outputs=(Output("kept", object_by_id, updates=False, forms={"pathway": read_from_pathway}),),
     wanted=wanted,
-    read=object_by_id,
-    updates=False,
     flavours=("native", "lambda", "arrow"),
     limits={"handwritten": wanted, "bare": wanted_of_bare_loop, "bare-plain": wanted_of_bare_loop},
 )

@@ -12,7 +12,8 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from workloads.workload import Cell, Input, Load, Row, Workload, canonical, object_by_id
+from workloads.reading import Cell, canonical, object_by_id
+from workloads.workload import Input, Load, Output, Row, Workload
 
 CITIES = ("Amsterdam", "Bergen", "Cork", "Dublin", "Essen", "Florence", "Ghent", "Helsinki")
 STRANGERS = 20
@@ -72,8 +73,7 @@ WORKLOAD = Workload(
         Input("orders", rows, lambda load: load.records),
         Input("profiles", profiles, lambda load: load.table_keys),
     ),
+    outputs=(Output("joined", object_by_id, updates=False),),
     wanted=wanted,
-    read=object_by_id,
-    updates=False,
     flavours=("native", "lambda"),
 )

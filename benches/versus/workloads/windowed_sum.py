@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import random
-import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from workloads.workload import Cell, Form, Input, Load, Row, Workload
+from workloads.reading import Cell, Form, in_window, keyed, long, members, window
+from workloads.workload import Input, Load, Output, Row, Workload
 
 USERS = 1000
 WINDOW_MS = 60_000
@@ -39,34 +39,28 @@ def rows(load: Load) -> Iterator[Row]:
         yield Row(user, value.encode(), timestamp_ms=time)
 
 
-def identity(user: str, start_ms: int) -> str:
-    """A user in a window, as one text."""
-    return f"{user}@{start_ms}"
-
-
 def wanted(load: Load) -> Mapping[str, Cell]:
     """The sums, added by Python."""
     sums: Counter[str] = Counter()
     for user, amount, time in payments(load):
-        sums[identity(user, time - time % WINDOW_MS)] += amount
+        sums[window(user, time - time % WINDOW_MS)] += amount
     return dict(sums)
 
 
-def read(key: bytes, value: bytes) -> tuple[str, Cell]:
-    """A windowed key as Kafka Streams writes it (text, then the start in 8 bytes), and a Long."""
-    if len(key) < 8 or len(value) != 8:
-        raise Form(f"not a windowed key and a long but {key[:40]!r}: {value[:40]!r}")
-    (start,) = struct.unpack(">q", key[-8:])
-    (total,) = struct.unpack(">q", value)
-    return identity(key[:-8].decode(), start), total
+def read_from_quix(key: bytes, value: bytes | None) -> tuple[str, Cell]:
+    """Quix Streams keeps the key and says the window beside its result."""
+    found = members(value)
+    start, total = found.get("start"), found.get("value")
+    if not isinstance(start, int) or not isinstance(total, int):
+        raise Form(f"not a window and a sum but {(value or b'')[:80]!r}")
+    return window(key.decode(), start), total
 
 
 WORKLOAD = Workload(
     name="w3",
     title="sum per user in windows of a minute",
     inputs=(Input("payments", rows, lambda load: load.records),),
+    outputs=(Output("sums", keyed(in_window, long), updates=True, forms={"quix": read_from_quix}),),
     wanted=wanted,
-    read=read,
-    updates=True,
     flavours=("native", "lambda"),
 )

@@ -10,7 +10,8 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from workloads.workload import Cell, Input, Load, Row, Workload, long_by_text
+from workloads.reading import Cell, Form, long_by_text, members, number_by_text
+from workloads.workload import Input, Load, Output, Row, Workload
 
 VOCABULARY = 10_000
 SHORTEST, LONGEST = 8, 12
@@ -54,12 +55,28 @@ def true_counts(load: Load) -> Mapping[str, Cell]:
     return dict(counts)
 
 
+def read_from_pathway(_: bytes, value: bytes | None) -> tuple[str, Cell] | None:
+    """Pathway takes the old count of a word away with a record of its own; the new one comes before or behind it."""
+    row = members(value)
+    word, count, diff = row.get("word"), row.get("count"), row.get("diff")
+    if not isinstance(word, str) or not isinstance(count, int) or diff not in {1, -1}:
+        raise Form(f"not a word, a count and a diff but {(value or b'')[:80]!r}")
+    return (word, count) if diff == 1 else None
+
+
 WORKLOAD = Workload(
     name="w2",
     title="word count",
     inputs=(Input("lines", rows, lambda load: load.records),),
+    outputs=(
+        Output(
+            "counts",
+            long_by_text,
+            updates=True,
+            forms={"quix": number_by_text, "bytewax": number_by_text, "pathway": read_from_pathway},
+        ),
+    ),
     wanted=true_counts,
-    read=long_by_text,
-    updates=True,
     flavours=("native", "lambda"),
+    limits={"handwritten": true_counts},
 )

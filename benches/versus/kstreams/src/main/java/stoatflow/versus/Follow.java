@@ -16,7 +16,7 @@ public final class Follow {
 
     public static void main(String[] args) throws InterruptedException {
         KafkaStreams streams = new KafkaStreams(
-                Versus.topology(args[0], List.of(args[3].split(",")), args[4]), Versus.config(args));
+                Versus.topology(args[0], List.of(args[3].split(",")), List.of(args[4].split(","))), Versus.config(args));
         streams.setUncaughtExceptionHandler(error -> {
             error.printStackTrace();
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;

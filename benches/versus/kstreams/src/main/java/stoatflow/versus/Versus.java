@@ -20,7 +20,7 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
 /**
  * The Kafka Streams side of the benchmark: one workload over a filled input.
  *
- * <p>Takes: eleven arguments. Gives: the output topic and one line of JSON on stdout. Never: tunes Kafka Streams in either
+ * <p>Takes: ten arguments. Gives: the output topics and one line of JSON on stdout. Never: tunes Kafka Streams in either
  * direction: what is not an argument stays at its default, so that it can be repeated by anyone.
  */
 public final class Versus {
@@ -29,27 +29,29 @@ public final class Versus {
 
     private Versus() {}
 
-    static Topology topology(String workload, List<String> inputs, String output) {
+    static Topology topology(String workload, List<String> inputs, List<String> outputs) {
         return switch (workload) {
-            case "w1" -> JsonFilter.topology(inputs, output);
-            case "w2" -> WordCount.topology(inputs, output);
-            case "w3" -> WindowedSum.topology(inputs, output);
-            case "w4" -> TableJoin.topology(inputs, output);
-            default -> throw new IllegalArgumentException("no workload " + workload + "; there are w1, w2, w3, w4");
+            case "w1" -> JsonFilter.topology(inputs, outputs.get(0));
+            case "w2" -> WordCount.topology(inputs, outputs.get(0));
+            case "w3" -> WindowedSum.topology(inputs, outputs.get(0));
+            case "w4" -> TableJoin.topology(inputs, outputs.get(0));
+            case "w5" -> Sessions.topology(inputs, outputs.get(0));
+            case "w7" -> Shop.topology(inputs, outputs);
+            default -> throw new IllegalArgumentException("no workload " + workload + "; there are w1 to w5, and w7");
         };
     }
 
     public static void main(String[] args) throws Exception {
         if (args.length != 10) {
-            System.err.println("usage: Versus <workload> <bootstrap> <application id> <input topic>[,<second>] "
-                    + "<output topic> <commit interval ms> <cache bytes> <guarantee> <threads> <state dir>");
+            System.err.println("usage: Versus <workload> <bootstrap> <application id> <input topic>[,<second>...] "
+                    + "<output topic>[,<second>...] <commit interval ms> <cache bytes> <guarantee> <threads> <state dir>");
             System.exit(2);
         }
-        String bootstrap = args[1], applicationId = args[2], output = args[4];
-        List<String> inputs = List.of(args[3].split(","));
+        String bootstrap = args[1], applicationId = args[2];
+        List<String> inputs = List.of(args[3].split(",")), outputs = List.of(args[4].split(","));
         Properties config = config(args);
         AtomicReference<Throwable> failure = new AtomicReference<>();
-        KafkaStreams streams = new KafkaStreams(topology(args[0], inputs, output), config);
+        KafkaStreams streams = new KafkaStreams(topology(args[0], inputs, outputs), config);
         streams.setUncaughtExceptionHandler(error -> {
             failure.compareAndSet(null, error);
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;

@@ -1,0 +1,68 @@
+"""Each StoatFlow program makes what its workload says, told without a broker: so a wrong program fails in seconds."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent)]
+
+import stoatflow_programs  # noqa: E402
+import stoatflow_shop  # noqa: E402
+from final_table import differences  # noqa: E402
+from workloads import WORKLOADS, shop  # noqa: E402
+from workloads.reading import Cell  # noqa: E402
+from workloads.workload import Load, Workload  # noqa: E402
+
+from stoatflow.testing import TopologyTestDriver  # noqa: E402
+
+LOAD = Load(2000, 3, table_keys=200)
+
+
+def made(workload: Workload, flavour: str) -> dict[str, Cell]:
+    """The final table of all outputs, tables read before what is joined with them."""
+    at = stoatflow_programs.Topics(
+        [one.name for one in workload.inputs], [f"{one.name}-out" for one in workload.outputs]
+    )
+    rows: dict[str, Cell] = {}
+    with TopologyTestDriver(stoatflow_programs.topology(workload.name, flavour, at)) as driver:
+        for source in reversed(workload.inputs):
+            topic = driver.input(source.name, bytes, bytes)
+            for row in source.rows(LOAD):
+                key = None if row.key is None else row.key.encode()
+                topic.pipe(key, row.value, timestamp=row.timestamp_ms or LOAD.base_ms)
+        for output, name in zip(workload.outputs, at.outputs, strict=True):
+            for record in driver.output(name, bytes, bytes).read_all():
+                said = output.read(record.key or b"", record.value)
+                assert said is not None
+                if said[1] is None:
+                    rows.pop(said[0], None)
+                else:
+                    assert output.updates or said[0] not in rows
+                    rows[said[0]] = said[1]
+    return rows
+
+
+@pytest.mark.parametrize(("workload", "flavour"), list(stoatflow_programs.PROGRAMS))
+def test_a_program_makes_what_its_workload_says(workload: str, flavour: str) -> None:
+    wanted = WORKLOADS[workload].wanted(LOAD)
+    assert len(wanted) > 100
+    assert differences(made(WORKLOADS[workload], flavour), wanted) == []
+
+
+@pytest.mark.parametrize("flavour", WORKLOADS["w7"].flavours)
+def test_the_shop_has_ten_stores_and_three_rekeyings(flavour: str) -> None:
+    at = stoatflow_programs.Topics(list("abcd"), list("vwxyz"))
+    said = stoatflow_programs.topology("w7", flavour, at).describe()
+    stores = ",".join(re.findall(r"stores: \[(.+?)\]", said)).split(",")
+    assert len({store.strip() for store in stores}) == 10
+    assert sum("Sink" in line and "-repartition)" in line for line in said.splitlines()) == 3
+
+
+def test_both_sides_of_the_shop_mean_the_same_tiers() -> None:
+    assert (shop.SILVER, shop.GOLD) == (stoatflow_shop.SILVER, stoatflow_shop.GOLD)
+    for spent in (0, 999, 1000, 12_499, 12_500):
+        assert shop.tier(spent) == stoatflow_shop.tier(spent)

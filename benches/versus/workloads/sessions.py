@@ -1,0 +1,74 @@
+"""W5: small JSON, how many records and how much per user and session, out of order as in W3.
+
+Takes: a load. Gives: its records and the sessions that they make. Owns: the gap that ends a session.
+Never: makes a record that is too late for its session: then the result would depend on who reads how fast.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from workloads.reading import Cell, canonical, in_session, json_object, keyed, session
+from workloads.workload import Input, Load, Output, Row, Workload
+
+USERS = 1000
+GAP_MS = 10_000
+GRACE_MS = 30_000
+# Each user comes every 5 s on average, so that a session has about seven records, and late ones connect two.
+STEP_MS = 5
+MOST_LATE_MS = 10_000
+
+
+def clicks(load: Load) -> Iterator[tuple[str, int, int]]:
+    """User, seconds spent, time."""
+    rng = random.Random(f"sessions {load.seed}")
+    for number in range(load.records):
+        time = load.base_ms + MOST_LATE_MS + number * STEP_MS
+        if number % 5 == 0:
+            time -= rng.randrange(MOST_LATE_MS)
+        yield f"user-{rng.randrange(USERS):05}", rng.randrange(1, 1000), time
+
+
+def rows(load: Load) -> Iterator[Row]:
+    """Keyed by user, so that nobody has to write them again to group them."""
+    for user, spent, time in clicks(load):
+        value = json.dumps({"user": user, "spent": spent}, separators=(",", ":"))
+        yield Row(user, value.encode(), timestamp_ms=time)
+
+
+def wanted(load: Load) -> Mapping[str, Cell]:
+    """The sessions: records of a user that are at most the gap apart."""
+    by_user = defaultdict[str, list[tuple[int, int]]](list)
+    for user, spent, time in clicks(load):
+        by_user[user].append((time, spent))
+    found: dict[str, Cell] = {}
+    for user, records in by_user.items():
+        for start, end, amounts in sessions_of(records, GAP_MS):
+            found[session(user, start, end)] = canonical({"n": len(amounts), "spent": sum(amounts)})
+    return found
+
+
+def sessions_of(records: list[tuple[int, int]], gap_ms: int) -> Iterator[tuple[int, int, list[int]]]:
+    """First time, last time and amounts of each session of one key."""
+    begun: list[tuple[int, int]] = []
+    for time, amount in sorted(records):
+        if begun and time - begun[-1][0] > gap_ms:
+            yield begun[0][0], begun[-1][0], [of for _, of in begun]
+            begun = []
+        begun.append((time, amount))
+    if begun:
+        yield begun[0][0], begun[-1][0], [of for _, of in begun]
+
+
+WORKLOAD = Workload(
+    name="w5",
+    title="count and sum per user and session",
+    inputs=(Input("clicks", rows, lambda load: load.records),),
+    # A session that grows is another row: its old one is deleted.
+    outputs=(Output("sessions", keyed(in_session, json_object), updates=True),),
+    wanted=wanted,
+    flavours=("native", "lambda"),
+)
