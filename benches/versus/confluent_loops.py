@@ -160,6 +160,14 @@ class WordCount(Loop):
             self._write(word, struct.pack(">q", self._counts[word]), OF_KEY)
 
 
+def guarantee(options: argparse.Namespace) -> str:
+    """What holds after a crash."""
+    if options.workload == "w2":
+        return "none: counts are in memory only"
+    transactions = options.loop != "bare-plain" and options.guarantee == "exactly_once_v2"
+    return "exactly_once_v2" if transactions else "at_least_once"
+
+
 def main() -> int:
     """Runs, prints."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -171,7 +179,7 @@ def main() -> int:
     start = time.monotonic()
     loop = WordCount(options) if options.workload == "w2" else Loop(options)
     records = loop.run(options.inputs)
-    own_figures.say(options.loop, records, time.monotonic() - start)
+    own_figures.say(options.loop, records, time.monotonic() - start, guarantee(options))
     return 0
 
 

@@ -17,20 +17,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import kstreams_build
+import peers
 from broker.java_home import find_java
-from machine import machine_cpu, process_cpu
+from machine import ProcessTree, machine_cpu, process_cpu
+from peers import PEERS
+from workloads import WORKLOADS
 
 KSTREAMS, BARE = "kstreams", "bare"
 FLAVOURS = ("native", "lambda", "arrow")
 LOOPS = ("handwritten", BARE, "bare-plain")
-ENGINES = (KSTREAMS, *FLAVOURS, *LOOPS)
-# What an engine prints when it waits for its first input.
+# Who runs unless the command line says so, and who can.
+USUAL = (KSTREAMS, *FLAVOURS, *LOOPS)
+ENGINES = (*USUAL, *PEERS)
 _HERE = Path(__file__).resolve().parent
 
 
@@ -85,6 +89,10 @@ class Run:
     peak_rss_kb: int
     broker_cpu_seconds: float
     other_cpu_seconds: float
+    # What holds after a crash, as the engine says.
+    guarantee: str
+    # At most at a time; with more than one, the peak of memory is that of their sum, looked at every second.
+    processes: int
     output_records: int | None = None
     table_hash: str | None = None
 
@@ -111,12 +119,13 @@ class Available:
 
 
 def prepare(engines: Collection[str], python: str) -> Available:
-    """Finds out before anything is measured what can run."""
+    """Finds out before anything is measured what can run, and installs what is to be compared with."""
+    missing = _missing_peers([PEERS[name] for name in engines if name in PEERS])
     if KSTREAMS in engines:
         find_java()
         kstreams_build.class_path()
     if not set(engines) & set(FLAVOURS):
-        return Available(None, {})
+        return Available(None, missing)
     asked = subprocess.run(
         [python, str(_HERE / "stoatflow_run.py"), "--missing"], capture_output=True, text=True, check=False
     )
@@ -126,7 +135,20 @@ def prepare(engines: Collection[str], python: str) -> Available:
             f"StoatFlow cannot be imported by {python}: {last}. Build it into this environment (`pip install .`), "
             "name another interpreter with --python, or measure without it (--engines kstreams,bare)."
         )
-    return Available(**json.loads(asked.stdout))
+    said = json.loads(asked.stdout)
+    return Available(said["version"], said["missing"] | missing)
+
+
+def _missing_peers(asked: Sequence[peers.Peer]) -> dict[str, str]:
+    missing: dict[str, str] = {}
+    for peer in asked:
+        reasons = {workload: peer.why_not(workload) for workload in WORKLOADS}
+        try:
+            peer.install()
+        except peers.PeerError as error:
+            reasons = dict.fromkeys(WORKLOADS, str(error))
+        missing |= {f"{workload}/{peer.name}": why for workload, why in reasons.items() if why}
+    return missing
 
 
 def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> list[str]:
@@ -149,6 +171,9 @@ def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> li
             sys.executable, str(_HERE / "confluent_loops.py"), "--loop", job.engine, "--workload", job.workload,
             *shared,
         ]  # fmt: skip
+    if job.engine in PEERS:
+        peer = PEERS[job.engine]
+        return [str(peer.interpreter), str(peer.program), "--workload", job.workload, "--state-dir", state, *shared]
     return [
         at.python, str(_HERE / "stoatflow_run.py"), "--workload", job.workload, "--flavour", job.engine,
         "--cache-bytes", str(at.cache_bytes), "--state-dir", state,
@@ -163,7 +188,7 @@ def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
         begun = command(job, at, str(Path(folder) / "state"))
         began = time.monotonic()
         broker_before, machine_before = process_cpu(at.broker_pid), machine_cpu()
-        output, status, cpu = _run_measured(begun, Path(folder), at.timeout_s)
+        output, status, cpu, tree = _run_measured(begun, Path(folder), at.timeout_s)
         broker = process_cpu(at.broker_pid) - broker_before
         wall = time.monotonic() - began
         other = machine_cpu() - machine_before - broker - cpu
@@ -188,20 +213,23 @@ def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
         wall_seconds=round(wall, 3),
         cpu_seconds=said["cpu_seconds"],
         process_cpu_seconds=round(cpu, 3),
-        peak_rss_kb=said["peak_rss_kb"],
+        peak_rss_kb=max(said["peak_rss_kb"], tree.peak_rss_kb if tree.processes > 1 else 0),
         broker_cpu_seconds=round(broker, 2),
         other_cpu_seconds=round(max(other, 0.0), 2),
+        guarantee=said.get("guarantee", at.guarantee),
+        processes=tree.processes,
     )
 
 
-def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str, int, float]:
-    """Standard output, exit code, and the CPU seconds that the system counted for the process."""
+def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str, int, float, ProcessTree]:
+    """Standard output, exit code, the CPU seconds that the system counted for the process, and its children."""
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
     deadline = time.monotonic() + timeout
-    pid = 0
+    pid, tree = 0, ProcessTree(process.pid)
     try:
         while not pid and time.monotonic() < deadline:
+            tree.look()
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             time.sleep(0 if pid else 0.05)
     finally:
@@ -213,7 +241,8 @@ def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str
             f"not finished after {timeout:.0f} s (--timeout); its last words:\n{_tail(folder / 'stderr')}"
         )
     process.returncode = os.waitstatus_to_exitcode(status)  # wait4 has taken it: Popen must not wait again
-    return (folder / "stdout").read_text(), process.returncode, usage.ru_utime + usage.ru_stime
+    cpu = usage.ru_utime + usage.ru_stime
+    return (folder / "stdout").read_text(), process.returncode, cpu, tree
 
 
 def _tail(file: Path, lines: int = 20) -> str:

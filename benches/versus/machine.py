@@ -6,9 +6,11 @@ Owns: nothing. Never: guesses: what cannot be read is reported as missing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import subprocess
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -50,6 +52,44 @@ def process_cpu(pid: int) -> float:
     """CPU seconds of a running process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+class ProcessTree:
+    """A process and all that it has started, looked at once a second: more often would be work beside it."""
+
+    def __init__(self, pid: int) -> None:
+        """Not looked at yet."""
+        self._pid = pid
+        self._next = 0.0
+        self.processes = 1
+        self.peak_rss_kb = 0
+
+    def look(self) -> None:
+        """Remembers how many there are, and how much memory they have together, at most."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + 1.0
+        found = _with_children(self._pid)
+        if len(found) > 1:
+            self.processes = max(self.processes, len(found))
+            self.peak_rss_kb = max(self.peak_rss_kb, sum(map(_rss_kb, found)))
+
+
+def _with_children(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            fields = stat.read_text().rpartition(")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found = [pid]
+    for parent in found:
+        found += children.get(parent, [])
+    return found
+
+
+def _rss_kb(pid: int) -> int:
+    found = _first(f"/proc/{pid}/status", "VmRSS")
+    return int(found.split()[0]) if found else 0
 
 
 def machine_cpu() -> float:

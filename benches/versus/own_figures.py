@@ -25,12 +25,13 @@ def peak_rss_kb() -> int:
     raise RuntimeError("/proc/self/status has no VmHWM: run the benchmark on Linux")
 
 
-def say(engine: str, records: int, seconds: float) -> None:
-    """Prints them."""
+def say(engine: str, records: int, seconds: float, guarantee: str) -> None:
+    """Prints them, and what holds after a crash."""
     report = {
         "engine": engine,
         "records": records,
         "seconds": round(seconds, 3),
+        "guarantee": guarantee,
         "cpu_seconds": round(cpu_seconds(), 3),
         "peak_rss_kb": peak_rss_kb(),
     }

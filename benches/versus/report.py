@@ -132,6 +132,10 @@ def as_text(results: Results) -> str:
             "",
             "ratios are paired within a repeat: min, median, max",
             f"output records (last repeat{folds}): " + ", ".join(f"{name} {count}" for name, count in outputs.items()),
+            "after a crash, as they say: "
+            + ", ".join(
+                f"{name} {said}" for name, said in {one.engine: one.full.guarantee for one in measured}.items()
+            ),
             f"other processes meanwhile used {min(busy):.2f} to {max(busy):.2f} cores",
         ]
     lines += [f"left out: {engine}: {why}" for engine, why in results.left_out.items()]

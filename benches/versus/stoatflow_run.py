@@ -84,7 +84,7 @@ def main() -> int:
         follow(application(options))
         return 0
     seconds = run(application(options))
-    own_figures.say(f"stoatflow-{options.flavour}", options.records, seconds)
+    own_figures.say(f"stoatflow-{options.flavour}", options.records, seconds, options.guarantee)
     return 0
 
 

@@ -40,6 +40,7 @@ from workloads.workload import Load, Row  # noqa: E402
 RUN = Run(
     workload="w2", engine="kstreams", repeat=0, records=1000, seconds=2.0, wall_seconds=2.5, cpu_seconds=4.0,
     process_cpu_seconds=4.0, peak_rss_kb=512_000, broker_cpu_seconds=0.5, other_cpu_seconds=1.0,
+    guarantee="exactly_once_v2", processes=1,
 )  # fmt: skip
 
 

@@ -24,10 +24,11 @@ sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
-from engines import ENGINES, KSTREAMS, Available, Conditions, EngineError, Job, Run, prepare, run_engine  # noqa: E402
+from engines import ENGINES, KSTREAMS, USUAL, Available, Conditions, EngineError, Job, Run, prepare, run_engine  # noqa: E402
 from filling import FillingError, fill_topic  # noqa: E402
 from final_table import TableError, differences, read_final_table, table_hash  # noqa: E402
 from machine import describe  # noqa: E402
+from peers import PEERS  # noqa: E402
 from report import Measurement, Results, as_json, as_text  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 from workloads.reading import Cell  # noqa: E402
@@ -51,7 +52,7 @@ def order_of(repeat: int, engines: list[str]) -> list[str]:
 
 def chosen(workload: Workload, engines: Collection[str], found: Available) -> tuple[list[str], dict[str, str]]:
     """Who runs a workload, and who of those that should cannot, and why."""
-    asked = [engine for engine in workload.engines if engine in engines]
+    asked = [engine for engine in (*workload.engines, *PEERS) if engine in engines]
     left_out = {engine: why for engine in asked if (why := found.why_not(workload.name, engine))}
     return [engine for engine in asked if engine not in left_out], left_out
 
@@ -66,7 +67,7 @@ def checked(run: Run, bootstrap: str, sinks: Sequence[str], partitions: int, wan
             table = read_final_table(bootstrap, sink, partitions, output.read_of(run.engine), updates=output.updates)
         except TableError as error:
             raise TableError(f"{at}: the output is wrong, no time is reported: {error}") from error
-        rows.update(table.rows)
+        rows.update(output.settled(run.engine, table.rows))
         records += table.records
     if table_hash(rows) != table_hash(wanted):
         wrong = "; ".join(differences(rows, wanted))
@@ -189,8 +190,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         help="comma-separated, of: " + "; ".join(f"{one.name} {one.title}" for one in WORKLOADS.values()),
     )  # fmt: skip
     parser.add_argument(
-        "--engines", type=_names(ENGINES, "engine"), default=list(ENGINES),
-        help=f"comma-separated, of: {', '.join(ENGINES)}; each runs the workloads that it has",
+        "--engines", type=_names(ENGINES, "engine"), default=list(USUAL),
+        help=f"comma-separated, of: {', '.join(ENGINES)}; each runs the workloads that it has; "
+        f"{', '.join(PEERS)} are installed when they are asked for, and left out otherwise",
     )  # fmt: skip
     parser.add_argument("--records", "--lines", type=int, default=200_000, help="per workload (a line is a record)")
     parser.add_argument("--table-keys", type=int, default=TABLE_KEYS, help="rows of the table of w4")
@@ -238,6 +240,7 @@ def main() -> int:
         "processing.guarantee": options.guarantee,
         "stoatflow_settings": options.set or "defaults",
         "kafka_streams": f"4.1.1, {options.threads} threads, -Xmx1g",
+        **{name: PEERS[name].version for name in options.engines if name in PEERS},
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(as_json(results, machine, conditions), indent=2) + "\n")

@@ -68,11 +68,12 @@ def wanted_of_bare_loop(load: Load) -> Mapping[str, Cell]:
 
 
 def read_from_pathway(_: bytes, value: bytes | None) -> tuple[str, Cell]:
-    """Pathway says with each row when it came, and that it came and did not go."""
+    """Pathway says with each row when it came, and that it came and did not go; and cannot call a member `id`."""
     order = members(value)
-    if order.pop("diff", None) != 1 or "id" not in order:
+    if order.pop("diff", None) != 1 or "order" not in order:
         raise Form(f"not an order that came but {(value or b'')[-80:]!r}")
     order.pop("time", None)
+    order["id"] = order.pop("order")
     return str(order["id"]), canonical(order)
 
 

@@ -50,23 +50,29 @@ class Input:
 
 
 Wanted = Callable[[Load], Mapping[str, Cell]]
+Settle = Callable[[Mapping[str, Cell]], Mapping[str, Cell]]
 
 
 @dataclass(frozen=True)
 class Output:
     """One output topic. With `updates` a row may come again and its last value counts; without, that is a duplicate.
 
-    `forms` are those of engines that write the same in another way.
+    `forms` are those of engines that write the same in another way; `settle` says which of their rows count in the end.
     """
 
     name: str
     read: Reader
     updates: bool
     forms: Mapping[str, Reader] = field(default_factory=dict)
+    settle: Mapping[str, Settle] = field(default_factory=dict)
 
     def read_of(self, engine: str) -> Reader:
         """How to read what an engine has written."""
         return self.forms.get(engine, self.read)
+
+    def settled(self, engine: str, rows: Mapping[str, Cell]) -> Mapping[str, Cell]:
+        """Those of the rows that an engine has left that count."""
+        return self.settle[engine](rows) if engine in self.settle else rows
 
 
 @dataclass(frozen=True)
@@ -81,8 +87,6 @@ class Workload:
     flavours: tuple[str, ...]
     # Engines that do something else than the job (a bare loop), and what they must leave behind.
     limits: Mapping[str, Wanted] = field(default_factory=dict)
-    # Others for Python that do it too: see peers.py.
-    peers: tuple[str, ...] = ()
 
     def wanted_of(self, engine: str) -> Wanted:
         """What an engine's output must be."""
@@ -90,8 +94,8 @@ class Workload:
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """All that can do it."""
-        return ("kstreams", *self.flavours, *self.limits, *self.peers)
+        """All that can do it; peers.py has more."""
+        return ("kstreams", *self.flavours, *self.limits)
 
     @property
     def updates(self) -> bool:

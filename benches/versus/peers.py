@@ -1,0 +1,88 @@
+"""Other engines for Python that do some of the jobs: what they are, and the environments that they run in.
+
+Takes: `requirements/<name>.txt`, pip. Gives: an interpreter that has the engine, or the reason why there is none.
+Owns: `versus-peers/<name>` in the cache outside the clone, made anew when the requirements change.
+Never: installs anything into the environment of StoatFlow; installs what was not asked for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.java_home import cache_dir
+from broker.maven_jars import complete_folder
+
+_HERE = Path(__file__).resolve().parent
+
+
+class PeerError(RuntimeError):
+    """An engine could not be installed."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """An engine, and the workloads that its program has."""
+
+    name: str
+    title: str
+    workloads: tuple[str, ...]
+
+    @property
+    def program(self) -> Path:
+        """What is run."""
+        return _HERE / f"{self.name}_run.py"
+
+    @property
+    def requirements(self) -> Path:
+        """What is installed."""
+        return _HERE / "requirements" / f"{self.name}.txt"
+
+    @property
+    def version(self) -> str:
+        """What it is pinned to."""
+        return self.requirements.read_text().splitlines()[0]
+
+    @property
+    def interpreter(self) -> Path:
+        """Of its environment, once that is installed."""
+        return self._folder / "bin" / "python"
+
+    @property
+    def _folder(self) -> Path:
+        return cache_dir() / "versus-peers" / self.name
+
+    def why_not(self, workload: str) -> str | None:
+        """In words; None if it has the workload."""
+        return None if workload in self.workloads else f"there is no program for {workload} on {self.title}"
+
+    def install(self) -> None:
+        """Makes its environment, unless it is there."""
+        complete_folder(self._folder, [self.requirements], self._fill)
+
+    def _fill(self, partial: Path) -> None:
+        print(f"installing {self.version} (the first time only)", file=sys.stderr, flush=True)
+        self._run([sys.executable, "-m", "venv", str(partial)])
+        wanted = ["-r", str(self.requirements)]
+        self._run([str(partial / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", *wanted])
+
+    def _run(self, command: list[str]) -> None:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            last = next(
+                (line for line in reversed(said) if line.startswith("ERROR")), said[-1] if said else "no message"
+            )
+            raise PeerError(f"{self.version} could not be installed: {last}")
+
+
+PEERS: dict[str, Peer] = {
+    one.name: one
+    for one in (
+        Peer("quix", "Quix Streams", ("w1", "w2", "w3", "w4", "w5")),
+        Peer("bytewax", "Bytewax", ("w1", "w2")),
+        Peer("pathway", "Pathway", ("w1", "w2")),
+    )
+}
