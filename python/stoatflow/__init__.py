@@ -106,6 +106,8 @@ if TYPE_CHECKING:
     from stoatflow.materialized import Produced as Produced
     from stoatflow.materialized import Repartitioned as Repartitioned
     from stoatflow.materialized import TimestampExtractors as TimestampExtractors
+    from stoatflow.offload import Parked as Parked
+    from stoatflow.offload import WorkerError as WorkerError
     from stoatflow.printed import Printed as Printed
     from stoatflow.processor import Cancellable as Cancellable
     from stoatflow.processor import ContextualFixedKeyProcessor as ContextualFixedKeyProcessor
@@ -156,6 +158,7 @@ if TYPE_CHECKING:
     from stoatflow.windows import SlidingWindows as SlidingWindows
     from stoatflow.windows import TimeWindows as TimeWindows
     from stoatflow.windows import UnlimitedWindows as UnlimitedWindows
+    from stoatflow.worker import Worker as Worker
     from stoatflow.wrapping import NodeInfo as NodeInfo
     from stoatflow.wrapping import Wrapper as Wrapper
 
@@ -197,6 +200,7 @@ _HOMES = {
     "materialized": (
         "Consumed", "Grouped", "Materialized", "OffsetReset", "Produced", "Repartitioned", "TimestampExtractors",
     ),
+    "offload": ("Parked", "WorkerError"),
     "printed": ("Printed",),
     "suppressed": ("Buffer", "Suppressed"),
     "watermark": ("Watermark",),
@@ -220,6 +224,7 @@ _HOMES = {
     "record_context": ("RecordContext",),
     "restoring": ("RestoreListener", "TopicPartition"),
     "consumed_record": ("ConsumedRecord",),
+    "worker": ("Worker",),
     "wrapping": ("NodeInfo", "Wrapper"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -28,6 +28,7 @@ Plan = _native.Plan
 Engine = _native.Engine
 Driver = _native.Driver
 EmbeddedBroker = _native.EmbeddedBroker
+WorkerClient = _native.WorkerClient
 ProcessorContext = _native.ProcessorContext
 Cancellable = _native.Cancellable
 KeyValueStore = _native.KeyValueStore

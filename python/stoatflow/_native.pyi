@@ -39,6 +39,7 @@ __all__ = [
     "TimestampedKeyValueStore",
     "VersionedKeyValueStore",
     "WindowStore",
+    "WorkerClient",
     "__version__",
     "check_settings",
     "compile",
@@ -197,6 +198,8 @@ class Engine:
         """Give all stores that have a changelog: name, records to read, records read, has it caught up."""
     def hint(self, node: str, function: str, text: str) -> None:
         """Log a hint about a function of a node (INFO, `stoatflow::hint`)."""
+    def parked(self, name: str) -> list[tuple[Any, Any, int, int, int, int | None, str, str]]:
+        """What an offload has parked: key, value, timestamp, since, attempt, due, state, correlation."""
     def admin_url(self) -> str | None:
         """Where the admin port answers, if it is on and open."""
 
@@ -247,10 +250,42 @@ class Driver:
         """Everything that a store shows (key, window, value, timestamp), by key bytes, then window."""
     def version(self, name: str, key: bytes, as_of: int | None) -> tuple[bytes, int] | None:
         """What a versioned store holds for a key, or held at a time: value, since when."""
+    def parked(self, name: str) -> list[tuple[Any, Any, int, int, int, int | None, str, str]]:
+        """What an offload has parked: key, value, timestamp, since, attempt, due, state, correlation."""
     def produced_topics(self) -> list[str]:
         """Topics that the topology wrote to, by name."""
     def close(self) -> None:
         """Stop cleanly and remove everything; more than once is allowed."""
+
+@final
+class WorkerClient:
+    """The topics of a worker: requests come, answers go, and what is answered is committed.
+
+    The group is `application.id`. A worker reads the partitions whose number leaves `share` when divided by `shares`;
+    a newer one of the same group and share takes over, and this one fails with `FencedError`.
+    """
+
+    def __new__(
+        cls,
+        pairs: list[tuple[str, object]],
+        requests: str,
+        responses: str,
+        share: int,
+        shares: int,
+        broker: EmbeddedBroker | None = None,
+    ) -> WorkerClient: ...
+    def partitions(self) -> list[int]:
+        """Give the partitions that it reads."""
+    def poll(
+        self, most: int, timeout_s: float
+    ) -> list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
+        """Give up to `most` requests (partition, offset, key, value, headers); waits for the first one."""
+    def answer(self, answers: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]) -> None:
+        """Hand answers over (key, value, headers); they go out in the background."""
+    def commit(self, positions: list[tuple[int, int]]) -> None:
+        """Wait until all answers are acknowledged, then commit positions (partition, next offset)."""
+    def close(self) -> None:
+        """Let go of the topics; more than once is allowed."""
 
 @final
 class Cancellable:

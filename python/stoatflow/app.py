@@ -26,6 +26,7 @@ from stoatflow.settings import Settings, as_settings
 
 if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
+    from stoatflow.offload import Parked
     from stoatflow.topology import Topology
 
 _STEP_S = 0.1
@@ -243,6 +244,12 @@ class StoatFlow:
     def lag(self) -> int:
         """Give the number of input records that are not committed yet."""
         return self._engine.lag()
+
+    def parked(self, offload: str) -> list[Parked]:
+        """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes."""
+        from stoatflow.offload import Parked
+
+        return [Parked(*entry) for entry in self._engine.parked(offload)]
 
     @property
     def error(self) -> BaseException | None:

@@ -33,6 +33,7 @@ from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, 
 from stoatflow.printed import Printed
 from stoatflow.serdes import SerdeLike
 from stoatflow.stream_joins import StreamJoins
+from stoatflow.stream_offload import StreamOffload
 from stoatflow.table import KTable
 from stoatflow.windows import span_ms
 
@@ -50,7 +51,7 @@ KO = TypeVar("KO")
 R = TypeVar("R")
 
 
-class KStream(StreamJoins[K, V]):
+class KStream(StreamJoins[K, V], StreamOffload[K, V]):
     """A stream of records: each one stands for itself."""
 
     __slots__ = ()

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.plan.functions import given, user_line
-from stoatflow.plan.nodes import UntilSpec
+from stoatflow.plan.specs import UntilSpec
 from stoatflow.windows import span_ms
 
 WhenFull: TypeAlias = Literal["emit_early", "shutdown"]

@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import TopologyError
 from stoatflow.plan.functions import user_line
-from stoatflow.plan.nodes import JoinWindowSpec, WindowSpec
+from stoatflow.plan.specs import JoinWindowSpec, WindowSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")

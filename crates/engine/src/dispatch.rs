@@ -3,10 +3,12 @@
 //! Takes fetched records per partition; gives batches to lanes, chosen by smallest timestamp among
 //! the partitions and by jump consistent hashing of the key's bytes, and barriers with their cut and the
 //! watermark. Nothing is chosen while a partition has nothing here and is known to have more on the broker:
-//! that may be older. A partition that is too far ahead of its group waits here. Owns the buffers in front of
+//! that may be older. A partition that is too far ahead of its group waits here, and one whose records would be
+//! parked where there is no room; answers, which make room, go before all others. Owns the buffers in front of
 //! the lanes, the cut, and the admission (law 7). Never decodes a value, never waits.
 
 mod awaited;
+mod room;
 mod times;
 
 use crate::extract::Said;
@@ -69,8 +71,10 @@ pub struct Dispatch {
     gate: Gate,
     /// Heads of what has to wait for them.
     gated: Vec<Reverse<(Timestamp, u32)>>,
-    /// Heads of partitions that wait for their groups.
+    /// Heads of partitions that wait: for their groups, or for room where their records are parked.
     held: Vec<Reverse<(Timestamp, u32)>>,
+    /// May any have to?
+    may_hold: bool,
     /// Of them those that have enough in their buffers: they are not fetched.
     full: Vec<u32>,
     buffered_bytes: i64,
@@ -107,7 +111,8 @@ impl Dispatch {
         by_watermark: bool,
     ) -> Self {
         let now = shared.clock.monotonic();
-        Self {
+        let dispatch = Self {
+            may_hold: slots.iter().any(|slot| !slot.parks_at.is_empty()),
             times: Times::new(&slots, by_watermark, now),
             held: Vec::new(),
             full: Vec::new(),
@@ -137,7 +142,9 @@ impl Dispatch {
             slots,
             schedule,
             limits,
-        }
+        };
+        dispatch.look_at_answers();
+        dispatch
     }
 
     /// May something be fetched?
@@ -164,13 +171,14 @@ impl Dispatch {
             self.times
                 .said(said.slot as usize, said.offset, said.watermark);
         }
-        let aligned = self.times.is_aligned();
+        let weighed = self.times.is_aligned() || self.may_hold;
         for record in fetched.drain(..) {
             let slot = record.slot;
+            let turn = self.turn(&record);
             let buffer = &mut self.buffers[slot as usize];
             if buffer.records.is_empty() {
                 self.awaited.has_some(slot as usize);
-                let head = Reverse((record.timestamp, slot));
+                let head = Reverse((turn, slot));
                 if self.gate.is_open() || self.gate.is_global(slot as usize) {
                     self.heads.push(head);
                 } else {
@@ -179,7 +187,7 @@ impl Dispatch {
             }
             let bytes = weight(&record);
             self.buffered_bytes += bytes;
-            if aligned {
+            if weighed {
                 buffer.bytes += bytes;
             }
             buffer.records.push_back(record);
@@ -225,18 +233,25 @@ impl Dispatch {
                 break;
             };
             let index = slot as usize;
+            let most = self.take_room(index);
+            if most == 0 {
+                let head = self.buffers[index].records.front();
+                let held = head.map(|head| Reverse((head.timestamp, slot)));
+                self.held.extend(held);
+                continue;
+            }
             // How far it may be before it has to wait for others.
             let bound = self.times.bound(index);
             // The same partition goes on while its head is the smallest.
             let rival = self.heads.peek().map(|Reverse(head)| *head);
             let mut taken = 0;
             while let Some(head) = self.buffers[index].records.front() {
-                let head = Reverse((head.timestamp, slot));
+                let head = Reverse((self.turn(head), slot));
                 if bound.is_some_and(|bound| self.times.watermark(index) > bound) {
                     self.held.push(head);
                     break;
                 }
-                if rival.is_some_and(|r| head.0 > r) || taken == self.limits.batch {
+                if rival.is_some_and(|r| head.0 > r) || taken == most {
                     self.heads.push(head);
                     break;
                 }
@@ -246,6 +261,7 @@ impl Dispatch {
                     self.times.gave(index, self.cut[index], now);
                 }
             }
+            self.give_room_back(index, most - taken);
             if self.buffers[index].records.is_empty() {
                 waits = self.awaited.has_none(index, now) && self.gate.is_open();
             }
@@ -264,13 +280,14 @@ impl Dispatch {
         moved > 0
     }
 
-    /// Who waited for its group and need not any more goes on.
+    /// Who waited for its group or for room and need not any more goes on.
     fn let_go(&mut self) {
         let mut at = 0;
         while let Some(Reverse((_, slot))) = self.held.get(at) {
             let slot = *slot as usize;
             let bound = self.times.bound(slot);
-            if bound.is_some_and(|bound| self.times.watermark(slot) > bound) {
+            if self.room(slot) == 0 || bound.is_some_and(|bound| self.times.watermark(slot) > bound)
+            {
                 at += 1;
             } else {
                 let head = self.held.swap_remove(at);
@@ -379,7 +396,7 @@ impl Dispatch {
             .expect("the caller looked at the head");
         let bytes = weight(&record);
         self.buffered_bytes -= bytes;
-        if self.times.is_aligned() {
+        if self.times.is_aligned() || self.may_hold {
             self.buffers[index].bytes -= bytes;
         }
         self.cut[index] = Offset(record.offset.0 + 1);
@@ -476,6 +493,7 @@ impl Dispatch {
             self.epoch.0 - 1
         );
         self.flush_staged();
+        self.look_at_answers();
         self.shared.commit_comes();
         let now = self.shared.clock.monotonic();
         let watermark = self.times.barrier();

@@ -18,7 +18,7 @@ use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::timing::Timing;
 use stages::{StageState, exchanges, stage_states};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
@@ -458,6 +458,13 @@ impl LaneRoom {
                 self.push_source(source)?;
             }
         }
+        let mut parked = BTreeMap::new();
+        for offload in batch.iter().flat_map(|f| &slots[f.slot as usize].parks_at) {
+            *parked.entry(*offload).or_insert(0) += 1;
+        }
+        for (offload, records) in parked {
+            self.shared.run.came_to_park(offload, records);
+        }
         self.settle_handled(StageId(0), batch)?;
         self.send_effects(StageId(0))
     }
@@ -465,12 +472,12 @@ impl LaneRoom {
     fn push_source(&mut self, source: usize) -> Result<()> {
         let mut batch = std::mem::take(&mut self.sorted[source]);
         let spec = &self.plan.sources[source];
-        let (entry, global) = (spec.entry, spec.global);
+        let (entry, timeless) = (spec.entry, spec.global || spec.answers);
         let done = if batch.is_empty() {
             Ok(())
         } else {
-            // A global table's records are no part of the application's time.
-            if !global {
+            // A global table's records are no part of the application's time, and answers are none.
+            if !timeless {
                 self.observe(StageId(0), &batch);
             }
             self.push(StageId(0), entry, &mut batch)

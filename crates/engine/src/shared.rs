@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use stoatflow_core::{Clock, Epoch, Error};
 use stoatflow_operators::Run;
+use stoatflow_plan::Op;
 use stoatflow_protocol::Alignment;
 
 /// Shared by all rooms of one run.
@@ -66,8 +67,15 @@ impl Shared {
         } else {
             Alignment::broken_unaligned(lanes, stages + 1)
         };
+        let run = Arc::new(Run::new(&status.application_id));
+        for node in &status.plan.nodes {
+            if let Op::Offload { max_parked, .. } = node.op {
+                run.has_room_for(node.id, lanes, max_parked);
+            }
+        }
+        status.watch(&run);
         Self {
-            run: Arc::new(Run::new(&status.application_id)),
+            run,
             status,
             clock,
             queues: (0..lanes).map(|_| LaneQueue::default()).collect(),
@@ -142,10 +150,12 @@ impl Shared {
         self.asked_watermark.load(Ordering::Relaxed)
     }
 
-    /// How long until a punctuation, a timer or a batch is due by the clock; `None`: nobody waits for one.
+    /// How long until a punctuation, a timer, a batch or a parked record is due by the clock; `None`: nobody
+    /// waits for one.
     pub fn until_punctuation(&self) -> Option<Duration> {
         let at = self.next_punctuation.load(Ordering::Relaxed);
         let at = at.min(self.run.next_timer()).min(self.run.next_batch());
+        let at = at.min(self.run.next_parked());
         (at != i64::MAX).then(|| {
             let left = at.saturating_sub(self.clock.now().0);
             Duration::from_millis(u64::try_from(left).unwrap_or(0))

@@ -45,6 +45,10 @@ pub struct Slot {
     pub watermark: WatermarkOf,
     /// Where the topic of a global table ended at the start.
     pub global_end: Option<Offset>,
+    /// Does it bring answers to an offload? Then where its topic ended at the start.
+    pub answers_end: Option<Offset>,
+    /// The offloads that park its records: while one of them has no room, it is not read.
+    pub parks_at: Vec<NodeId>,
 }
 
 /// All partitions, in the order of the consumer's assignment.

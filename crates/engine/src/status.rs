@@ -8,11 +8,12 @@ use crate::evidence::Evidence;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, Timestamp};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::offload::Occupancy;
+use stoatflow_operators::{Foreign, Run};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::Lifecycle;
 
@@ -169,6 +170,8 @@ pub struct Status {
     pub watermark: AtomicI64,
     /// Is time the watermark (`time.semantics`)?
     pub by_watermark: AtomicBool,
+    /// The run that is on: it knows how full its parking lots are.
+    run: Mutex<Weak<Run>>,
     /// Did the broker not answer when it was asked last?
     pub broker_away: AtomicBool,
     /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
@@ -225,6 +228,7 @@ impl Status {
             restarts: AtomicU64::new(0),
             watermark: AtomicI64::new(-1),
             by_watermark: AtomicBool::new(false),
+            run: Mutex::default(),
             broker_away: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
             detail: Mutex::new(Detail {
@@ -249,6 +253,22 @@ impl Status {
     pub fn calling(mut self, foreign: &Foreign) -> Self {
         self.calls = Calls::of(&self.plan, foreign);
         self
+    }
+
+    /// A run begins.
+    pub fn watch(&self, run: &Arc<Run>) {
+        *self.run.lock() = Arc::downgrade(run);
+    }
+
+    /// How full the parking lots of offloads are, by the names of their nodes.
+    pub fn parked(&self) -> Vec<(String, Occupancy)> {
+        let run = self.run.lock().upgrade();
+        let all = run.map(|run| run.occupancy()).unwrap_or_default();
+        let named = all.into_iter().filter_map(|lot| {
+            let node = self.plan.nodes.get(lot.node.0 as usize)?;
+            Some((node.name.clone(), lot))
+        });
+        named.collect()
     }
 
     /// The state.

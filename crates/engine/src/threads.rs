@@ -16,16 +16,17 @@ use crate::shared::Shared;
 use crate::status::Status;
 use parking_lot::{Condvar, Mutex};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
 use stoatflow_operators::Foreign;
+use stoatflow_operators::offload::{self, Listing, Parked};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Restarts};
-use stoatflow_state::Backend;
+use stoatflow_state::{Backend, KeyRange};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
@@ -60,6 +61,8 @@ struct Inner {
     /// The run that is on, and what was asked of it: a run that begins anew is told too.
     shared: Mutex<(Option<Arc<Shared>>, Asked)>,
     admin: Mutex<Option<SocketAddr>>,
+    /// The state of the run that is on, for questions from outside.
+    state: Mutex<Option<Weak<dyn Backend>>>,
     outcome: Mutex<Outcome>,
     ended: Condvar,
 }
@@ -111,6 +114,7 @@ impl Engine {
                 listener,
                 shared: Mutex::default(),
                 admin: Mutex::new(None),
+                state: Mutex::default(),
                 outcome: Mutex::default(),
                 ended: Condvar::new(),
             }),
@@ -226,6 +230,21 @@ impl Engine {
     /// What the broker fails with; `MissingTopic` if nothing matches a pattern.
     pub fn source_topics(&self) -> Result<Vec<String>> {
         self.inner.blueprint.source_topics()
+    }
+
+    /// What an offload has parked, as of the last commit.
+    ///
+    /// # Errors
+    /// `Config` if there is no such offload, or nothing runs; what the state fails with.
+    pub fn parked(&self, offload: &str) -> Result<Vec<Parked>> {
+        let blueprint = &self.inner.blueprint;
+        let listing = offload::parked(&blueprint.plan, &blueprint.foreign, offload)?;
+        let state = self.inner.state.lock().as_ref().and_then(Weak::upgrade);
+        let state = state.ok_or_else(|| {
+            Error::config("this application is not running, so its state can't be read")
+                .hint("ask again when its state is RUNNING")
+        })?;
+        listed(&listing, state.as_ref())
     }
 
     /// Where the admin port is.
@@ -350,6 +369,7 @@ impl Inner {
         let Some(house) = self.furnish(blueprint, shared)? else {
             return Ok(End::Stopped);
         };
+        *self.state.lock() = Some(Arc::downgrade(&house.backend));
         self.enter(Lifecycle::Running, clock.now());
         let foreign = blueprint.plan.calls_out();
         let House {
@@ -466,6 +486,18 @@ impl Inner {
         drop(outcome);
         self.ended.notify_all();
     }
+}
+
+/// All entries of a listing.
+///
+/// # Errors
+/// What the state fails with.
+pub fn listed(listing: &Listing, state: &dyn Backend) -> Result<Vec<Parked>> {
+    let rows = state.scan(listing.store, &KeyRange::default(), usize::MAX)?;
+    let entries = rows.iter();
+    entries
+        .map(|(row, stored)| listing.entry(row, stored))
+        .collect()
 }
 
 fn tell(shared: &Shared, what: Asked) {

@@ -38,8 +38,8 @@ pub struct Timing {
     pub stages: Vec<StageTiming>,
     /// The clock of the whole application.
     pub application: Option<ClockId>,
-    /// By node: does it get nothing but what comes from scheduled sources? That says nothing of how far
-    /// the events have come.
+    /// By node: does it get nothing but what comes from scheduled sources, or answers to an offload? That says
+    /// nothing of how far the events have come.
     pub by_clock: Vec<bool>,
     /// What was committed last, by clock.
     pub initial: Vec<Time>,
@@ -103,7 +103,7 @@ impl Timing {
                 || plan
                     .nodes
                     .iter()
-                    .any(|n| matches!(n.op, Op::MapBatches { .. })),
+                    .any(|n| matches!(n.op, Op::MapBatches { .. } | Op::Offload { .. })),
             by_watermark: false,
             watermark: -1,
             window_emit_ms: 0,
@@ -156,8 +156,10 @@ impl Timing {
         if let Some(clock) = self.application {
             let time = &mut self.initial[usize::from(clock.0)];
             if !self.by_watermark && guarantee == Guarantee::AtLeastOnce {
-                // A global table's records are no part of the application's time.
-                let own = slots.iter().filter(|slot| slot.global_end.is_none());
+                // A global table's records are no part of the application's time, and answers are none.
+                let own = slots
+                    .iter()
+                    .filter(|slot| slot.global_end.is_none() && slot.answers_end.is_none());
                 let read = own.map(|slot| slot.progress.stream_time.0);
                 time.stream = read.fold(time.stream, i64::max);
             }
@@ -179,13 +181,16 @@ impl Timing {
     }
 }
 
-/// Nodes that have scheduled sources above them and nothing else. Children have higher numbers than
+/// Nodes that have scheduled sources or answers above them and nothing else. Children have higher numbers than
 /// their parents.
 fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
     let mut fed: Vec<Option<bool>> = vec![None; plan.nodes.len()];
     for (at, node) in plan.nodes.iter().enumerate() {
         let own = match node.op {
             Op::Scheduled { .. } => true,
+            Op::Source { source } => plan.sources[usize::from(source.0)].answers,
+            // What it gives are the records again.
+            Op::OffloadAnswers { of, .. } => fed[of.0 as usize] == Some(true),
             _ => fed[at].unwrap_or(false),
         };
         fed[at] = Some(own);

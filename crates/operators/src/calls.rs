@@ -12,7 +12,6 @@
 //! with any number of lanes, the calls of all rows begin again, before anything newer of their keys. Never gives
 //! a record twice, and never waits for a call while another lane's barrier waits for it longer than said.
 
-mod codec;
 mod crowd;
 mod line;
 mod port;
@@ -24,10 +23,10 @@ pub use line::{Line, Load};
 pub use port::{Answer, Answered, AsyncUdf, Call, Wait};
 
 use crate::judge::Outcome;
+use crate::parked::Codec;
 use crate::site::Site;
 use crate::{Args, Context, LaneStore, Operator, Run};
 use bytes::{BufMut, Bytes, BytesMut};
-use codec::Codec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -105,6 +104,7 @@ impl Calls {
                 key: settings.key.clone(),
                 value: settings.value.clone(),
                 site: site.clone(),
+                who: "an async call",
             },
             site,
             settings,

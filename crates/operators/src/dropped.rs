@@ -21,3 +21,11 @@ pub const MISSED_TICK: &str = "missed_tick";
 pub const LATE_DEAD_LETTER: &str = "late_dead_letter";
 /// A record like it went on already (`deduplicate`).
 pub const DUPLICATE: &str = "duplicate";
+/// An answer to an offload without a correlation that it gave: the header is missing, or another's.
+pub const NO_CORRELATION: &str = "no_correlation";
+/// An answer to an offload came when its record was not parked any more: it was answered before, or given up.
+pub const NOT_PARKED: &str = "not_parked";
+/// An answer to an offload whose record is answered already, and waits for others of its key.
+pub const DUPLICATE_ANSWER: &str = "duplicate_answer";
+/// An error in answer to an earlier request: another one was sent since.
+pub const OUTDATED_ERROR: &str = "outdated_error";

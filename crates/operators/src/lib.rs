@@ -24,6 +24,8 @@ mod joiner;
 pub mod judge;
 mod keeper;
 pub mod late;
+pub mod offload;
+mod parked;
 mod partition_counts;
 mod runtime;
 mod site;

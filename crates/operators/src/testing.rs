@@ -344,6 +344,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
             reset: None,
             entry: NodeId(0),
             late: stoatflow_core::Late::Grace,
+            answers: false,
         }],
         sinks: vec![sink(0, "string"), sink(1, "int64"), sink(2, "json")],
         stores: vec![store(0, "string"), store(1, "int64"), store(2, "json")],

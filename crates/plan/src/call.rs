@@ -44,6 +44,7 @@ pub const CALLS: &[&str] = &[
     "left_join",
     "outer_join",
     "deduplicate",
+    "offload",
     "to_stream",
     "to",
 ];
@@ -90,6 +91,7 @@ impl Call {
             Self::LeftJoin(_) => "left_join",
             Self::OuterJoin(_) => "outer_join",
             Self::Deduplicate { .. } => "deduplicate",
+            Self::Offload(_) => "offload",
             Self::ToStream { .. } => "to_stream",
             Self::To { .. } => "to",
         }
@@ -119,6 +121,7 @@ impl Call {
                 [Some(*from), *other].into_iter().flatten().collect()
             }
             Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => vec![j.from, j.other],
+            Self::Offload(o) => vec![o.from],
             Self::Process { from, .. } => from.clone(),
             Self::To { from, .. } => from.all(),
             Self::Filter { from, .. }
@@ -200,6 +203,11 @@ impl Call {
             .into_iter()
             .flatten()
             .collect(),
+            Self::Offload(o) => [&o.request, &o.instead_of_timeout, &o.instead_of_error]
+                .into_iter()
+                .flatten()
+                .chain([&o.function])
+                .collect(),
             Self::To {
                 topic_function,
                 partitioner,
@@ -234,6 +242,7 @@ impl Call {
             | Self::Reduce { materialized, .. }
             | Self::Aggregate { materialized, .. } => materialized.as_ref(),
             Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => j.materialized.as_ref(),
+            Self::Offload(o) => o.materialized.as_ref(),
             _ => None,
         }
     }
@@ -254,6 +263,7 @@ impl Call {
             Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => {
                 (j.key.as_ref(), j.value.as_ref())
             }
+            Self::Offload(o) => (o.key.as_ref(), Some(&o.response_value)),
             _ => (None, None),
         };
         let mut all = Vec::new();
@@ -261,6 +271,9 @@ impl Call {
         all.extend(value.map(|s| ("value", s)));
         if let Some(other) = self.joining().and_then(|j| j.other_value.as_ref()) {
             all.push(("other", other));
+        }
+        if let Self::Offload(o) = self {
+            all.extend(o.request_value.as_ref().map(|s| ("request_value", s)));
         }
         if let Some(m) = self.materialized() {
             all.extend(m.key.as_ref().map(|s| ("materialized key", s)));

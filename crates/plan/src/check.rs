@@ -159,7 +159,10 @@ fn is_rekeyed(call: &Call, kind: Kind, shape: &Shape) -> bool {
         | Call::Process {
             low_level: false, ..
         } => true,
-        Call::Process { .. } | Call::Repartition { .. } | Call::Deduplicate { .. } => false,
+        Call::Process { .. }
+        | Call::Repartition { .. }
+        | Call::Deduplicate { .. }
+        | Call::Offload(_) => false,
         // A look-up by another key leaves the record where it is.
         Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
             shape.kinds[j.other] == Kind::GlobalTable && shape.rekeyed[j.from]

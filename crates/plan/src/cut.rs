@@ -12,6 +12,7 @@ mod aggregations;
 mod calls;
 mod foreign;
 mod joins;
+mod offload;
 mod processors;
 mod stores;
 mod streams;
@@ -185,6 +186,7 @@ impl<'a> Cut<'a> {
                 stores,
             } => self.process(i, &[*from], *processor, stores, true),
             Call::Deduplicate { from, .. } => self.deduplicate(i, *from),
+            Call::Offload(o) => self.offload(i, o),
             Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
             Call::To { .. } => self.sink(i),
             call => self.stateless(i, call),

@@ -7,6 +7,7 @@ use crate::Expression;
 pub use crate::call::CALLS;
 pub use crate::columns::Column;
 use crate::measure::Aggregation;
+pub use crate::offloading::{Offloading, Patience};
 pub use crate::timetable::Times;
 pub use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
@@ -485,6 +486,8 @@ pub enum Call {
         #[serde(default)]
         materialized: Option<Materialized>,
     },
+    /// Parks records until somebody else has answered.
+    Offload(Box<Offloading>),
     ToStream {
         from: usize,
     },

@@ -235,6 +235,24 @@ impl Pass<'_> {
                     ..Own::node(own)
                 }
             }
+            Call::Offload(o) => {
+                let own = self.counter.named("KSTREAM-OFFLOAD-", given, "");
+                let mut repartition = BTreeMap::new();
+                if self.shape.rekeyed[o.from] {
+                    repartition.insert(0, self.repartition(i, 0, &own));
+                }
+                // Kafka Streams has no such operator: its parts take no numbers.
+                let parked = || (format!("{own}-parked"), given.is_some());
+                Own {
+                    source: Some(format!("{own}-responses")),
+                    store: Some(wished.map_or_else(parked, |s| (s.to_owned(), true))),
+                    repartition,
+                    parts: ["requests", "answers", "result"]
+                        .map(|part| format!("{own}-{part}"))
+                        .to_vec(),
+                    ..Own::node(own)
+                }
+            }
             Call::Branch { from, function } => {
                 let number = match function {
                     None => 0,

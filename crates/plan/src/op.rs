@@ -3,12 +3,12 @@
 //! One variant per operator, with everything that it needs to know beside its parents and children.
 //! Given by the cut, read by `operators::chain::build`. Never holds state.
 
-use crate::logical::{Awaiting, Column, Function, SerdeSpec};
+use crate::logical::{Awaiting, Column, Function, Patience, SerdeSpec};
 use crate::timetable::Times;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
 use serde::Serialize;
-use stoatflow_core::{ClockId, NodeId, ProcessorId, SinkId, SourceId, StageId, StoreId};
+use stoatflow_core::{ClockId, Handler, NodeId, ProcessorId, SinkId, SourceId, StageId, StoreId};
 
 /// How records of a key become one value.
 #[derive(Clone, Debug, Serialize)]
@@ -354,6 +354,30 @@ pub enum Op {
         within_ms: i64,
         clock: ClockId,
     },
+    /// Parks records until somebody else has answered, and gives results in the order of each key: its first
+    /// child gets those, its second one the requests.
+    Offload {
+        store: StoreId,
+        key: SerdeSpec,
+        /// Serde of what is parked, as far as it is known: for values that have no form of their own.
+        value: SerdeSpec,
+        response: SerdeSpec,
+        request: Option<Function>,
+        function: Function,
+        with_key: bool,
+        patience: Patience,
+        instead_of_timeout: Option<Function>,
+        instead_of_error: Option<Function>,
+        timeout_handler: Option<Handler>,
+        max_parked: u64,
+        /// Sources that are not read while the parking lot is full.
+        feeders: Vec<SourceId>,
+    },
+    /// Takes the answers for the node `of`; it has the same children.
+    OffloadAnswers {
+        store: StoreId,
+        of: NodeId,
+    },
     /// `process`, `process_values`, `add_processor`, and the processor of a global store.
     Process {
         processor: ProcessorId,
@@ -412,6 +436,8 @@ impl Op {
             Self::StreamJoin { .. } => "stream_join",
             Self::Suppress { .. } => "suppress",
             Self::Deduplicate { .. } => "deduplicate",
+            Self::Offload { .. } => "offload",
+            Self::OffloadAnswers { .. } => "offload_answers",
             Self::Process { .. } => "process",
             Self::ToStream => "to_stream",
             Self::Sink { .. } => "sink",
@@ -432,6 +458,8 @@ impl Op {
             | Self::ForeignAnswer { store, .. }
             | Self::Suppress { store, .. }
             | Self::Calls { store, .. }
+            | Self::Offload { store, .. }
+            | Self::OffloadAnswers { store, .. }
             | Self::Deduplicate { store, .. } => vec![*store],
             Self::TableFilter { store, .. }
             | Self::TableMapValues { store, .. }

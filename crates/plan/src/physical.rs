@@ -41,6 +41,14 @@ pub struct Source {
     /// What becomes of its records that are older than the watermark.
     #[serde(skip_serializing_if = "Late::is_grace")]
     pub late: Late,
+    /// Does it bring answers to an `offload`? They are no part of the application's time, and go before others.
+    #[serde(skip_serializing_if = "is_false")]
+    pub answers: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Writes a topic.
@@ -205,7 +213,14 @@ impl PhysicalPlan {
     #[must_use]
     pub fn dead_letter_topics(&self) -> Vec<&str> {
         let nodes = self.nodes.iter().filter_map(|node| node.on_error.as_ref());
+        let timeouts = self.nodes.iter().filter_map(|node| match &node.op {
+            Op::Offload {
+                timeout_handler, ..
+            } => timeout_handler.as_ref(),
+            _ => None,
+        });
         let mut topics: Vec<&str> = nodes
+            .chain(timeouts)
             .chain(self.handlers.each())
             .flat_map(Handler::topics)
             .chain(self.sources.iter().flat_map(|source| source.late.topics()))

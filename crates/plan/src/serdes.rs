@@ -8,6 +8,7 @@
 mod calls;
 mod expressions;
 mod joins;
+mod offload;
 
 use crate::aggregation::{members, window_of};
 use crate::check::timers::key_of_timers;
@@ -17,6 +18,7 @@ use crate::logical::{
     Awaiting, Call, Function, LogicalPlan, Materialized, SerdeSpec, Until, Window,
 };
 use crate::problems::{Problems, place};
+pub(crate) use offload::OffloadSerdes;
 
 /// What is known of a side of a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +54,7 @@ pub(crate) struct Serdes {
     pub(crate) join: Vec<Option<JoinSerdes>>,
     /// Of async calls: key and value of what they get.
     pub(crate) called: Vec<Option<(SerdeSpec, SerdeSpec)>>,
+    pub(crate) offload: Vec<Option<OffloadSerdes>>,
 }
 
 /// What a join writes.
@@ -81,6 +84,7 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
             table_key: vec![None; n],
             join: vec![None; n],
             called: vec![None; n],
+            offload: vec![None; n],
         },
     };
     for i in 0..n {
@@ -248,6 +252,7 @@ impl Pass<'_> {
                 sides
             }
             Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
+            Call::Offload(o) => self.offload(i, o),
             Call::Map { from, function } => {
                 let (key, value) = &self.sides[*from];
                 match pair(function, key.known(), value.known()) {

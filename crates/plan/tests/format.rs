@@ -98,6 +98,15 @@ fn nodes() -> Vec<Value> {
         joining("left_join"),
         joining("outer_join"),
         json!({"op": "deduplicate", "from": 0, "function": f, "within_ms": 1, "materialized": m}),
+        json!({
+            "op": "offload", "from": 0, "requests": "q", "responses": "r", "request": f, "function": f, "with_key": true,
+            "key": "string", "request_value": "json", "response_value": "json", "instead_of_timeout": f,
+            "instead_of_error": f, "timeout_handler": {"dlq": "d"}, "max_parked": 1, "materialized": m,
+            "patience": {
+                "timeout_ms": 1, "attempts": 2, "first_ms": 3, "most_ms": 4, "jitter": 0.5,
+                "retry_timeouts": true, "retry_errors": false,
+            },
+        }),
         json!({"op": "to_stream", "from": 1}),
         json!({"op": "to", "from": [0, 2], "topic": "c", "topic_function": f, "partitioner": f, "key": "string", "value": "string"}),
     ]

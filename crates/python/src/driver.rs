@@ -21,8 +21,9 @@ use stoatflow_core::{
 use stoatflow_engine::components::Components;
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Inline;
+use stoatflow_engine::threads::listed;
 use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::{Foreign, offload};
 use stoatflow_plan::{PhysicalPlan, Reset};
 
 /// Nothing here waits for a network.
@@ -440,6 +441,16 @@ impl Driver {
     ) -> PyResult<Option<(Bound<'py, PyBytes>, i64)>> {
         let found = self.with(py, |world| world.version(name, &key, as_of))?;
         Ok(found.map(|(value, since)| (PyBytes::new(py, &value), since)))
+    }
+
+    /// What an offload has parked, as of the last commit.
+    fn parked<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<crate::parked::Entry<'py>>> {
+        let found = self.with(py, |world| {
+            let blueprint = &world.blueprint;
+            let listing = offload::parked(&blueprint.plan, &blueprint.foreign, name)?;
+            listed(&listing, world.engine()?.house().backend.as_ref())
+        })?;
+        crate::parked::entries(py, &found)
     }
 
     /// Topics that the topology wrote to, by name.

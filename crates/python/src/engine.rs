@@ -5,6 +5,7 @@
 
 use crate::embedded::EmbeddedBroker;
 use crate::errors::to_py_err;
+use crate::parked::{Entry, entries};
 use crate::plan::Plan;
 use crate::settings::{Pairs, checked, to_values};
 use parking_lot::Mutex;
@@ -132,6 +133,15 @@ impl Engine {
             .into_iter()
             .map(|(topic, policy, count)| json!({"topic": topic, "policy": policy, "count": count}))
             .collect();
+        let parked: Map<String, Value> = status
+            .parked()
+            .into_iter()
+            .map(|(node, lot)| {
+                let shown =
+                    json!({"records": lot.parked, "most": lot.most, "oldest_ms": lot.oldest});
+                (node, shown)
+            })
+            .collect();
         json!({
             "state": status.state().name(),
             "records_in": status.records_in.load(Relaxed),
@@ -148,6 +158,7 @@ impl Engine {
             "functions": status.calls.spent(),
             "dropped": drops,
             "late": late,
+            "parked": parked,
         })
         .to_string()
     }
@@ -167,6 +178,12 @@ impl Engine {
         py.detach(|| {
             tracing::info!(target: "stoatflow::hint", application, node, function, "{text}");
         });
+    }
+
+    /// What an offload has parked, as of the last commit.
+    fn parked<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<Entry<'py>>> {
+        let found = py.detach(|| self.engine.parked(name)).map_err(to_py_err)?;
+        entries(py, &found)
     }
 
     /// Where the admin port answers.
@@ -193,6 +210,19 @@ impl Ground {
         pairs: &Pairs<'_>,
         broker: Option<&EmbeddedBroker>,
     ) -> PyResult<Self> {
+        let ground = Self::open(py, pairs, broker)?;
+        if ground.settings.ensure_explicit_naming {
+            stoatflow_plan::require_explicit_names(&plan.plan).map_err(to_py_err)?;
+        }
+        Ok(ground)
+    }
+
+    /// For whatever needs no plan.
+    pub fn open(
+        py: Python<'_>,
+        pairs: &Pairs<'_>,
+        broker: Option<&EmbeddedBroker>,
+    ) -> PyResult<Self> {
         crate::logging::init();
         let mut values = to_values(pairs)?;
         let given = broker.map(EmbeddedBroker::handle).transpose()?;
@@ -207,9 +237,6 @@ impl Ground {
             ));
         }
         let settings = checked(&values).map_err(to_py_err)?;
-        if settings.ensure_explicit_naming {
-            stoatflow_plan::require_explicit_names(&plan.plan).map_err(to_py_err)?;
-        }
         let properties = settings.client_properties.clone();
         let broker: Arc<dyn Broker> = match (given, settings.broker.clone()) {
             (Some(broker), _) => broker,

@@ -15,6 +15,7 @@ mod handler;
 mod json;
 mod lazy;
 mod logging;
+mod parked;
 mod plan;
 mod processor;
 mod profile;
@@ -23,6 +24,7 @@ mod roles;
 mod serde;
 mod settings;
 mod udf;
+mod worker;
 
 /// The module.
 #[pyo3::pymodule(gil_used = false)]
@@ -50,6 +52,8 @@ mod _native {
     use crate::reset::reset_application;
     #[pymodule_export]
     use crate::settings::{check_settings, error_kinds, settings_schema};
+    #[pymodule_export]
+    use crate::worker::WorkerClient;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

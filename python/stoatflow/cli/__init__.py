@@ -24,9 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"stoatflow {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    from stoatflow.cli import demo, describe, doctor, reset, word_count
+    from stoatflow.cli import demo, describe, doctor, reset, word_count, worker
 
-    for command in (demo, describe, doctor, reset, word_count):
+    for command in (demo, describe, doctor, reset, word_count, worker):
         command.add_to(commands)
     given = parser.parse_args(argv)
     from stoatflow.errors import ConfigError, StoatFlowError, TopologyError

@@ -15,7 +15,8 @@ from stoatflow.aggregations import Aggregation
 from stoatflow.asynchronous import Awaiting
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
-from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, Spec, TimestampFunction, Udf
+from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
+from stoatflow.plan.specs import Spec
 from stoatflow.serdes import BuiltinSerde, Serde, SessionWindowedSerde, TimeWindowedSerde
 
 VERSION = 1
@@ -115,7 +116,7 @@ class _Tables:
             return dict(content)
         if isinstance(content, tuple):
             return list(content)
-        if isinstance(content, str | int | bool):
+        if isinstance(content, str | int | float | bool):
             return content
         raise TypeError(f"a plan has no form for {content!r}")
 

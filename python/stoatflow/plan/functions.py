@@ -30,7 +30,9 @@ D = TypeVar("D")
 # Their results are iterated over: for them a function with `yield` is right.
 _ITERATED = ("flat_map", "flat_map_values", "to(partitioner=)")
 # Called where records are read, or where one has failed: nothing there may wait for an event loop.
-_PLAIN_ONLY = ("(timestamp=)", "(late=)", "Decide", "DecideLate", "Watermark.custom", "map_batches")
+_PLAIN_ONLY = (
+    "(timestamp=)", "(late=)", "Decide", "DecideLate", "Watermark.custom", "map_batches", "(on_timeout=)", "(on_error=)"
+)  # fmt: skip
 _REQUIRED: Any = object()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 

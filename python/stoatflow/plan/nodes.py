@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
+from stoatflow.plan.specs import JoinWindowSpec, PatienceSpec, Spec, UntilSpec, WindowSpec
 from stoatflow.serdes import Serde
 
 if TYPE_CHECKING:
@@ -39,11 +40,6 @@ class ProcessorRef:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spec:
-    """A part of a call that is data itself. What equals its default is not written."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class StoreSpec(Spec):
     """How a table is kept."""
 
@@ -56,38 +52,6 @@ class StoreSpec(Spec):
     history_ms: int | None = None
     in_memory: bool = False
     topic: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WindowSpec(Spec):
-    """How records of a key are put into windows."""
-
-    type: str
-    size_ms: int | None = None
-    advance_ms: int | None = None
-    difference_ms: int | None = None
-    gap_ms: int | None = None
-    start_ms: int | None = None
-    records: int | None = None
-    grace_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinWindowSpec(Spec):
-    """The window of a stream-stream join."""
-
-    before_ms: int
-    after_ms: int
-    grace_ms: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UntilSpec(Spec):
-    """How long updates are held back."""
-
-    type: str
-    grace_ms: int | None = None
-    limit_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -552,6 +516,28 @@ class Deduplicate(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Offload(Node):
+    """Records are parked while somebody else works on them."""
+
+    op = "offload"
+    parent: int
+    requests: str
+    responses: str
+    request: Function | None = None
+    function: Function
+    with_key: bool = False
+    key: Serde[Any] | None = None
+    request_value: Serde[Any] | None = None
+    response_value: Serde[Any]
+    patience: PatienceSpec
+    instead_of_timeout: Function | None = None
+    instead_of_error: Function | None = None
+    timeout_handler: ErrorHandler | None = None
+    max_parked: int
+    materialized: StoreSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ToStream(Node):
     """The updates of a table."""
 
@@ -578,6 +564,6 @@ NODE_CLASSES: tuple[type[Node], ...] = (
     MapBatches,
     SelectKey, Peek, Foreach, Merge, Split, Branch, Repartition, ToTable, Process, ProcessValues, TransformValues,
     GroupByKey, GroupBy, WindowedBy, EmitStrategyNode, Cogroup, Count, Reduce, Aggregate, Suppress, Join, LeftJoin,
-    OuterJoin, Deduplicate, ToStream, To,
+    OuterJoin, Deduplicate, Offload, ToStream, To,
 )  # fmt: skip
 """All of them; a test holds their tags equal to the engine's."""

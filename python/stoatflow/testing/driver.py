@@ -17,6 +17,7 @@ from stoatflow import _bridge
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.handlers import OnError, with_handlers
+from stoatflow.offload import Parked
 from stoatflow.serdes import (
     Serde,
     SerdeLike,
@@ -159,6 +160,10 @@ class TopologyTestDriver:
         if kind in ("window", "session"):
             return TestWindowStore(name, scan, rows, key, value)
         return TestStore(name, scan, rows, key, value)
+
+    def parked(self, offload: str) -> list[Parked]:
+        """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes."""
+        return [Parked(*entry) for entry in self._native.parked(offload)]
 
     @property
     def produced_topics(self) -> list[str]:

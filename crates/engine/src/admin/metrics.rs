@@ -144,6 +144,7 @@ impl Collector for Engine {
         self.lanes(&mut families)?;
         self.commits(&mut families)?;
         self.partitions(&mut families)?;
+        self.parked(&mut families)?;
         self.stores(&mut families)
     }
 }
@@ -421,6 +422,30 @@ impl Engine {
             "watermark_lag_ms",
             "How far the application's watermark is behind the clock",
             application.map(|w| (Vec::new(), now - w)),
+        )
+    }
+
+    fn parked(&self, families: &mut Families<'_>) -> fmt::Result {
+        let lots = self.status.parked();
+        let now = self.clock.now().0;
+        let rows = || {
+            lots.iter()
+                .map(|(node, lot)| (vec![("node", node.clone())], lot))
+        };
+        families.gauge(
+            "parked_records",
+            "Records of an offload that wait for an answer, or behind one that does",
+            rows().map(|(l, lot)| (l, lot.parked)),
+        )?;
+        families.gauge(
+            "parked_records_most",
+            "With so many parked records no more are read for it",
+            rows().map(|(l, lot)| (l, lot.most)),
+        )?;
+        families.gauge(
+            "parked_oldest_ms",
+            "How long the oldest record of an offload is parked",
+            rows().map(|(l, lot)| (l, lot.oldest.map_or(0, |since| (now - since).max(0)))),
         )
     }
 

@@ -13,7 +13,7 @@ const STRANGE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 struct Partition {
-    /// Waited for at all? Global tables are not.
+    /// Waited for at all? Global tables are not, nor answers: they have no time.
     counts: bool,
     empty: bool,
     /// Is there more on the broker, or is nothing known of that?
@@ -47,7 +47,7 @@ impl Awaited {
             idle,
             partitions: slots
                 .iter()
-                .map(|s| partition(s.global_end.is_none()))
+                .map(|s| partition(s.global_end.is_none() && s.answers_end.is_none()))
                 .collect(),
             names: Slots::clone(slots),
             kept: None,

@@ -12,9 +12,11 @@ use crate::watermarks::{Progress, WatermarkOf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
+use stoatflow_core::{
+    Error, ErrorKind, NodeId, Offset, Result, SourceId, Timestamp, TopicPartition,
+};
 use stoatflow_log::{Broker, Committed, TopicInfo};
-use stoatflow_plan::{Reset, Source, TimestampExtractor, topic_pattern};
+use stoatflow_plan::{Op, PhysicalPlan, Reset, Source, TimestampExtractor, topic_pattern};
 use stoatflow_state::Backend;
 
 /// How long one question to the broker may take.
@@ -194,7 +196,10 @@ impl Blueprint {
                         time: time.clone(),
                         watermark: watermark.clone(),
                         global_end: source.global.then_some(Offset(0)),
+                        answers_end: source.answers.then_some(Offset(0)),
+                        parks_at: Vec::new(),
                     });
+                    slot.parks_at.extend(parks_at(&self.plan, source.id));
                     if !slot.time.is_same(&time) {
                         return Err(two_extractors(topic));
                     }
@@ -219,8 +224,8 @@ impl Blueprint {
         let known = self.known(&partitions, &committed);
         let mut nowhere = Vec::new();
         for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
-            if let Some(end) = &mut slot.global_end {
-                *end = range.stable_end;
+            for end in [&mut slot.global_end, &mut slot.answers_end] {
+                *end = end.map(|_| range.stable_end);
             }
             slot.start = match (&committed, resets[&slot.partition]) {
                 _ if from_begin.contains(&slot.partition) => range.begin,
@@ -315,6 +320,14 @@ impl Blueprint {
         }
         Ok(unlogged)
     }
+}
+
+/// The offloads that park what a source brings.
+fn parks_at(plan: &PhysicalPlan, source: SourceId) -> impl Iterator<Item = NodeId> {
+    plan.nodes.iter().filter_map(move |node| match &node.op {
+        Op::Offload { feeders, .. } => feeders.contains(&source).then_some(node.id),
+        _ => None,
+    })
 }
 
 /// A source with `reset="none"` has partitions that it can't go on with.

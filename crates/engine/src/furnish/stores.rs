@@ -232,10 +232,10 @@ impl Blueprint {
             .collect()
     }
 
-    /// The stores of async calls that outlive their epoch.
+    /// The stores of async calls that outlive their epoch, and of what waits for answers.
     fn parked(&self) -> impl Iterator<Item = StoreId> {
         self.plan.nodes.iter().filter_map(|node| match &node.op {
-            Op::Calls { store, .. } => Some(*store),
+            Op::Calls { store, .. } | Op::Offload { store, .. } => Some(*store),
             _ => None,
         })
     }

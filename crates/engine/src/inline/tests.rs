@@ -5,6 +5,7 @@ mod calls;
 mod clocks;
 mod failpoints;
 mod late;
+mod offload;
 mod order;
 mod reset;
 mod restore;
@@ -17,7 +18,7 @@ use crate::Components;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use stoatflow_core::{ManualClock, Offset, Settings, StoreId, Timestamp, TopicPartition};
-use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
+use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, Producer, ProducerMode, embedded};
 use stoatflow_operators::{Foreign, Udf};
 use stoatflow_plan::PhysicalPlan;
 
@@ -92,12 +93,6 @@ impl Stand {
     }
 
     fn send(&self, topic: &str, records: &[(&'static str, &'static str, i64)]) {
-        let mode = ProducerMode::Plain {
-            id: "feeder".into(),
-            timeout: SOON,
-        };
-        let mut producer = self.broker.producer(&mode, SOON).unwrap();
-        producer.begin().unwrap();
         let record = |(key, value, time): &(&'static str, &'static str, i64)| Outgoing {
             topic: topic.into(),
             partition: None,
@@ -106,15 +101,35 @@ impl Stand {
             timestamp: Timestamp(*time),
             headers: None,
         };
-        producer
-            .send(&mut records.iter().map(record).collect())
-            .unwrap();
+        self.write(records.iter().map(record).collect());
+    }
+
+    fn write(&self, mut records: Vec<Outgoing>) {
+        let mut producer = self.producer("feeder");
+        producer.begin().unwrap();
+        producer.send(&mut records).unwrap();
         producer.flush(SOON).unwrap();
         producer.commit(SOON).unwrap();
     }
 
+    fn producer(&self, id: &str) -> Box<dyn Producer> {
+        let mode = ProducerMode::Plain {
+            id: id.into(),
+            timeout: SOON,
+        };
+        self.broker.producer(&mode, SOON).unwrap()
+    }
+
     /// Everything in a topic: value and time, in the order of the times.
     fn read(&self, topic: &str) -> Vec<(String, i64)> {
+        let fetched = self.fetch(topic);
+        let text = |r: &Fetched| String::from_utf8(r.value.clone().unwrap().to_vec()).unwrap();
+        let mut read: Vec<_> = fetched.iter().map(|r| (text(r), r.timestamp.0)).collect();
+        read.sort_by_key(|(_, time)| *time);
+        read
+    }
+
+    fn fetch(&self, topic: &str) -> Vec<Fetched> {
         let partitions: Vec<_> = (0..2)
             .map(|p| (TopicPartition::new(topic, p), Offset(0)))
             .collect();
@@ -122,10 +137,7 @@ impl Stand {
         consumer.assign(&partitions).unwrap();
         let mut fetched: Vec<Fetched> = Vec::new();
         consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
-        let text = |r: &Fetched| String::from_utf8(r.value.clone().unwrap().to_vec()).unwrap();
-        let mut read: Vec<_> = fetched.iter().map(|r| (text(r), r.timestamp.0)).collect();
-        read.sort_by_key(|(_, time)| *time);
-        read
+        fetched
     }
 }
 

@@ -27,7 +27,7 @@ impl LaneRoom {
         self.watermark = watermark;
         self.shared.failpoints.reach(Place::LaneBarrier)?;
         let timing = self.timing.stages[index];
-        if timing.timed {
+        if timing.timed || self.timing.wall {
             self.set_wall(self.shared.clock.now());
         }
         self.run(stage, |chain, context| chain.barrier(context))?;

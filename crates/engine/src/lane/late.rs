@@ -41,8 +41,8 @@ impl LaneRoom {
         let mut gone = Vec::new();
         for (slot, places) in late {
             let slot = &slots[slot as usize];
-            // A global table is no part of the application's time.
-            if slot.global_end.is_some() {
+            // A global table is no part of the application's time, and answers are none.
+            if slot.global_end.is_some() || slot.answers_end.is_some() {
                 continue;
             }
             for (which, reader) in slot.readers.iter().enumerate() {

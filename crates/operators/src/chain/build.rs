@@ -6,6 +6,7 @@
 mod foreign_key;
 mod joins;
 mod lookups;
+mod offload;
 mod processors;
 mod stateless;
 mod tables;
@@ -239,6 +240,9 @@ fn function(op: &Op) -> Option<&Spec> {
             ..
         } => Some(function),
         Op::Split { functions } => functions.first(),
+        Op::Offload {
+            request, function, ..
+        } => Some(request.as_ref().unwrap_or(function)),
         Op::Deduplicate { function, .. } => function.as_ref(),
         Op::WindowAggregate { fold, .. }
         | Op::SlidingAggregate { fold, .. }
@@ -274,6 +278,7 @@ impl Builder<'_> {
             Self::foreign_keys,
             Self::windows,
             Self::joins,
+            Self::offloads,
             Self::processors,
         ];
         for family in families {

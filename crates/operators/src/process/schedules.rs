@@ -33,6 +33,8 @@ pub struct Run {
     goes_on: AtomicBool,
     /// Of `map_batches`.
     pub(crate) batches: crate::map_batches::Waiting,
+    /// Of `offload`.
+    pub(crate) lots: crate::offload::Lots,
     /// Has an async call been answered since the last barrier began?
     answered: AtomicBool,
     /// Does it end, whatever waits?
@@ -172,6 +174,44 @@ impl Run {
     #[must_use]
     pub fn next_batch(&self) -> i64 {
         self.batches.next()
+    }
+
+    /// The wall time at which a record that is parked has waited long enough; `i64::MAX`: none will.
+    #[must_use]
+    pub fn next_parked(&self) -> i64 {
+        self.lots.next_due()
+    }
+
+    /// How many more records may be sent on their way to an offload.
+    #[must_use]
+    pub fn room_at(&self, offload: NodeId) -> u64 {
+        self.lots.room(offload)
+    }
+
+    /// There is an offload, with room for so many records.
+    pub fn has_room_for(&self, offload: NodeId, lanes: u32, most: u64) {
+        self.lots.of(offload, lanes, most);
+    }
+
+    /// So many records that an offload may park are on their way to a lane.
+    pub fn sent_to_park(&self, offload: NodeId, records: u64) {
+        self.lots.sent(offload, records);
+    }
+
+    /// So many of them have gone through it, or don't go.
+    pub fn came_to_park(&self, offload: NodeId, records: u64) {
+        self.lots.arrived(offload, records);
+    }
+
+    /// Are there answers to an offload that came before this run, and are not read yet?
+    pub fn set_answers_wait(&self, wait: bool) {
+        self.lots.set_answers_wait(wait);
+    }
+
+    /// How full the parking lots are.
+    #[must_use]
+    pub fn occupancy(&self) -> Vec<crate::offload::Occupancy> {
+        self.lots.occupancy()
     }
 
     /// Do timers wait for the next cut, and for no clock?

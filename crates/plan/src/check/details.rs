@@ -5,7 +5,7 @@
 use super::sees;
 use crate::columns::twice;
 use crate::logical::{
-    Awaiting, Call, Function, LogicalPlan, SerdeSpec, TimestampExtractor, Watermark,
+    Awaiting, Call, Function, LogicalPlan, Offloading, SerdeSpec, TimestampExtractor, Watermark,
 };
 use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
@@ -203,8 +203,14 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
         | Call::To {
             topic: Some(topic), ..
         } => vec![topic],
+        Call::Offload(o) => vec![&o.requests, &o.responses],
         _ => vec![],
     };
+    if let Call::Offload(o) = &node.call {
+        for what in offload_problems(o) {
+            problems.at(plan, i, what);
+        }
+    }
     for (n, topic) in topics.iter().enumerate() {
         if let Some(what) = name_problem("topic", topic) {
             problems.at(plan, i, what);
@@ -275,6 +281,34 @@ fn late_problem(plan: &LogicalPlan, i: usize, late: &Late) -> Option<String> {
             })
         })
     })
+}
+
+/// What is wrong with the limits of an offload.
+fn offload_problems(o: &Offloading) -> Vec<String> {
+    let mut found = Vec::new();
+    let patience = &o.patience;
+    if patience.timeout_ms.is_some_and(|ms| ms < 1) {
+        found.push("its timeout must be at least a millisecond: answers take some time".to_owned());
+    }
+    if patience.attempts < 1 {
+        found.push("asks 0 times, so no request would ever be sent: give at least 1".to_owned());
+    }
+    if patience.first_ms < 0 || patience.most_ms < 0 || !(0.0..=1.0).contains(&patience.jitter) {
+        found.push(
+            "its retry pauses must be 0 or longer, and vary by a share between 0 and 1".to_owned(),
+        );
+    }
+    if o.max_parked < 1 {
+        found.push("max_parked=0 leaves room for no record: give at least 1".to_owned());
+    }
+    if o.materialized.as_ref().is_some_and(|m| !m.logged) {
+        found.push(
+            "keeps what is parked nowhere else than in its store, which therefore needs its changelog: leave \
+             logging=False out"
+                .to_owned(),
+        );
+    }
+    found
 }
 
 /// The names that it gives to stores.

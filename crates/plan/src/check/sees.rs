@@ -76,6 +76,15 @@ fn places(call: &Call) -> Vec<(&Function, Sees)> {
             all.push((&j.function, Sees::Sides));
             all
         }
+        Call::Offload(o) => {
+            let instead = o.instead_of_timeout.iter().chain(&o.instead_of_error);
+            let sides = instead.chain([&o.function]).map(|f| (f, Sees::Sides));
+            o.request
+                .iter()
+                .map(|f| (f, Sees::Record))
+                .chain(sides)
+                .collect()
+        }
         other => {
             let functions = other.functions().into_iter();
             functions.map(|f| (f, Sees::Record)).collect()

@@ -22,6 +22,7 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
             Call::Table { topic, .. }
             | Call::GlobalTable { topic, .. }
             | Call::GlobalStore { topic, .. } => vec![topic],
+            Call::Offload(o) => vec![&o.responses],
             _ => continue,
         };
         let mut collisions: Vec<usize> = Vec::new();
@@ -69,6 +70,11 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
 }
 
 fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
+    if matches!(first, Call::Offload(_)) || matches!(second, Call::Offload(_)) {
+        return Err(
+            "the answers to an offload are its own: give it a topic for them that nobody else reads",
+        );
+    }
     let (
         Call::Stream {
             topics: a,

@@ -80,6 +80,7 @@ impl Cut<'_> {
             reset,
             entry,
             late: plan.nodes[i].call.late().cloned().unwrap_or_default(),
+            answers: false,
         });
         Made::from([(0, entry)])
     }

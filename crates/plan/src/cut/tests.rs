@@ -12,7 +12,7 @@ fn count(from: usize, store: &str) -> Value {
 }
 
 /// What must hold for every plan.
-fn sound(plan: &PhysicalPlan) {
+pub(super) fn sound(plan: &PhysicalPlan) {
     for node in &plan.nodes {
         for child in &node.children {
             assert!(child > &node.id);

@@ -6,7 +6,7 @@
 use super::{Piece, Unit, What};
 use crate::aggregation::{grouping_of, members};
 use crate::check::{Kind, Shape};
-use crate::logical::{Awaiting, Call, Function, LogicalPlan};
+use crate::logical::{Awaiting, Call, Function, LogicalPlan, Offloading};
 use crate::name::{Names, Repartition};
 use crate::tables::Tables;
 use std::collections::BTreeMap;
@@ -96,6 +96,7 @@ impl<'a> Graph<'a> {
                 self.processor(own, stores, &[parent])
             }
             Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
+            Call::Offload(o) => self.offload(i, o),
             _ => {
                 let mut from = call.inputs();
                 // A dissolved source hands its children over, and a child lists the new parent last.
@@ -235,6 +236,27 @@ impl<'a> Graph<'a> {
         let place = self.unit(vec![parent.0], pieces, &r.source);
         self.repartitions.insert(r.owner, place.0);
         place
+    }
+
+    /// Its source of answers and its sink of requests stand beside it.
+    fn offload(&mut self, i: usize, o: &'a Offloading) -> Place<'a> {
+        let names: &'a Names = self.names;
+        let own = names.node[i].as_str();
+        let source = names.source[i].as_deref().unwrap_or_default();
+        let mut parent = self.of[o.from];
+        if let Some(r) = names.repartition[i].get(&0) {
+            parent = self.repartition(r, parent, true);
+        }
+        let pieces = vec![
+            piece(source, What::Source(vec![&o.responses]), vec![]),
+            piece(
+                own,
+                What::Processor(self.own_store(i)),
+                vec![parent.1, source],
+            ),
+            piece(&names.parts[i][0], What::Sink(&o.requests), vec![own]),
+        ];
+        self.unit(vec![parent.0], pieces, own)
     }
 
     fn aggregation(&mut self, i: usize, from: usize) -> Place<'a> {

@@ -81,6 +81,17 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
             function,
             ..
         } => udf(key_function) || udf(function) || views(plan, table),
+        Op::Offload {
+            request,
+            function,
+            instead_of_timeout,
+            instead_of_error,
+            ..
+        } => {
+            let others = [request, instead_of_timeout, instead_of_error];
+            udf(function) || others.into_iter().flatten().any(udf)
+        }
+        Op::OffloadAnswers { of, .. } => foreign(plan, of.0 as usize),
         Op::TableSource { .. }
         | Op::Merge
         | Op::Exchange { .. }
@@ -162,6 +173,12 @@ fn serdes(op: &Op) -> Vec<&SerdeSpec> {
             vec![key, foreign]
         }
         Op::ForeignJoin { key, value, .. } => vec![key, value],
+        Op::Offload {
+            key,
+            value,
+            response,
+            ..
+        } => vec![key, value, response],
         _ => vec![],
     }
 }

@@ -80,6 +80,7 @@ pub(super) fn plan() -> PhysicalPlan {
             reset: None,
             entry: NodeId(0),
             late: stoatflow_core::Late::Grace,
+            answers: false,
         }],
         sinks: vec![Sink {
             id: SinkId(0),

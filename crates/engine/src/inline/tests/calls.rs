@@ -3,7 +3,7 @@
 use super::*;
 use parking_lot::Mutex;
 use stoatflow_core::{ClockId, Datum, ErrorKind, Guarantee, Partition, Result};
-use stoatflow_log::{CommitOutcome, Producer};
+use stoatflow_log::CommitOutcome;
 use stoatflow_operators::{Answer, AsyncUdf, Call, Line, Load};
 use stoatflow_plan::ClockSpec;
 
@@ -96,6 +96,17 @@ impl Producer for Slow {
     }
 }
 
+/// From now on records of a topic wait.
+pub(super) fn slow_down(engine: &mut Inline, stand: &Stand, topic: &'static str) {
+    let producer = engine.house().commit.producer();
+    let inner = std::mem::replace(producer, stand.producer("nobody"));
+    *producer = Box::new(Slow {
+        inner,
+        topic,
+        waiting: Vec::new(),
+    });
+}
+
 /// One async function between `in` and `out`, at least once; `timed`: beside something that has a clock.
 fn asking(asked: &Arc<Asked>, concurrency: u32, timed: bool) -> Stand {
     let awaiting = json!({"udf": 0, "concurrency": concurrency, "park_after_ms": 0});
@@ -139,18 +150,7 @@ fn a_parked_record_is_kept_until_its_result_has_arrived() {
         engine.settle_and_commit().unwrap();
         // Committed as read: nothing but its row brings the record again.
         assert!(engine.house().intake.is_settled());
-        let producer = engine.house().commit.producer();
-        let mode = ProducerMode::Plain {
-            id: "nobody".into(),
-            timeout: SOON,
-        };
-        let nobody = stand.broker.producer(&mode, SOON).unwrap();
-        let inner = std::mem::replace(producer, nobody);
-        *producer = Box::new(Slow {
-            inner,
-            topic: "out",
-            waiting: Vec::new(),
-        });
+        slow_down(&mut engine, &stand, "out");
         assert_eq!(asked.answer(), 2);
         engine.house().intake.dispatch().barrier();
         let killed = engine.settle().unwrap_err();

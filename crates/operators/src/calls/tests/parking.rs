@@ -394,7 +394,10 @@ fn a_row_that_can_not_be_read_says_so() {
         .put(rig.epoch, &mut store.dirty, &row, Some(stored))
         .unwrap();
     let error = opened(&mut rig, super::rig(&hand, 10, 0)).unwrap_err();
-    assert!(error.message().contains("parked call"), "{error}");
+    assert!(
+        error.message().contains("an async call has parked"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Joins of two streams, and what the two sides of a join share.
+//! Joins of two streams, and what the two sides of a join (or of an offload) share.
 
 use super::{Builder, Made};
 use crate::stream_join::{Kept, Parts, Rows, Shape, Side, StreamJoin, Waiting};
@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex};
 use stoatflow_core::{Error, NodeId, Result, StoreId};
 use stoatflow_plan::{JoinKind, JoinWindow, Node, Op, SerdeSpec};
 
-/// What the two sides of a join share.
+/// What two nodes of one operator share.
 #[derive(Default)]
 pub(super) struct Shared {
     /// Of a left or outer join of streams, by the store of it.
     waiting: RefCell<HashMap<StoreId, Arc<Mutex<Waiting>>>>,
     /// Of a join of tables, by the node where they meet.
     told: RefCell<HashMap<NodeId, told::Shared>>,
+    /// Of an offload, by the node of its records.
+    pub(super) desks: RefCell<HashMap<NodeId, crate::offload::Shared>>,
 }
 
 impl Shared {

@@ -1,6 +1,6 @@
-//! A record whose call outlives its epoch, as bytes.
+//! A record that is parked beyond its epoch, as bytes.
 //!
-//! Takes the record that a function was called for, gives a row of the parking store, and back. In order,
+//! Takes the record that a function was called for (or a request was sent for), gives bytes, and back. In order,
 //! numbers big-endian: a version (1), the record's context (timestamp 8, source 2, topic 2, topic's name with
 //! length 4, partition 4, offset 8, headers as a suppress writes them), its key, its value. Both are written as
 //! what they are (a tag, then the content), not by a serde: between two functions a value has none. Only what
@@ -29,10 +29,12 @@ const CUSTOM: u8 = 9;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Codec {
+pub(crate) struct Codec {
     pub key: Serde,
     pub value: Serde,
     pub site: Site,
+    /// Who parks it, for messages: "an async call".
+    pub who: &'static str,
 }
 
 impl Codec {
@@ -48,8 +50,8 @@ impl Codec {
         out.put_i32(origin.partition.0);
         out.put_i64(origin.offset.0);
         put_headers(&mut out, &record.headers);
-        write(&record.key, &self.key, &mut out)?;
-        write(&record.value, &self.value, &mut out)?;
+        self.write(&record.key, &self.key, &mut out)?;
+        self.write(&record.value, &self.value, &mut out)?;
         Ok(out.freeze())
     }
 
@@ -57,7 +59,7 @@ impl Codec {
     pub fn check(&self, record: &Record) -> Result<()> {
         for (datum, serde) in [(&record.key, &self.key), (&record.value, &self.value)] {
             if matches!(datum, Datum::Opaque(_)) {
-                write(datum, serde, &mut BytesMut::new())?;
+                self.write(datum, serde, &mut BytesMut::new())?;
             }
         }
         Ok(())
@@ -103,8 +105,19 @@ impl Codec {
         read.map_err(|e| self.site.name_node(e))
     }
 
+    /// Writes something else that is parked with a record.
+    pub fn write(&self, datum: &Datum, serde: &Serde, out: &mut BytesMut) -> Result<()> {
+        write(datum, serde, out).map_err(|e| {
+            if let (Datum::Opaque(object), false) = (datum, matches!(serde, Serde::Custom(_))) {
+                let (who, kind) = (self.who, object.type_name());
+                return e.hint(format!("{who} may outlive its epoch, so what it gets must have a form in bytes: give it a value that JSON can hold instead of a {kind}, or put it before the value becomes one"));
+            }
+            e
+        })
+    }
+
     pub fn corrupt(&self) -> Error {
-        let error = Error::state_corrupt("a parked call can't be read");
+        let error = Error::state_corrupt(format!("what {} has parked can't be read", self.who));
         self.site
             .name_node(error.hint("check that nothing else writes to its changelog topic"))
     }
@@ -145,15 +158,11 @@ fn write(datum: &Datum, serde: &Serde, out: &mut BytesMut) -> Result<()> {
         Datum::Opaque(object) => match serde {
             Serde::Custom(custom) => tagged(out, CUSTOM, &custom.encode(datum)?),
             _ => {
-                let json = object.to_json().map_err(|e| {
-                    let kind = object.type_name();
-                    e.hint(format!("an async call may outlive its epoch, so what it is called with must have a form in bytes: give it a value that JSON can hold instead of a {kind}, or call it before the value becomes one"))
-                })?;
-                tagged(out, JSON, &json);
+                tagged(out, JSON, &object.to_json()?);
             }
         },
         Datum::Change(_) => {
-            return Err(Error::internal("an async call got an update of a table"));
+            return Err(Error::internal("an update of a table was to be parked"));
         }
     }
     Ok(())
@@ -168,7 +177,7 @@ fn within(serde: &Serde) -> &Serde {
 }
 
 /// `None`: the bytes end too early, or are none of these.
-fn datum(serde: &Serde, read: &mut Reader) -> Option<Result<Datum>> {
+pub(crate) fn datum(serde: &Serde, read: &mut Reader) -> Option<Result<Datum>> {
     Some(Ok(match read.0.try_get_u8().ok()? {
         NULL => Datum::Null,
         BOOL => Datum::Bool(read.0.try_get_u8().ok()? != 0),
@@ -199,7 +208,7 @@ fn datum(serde: &Serde, read: &mut Reader) -> Option<Result<Datum>> {
             Serde::Custom(custom) => return Some(custom.decode(&read.bytes()??)),
             _ => {
                 return Some(Err(Error::incompatible(
-                    "a parked call was written with a serde of the user that the stream doesn't have any more",
+                    "a parked record was written with a serde of the user that the stream doesn't have any more",
                 )
                 .hint("start once more with the serde it had, or reset the application")));
             }

@@ -1,0 +1,542 @@
+//! What is parked, asked, answered and given; what a restart finds.
+
+use super::{ATTEMPT, CORRELATION, ERROR};
+use crate::Share;
+use crate::testing::*;
+use std::sync::atomic::Ordering;
+use stoatflow_core::{Handler, Header, Record, SinkId, StoreId, Timestamp};
+use stoatflow_plan::{Fork, Function, Op, Patience};
+
+const PATIENCE: Patience = Patience {
+    timeout_ms: Some(100),
+    attempts: 1,
+    first_ms: 10,
+    most_ms: 40,
+    jitter: 0.0,
+    retry_timeouts: true,
+    retry_errors: true,
+};
+
+const THRICE: Patience = Patience {
+    attempts: 3,
+    ..PATIENCE
+};
+
+fn offload(patience: Patience) -> Op {
+    Op::Offload {
+        store: StoreId(3),
+        key: serde("string"),
+        value: serde("string"),
+        response: serde("string"),
+        request: None,
+        function: Function::Udf(0),
+        with_key: false,
+        patience,
+        instead_of_timeout: None,
+        instead_of_error: None,
+        timeout_handler: None,
+        max_parked: 3,
+        feeders: vec![],
+    }
+}
+
+fn rig_of(op: Op, on_error: Option<Handler>) -> Rig {
+    let mut rig = closed(op, on_error);
+    rig.open();
+    rig
+}
+
+/// Records at 0, answers at 1; results go to sink 0, requests to sink 2. Not open yet.
+fn closed(op: Op, on_error: Option<Handler>) -> Rig {
+    let nodes = vec![
+        (op, vec![2, 3], Fork::Batch),
+        (
+            Op::OffloadAnswers {
+                store: StoreId(3),
+                of: stoatflow_core::NodeId(0),
+            },
+            vec![2, 3],
+            Fork::Batch,
+        ),
+        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+        (Op::Sink { sink: SinkId(2) }, vec![], Fork::Batch),
+    ];
+    let mut plan = plan(nodes);
+    let parked = stoatflow_plan::Store {
+        id: StoreId(3),
+        key: serde("bytes"),
+        value: serde("bytes"),
+        ..plan.stores[0].clone()
+    };
+    plan.stores.push(parked);
+    plan.nodes[0].on_error = on_error;
+    let once = std::sync::atomic::AtomicU32::new(0);
+    let once = closure(move |values| match once.fetch_add(1, Ordering::Relaxed) {
+        0 | 1 => Ok(values[0].clone()),
+        _ => Err(raised()),
+    });
+    let both = closure(|sides| match sides {
+        [left, right] => Ok(text(&format!("{}+{}", word(left), word(right)))),
+        _ => panic!("two sides"),
+    });
+    let mut rig = Rig::of(&plan, vec![both, once], false).unwrap();
+    rig.clocks.wall = Timestamp(0);
+    rig
+}
+
+fn rig(patience: Patience) -> Rig {
+    rig_of(offload(patience), None)
+}
+
+impl Rig {
+    fn at(&mut self, wall: i64) {
+        self.clocks.wall = Timestamp(wall);
+        self.barrier();
+    }
+
+    /// The requests that went out: key, value, attempt, with the correlation of each.
+    fn requests(&mut self) -> (Vec<String>, Vec<String>) {
+        let sent = |output: &crate::Output| output.sink == SinkId(2);
+        let of = |output: &crate::Output, name: &str| {
+            let found = super::headers::header(&output.headers, name).and_then(|h| h.value.clone());
+            String::from_utf8(found.expect("a header").to_vec()).unwrap()
+        };
+        let all = self.effects.outputs.iter().filter(|o| sent(o));
+        let shown = all.clone().map(|o| {
+            let part = |bytes: &Option<bytes::Bytes>| {
+                String::from_utf8(bytes.clone().unwrap().to_vec()).unwrap()
+            };
+            format!("{}={}#{}", part(&o.key), part(&o.value), of(o, ATTEMPT))
+        });
+        let found = (
+            shown.collect(),
+            all.map(|o| of(o, CORRELATION)).collect::<Vec<_>>(),
+        );
+        self.effects.outputs.retain(|o| !sent(o));
+        found
+    }
+
+    fn correlations(&mut self) -> Vec<String> {
+        self.requests().1
+    }
+
+    fn answers(&mut self, answers: Vec<Record>) {
+        self.push_at(1, answers).unwrap();
+    }
+
+    fn rows(&self) -> usize {
+        let all = self.stores[3].store.scan(
+            self.epoch,
+            &stoatflow_state::KeyRange::default(),
+            usize::MAX,
+        );
+        all.expect("a readable store").len()
+    }
+
+    fn reasons(&mut self) -> Vec<&'static str> {
+        self.dropped().into_iter().map(|(_, why)| why).collect()
+    }
+
+    /// A new operator over the same rows.
+    fn restart(&mut self, patience: Patience, share: Share) {
+        self.share = share;
+        let mut fresh = closed(offload(patience), None);
+        // Another run: what the old one knew is gone.
+        std::mem::swap(&mut self.clocks, &mut fresh.clocks);
+        self.clocks.wall = fresh.clocks.wall;
+        self.reopen(fresh);
+    }
+}
+
+fn records(all: &[(&str, &str)]) -> Vec<Record> {
+    (1..)
+        .zip(all)
+        .map(|(at, (key, value))| record(key, value, at))
+        .collect()
+}
+
+fn with(mut answer: Record, headers: &[(&str, &str)]) -> Record {
+    let headers = headers.iter().map(|(name, value)| Header {
+        name: (*name).into(),
+        value: Some(value.as_bytes().to_vec().into()),
+    });
+    answer.headers = Some(headers.collect());
+    answer
+}
+
+fn answer(key: &str, value: &str, correlation: &str) -> Record {
+    with(record(key, value, 900), &[(CORRELATION, correlation)])
+}
+
+fn error(key: &str, message: &str, correlation: &str, attempt: &str) -> Record {
+    let headers = [
+        (CORRELATION, correlation),
+        (ERROR, message),
+        (ATTEMPT, attempt),
+    ];
+    with(record(key, "~", 900), &headers)
+}
+
+#[test]
+fn a_record_is_parked_until_its_answer_comes() {
+    let mut rig = rig(PATIENCE);
+    rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
+    let (requests, ids) = rig.requests();
+    assert_eq!(requests, ["a=\"a1\"#1", "b=\"b1\"#1"]);
+    assert_eq!((rig.outputs().len(), rig.rows()), (0, 2));
+    rig.at(0);
+    rig.answers(vec![answer("b", "yes", &ids[1])]);
+    // The record's own time, not the answer's.
+    assert_eq!(rig.outputs(), ["0:b=b1+yes@2"]);
+    assert_eq!(rig.rows(), 1);
+    rig.answers(vec![answer("a", "no", &ids[0])]);
+    assert_eq!(rig.outputs(), ["0:a=a1+no@1"]);
+    assert_eq!((rig.rows(), rig.reasons().len()), (0, 0));
+}
+
+#[test]
+fn results_of_a_key_come_in_the_order_of_its_records() {
+    let mut rig = rig(PATIENCE);
+    rig.push(records(&[
+        ("a", "a1"),
+        ("a", "a2"),
+        ("a", "a3"),
+        ("b", "b1"),
+    ]))
+    .unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![answer("a", "3", &ids[2]), answer("a", "2", &ids[1])]);
+    assert_eq!((rig.outputs().len(), rig.rows()), (0, 4));
+    rig.answers(vec![answer("b", "1", &ids[3])]);
+    assert_eq!(rig.outputs(), ["0:b=b1+1@4"]);
+    rig.answers(vec![answer("a", "1", &ids[0])]);
+    let given = ["0:a=a1+1@1", "0:a=a2+2@2", "0:a=a3+3@3"];
+    assert_eq!(rig.outputs(), given);
+    assert_eq!(rig.rows(), 0);
+}
+
+#[test]
+fn answers_that_nobody_waits_for_are_counted_by_reason() {
+    let mut rig = rig(PATIENCE);
+    rig.push(records(&[("a", "a1"), ("a", "a2")])).unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![
+        record("a", "x", 9),
+        answer("a", "x", "another/0"),
+        answer("~", "x", &ids[0]),
+        answer("a", "x", &ids[0].replace("/0", "/77")),
+        answer("b", "x", &ids[0]),
+        answer("a", "2", &ids[1]),
+        answer("a", "again", &ids[1]),
+    ]);
+    let reasons = [
+        "no_correlation",
+        "no_correlation",
+        "no_correlation",
+        "not_parked",
+        "not_parked",
+        "duplicate_answer",
+    ];
+    assert_eq!(rig.reasons(), reasons);
+    rig.answers(vec![answer("a", "1", &ids[0]), answer("a", "1", &ids[0])]);
+    assert_eq!(rig.reasons(), ["not_parked"]);
+    assert_eq!(rig.outputs(), ["0:a=a1+1@1", "0:a=a2+2@2"]);
+}
+
+#[test]
+fn a_request_that_is_not_answered_is_sent_again_and_at_last_given_up() {
+    let leave_out = Some(Handler::Dlq("dead".into()));
+    let mut rig = rig_of(offload(THRICE), leave_out);
+    rig.push(records(&[("a", "a1")])).unwrap();
+    let first = rig.correlations();
+    assert_eq!(rig.clocks.run.next_parked(), 100);
+    rig.at(99);
+    assert_eq!(rig.requests().0.len(), 0);
+    rig.at(100);
+    assert_eq!(
+        (rig.requests().0.len(), rig.clocks.run.next_parked()),
+        (0, 110)
+    );
+    rig.at(110);
+    assert_eq!(
+        rig.requests(),
+        (vec!["a=\"a1\"#2".to_owned()], first.clone())
+    );
+    rig.at(210);
+    // Twice the pause.
+    rig.at(229);
+    assert_eq!(rig.requests().0.len(), 0);
+    rig.at(230);
+    assert_eq!(
+        rig.requests(),
+        (vec!["a=\"a1\"#3".to_owned()], first.clone())
+    );
+    rig.at(329);
+    assert_eq!((rig.rows(), rig.handled().len()), (1, 0));
+    rig.at(330);
+    assert_eq!(rig.handled(), ["processing_dead_letter dead@1"]);
+    assert_eq!((rig.rows(), rig.clocks.run.next_parked()), (0, i64::MAX));
+    rig.answers(vec![answer("a", "late", &first[0])]);
+    assert_eq!(rig.reasons(), ["not_parked"]);
+}
+
+#[test]
+fn an_answer_to_any_request_counts_an_error_only_to_the_last() {
+    let mut rig = rig(THRICE);
+    rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![error("a", "boom", &ids[0], "1")]);
+    // Between two requests.
+    rig.answers(vec![error("a", "boom", &ids[0], "1")]);
+    assert_eq!(rig.reasons(), ["outdated_error"]);
+    rig.at(10);
+    assert_eq!(rig.requests().0, ["a=\"a1\"#2"]);
+    rig.answers(vec![error("a", "boom", &ids[0], "1")]);
+    assert_eq!(rig.reasons(), ["outdated_error"]);
+    rig.answers(vec![answer("a", "first", &ids[0])]);
+    assert_eq!(rig.outputs(), ["0:a=a1+first@1"]);
+    // While it pauses, too.
+    rig.answers(vec![error("b", "boom", &ids[1], "1")]);
+    rig.answers(vec![answer("b", "second", &ids[1])]);
+    assert_eq!(rig.outputs(), ["0:b=b1+second@2"]);
+    assert_eq!(rig.clocks.run.next_parked(), i64::MAX);
+}
+
+#[test]
+fn what_is_given_up_is_replaced_in_its_turn() {
+    let mut op = offload(PATIENCE);
+    if let Op::Offload {
+        instead_of_timeout,
+        instead_of_error,
+        ..
+    } = &mut op
+    {
+        *instead_of_timeout = Some(Function::Udf(0));
+        *instead_of_error = Some(Function::Udf(0));
+    }
+    let mut rig = rig_of(op, None);
+    rig.push(records(&[("a", "a1"), ("a", "a2"), ("a", "a3")]))
+        .unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![
+        error("a", "boom", &ids[1], "1"),
+        answer("a", "3", &ids[2]),
+    ]);
+    assert_eq!(rig.outputs().len(), 0);
+    rig.at(100);
+    let given = [
+        "0:a=a1+no answer within 100 ms, after 1 request@1",
+        "0:a=a2+boom@2",
+        "0:a=a3+3@3",
+    ];
+    assert_eq!(rig.outputs(), given);
+}
+
+#[test]
+fn a_handler_that_wants_it_again_has_another_request_sent() {
+    let again = Handler::of_setting("log_and_continue").unwrap();
+    let again = Handler::Retry(Box::new(stoatflow_core::Retrying {
+        times: 1,
+        backoff_ms: 0,
+        then: again,
+    }));
+    let mut rig = rig_of(offload(PATIENCE), Some(again));
+    rig.push(records(&[("a", "a1"), ("a", "a2")])).unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![answer("a", "2", &ids[1])]);
+    rig.answers(vec![error("a", "boom", &ids[0], "1")]);
+    assert_eq!(rig.requests().0, ["a=\"a1\"#2"]);
+    assert_eq!(rig.outputs().len(), 0);
+    rig.answers(vec![error("a", "boom", &ids[0], "2")]);
+    assert_eq!(rig.handled(), ["processing_error"]);
+    assert_eq!(rig.outputs(), ["0:a=a2+2@2"]);
+}
+
+#[test]
+fn a_record_for_which_no_other_request_can_be_made_leaves_in_its_turn() {
+    let mut op = offload(Patience {
+        timeout_ms: None,
+        first_ms: 0,
+        ..THRICE
+    });
+    if let Op::Offload { request, .. } = &mut op {
+        // Works twice.
+        *request = Some(Function::Udf(1));
+    }
+    let mut rig = rig_of(op, Handler::of_setting("log_and_continue"));
+    rig.push(records(&[("a", "a1"), ("a", "a2")])).unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![error("a", "boom", &ids[1], "1")]);
+    assert_eq!(rig.handled(), ["processing_error"]);
+    assert_eq!((rig.requests().0.len(), rig.rows()), (0, 2));
+    rig.restart(THRICE, Share { lane: 0, lanes: 1 });
+    rig.answers(vec![answer("a", "2", &ids[1]), answer("a", "1", &ids[0])]);
+    assert_eq!(rig.outputs(), ["0:a=a1+1@1"]);
+    assert_eq!((rig.reasons(), rig.rows()), (vec!["duplicate_answer"], 0));
+}
+
+#[test]
+fn nothing_is_given_up_while_answers_wait_to_be_read() {
+    let mut rig = rig(THRICE);
+    rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![error("b", "boom", &ids[1], "1")]);
+    rig.clocks.run.set_answers_wait(true);
+    rig.at(500);
+    assert_eq!(rig.requests().0.len(), 0);
+    rig.answers(vec![answer("a", "1", &ids[0])]);
+    rig.clocks.run.set_answers_wait(false);
+    rig.at(500);
+    assert_eq!(rig.requests().0, ["b=\"b1\"#2"]);
+    assert_eq!(rig.outputs(), ["0:a=a1+1@1"]);
+}
+
+#[test]
+fn a_failure_names_the_record_and_what_to_do() {
+    let mut rig = rig(PATIENCE);
+    rig.push(records(&[("a", "a1")])).unwrap();
+    let ids = rig.correlations();
+    let failed = rig.push_at(1, vec![error("a", "ValueError: boom", &ids[0], "1")]);
+    let failed = failed.unwrap_err();
+    assert!(
+        failed
+            .message()
+            .contains("the worker failed: ValueError: boom")
+    );
+    assert!(failed.next_step().contains("on_error="), "{failed}");
+    assert_eq!(failed.coordinates().topic.as_deref(), Some("in"));
+}
+
+#[test]
+fn a_record_without_a_key_is_refused() {
+    let mut rig = rig(PATIENCE);
+    let refused = rig.push(records(&[("~", "n")])).unwrap_err();
+    assert!(refused.message().contains("without a key"), "{refused}");
+    assert!(refused.next_step().contains("select_key"), "{refused}");
+}
+
+#[test]
+fn a_restart_finds_everything_with_any_number_of_lanes() {
+    let mut rig = rig(THRICE);
+    rig.clocks.wall = Timestamp(1_000);
+    rig.push(records(&[
+        ("a", "a1"),
+        ("a", "a2"),
+        ("b", "b1"),
+        ("c", "c1"),
+    ]))
+    .unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![
+        answer("a", "2", &ids[1]),
+        error("b", "boom", &ids[2], "1"),
+    ]);
+    rig.barrier();
+    let mut given = Vec::new();
+    for lane in 0..2 {
+        rig.restart(THRICE, Share { lane, lanes: 2 });
+        let share = rig.share;
+        let own: Vec<Record> = [
+            answer("a", "1", &ids[0]),
+            answer("b", "1", &ids[2]),
+            answer("c", "1", &ids[3]),
+        ]
+        .into_iter()
+        .filter(|r| share.owns(word(&r.key).as_bytes()))
+        .collect();
+        rig.answers(own);
+        given.extend(rig.outputs());
+    }
+    given.sort();
+    let all = ["0:a=a1+1@1", "0:a=a2+2@2", "0:b=b1+1@3", "0:c=c1+1@4"];
+    assert_eq!(given, all);
+    assert_eq!((rig.rows(), rig.reasons().len()), (0, 0));
+}
+
+#[test]
+fn what_was_due_while_nothing_ran_is_due_at_the_start() {
+    let mut rig = rig(THRICE);
+    rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![error("b", "boom", &ids[1], "1")]);
+    rig.barrier();
+    rig.clocks.wall = Timestamp(500);
+    rig.restart(THRICE, Share { lane: 0, lanes: 1 });
+    assert_eq!(rig.clocks.run.next_parked(), 10);
+    rig.barrier();
+    // The pause of the one is over, the time of the other's request, too: its pause begins.
+    assert_eq!(rig.requests().0, ["b=\"b1\"#2"]);
+    rig.at(510);
+    assert_eq!(rig.requests().0, ["a=\"a1\"#2"]);
+}
+
+#[test]
+fn a_number_is_never_given_again() {
+    let mut rig = rig(PATIENCE);
+    rig.clocks.wall = Timestamp(7);
+    rig.push(records(&[("a", "a1")])).unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![answer("a", "1", &ids[0])]);
+    rig.push(records(&[("a", "a2")])).unwrap();
+    let next = rig.correlations();
+    assert_ne!(next, ids);
+    rig.answers(vec![answer("a", "1", &ids[0])]);
+    assert_eq!(rig.reasons(), ["not_parked"]);
+    rig.barrier();
+    // Nothing is parked any more that would remember it.
+    rig.answers(vec![answer("a", "2", &next[0])]);
+    rig.clocks.wall = Timestamp(8);
+    rig.restart(PATIENCE, Share { lane: 0, lanes: 1 });
+    rig.push(records(&[("a", "a3")])).unwrap();
+    let last = rig.correlations();
+    assert!(!ids.contains(&last[0]) && !next.contains(&last[0]));
+}
+
+#[test]
+fn a_full_parking_lot_says_so_and_shows_since_when() {
+    let mut rig = rig(PATIENCE);
+    let node = stoatflow_core::NodeId(0);
+    rig.clocks.wall = Timestamp(5);
+    rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
+    rig.clocks.wall = Timestamp(6);
+    assert_eq!(rig.clocks.run.room_at(node), 1);
+    rig.push(records(&[("c", "c1")])).unwrap();
+    assert_eq!(rig.clocks.run.room_at(node), 0);
+    let ids = rig.correlations();
+    rig.answers(vec![answer("a", "1", &ids[0])]);
+    assert_eq!(rig.clocks.run.room_at(node), 1);
+    // What is on its way takes its place before it is there.
+    rig.clocks.run.sent_to_park(node, 1);
+    assert_eq!(rig.clocks.run.room_at(node), 0);
+    rig.clocks.run.came_to_park(node, 1);
+    let lots = rig.clocks.run.occupancy();
+    assert_eq!(
+        (lots[0].parked, lots[0].most, lots[0].oldest),
+        (2, 3, Some(5))
+    );
+}
+
+#[test]
+fn a_row_that_is_none_stops_the_engine() {
+    let mut rig = rig(PATIENCE);
+    rig.push(records(&[("a", "a1")])).unwrap();
+    let store = &mut rig.stores[3];
+    let all = stoatflow_state::KeyRange::default();
+    let (row, mut stored) = store.store.scan(rig.epoch, &all, 1).unwrap().remove(0);
+    stored.value = stoatflow_core::Datum::Bytes(vec![9, 9].into());
+    store
+        .store
+        .put(rig.epoch, &mut store.dirty, &row, Some(stored))
+        .unwrap();
+    let mut fresh = closed(offload(PATIENCE), None);
+    std::mem::swap(&mut fresh.stores, &mut rig.stores);
+    let mut context = crate::Context {
+        epoch: fresh.epoch,
+        stores: &mut fresh.stores,
+        effects: &mut fresh.effects,
+        clocks: &mut fresh.clocks,
+        share: fresh.share,
+    };
+    let error = fresh.chain.open(&mut context).unwrap_err();
+    assert!(error.message().contains("an offload has parked"), "{error}");
+}

@@ -1,0 +1,77 @@
+//! Serdes of an offload: what is parked, asked and answered.
+//!
+//! Takes what is known of the stream and what the call says, gives what its topics and its store are written with.
+
+use super::{Pass, Side};
+use crate::Expression;
+use crate::infer::infer;
+use crate::logical::{Function, Offloading, SerdeSpec};
+
+/// What an offload writes.
+#[derive(Clone, Debug)]
+pub(crate) struct OffloadSerdes {
+    /// Keys: answers find their records by the bytes.
+    pub(crate) key: SerdeSpec,
+    /// What is parked, as far as it is known.
+    pub(crate) value: SerdeSpec,
+    /// Requests.
+    pub(crate) request: SerdeSpec,
+}
+
+impl Pass<'_> {
+    /// Decides them, gives the sides of the result.
+    pub(super) fn offload(&mut self, i: usize, o: &Offloading) -> (Side, Side) {
+        let (key, value) = self.sides[o.from].clone();
+        if let (Some(own), Some(above)) = (&o.key, key.known())
+            && own != above
+            && !self.shape.rekeyed[o.from]
+        {
+            self.problems.at(
+                self.plan,
+                i,
+                "writes keys otherwise than its stream's are read, so answers would not come to the lane of their \
+                 record. Leave key= out, or give records a new key before it: .select_key(...)",
+            );
+        }
+        let key = o.key.clone().map_or(key, Side::Known);
+        let key = self.settle(i, "key", key, "key=");
+        let request = match (&o.request_value, &o.request) {
+            (Some(serde), _) => Some(serde.clone()),
+            (None, None) => self.settle(i, "request value", value.clone(), "request_value="),
+            (None, Some(function)) => {
+                let given = self.result(i, o.from, function, false).known().cloned();
+                let known = given.or_else(|| self.plan.default_value.clone());
+                if known.is_none() {
+                    self.problems.at(
+                        self.plan,
+                        i,
+                        "doesn't know how requests are written: request= can give anything. Give request_value=",
+                    );
+                }
+                known
+            }
+        };
+        // What is parked has a form of its own, if it is not an object of the user's language.
+        let parked = value.known().cloned();
+        let parked = parked.or_else(|| self.plan.default_value.clone());
+        let parked = parked.unwrap_or_else(|| SerdeSpec::Builtin("json".into()));
+        let given = match &o.function {
+            Function::Expr(Expression::Left) => value,
+            Function::Expr(Expression::Right) => Side::Known(o.response_value.clone()),
+            Function::Expr(e) => {
+                let given = infer(e, key.as_ref(), None).serde();
+                given.map_or(Side::Lost(i), Side::Known)
+            }
+            _ => Side::Lost(i),
+        };
+        let side = key.clone().map_or(Side::Reported, Side::Known);
+        if let (Some(key), Some(request)) = (key, request) {
+            self.serdes.offload[i] = Some(OffloadSerdes {
+                key,
+                value: parked,
+                request,
+            });
+        }
+        (side, given)
+    }
+}

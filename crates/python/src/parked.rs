@@ -1,0 +1,34 @@
+//! What an offload has parked, as Python objects.
+
+use crate::datum::to_py;
+use pyo3::prelude::*;
+use stoatflow_operators::offload::Parked;
+
+/// Key, value, timestamp, since, attempt, due, state, correlation.
+pub type Entry<'py> = (
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    i64,
+    i64,
+    u32,
+    Option<i64>,
+    &'static str,
+    String,
+);
+
+/// Each entry, in its order.
+pub fn entries<'py>(py: Python<'py>, found: &[Parked]) -> PyResult<Vec<Entry<'py>>> {
+    let entry = |one: &Parked| {
+        Ok((
+            to_py(py, &one.key)?,
+            to_py(py, &one.value)?,
+            one.timestamp,
+            one.since,
+            one.attempt,
+            one.due,
+            one.state,
+            one.correlation.clone(),
+        ))
+    };
+    found.iter().map(entry).collect()
+}

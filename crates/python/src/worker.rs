@@ -1,0 +1,256 @@
+//! The topics of a worker: requests come, answers go, and what is answered is committed.
+//!
+//! Takes answers and offsets, gives requests, all in batches. Owns a reader of its share of the partitions, and a
+//! writer whose answers are visible once they are acknowledged; positions are committed behind them. Never calls a
+//! function: that is Python's (`stoatflow.worker`).
+
+use crate::embedded::EmbeddedBroker;
+use crate::engine::Ground;
+use crate::errors::to_py_err;
+use crate::settings::Pairs;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{
+    Bytes, Clock, Error, Header, Headers, Offset, Partition, Result, SystemClock, TopicPartition,
+};
+use stoatflow_log::{Consumer, CutEntry, Fetched, Outgoing, Producer, ProducerMode};
+
+/// The names and values of headers.
+type PyHeaders<'py> = Vec<(String, Option<Bound<'py, PyBytes>>)>;
+
+/// Partition, offset, key, value, headers.
+type Request<'py> = (
+    i32,
+    i64,
+    Option<Bound<'py, PyBytes>>,
+    Option<Bound<'py, PyBytes>>,
+    PyHeaders<'py>,
+);
+
+/// Key, value, headers.
+type Answer = (
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+    Vec<(String, Option<Vec<u8>>)>,
+);
+
+/// The topics of one worker.
+#[pyclass(frozen, module = "stoatflow._native")]
+pub struct WorkerClient {
+    partitions: Vec<TopicPartition>,
+    consumer: Mutex<Option<Box<dyn Consumer>>>,
+    producer: Mutex<Option<Box<dyn Producer>>>,
+    responses: Arc<str>,
+    group: String,
+    clock: SystemClock,
+    patience: Duration,
+}
+
+/// Where a worker stands among those that share the partitions.
+#[derive(Clone, Copy)]
+struct Share {
+    own: u32,
+    of: u32,
+}
+
+#[pymethods]
+impl WorkerClient {
+    #[new]
+    #[pyo3(signature = (pairs, requests, responses, share, shares, broker=None))]
+    fn new(
+        py: Python<'_>,
+        pairs: Pairs<'_>,
+        requests: &str,
+        responses: &str,
+        share: u32,
+        shares: u32,
+        broker: Option<&EmbeddedBroker>,
+    ) -> PyResult<Self> {
+        let ground = Ground::open(py, &pairs, broker)?;
+        let share = Share {
+            own: share,
+            of: shares,
+        };
+        py.detach(|| open(&ground, (requests, responses), share))
+            .map_err(to_py_err)
+    }
+
+    /// The partitions that it reads.
+    fn partitions(&self) -> Vec<i32> {
+        self.partitions.iter().map(|p| p.partition.0).collect()
+    }
+
+    /// Up to `most` requests; waits for the first one.
+    fn poll<'py>(
+        &self,
+        py: Python<'py>,
+        most: usize,
+        timeout_s: f64,
+    ) -> PyResult<Vec<Request<'py>>> {
+        let timeout = Duration::try_from_secs_f64(timeout_s.max(0.0)).unwrap_or(Duration::ZERO);
+        let fetched = py
+            .detach(|| {
+                let mut fetched = Vec::new();
+                let mut consumer = self.consumer.lock();
+                let consumer = consumer.as_mut().ok_or_else(closed)?;
+                consumer.poll(most, timeout, &mut fetched)?;
+                Ok(fetched)
+            })
+            .map_err(to_py_err)?;
+        let bytes = |b: &Option<Bytes>| b.as_ref().map(|b| PyBytes::new(py, b));
+        let headers = |r: &Fetched| {
+            let all = r.headers.as_deref().unwrap_or_default().iter();
+            all.map(|h| (h.name.to_string(), bytes(&h.value))).collect()
+        };
+        let request = |r: &Fetched| {
+            let partition = self.partitions[r.slot as usize].partition.0;
+            (
+                partition,
+                r.offset.0,
+                bytes(&r.key),
+                bytes(&r.value),
+                headers(r),
+            )
+        };
+        Ok(fetched.iter().map(request).collect())
+    }
+
+    /// Hands answers over; they go out in the background.
+    fn answer(&self, py: Python<'_>, answers: Vec<Answer>) -> PyResult<()> {
+        let now = self.clock.now();
+        let mut records: Vec<Outgoing> = answers
+            .into_iter()
+            .map(|(key, value, headers)| Outgoing {
+                topic: Arc::clone(&self.responses),
+                partition: None,
+                key: key.map(Bytes::from),
+                value: value.map(Bytes::from),
+                timestamp: now,
+                headers: of(headers),
+            })
+            .collect();
+        py.detach(|| {
+            let mut producer = self.producer.lock();
+            producer.as_mut().ok_or_else(closed)?.send(&mut records)
+        })
+        .map_err(to_py_err)
+    }
+
+    /// Waits until all answers are acknowledged, then commits positions (partition, next offset).
+    fn commit(&self, py: Python<'_>, positions: Vec<(i32, i64)>) -> PyResult<()> {
+        py.detach(|| self.commit_now(&positions)).map_err(to_py_err)
+    }
+
+    /// Lets go of the topics.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            drop(self.consumer.lock().take());
+            drop(self.producer.lock().take());
+        });
+    }
+}
+
+impl WorkerClient {
+    fn commit_now(&self, positions: &[(i32, i64)]) -> Result<()> {
+        let topic = self.partitions.first().map(|p| Arc::clone(&p.topic));
+        let cut: Vec<CutEntry> = positions
+            .iter()
+            .zip(topic.iter().cycle())
+            .map(|((partition, offset), topic)| CutEntry {
+                partition: TopicPartition {
+                    topic: Arc::clone(topic),
+                    partition: Partition(*partition),
+                },
+                offset: Offset(*offset),
+                metadata: String::new(),
+            })
+            .collect();
+        let mut producer = self.producer.lock();
+        let producer = producer.as_mut().ok_or_else(closed)?;
+        producer.flush(self.patience)?;
+        if cut.is_empty() {
+            return Ok(());
+        }
+        producer.begin()?;
+        producer.offsets(&self.group, &cut, self.patience)?;
+        producer.commit(self.patience).map(drop)
+    }
+}
+
+fn closed() -> Error {
+    Error::config("this worker was closed").hint("make a new one")
+}
+
+fn of(headers: Vec<(String, Option<Vec<u8>>)>) -> Headers {
+    let header = |(name, value): (String, Option<Vec<u8>>)| Header {
+        name: name.into(),
+        value: value.map(Bytes::from),
+    };
+    (!headers.is_empty()).then(|| headers.into_iter().map(header).collect())
+}
+
+fn open(
+    ground: &Ground,
+    (requests, responses): (&str, &str),
+    share: Share,
+) -> Result<WorkerClient> {
+    let (broker, settings) = (ground.broker.as_ref(), &ground.settings);
+    let patience = settings.broker_wait;
+    let infos = broker.topics(&[requests, responses], patience)?;
+    let mut found = Vec::new();
+    for (name, info) in [requests, responses].into_iter().zip(infos) {
+        found.push(info.ok_or_else(|| {
+            Error::missing_topic(format!(
+                "the topic '{name}' does not exist at {}",
+                broker.address()
+            ))
+            .hint("create it, or name the topics that the offload names")
+            .at(|at| at.topic = Some(name.to_owned()))
+        })?);
+    }
+    let numbers = (0..found[0].partitions).filter(|p| p.unsigned_abs() % share.of == share.own);
+    let partitions: Vec<TopicPartition> = numbers
+        .map(|p| TopicPartition::new(Arc::clone(&found[0].name), p))
+        .collect();
+    if partitions.is_empty() {
+        return Err(Error::config(format!(
+            "the topic '{requests}' has {} partition(s), of which none is left for worker {} of {}",
+            found[0].partitions,
+            share.own + 1,
+            share.of
+        ))
+        .hint("run fewer workers, or give the topic more partitions"));
+    }
+    let group = settings.application_id.clone();
+    // The one before it, of the same share, is told that it is not needed any more.
+    let id = format!("{group}-worker-{}-of-{}", share.own + 1, share.of);
+    let timeout = settings.transaction_timeout;
+    let producer = broker.producer(&ProducerMode::Plain { id, timeout }, patience)?;
+    let committed = broker.committed(&group, &partitions, patience)?;
+    let ranges = broker.ranges(&partitions, patience)?;
+    let starts = partitions.iter().zip(committed).zip(ranges);
+    let starts: Vec<(TopicPartition, Offset)> = starts
+        .map(|((partition, committed), range)| {
+            let at = match committed {
+                Some(known) => known.offset.max(range.begin),
+                None if settings.reset_to_earliest => range.begin,
+                None => range.stable_end,
+            };
+            (partition.clone(), at)
+        })
+        .collect();
+    let mut consumer = broker.consumer(&group, partitions.len())?;
+    consumer.assign(&starts)?;
+    Ok(WorkerClient {
+        partitions,
+        consumer: Mutex::new(Some(consumer)),
+        producer: Mutex::new(Some(producer)),
+        responses: Arc::clone(&found[1].name),
+        group,
+        clock: SystemClock::new(),
+        patience,
+    })
+}

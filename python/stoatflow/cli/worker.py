@@ -1,0 +1,114 @@
+"""`stoatflow worker app:score --requests T --responses T`: a function that answers the requests of an `offload`.
+
+Takes: where a function is, its topics, and how it is called. Gives: answers, until it is stopped. The work is that of
+`stoatflow.Worker`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import runpy
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from stoatflow.settings import Settings
+
+_TYPES = {"json": "json", "str": "string", "bytes": "bytes"}
+
+
+def add_to(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "worker",
+        help="answer the requests of an offload with a function",
+        description="Answer the requests of an offload with a function, plain or async. One that raises is an answer, "
+        "too. Ctrl-C lets calls that run end, and commits.",
+    )
+    parser.add_argument("function", metavar="MODULE:FUNCTION", help="a function of (value); FILE.py:FUNCTION as well")
+    parser.add_argument("--requests", required=True, metavar="TOPIC", help="where requests come from")
+    parser.add_argument("--responses", required=True, metavar="TOPIC", help="where answers go")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="the broker")
+    parser.add_argument("--group", metavar="ID", help="names the position in the requests (default: TOPIC-worker)")
+    parser.add_argument("--concurrency", type=int, metavar="N", help="calls at a time (default: 100 async, 10 plain)")
+    parser.add_argument("--timeout", metavar="TIME", help="of one call, such as 20s (default: none)")
+    parser.add_argument("--value", choices=sorted(_TYPES), help="how requests are read (default: by annotation, json)")
+    parser.add_argument("--answer", choices=sorted(_TYPES), help="how answers are written (default: likewise)")
+    parser.add_argument(
+        "--share", type=share, default=(1, 1), metavar="I/N", help="the I-th of N workers that share the partitions"
+    )
+    parser.add_argument("--config", metavar="FILE", help="settings, TOML or JSON")
+    parser.set_defaults(run=run)
+
+
+def share(text: str) -> tuple[int, int]:
+    """Read `1/3`; raise `ArgumentTypeError` for what is no share."""
+    own, slash, of = text.partition("/")
+    if slash and own.isdecimal() and of.isdecimal() and 1 <= int(own) <= int(of):
+        return int(own), int(of)
+    raise argparse.ArgumentTypeError(f"{text!r} is no share; write 1/3 for the first of three workers")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Answer until it is stopped."""
+    from stoatflow.worker import Worker
+
+    Worker(
+        load(given.function),
+        requests=given.requests,
+        responses=given.responses,
+        config=_settings(given),
+        group=given.group,
+        value=_serde(given.value),
+        answer=_serde(given.answer),
+        concurrency=given.concurrency,
+        timeout=given.timeout,
+        share=given.share,
+    ).run()
+    return 0
+
+
+def load(place: str) -> Callable[[Any], Any]:
+    """Give the function at `module:function` or `file.py:function`."""
+    from stoatflow.errors import ConfigError
+
+    where, _, name = place.rpartition(":")
+    if not where or not name.isidentifier():
+        raise ConfigError(f"{place!r} names no function", next_step="write module:function, or file.py:function")
+    if where.endswith(".py"):
+        try:
+            members = runpy.run_path(where, run_name="__stoatflow__")
+        except OSError as error:
+            raise ConfigError(f"the file {where} can't be read: {error.strerror}") from error
+        found = members.get(name)
+    else:
+        sys.path.insert(0, os.getcwd())
+        try:
+            found = getattr(importlib.import_module(where), name, None)
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"the module {where} can't be imported: {error}",
+                next_step="start it where the module is, or name its file",
+            ) from error
+    if not callable(found):
+        raise ConfigError(f"{where} has no function named '{name}'", next_step="name one that is defined there")
+    function: Callable[[Any], Any] = found
+    return function
+
+
+def _settings(given: argparse.Namespace) -> Settings:
+    from stoatflow.settings import Settings
+
+    arguments = {} if given.bootstrap is None else {"bootstrap.servers": given.bootstrap}
+    return Settings(arguments) if given.config is None else Settings.from_file(given.config, arguments)
+
+
+def _serde(word: str | None) -> Any:
+    from stoatflow.serdes import builtin_by_name
+
+    return None if word is None else builtin_by_name(_TYPES[word])

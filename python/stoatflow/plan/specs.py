@@ -1,0 +1,58 @@
+"""Parts of DSL calls that are data themselves, equal in fields to those of the engine's `plan/src`.
+
+Nodes hold them, and `encode` writes them: what equals its default is left out. None holds a function of the user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spec:
+    """A part of a call that is data itself. What equals its default is not written."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowSpec(Spec):
+    """How records of a key are put into windows."""
+
+    type: str
+    size_ms: int | None = None
+    advance_ms: int | None = None
+    difference_ms: int | None = None
+    gap_ms: int | None = None
+    start_ms: int | None = None
+    records: int | None = None
+    grace_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinWindowSpec(Spec):
+    """The window of a stream-stream join."""
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UntilSpec(Spec):
+    """How long updates are held back."""
+
+    type: str
+    grace_ms: int | None = None
+    limit_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PatienceSpec(Spec):
+    """How long an answer is waited for, and how often it is asked for."""
+
+    timeout_ms: int | None
+    attempts: int
+    first_ms: int
+    most_ms: int
+    jitter: float
+    retry_timeouts: bool
+    retry_errors: bool

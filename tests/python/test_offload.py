@@ -1,0 +1,472 @@
+"""`offload` in the test driver: order, early and late answers, timeouts, errors, room, crashes; and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import stoatflow as sf
+from stoatflow.testing import TopologyTestDriver
+
+Headers = tuple[tuple[str, "bytes | None"], ...]
+
+
+class Desk:
+    """A driver with an offload named `score`, and the worker's side in the test's hands."""
+
+    def __init__(self, *, lanes: int = 1, sink: Any = str, **how: Any) -> None:
+        """`how` is that of `offload`."""
+        how.setdefault("joiner", lambda value, answer: f"{value}={answer}")
+        builder = sf.StreamsBuilder()
+        stream = builder.stream("in", key=str, value=str)
+        stream.offload("asked", "answered", response_value=str, name="score", **how).to("out", key=str, value=sink)
+        self.driver = TopologyTestDriver(builder.build(), lanes=lanes)
+        self.records = self.driver.input("in", str, str)
+        self.answers = self.driver.input("answered", str, str)
+        self._asked = self.driver.output("asked", str, str)
+        self._out = self.driver.output("out", str, sink)
+
+    def __enter__(self) -> Desk:
+        """Running already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.driver.close()
+
+    def asked(self) -> list[tuple[str, str, dict[str, str]]]:
+        """Requests that went out since the last call: key, value, headers."""
+        return [
+            (str(r.key), str(r.value), {name: (value or b"").decode() for name, value in r.headers})
+            for r in self._asked.read_all()
+        ]
+
+    def out(self) -> list[tuple[Any, Any]]:
+        """Results since the last call."""
+        return self._out.read_key_values_to_list()
+
+    def answer(self, request: tuple[str, str, dict[str, str]], value: str | None, **more: str) -> None:
+        """Answer a request; `error=` makes it one."""
+        own = {f"stoatflow-{name}": text for name, text in more.items()}
+        self.answers.pipe(request[0], value, headers={**request[2], **own})
+
+
+def upper(desk: Desk, *requests: tuple[str, str, dict[str, str]]) -> None:
+    """Answer as a worker would that gives capitals."""
+    for request in requests:
+        desk.answer(request, request[1].upper())
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_record_waits_for_its_answer(lanes: int) -> None:
+    with Desk(lanes=lanes) as desk:
+        desk.records.pipe("a", "x", timestamp=5)
+        (request,) = desk.asked()
+        assert request[:2] == ("a", "x")
+        assert request[2]["stoatflow-attempt"] == "1"
+        assert request[2]["stoatflow-correlation"].startswith("score/")
+        assert desk.out() == []
+        upper(desk, request)
+        (result,) = desk.driver.output("out", str, str).read_all()
+        # Its own time and headers, not the answer's.
+        assert (result.key, result.value, result.timestamp, result.headers) == ("a", "x=X", 5, ())
+        assert desk.driver.parked("score") == []
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_results_of_a_key_keep_the_order_of_its_records(lanes: int) -> None:
+    with Desk(lanes=lanes) as desk:
+        for key, value in (("a", "1"), ("a", "2"), ("b", "3"), ("a", "4")):
+            desk.records.pipe(key, value)
+        requests = desk.asked()
+        upper(desk, requests[3], requests[1])
+        assert desk.out() == []
+        upper(desk, requests[2])
+        assert desk.out() == [("b", "3=3")]
+        upper(desk, requests[0])
+        assert desk.out() == [("a", "1=1"), ("a", "2=2"), ("a", "4=4")]
+
+
+def test_answers_that_nobody_waits_for_are_dropped() -> None:
+    with Desk() as desk:
+        desk.records.pipe("a", "x")
+        (request,) = desk.asked()
+        desk.answers.pipe("a", "without")
+        desk.answers.pipe("a", "foreign", headers={"stoatflow-correlation": "price/0"})
+        desk.answers.pipe("b", "of another key", headers=request[2])
+        assert desk.out() == []
+        upper(desk, request, request)
+        assert desk.out() == [("a", "x=X")]
+
+
+def test_a_timeout_asks_again_and_at_last_goes_to_the_dead_letters() -> None:
+    how: dict[str, Any] = {
+        "timeout": "10s",
+        "retry": sf.Backoff(attempts=3, first="1s", jitter=0),
+        "on_timeout": sf.DLQ("dead"),
+    }
+    with Desk(**how) as desk:
+        desk.records.pipe("a", "x")
+        (first,) = desk.asked()
+        desk.driver.advance("9999ms")
+        assert desk.asked() == []
+        desk.driver.advance("1ms")
+        (parked,) = desk.driver.parked("score")
+        assert (parked.state, parked.attempt, parked.due) == ("pausing", 1, 11_000)
+        desk.driver.advance("1s")
+        (second,) = desk.asked()
+        assert (second[2]["stoatflow-attempt"], second[2]["stoatflow-correlation"]) == (
+            "2",
+            first[2]["stoatflow-correlation"],
+        )
+        desk.driver.advance("10s")
+        desk.driver.advance("2s")
+        (third,) = desk.asked()
+        assert third[2]["stoatflow-attempt"] == "3"
+        assert desk.driver.output("dead").is_empty
+        desk.driver.advance("10s")
+        letter = desk.driver.output("dead", str, str).read()
+        headers = dict(letter.headers)
+        assert (letter.key, letter.value) == ("a", "x")
+        assert headers["__stoatflow.errors.message"] == b"no answer within 10000 ms, after 3 requests"
+        assert headers["__stoatflow.errors.node"] == b"score"
+        assert desk.driver.parked("score") == []
+        upper(desk, third)
+        assert desk.out() == []
+
+
+def test_an_answer_to_an_earlier_request_counts() -> None:
+    with Desk(timeout="10s", retry=sf.Backoff(attempts=2, first="0ms", jitter=0)) as desk:
+        desk.records.pipe("a", "x")
+        desk.driver.advance("10s")
+        first, second = desk.asked()
+        assert second[2]["stoatflow-attempt"] == "2"
+        upper(desk, first, second)
+        assert desk.out() == [("a", "x=X")]
+
+
+def test_functions_stand_in_for_answers_in_their_turn() -> None:
+    with Desk(
+        timeout="1s", on_timeout=lambda value: f"{value} timed out", on_error=lambda value, error: f"{value}: {error}"
+    ) as desk:
+        for value in "xyz":
+            desk.records.pipe("a", value)
+        requests = desk.asked()
+        desk.answer(requests[1], None, error="ValueError: boom")
+        upper(desk, requests[2])
+        assert desk.out() == []
+        desk.driver.advance("1s")
+        assert desk.out() == [("a", "x timed out"), ("a", "y: ValueError: boom"), ("a", "z=Z")]
+
+
+def test_the_error_is_one_of_a_worker() -> None:
+    seen: list[object] = []
+
+    def replaced(value: str, error: sf.WorkerError) -> str:
+        seen.append(error)
+        return value
+
+    with Desk(on_error=replaced) as desk:
+        desk.records.pipe("a", "x")
+        desk.answer(desk.asked()[0], None, error="KeyError: 'k'")
+        assert desk.out() == [("a", "x")]
+    assert [type(each) for each in seen] == [sf.WorkerError]
+
+
+def test_an_error_is_asked_again() -> None:
+    with Desk(retry=sf.Backoff(attempts=2, first="1s", jitter=0), on_error=sf.log_and_continue()) as desk:
+        desk.records.pipe("a", "x")
+        desk.records.pipe("b", "y")
+        of_a, of_b = desk.asked()
+        desk.answer(of_a, None, error="busy")
+        desk.answer(of_b, None, error="busy")
+        desk.driver.advance("1s")
+        again = desk.asked()
+        assert [(key, headers["stoatflow-attempt"]) for key, _, headers in again] == [("a", "2"), ("b", "2")]
+        # An error of the first request comes late: the second one's answer counts.
+        desk.answer(of_a, None, error="busy")
+        upper(desk, again[0])
+        desk.answer(again[1], None, error="still busy")
+        assert desk.out() == [("a", "x=X")]
+        assert desk.driver.parked("score") == []
+
+
+def test_an_error_stops_the_application_unless_somebody_says_otherwise() -> None:
+    with Desk() as desk:
+        desk.records.pipe("a", "x")
+        with pytest.raises(sf.ProcessingError, match=r"the worker failed: ValueError: boom .*on_error=") as failed:
+            desk.answer(desk.asked()[0], None, error="ValueError: boom")
+        assert failed.value.coordinates["node"] == "score"
+        assert failed.value.coordinates["topic"] == "in"
+        # Nothing of that was committed: the answer is read again, until somebody says what becomes of such records.
+        with pytest.raises(sf.ProcessingError, match="ValueError: boom"):
+            desk.driver.restart()
+
+
+def test_a_handler_may_have_it_asked_again_after_a_pause() -> None:
+    with Desk(on_error=sf.Retry(1, backoff="2s", then=sf.DLQ("dead"))) as desk:
+        desk.records.pipe("a", "x")
+        desk.records.pipe("b", "y")
+        for request in desk.asked():
+            desk.answer(request, None, error="busy")
+        assert [parked.state for parked in desk.driver.parked("score")] == ["pausing", "pausing"]
+        desk.driver.advance("2s")
+        of_a, of_b = desk.asked()
+        assert of_a[2]["stoatflow-attempt"] == "2"
+        upper(desk, of_a)
+        desk.answer(of_b, None, error="busy")
+        assert desk.out() == [("a", "x=X")]
+        assert desk.driver.output("dead", str, str).read_key_values_to_list() == [("b", "y")]
+
+
+def test_only_what_is_worth_another_attempt_is_asked_again() -> None:
+    how: dict[str, Any] = {
+        "timeout": "1s",
+        "retry": sf.Backoff(attempts=2, first="0ms", on=TimeoutError),
+        "on_error": lambda value, error: "failed",
+    }
+    with Desk(**how) as desk:
+        desk.records.pipe("a", "x")
+        desk.answer(desk.asked()[0], None, error="boom")
+        assert desk.out() == [("a", "failed")]
+        desk.records.pipe("a", "y")
+        desk.driver.advance("1s")
+        assert [headers["stoatflow-attempt"] for _, _, headers in desk.asked()] == ["1", "2"]
+
+
+def test_while_the_parking_lot_is_full_no_more_are_read() -> None:
+    with Desk(max_parked=2) as desk:
+        for value in "vwxyz":
+            desk.records.pipe(value, value)
+        requests = desk.asked()
+        assert [value for _, value, _ in requests] == ["v", "w"]
+        upper(desk, requests[0])
+        assert [value for _, value, _ in desk.asked()] == ["x"]
+        upper(desk, requests[1])
+        (request,) = desk.asked()
+        assert request[1] == "y"
+        # What waits in front is read again after a crash.
+        desk.driver.crash()
+        desk.driver.restart(lanes=3)
+        assert [p.value for p in desk.driver.parked("score")] == ["x", "y"]
+        upper(desk, request)
+        assert [value for _, value, _ in desk.asked()] == ["z"]
+        assert desk.out() == [("v", "v=V"), ("w", "w=W"), ("y", "y=Y")]
+
+
+@pytest.mark.parametrize("in_epoch", [False, True])
+def test_a_crash_in_the_middle_and_other_lanes(in_epoch: bool) -> None:
+    with Desk(
+        timeout="10s", retry=sf.Backoff(attempts=2, first="1s", jitter=0), on_timeout=lambda value: "late"
+    ) as desk:
+        values = [(key, f"{key}{number}") for number in range(3) for key in "abcd"]
+        for key, value in values:
+            desk.records.pipe(key, value)
+        requests = desk.asked()
+        # Early ones, an error, and some that are done.
+        upper(desk, *requests[4:8])
+        desk.answer(requests[0], None, error="boom")
+        upper(desk, requests[1])
+        given = desk.out()
+        if in_epoch:
+            with desk.driver.epoch():
+                desk.records.pipe("e", "lost with the epoch, and read again")
+                upper(desk, requests[2])
+                desk.driver.crash()
+        else:
+            desk.driver.crash()
+        desk.driver.advance("1s")
+        desk.driver.restart(lanes=5)
+        again = desk.asked()
+        assert ("a", "a0", "2") in [(key, value, headers["stoatflow-attempt"]) for key, value, headers in again]
+        upper(desk, *(each for each in again if each[1] == "a0"), *requests[2:4], *requests[8:])
+        given += desk.out()
+        desk.driver.crash()
+        desk.driver.restart(lanes=2)
+        desk.driver.advance("10s")
+        desk.driver.advance("1s")
+        desk.driver.advance("10s")
+        given += desk.out()
+        for key in "abcd":
+            assert [value for k, value in given if k == key] == [f"{key}{n}={key.upper()}{n}" for n in range(3)]
+        assert [value for k, value in given if k == "e"] == (["late"] if in_epoch else [])
+        assert desk.driver.parked("score") == []
+
+
+def test_what_is_parked_can_be_seen() -> None:
+    with Desk(timeout=None) as desk:
+        desk.driver.advance(500)
+        desk.records.pipe("a", "x", timestamp=7)
+        desk.records.pipe("a", "y", timestamp=8)
+        first, second = desk.asked()
+        desk.driver.advance(100)
+        upper(desk, second)
+        x, y = desk.driver.parked("score")
+        assert x == sf.Parked("a", "x", 7, 500, 1, None, "asked", first[2]["stoatflow-correlation"])
+        assert (y.value, y.state) == ("y", "answered")
+        with pytest.raises(sf.ConfigError, match=r"no offload named 'price'.*score"):
+            desk.driver.parked("price")
+
+
+def test_a_record_without_a_key_is_refused() -> None:
+    with Desk() as desk, pytest.raises(sf.ProcessingError, match=r"without a key.*select_key"):
+        desk.records.pipe(None, "x")
+    with Desk(on_error=sf.log_and_continue()) as desk:
+        desk.records.pipe(None, "x")
+        desk.records.pipe("a", "y")
+        assert [value for _, value, _ in desk.asked()] == ["y"]
+
+
+def test_requests_and_results_are_what_functions_and_expressions_make_of_them() -> None:
+    builder = sf.StreamsBuilder()
+    orders = builder.stream("orders", key=str, value=dict)
+    scored = orders.offload(
+        "asked",
+        "answered",
+        request=sf.value["features"],
+        joiner=sf.obj(id=sf.left["id"], score=sf.right["score"]),
+        response_value=dict,
+        name="score",
+    )
+    scored.to("scored")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("orders", str, dict).pipe("o1", {"id": 1, "features": [1, 2]}, headers={"trace": "t1"})
+        request = driver.output("asked", str, list).read()
+        assert (request.value, request.headers[0]) == ([1, 2], ("trace", b"t1"))
+        driver.input("answered", str, dict).pipe("o1", {"score": 0.5}, headers=request.headers)
+        result = driver.output("scored", str, dict).read()
+        assert (result.value, result.headers) == ({"id": 1, "score": 0.5}, (("trace", b"t1"),))
+
+
+def test_python_functions_with_the_key() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).offload(
+        "asked",
+        "answered",
+        request=lambda value: value * 2,
+        request_value=str,
+        joiner=lambda key, value, answer: f"{key}:{value}:{answer}",
+        with_key=True,
+        response_value=int,
+        store="lot",
+    ).to("out", value=str)
+    with TopologyTestDriver(builder.build(), {"ensure.explicit.naming": False}) as driver:
+        driver.input("in", str, str).pipe("k", "v")
+        request = driver.output("asked", str, str).read()
+        assert request.value == "vv"
+        driver.input("answered", str, int).pipe("k", 42, headers=request.headers)
+        assert driver.output("out", str, str).read_value() == "k:v:42"
+
+
+class Point:
+    """Something that JSON doesn't know."""
+
+    def __init__(self, x: int) -> None:
+        """At x."""
+        self.x = x
+
+
+class Points(sf.Serde[Point]):
+    """Its serde."""
+
+    def serialize(self, value: Point) -> bytes:
+        """Write."""
+        return json.dumps(value.x).encode()
+
+    def deserialize(self, data: bytes) -> Point:
+        """Read."""
+        return Point(json.loads(data))
+
+
+def test_objects_are_parked_by_the_serde_of_the_stream() -> None:
+    builder = sf.StreamsBuilder()
+    points = Points()
+    builder.stream("in", key=str, value=points).offload(
+        "asked", "answered", joiner=lambda point, answer: point.x + answer, response_value=int, name="score"
+    ).to("out", value=int)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("in", str, points).pipe("k", Point(40))
+        request = driver.output("asked", str, points).read()
+        driver.crash()
+        driver.restart()
+        driver.input("answered", str, int).pipe("k", 2, headers=request.headers)
+        assert driver.output("out", str, int).read_value() == 42
+
+
+def test_a_re_keyed_stream_and_one_offload_behind_another() -> None:
+    builder = sf.StreamsBuilder()
+    first = builder.stream("in", key=str, value=str).select_key(sf.value, name="by-value")
+    first = first.offload("q1", "r1", key=str, response_value=str, name="one")
+    first.offload("q2", "r2", joiner=lambda one, two: one + two, response_value=str, name="two").to("out", value=str)
+    with TopologyTestDriver(builder.build(), lanes=4) as driver:
+        for value in ("x", "y", "z"):
+            driver.input("in", str, str).pipe("same", value)
+        for request in driver.output("q1", str, str):
+            driver.input("r1", str, str).pipe(request.key, f"{request.value}1", headers=request.headers)
+        for request in driver.output("q2", str, str):
+            # Its own correlation, not that of the one before.
+            assert dict(request.headers)["stoatflow-correlation"].startswith(b"two/")  # type: ignore[union-attr]
+            driver.input("r2", str, str).pipe(request.key, f"-{request.value}2", headers=request.headers)
+        assert sorted(driver.output("out", str, str).read_key_values_to_list()) == [
+            ("x", "x1-x12"),
+            ("y", "y1-y12"),
+            ("z", "z1-z12"),
+        ]
+
+
+def test_windowed_keys_find_their_lane() -> None:
+    builder = sf.StreamsBuilder()
+    counts = (
+        builder.stream("in", key=str, value=str)
+        .group_by_key()
+        .windowed_by(sf.TimeWindows("1s", grace="0s"))
+        .count(store="counts")
+    )
+    counts.to_stream().offload("asked", "answered", response_value=str, name="score").to("out")
+    with TopologyTestDriver(builder.build(), lanes=4) as driver:
+        for key in "abcdef":
+            driver.input("in", str, str).pipe(key, "x", timestamp=1500)
+        requests = driver.output("asked").read_all()
+        for request in requests:
+            driver.input("answered").pipe(request.key, b"ok", headers=request.headers)
+        assert len(driver.output("out").read_all()) == 6
+
+
+REFUSED: list[tuple[Callable[[sf.KStream[str, str]], object], str]] = [
+    (lambda s: s.offload("q", "r", max_parked=0, response_value=str), r"max_parked=0.*at least 1"),
+    (lambda s: s.offload("q", "r", retry=sf.Retry(3), response_value=str), r"needs a Backoff, not Retry"),  # type: ignore[call-overload]
+    (lambda s: s.offload("q", "r", timeout="0s", response_value=str), r"offload\(timeout=\)"),
+    (lambda s: s.offload("q", "q", response_value=str, name="n"), "names the topic 'q' twice"),
+    (lambda s: s.offload("q", "in", response_value=str, name="n"), "the answers to an offload are its own"),
+    (lambda s: s.offload("q", "r", request=lambda value: value, response_value=str), "Give request_value="),
+    (lambda s: s.offload("q", "r", joiner=sf.value, response_value=str), "reads sf.value"),
+    (lambda s: s.offload("q", "r", joiner=lambda value: value, response_value=str), r"\(value, answer\)"),  # type: ignore[arg-type, misc]
+    (lambda s: s.offload("q", "r", on_error=lambda value: value, response_value=str), r"\(value, error\)"),  # type: ignore[arg-type, misc]
+    (lambda s: s.offload("q", "r", on_timeout="nonsense", response_value=str), "'nonsense' is no error handler"),
+]
+
+
+def built(build: Callable[[sf.KStream[str, str]], object]) -> sf.Topology:
+    """A topology of one stream and what is done with it."""
+    builder = sf.StreamsBuilder()
+    build(builder.stream("in", key=str, value=str))
+    return builder.build()
+
+
+@pytest.mark.parametrize(("build", "message"), REFUSED)
+def test_what_makes_no_sense_is_refused(build: Callable[[sf.KStream[str, str]], object], message: str) -> None:
+    with pytest.raises((sf.TopologyError, ValueError), match=message):
+        built(build)
+
+
+async def later(value: str) -> str:
+    return value
+
+
+def test_functions_that_stand_in_are_plain() -> None:
+    builder = sf.StreamsBuilder()
+    with pytest.raises(sf.TopologyError, match="only plain functions"):
+        builder.stream("in", key=str, value=str).offload("q", "r", on_timeout=later, response_value=str)  # type: ignore[arg-type]

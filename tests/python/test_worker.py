@@ -1,0 +1,314 @@
+"""Workers on the embedded broker: answers, errors, limits, positions, and how one ends."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoatflow as sf
+from stoatflow._bridge import WorkerClient
+from stoatflow.cli.worker import load, share
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[sf.EmbeddedBroker]:
+    """With the topics of an offload."""
+    with sf.EmbeddedBroker(tmp_path / "topics") as broker:
+        for topic in ("in", "out", "asked", "answered"):
+            broker.create_topic(topic, 3)
+        yield broker
+
+
+def topology(**how: Any) -> sf.Topology:
+    """An offload of texts."""
+    builder = sf.StreamsBuilder()
+    how.setdefault("joiner", lambda value, answer: f"{value}={answer}")
+    stream = builder.stream("in", key=str, value=str)
+    stream.offload("asked", "answered", response_value=str, name="score", **how).to("out", key=str, value=str)
+    return builder.build()
+
+
+def engine(topology: sf.Topology, broker: sf.EmbeddedBroker, **config: object) -> sf.StoatFlow:
+    """An application with a state of its own."""
+    own = {"application.id": "app", "state.dir": f"{broker.path}-state"}
+    return sf.StoatFlow(topology, own | config, broker=broker)
+
+
+def until(what: Callable[[], bool], patience: float = 20.0) -> None:
+    """Wait for it."""
+    began = time.monotonic()
+    while not what():
+        assert time.monotonic() - began < patience, "it does not come"
+        time.sleep(0.01)
+
+
+def results(broker: sf.EmbeddedBroker) -> dict[str, list[str]]:
+    """By key, in their order."""
+    given: dict[str, list[str]] = {}
+    for record in broker.read("out"):
+        given.setdefault((record.key or b"").decode(), []).append((record.value or b"").decode())
+    return given
+
+
+def write(broker: sf.EmbeddedBroker, *values: str, keys: str = "abcd") -> None:
+    """Values go to the keys in turn."""
+    broker.produce_many("in", ((None, keys[n % len(keys)].encode(), v.encode(), n) for n, v in enumerate(values)))
+
+
+async def slow_upper(value: str) -> str:
+    await asyncio.sleep(0.02 if value.endswith(("0", "5")) else 0)
+    return value.upper()
+
+
+def plain_upper(value: str) -> str:
+    return value.upper()
+
+
+@pytest.mark.parametrize("function", [slow_upper, plain_upper])
+def test_every_record_gets_its_answer_in_the_order_of_its_key(broker: sf.EmbeddedBroker, function: Any) -> None:
+    values = [f"v{number}" for number in range(200)]
+    write(broker, *values)
+    app = engine(topology(), broker, **{"lanes.count": 3})
+    worker = sf.Worker(function, requests="asked", responses="answered", broker=broker)
+    with app, worker:
+        until(lambda: sum(map(len, results(broker).values())) >= 200)
+        assert app.parked("score") == []
+        metrics = app.metrics()["parked"]["score"]
+        assert (metrics["records"], metrics["most"]) == (0, 100_000)
+    assert results(broker) == {key: [f"{v}={v.upper()}" for v in values[at::4]] for at, key in enumerate("abcd")}
+    assert worker.answered == 200
+
+
+def test_a_function_that_raises_is_an_answer(broker: sf.EmbeddedBroker) -> None:
+    def odd(value: str) -> str:
+        if value.endswith("1"):
+            raise ValueError(f"no {value}")
+        return value
+
+    write(broker, "v0", "v1", "v2")
+    handled = topology(on_error=lambda value, error: f"{value}!{error}")
+    with (
+        engine(handled, broker),
+        sf.Worker(odd, requests="asked", responses="answered", broker=broker),
+    ):
+        until(lambda: sum(map(len, results(broker).values())) == 3)
+    assert results(broker) == {"a": ["v0=v0"], "b": ["v1!ValueError: no v1"], "c": ["v2=v2"]}
+
+
+async def cancels_itself(value: str) -> str:
+    raise asyncio.CancelledError("by a library")
+
+
+def runs_out(value: str) -> str:
+    return next(iter(()))
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (cancels_itself, "CancelledError: by a library"),
+        (runs_out, "RuntimeError: the function raised StopIteration: "),
+    ],
+)
+def test_nothing_that_a_function_raises_ends_the_worker(broker: sf.EmbeddedBroker, function: Any, told: str) -> None:
+    write(broker, "v0", "v1")
+    handled = topology(on_error=lambda value, error: str(error))
+    with (
+        engine(handled, broker),
+        sf.Worker(function, requests="asked", responses="answered", broker=broker),
+    ):
+        until(lambda: sum(map(len, results(broker).values())) == 2)
+    assert results(broker) == {"a": [told], "b": [told]}
+
+
+def test_a_call_that_takes_too_long_is_an_error(broker: sf.EmbeddedBroker) -> None:
+    async def forever(value: str) -> str:
+        await asyncio.sleep(60)
+        return value
+
+    write(broker, "v0")
+    handled = topology(on_error=lambda value, error: str(error))
+    with (
+        engine(handled, broker),
+        sf.Worker(forever, requests="asked", responses="answered", broker=broker, timeout="50ms"),
+    ):
+        until(lambda: bool(results(broker)))
+    assert results(broker) == {"a": ["TimeoutError: the call did not end within 0.05 s"]}
+
+
+def test_it_goes_on_where_it_was(broker: sf.EmbeddedBroker) -> None:
+    app = engine(topology(), broker)
+    with app:
+        write(broker, "v0", "v1")
+        with sf.Worker(plain_upper, requests="asked", responses="answered", broker=broker) as first:
+            until(lambda: first.answered == 2)
+        write(broker, "v2")
+        with sf.Worker(plain_upper, requests="asked", responses="answered", broker=broker) as second:
+            until(lambda: sum(map(len, results(broker).values())) == 3)
+    assert second.answered == 1
+
+
+def test_several_share_the_partitions(broker: sf.EmbeddedBroker) -> None:
+    values = [f"v{number}" for number in range(60)]
+    write(broker, *values, keys="abcdefghij")
+    how: dict[str, Any] = {"requests": "asked", "responses": "answered", "broker": broker}
+    one = sf.Worker(plain_upper, share=(1, 2), **how)
+    two = sf.Worker(plain_upper, share=(2, 2), **how)
+    with engine(topology(), broker), one, two:
+        until(lambda: sum(map(len, results(broker).values())) == 60)
+    assert one.answered + two.answered == 60
+    assert min(one.answered, two.answered) > 0
+    with pytest.raises(sf.ConfigError, match=r"3 partition\(s\), of which none is left for worker 4 of 4"):
+        sf.Worker(plain_upper, share=(4, 4), **how).start()
+
+
+def test_types_come_from_arguments_annotations_or_are_json(broker: sf.EmbeddedBroker) -> None:
+    def unsaid(value):  # type: ignore[no-untyped-def]
+        return value
+
+    def data(value: bytes) -> dict[str, int]:
+        return {"size": len(value)}
+
+    def names(worker: sf.Worker) -> tuple[str, str]:
+        return worker._value.name, worker._answer.name
+
+    how: dict[str, Any] = {"requests": "asked", "responses": "answered", "broker": broker}
+    assert names(sf.Worker(unsaid, **how)) == ("json", "json")
+    assert names(sf.Worker(plain_upper, **how)) == ("string", "string")
+    assert names(sf.Worker(data, **how)) == ("bytes", "json")
+    assert names(sf.Worker(data, value=str, answer=int, **how)) == ("string", "int64")
+
+
+def test_a_request_that_cannot_be_read_is_answered_with_an_error(broker: sf.EmbeddedBroker) -> None:
+    write(broker, "no json")
+    handled = topology(on_error=lambda value, error: str(error))
+    with (
+        engine(handled, broker),
+        sf.Worker(lambda value: value, requests="asked", responses="answered", broker=broker),
+    ):
+        until(lambda: bool(results(broker)))
+    assert results(broker)["a"][0].startswith("SerdeError: the serde 'json' can't read")
+
+
+def test_a_newer_one_takes_over(broker: sf.EmbeddedBroker) -> None:
+    how: dict[str, Any] = {"requests": "asked", "responses": "answered", "broker": broker}
+    older = sf.Worker(plain_upper, **how)
+    older.start()
+    with engine(topology(), broker), sf.Worker(plain_upper, **how):
+        write(broker, *(f"v{number}" for number in range(20)))
+        until(lambda: sum(map(len, results(broker).values())) == 20)
+    with pytest.raises(sf.FencedError):
+        older.stop()
+
+
+def test_what_is_wrong_is_said(broker: sf.EmbeddedBroker) -> None:
+    how: dict[str, Any] = {"requests": "asked", "responses": "answered", "broker": broker}
+    with pytest.raises(sf.ConfigError, match="concurrency=0"):
+        sf.Worker(plain_upper, concurrency=0, **how)
+    with pytest.raises(sf.ConfigError, match="no worker 3 of 2"):
+        sf.Worker(plain_upper, share=(3, 2), **how)
+    with pytest.raises(sf.ConfigError, match="needs a function"):
+        sf.Worker("app:score", **how)  # type: ignore[arg-type]
+    with pytest.raises(sf.MissingTopicError, match="'nowhere' does not exist"):
+        sf.Worker(plain_upper, **(how | {"requests": "nowhere"})).start()
+    again = sf.Worker(plain_upper, **how)
+    with again, pytest.raises(RuntimeError, match="started before"):
+        again.start()
+
+
+def test_what_is_parked_is_known_from_outside(broker: sf.EmbeddedBroker) -> None:
+    app = engine(topology(timeout=None), broker, **{"admin.listen": "127.0.0.1:0"})
+    with pytest.raises(sf.ConfigError, match="not running"):
+        app.parked("score")
+    with app:
+        write(broker, "v0", "v1")
+        until(lambda: app.state == "RUNNING" and len(app.parked("score")) == 2)
+        assert {(p.key, p.value, p.state, p.attempt) for p in app.parked("score")} == {
+            ("a", "v0", "asked", 1),
+            ("b", "v1", "asked", 1),
+        }
+        text = _read(f"{app.admin_url}metrics")
+        labels = '{application_id="app",node="score"}'
+        assert f"stoatflow_parked_records{labels} 2" in text
+        assert f"stoatflow_parked_records_most{labels} 100000" in text
+        assert f"stoatflow_parked_oldest_ms{labels} " in text
+
+
+def test_answers_that_nobody_waits_for_are_counted(broker: sf.EmbeddedBroker) -> None:
+    app = engine(topology(timeout=None), broker)
+    client = WorkerClient([("application.id", "by-hand")], "asked", "answered", 0, 1, broker.native)
+    with app:
+        write(broker, "v0", "v1", keys="a")
+        requests: list[Any] = []
+        until(lambda: bool(requests.extend(client.poll(2, 0.1))) or len(requests) == 2)
+        first, second = (headers for *_, headers in requests)
+        strangers: list[Any] = [[], [("stoatflow-correlation", b"price/0")]]
+        client.answer([(b"a", b"!", headers) for headers in (*strangers, second, second, first)])
+        until(lambda: len(list(broker.read("out"))) == 2)
+        client.answer([(b"a", b"!", first)])
+        until(lambda: len(app.metrics()["dropped"]) == 3)
+        assert {(d["node"], d["reason"]): d["count"] for d in app.metrics()["dropped"]} == {
+            ("score", "no_correlation"): 2,
+            ("score", "duplicate_answer"): 1,
+            ("score", "not_parked"): 1,
+        }
+    client.close()
+
+
+def _read(url: str) -> str:
+    from urllib.request import urlopen
+
+    with urlopen(url, timeout=10) as answer:  # noqa: S310  # its own port
+        text: str = answer.read().decode()
+    return text
+
+
+def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def score(value):\n    return value\n\nname = 'x'\n")
+
+    def run(*arguments: str) -> tuple[int, str]:
+        topics = ["--requests", "asked", "--responses", "answered", "--bootstrap", f"embedded:{tmp_path / 'topics'}"]
+        done = subprocess.run(
+            [sys.executable, "-m", "stoatflow", "worker", *arguments, *topics],
+            capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    code, told = run("app:score")
+    assert (code, "the topic 'asked' does not exist" in told) == (1, True)
+    code, told = run("app:nobody")
+    assert code == 2
+    assert "app has no function named 'nobody'" in told
+    assert "names no function" in run("score")[1]
+    assert "can't be imported" in run("nowhere:score")[1]
+    assert "has no function named 'name'" in run("app.py:name")[1]
+    assert "is no share" in run("app:score", "--share", "3/2")[1]
+
+
+def test_a_function_is_found_by_module_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jobs_of_worker.py").write_text("def score(value):\n    return value\n")
+    monkeypatch.chdir(tmp_path)
+    assert load("jobs_of_worker:score")(1) == 1
+    assert load(str(tmp_path / "jobs_of_worker.py") + ":score")(2) == 2
+    assert share("2/3") == (2, 3)
+
+
+def test_it_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:
+    worker = sf.Worker(plain_upper, requests="asked", responses="answered", broker=broker)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    write(broker, "v0")
+    with engine(topology(), broker):
+        until(lambda: bool(results(broker)))
+    worker.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert results(broker) == {"a": ["v0=V0"]}
