@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from stoatflow._bridge import Cancellable, ProcessorContext
+from stoatflow.asynchronous import is_async
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder
 from stoatflow.plan.functions import accepts, display_name, never_runs, processor
@@ -242,10 +243,7 @@ def _check_methods(made: object, cls: type, display: str, method: str, line: str
             raise TopologyError(
                 f"{line} {method}: {shown} ({display_name(fn, line)}) {why}: calling it would not run it, "
                 "and every record would be lost",
-                next_step="return the new value"
-                if work == "transform"
-                else "write a plain method that calls context.forward(record) for each result; a blocking call "
-                "inside it costs a thread, not the engine",
+                next_step=_plainly(name, fn),
             )
         signature = _signature(made, cls, name, fn)
         if signature is not None and not accepts(signature, len(shape)):
@@ -253,6 +251,24 @@ def _check_methods(made: object, cls: type, display: str, method: str, line: str
                 f"{line} {method} calls {wanted}, but {shown} takes {signature}",
                 next_step=f"write def {name}(self{''.join(', ' + each for each in shape)})",
             )
+
+
+def _plainly(name: str, fn: Any) -> str:
+    """Say what to write instead of a method that is async or has a yield."""
+    awaits = is_async(fn)
+    if name == "transform":
+        before = "; what is awaited for it belongs into an async table.map_values(...) before"
+        return "return the new value" + (before if awaits else "")
+    if name in ("init", "close"):
+        clients = "; clients that are opened and closed with await belong to builder.resource(...)"
+        return f"write a plain {name}()" + (clients if awaits else "")
+    if not awaits:
+        return f"write a plain {name}() that calls context.forward(record) for each result"
+    return (
+        "split it where it awaits: process_values(Before).map_values(async_function, "
+        'name="...").process_values(After); why: docs/adr/0008-a-processor-does-not-await.md. '
+        "A call that blocks in a plain method costs a thread, not the engine"
+    )
 
 
 def _signature(made: object, cls: type, name: str, fn: Any) -> inspect.Signature | None:

@@ -106,10 +106,10 @@ class FineCalls(Fine):
 
 
 PROCESSORS = [
-    (Async, "Async.process", "is async"),
+    (Async, "Async.process", "split it where it awaits"),
     (Yields, "Yields.process", "has a yield"),
-    (AsyncYields, "AsyncYields.process", "is async"),
-    (AsyncInit, "AsyncInit.init", "is async"),
+    (AsyncYields, "is async", "0008-a-processor-does-not-await.md"),
+    (AsyncInit, "AsyncInit.init", "builder.resource"),
     (Nothing, "Nothing", "write process(self, record)"),
     (Plain, "with process(record)", "subclass of sf.Processor"),
     (TwoArguments, "takes (key", "write def process(self, record)"),
