@@ -5,6 +5,7 @@ use crate::recover::RestoreListener;
 use std::sync::Arc;
 use stoatflow_core::{Clock, SystemClock};
 use stoatflow_log::Broker;
+use stoatflow_operators::Flaw;
 use stoatflow_protocol::{CommitOrder, Lease};
 use stoatflow_state::Backend;
 
@@ -26,6 +27,8 @@ pub struct Components {
     /// How instances keep apart whose records nothing fences; anything but [`Lease::STANDARD`] is a test of
     /// the tests.
     pub lease: Lease,
+    /// What operators leave undone; anything but [`Flaw::None`] is a test of the tests.
+    pub flaw: Flaw,
 }
 
 impl Components {
@@ -40,6 +43,7 @@ impl Components {
             on_restore: None,
             align_barriers: true,
             lease: Lease::STANDARD,
+            flaw: Flaw::None,
         }
     }
 }

@@ -190,6 +190,7 @@ impl Blueprint {
             at_barrier: settings.emit_at_barrier,
             // One for all lanes: each would ask the broker for itself.
             partitions: Some(self.partition_counts()),
+            flaw: self.components.flaw,
         };
         let lanes = (0..settings.lanes)
             .map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing, &options));

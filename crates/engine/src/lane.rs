@@ -434,6 +434,8 @@ impl LaneRoom {
         let slots = Arc::clone(&self.slots);
         let late = self.late(batch)?;
         let mut late = late.into_iter().peekable();
+        // Where entries depend on each other, only neighbours of one source go together.
+        let mut run = None;
         for (at, fetched) in batch.iter().enumerate() {
             let slot = &slots[fetched.slot as usize];
             for (which, reader) in slot.readers.iter().enumerate() {
@@ -447,16 +449,18 @@ impl LaneRoom {
                         None => continue,
                     },
                 };
-                self.sorted[usize::from(reader.source.0)].push(record);
-                if !grouped {
-                    self.push_source(usize::from(reader.source.0))?;
+                let source = usize::from(reader.source.0);
+                if !grouped
+                    && let Some(before) = run.replace(source)
+                    && before != source
+                {
+                    self.push_source(before)?;
                 }
+                self.sorted[source].push(record);
             }
         }
-        if grouped {
-            for source in 0..self.sorted.len() {
-                self.push_source(source)?;
-            }
+        for source in 0..self.sorted.len() {
+            self.push_source(source)?;
         }
         let mut parked = BTreeMap::new();
         for offload in batch.iter().flat_map(|f| &slots[f.slot as usize].parks_at) {

@@ -2,9 +2,9 @@
 //!
 //! Takes batches, gives what the functions gave, whenever that is: results of different keys overtake each
 //! other, those of one key don't. Records without a key have no order among themselves. Bounded: with more than
-//! twice its concurrency under way (of all lanes together) it waits for room. What finds none until a barrier has
-//! waited too long is let in all the same, so that it is parked; then dispatch reads nothing more until the calls
-//! are no more than that again.
+//! twice its concurrency under way (of all lanes together) it waits for room, though never for what only another
+//! lane's turn can do. What finds none until a barrier has waited too long is let in all the same, so that it is
+//! parked; then dispatch reads nothing more until the calls are no more than that again.
 //!
 //! A barrier waits a little for what began in its epoch, unless calls usually take longer than that; then it
 //! parks the rest: writes the records down in a store of its own, in the same epoch. Their calls go on. A result
@@ -15,18 +15,21 @@
 mod crowd;
 mod line;
 mod port;
+mod side_by_side;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use crowd::Crowd;
 pub use line::{Line, Load};
-pub use port::{Answer, Answered, AsyncUdf, Call, Wait};
+pub use port::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
+pub(crate) use side_by_side::{SideBySide, order};
 
 use crate::judge::Outcome;
 use crate::parked::Codec;
 use crate::site::Site;
-use crate::{Args, Context, LaneStore, Operator, Run};
+use crate::{Args, Context, Flaw, LaneStore, Operator, Run};
 use bytes::{BufMut, Bytes, BytesMut};
+use smallvec::smallvec;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +54,7 @@ pub(crate) struct Settings {
     pub value: Serde,
     /// Barriers wait for everything.
     pub patient: bool,
+    pub flaw: Flaw,
 }
 
 /// Calls that may begin, by how long they are to wait before.
@@ -99,7 +103,7 @@ impl Calls {
     pub fn new(site: Site, settings: Settings, udf: Arc<dyn AsyncUdf>) -> Self {
         let load = Arc::clone(udf.load());
         Self {
-            line: Line::new(settings.form, settings.args, load),
+            line: Line::new(settings.form, load),
             codec: Codec {
                 key: settings.key.clone(),
                 value: settings.value.clone(),
@@ -126,7 +130,7 @@ impl Calls {
     }
 
     const fn bound(&self) -> usize {
-        2 * self.settings.awaiting.concurrency as usize
+        bound(&self.settings.awaiting)
     }
 
     /// The bytes that order a record. What can't be written down is found out here, not when it must be.
@@ -141,11 +145,11 @@ impl Calls {
     /// Lets calls begin whose room is taken.
     fn begin(&mut self, records: impl Iterator<Item = (Option<Bytes>, Option<Bytes>, Record)>) {
         let (entries, fresh, next) = (&mut self.entries, &mut self.fresh, &mut self.next);
+        let args = self.settings.args;
         let ready = self.line.submit(records.map(|(row, key, record)| {
             let call = Call {
                 ticket: *next,
-                key: record.key.clone(),
-                value: record.value.clone(),
+                arguments: arguments(args, &record),
             };
             *next += 1;
             if row.is_none() {
@@ -218,8 +222,7 @@ impl Calls {
                         };
                         ready.entry(pause).or_default().push(Call {
                             ticket,
-                            key: entry.record.key.clone(),
-                            value: entry.record.value.clone(),
+                            arguments: arguments(self.settings.args, &entry.record),
                         });
                         self.entries.insert(ticket, entry);
                         self.line.again(ticket);
@@ -273,6 +276,9 @@ impl Calls {
         let Some(row) = &entry.row else {
             return Ok(());
         };
+        if self.settings.flaw == Flaw::CallsParkedForever {
+            return Ok(());
+        }
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.settings.store);
         store
@@ -282,6 +288,9 @@ impl Calls {
 
     /// Writes down what is under way and not written yet.
     fn park(&mut self, context: &mut Context<'_>) -> Result<()> {
+        if self.settings.flaw == Flaw::CallsUnparked {
+            self.fresh.clear();
+        }
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.settings.store);
         for ticket in self.fresh.drain(..) {
@@ -327,6 +336,20 @@ impl Calls {
             left -= slice;
         }
         self.collect(out, context)
+    }
+}
+
+/// More than this many calls are not under way, of all lanes: those that run, and as many that wait in line.
+const fn bound(awaiting: &Awaiting) -> usize {
+    2 * awaiting.concurrency as usize
+}
+
+/// What the function gets of a record.
+fn arguments(args: Args, record: &Record) -> Arguments {
+    let value = record.value.clone();
+    match args {
+        Args::Value => smallvec![value],
+        Args::KeyValue => smallvec![record.key.clone(), value],
     }
 }
 
@@ -377,6 +400,8 @@ impl Operator for Calls {
                 records.push((key, record));
             }
         }
+        // What has failed is decided first: until then it takes up no room, and more would come in than may.
+        self.collect(out, context)?;
         let mut records = records.into_iter();
         while records.len() > 0 {
             let mut room = self.udf.load().take(records.len(), bound);
@@ -424,6 +449,9 @@ impl Operator for Calls {
         }
         parked.sort_unstable_by_key(|(ticket, ..)| *ticket);
         self.udf.load().force(parked.len());
+        if self.settings.flaw == Flaw::CallsOvertaken {
+            parked.iter_mut().for_each(|(_, _, key, _)| *key = None);
+        }
         let rows = parked.into_iter();
         // They get new numbers, behind those of all rows: lanes number by themselves, and now meet in one.
         self.begin(rows.map(|(_, row, key, record)| (Some(row), key, record)));

@@ -10,7 +10,7 @@ mod build;
 mod tests;
 
 use crate::function::in_turn;
-use crate::{Context, Operator, PartitionCounts, ProcessorSupplier, Udf};
+use crate::{Context, Flaw, Operator, PartitionCounts, ProcessorSupplier, Udf};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct ChainOptions {
     pub at_barrier: bool,
     /// How many partitions topics have, for sinks with a partitioner.
     pub partitions: Option<Arc<dyn PartitionCounts>>,
+    /// Anything but [`Flaw::None`] is a test of the tests.
+    pub flaw: Flaw,
 }
 
 // A line of a million words must not keep its buffer for ever.

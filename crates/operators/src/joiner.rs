@@ -1,12 +1,18 @@
-//! The function of a join, called for many rows with one attach of its interpreter.
+//! The function of a join, called for many rows with one attach of its interpreter; an async one for rows of
+//! different keys at the same time.
 //!
 //! Takes both sides of each row, gives the results in the same order. A row is told from nothing by the
 //! operator, not here. Never reads a store: rows are gathered before, written after.
 
+#[cfg(test)]
+mod tests;
+
+use crate::calls::{SideBySide, order};
 use crate::expr::combiner::Takes;
 use crate::function::Function;
 use crate::judge::Outcome;
-use crate::{Context, Failed, Udf};
+use crate::{Arguments, Context, Failed, Udf};
+use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Origin, Record, Result};
 use stoatflow_plan::JoinKind;
@@ -16,6 +22,9 @@ use stoatflow_plan::JoinKind;
 pub(crate) struct Joiner {
     function: Function,
     udf: Arc<dyn Udf>,
+    /// If it is async: how it is called then, and what orders the rows.
+    calls: Option<SideBySide>,
+    order: Vec<Option<Bytes>>,
     with_key: bool,
     arguments: Vec<Datum>,
     origins: Vec<Origin>,
@@ -24,7 +33,7 @@ pub(crate) struct Joiner {
 }
 
 impl Joiner {
-    pub fn new(function: Function, with_key: bool) -> Self {
+    pub fn new(function: Function, with_key: bool, calls: Option<SideBySide>) -> Self {
         let takes = if with_key {
             Takes::KeyAndSides
         } else {
@@ -34,6 +43,8 @@ impl Joiner {
         Self {
             function,
             udf,
+            calls,
+            order: Vec::new(),
             with_key,
             arguments: Vec::new(),
             origins: Vec::new(),
@@ -47,6 +58,9 @@ impl Joiner {
         if self.with_key {
             self.arguments.push(key.clone());
         }
+        if self.calls.is_some() {
+            self.order.push(order(key));
+        }
         self.arguments.extend([left, right]);
         self.origins.push(origin);
     }
@@ -59,10 +73,37 @@ impl Joiner {
     /// The results of all rows that were added, in their order; null for those that were left out. Forgets
     /// the rows.
     pub fn join(&mut self, context: &mut Context<'_>) -> Result<Joined<'_>> {
-        let arity = if self.with_key { 3 } else { 2 };
         self.results.clear();
         self.lost.clear();
         let rows = self.origins.len();
+        let done = match self.calls.take() {
+            None => self.call_in_turn(context),
+            Some(mut calls) => {
+                let done = self.call_side_by_side(&mut calls, context);
+                self.calls = Some(calls);
+                done
+            }
+        };
+        // Also after a failure: whoever reads a table through a join may go on with another record.
+        self.arguments.clear();
+        self.origins.clear();
+        self.order.clear();
+        done?;
+        if self.results.len() != rows {
+            return Err(Error::internal("a joiner gave too few results"));
+        }
+        Ok(Joined {
+            results: self.results.drain(..),
+            lost: &self.lost,
+        })
+    }
+
+    const fn arity(&self) -> usize {
+        if self.with_key { 3 } else { 2 }
+    }
+
+    fn call_in_turn(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let (arity, rows) = (self.arity(), self.origins.len());
         let (mut from, mut attempts) = (0, 0);
         while from < rows {
             let rest = &self.arguments[from * arity..];
@@ -86,15 +127,33 @@ impl Joiner {
                 }
             }
         }
-        self.arguments.clear();
-        self.origins.clear();
-        if self.results.len() != rows {
-            return Err(Error::internal("a joiner gave too few results"));
+        Ok(())
+    }
+
+    fn call_side_by_side(
+        &mut self,
+        calls: &mut SideBySide,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (arity, run) = (self.arity(), Arc::clone(&context.clocks.run));
+        let name = calls.name().to_owned();
+        let arguments = self.arguments.chunks_exact(arity).map(Arguments::from);
+        let rows = self.order.drain(..).zip(arguments).collect();
+        let decide = |row: usize, error: Error, attempts: u32| {
+            let call = self.arguments.chunks_exact(arity).nth(row);
+            let record = self.record(row, call.unwrap_or_default());
+            let site = &self.function.site;
+            let error = site.locate_call(error, &record.origin, Some(&name));
+            site.decide(error, &record, attempts, context)
+        };
+        let results = calls.call(rows, &run, decide)?;
+        for (row, result) in results.into_iter().enumerate() {
+            if result.is_none() {
+                self.lost.push(row);
+            }
+            self.results.push(result.unwrap_or_default());
         }
-        Ok(Joined {
-            results: self.results.drain(..),
-            lost: &self.lost,
-        })
+        Ok(())
     }
 
     /// What a handler is shown of a row: its key if the joiner has it, and its left side, or else its right.

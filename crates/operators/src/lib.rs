@@ -15,6 +15,7 @@ mod process;
 mod processor;
 mod udf;
 
+mod flaw;
 mod fold;
 mod foreign_key;
 mod function;
@@ -79,9 +80,10 @@ mod window_aggregate;
 #[cfg(test)]
 mod testing;
 
-pub use calls::{Answer, Answered, AsyncUdf, Call, Line, Load, Wait};
+pub use calls::{Answer, Answered, Arguments, AsyncUdf, Call, Line, Load, Wait};
 pub use chain::{Chain, ChainOptions};
 pub use clocks::{LaneClocks, Share, Time};
+pub use flaw::Flaw;
 pub use foreign::Foreign;
 pub use function::{check_partitions, check_topic};
 pub use judge::Judge;

@@ -22,7 +22,7 @@ pub(crate) use waiting::Waiting;
 
 use crate::judge::Outcome;
 use crate::site::Site;
-use crate::{Context, Failed, Operator, Udf};
+use crate::{Context, Failed, Flaw, Operator, Udf};
 use batch::Reader;
 use result::{Asked, values};
 use std::sync::Arc;
@@ -40,6 +40,7 @@ pub(crate) struct Settings {
     pub max_rows: usize,
     pub max_wait_ms: i64,
     pub by_row: String,
+    pub flaw: Flaw,
 }
 
 /// Why a batch has no result.
@@ -320,6 +321,9 @@ impl Operator for MapBatches {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if self.settings.flaw == Flaw::BatchesKept {
+            return Ok(());
+        }
         self.give_all(out, context)
     }
 

@@ -416,6 +416,7 @@ impl Rig {
             cached,
             at_barrier: false,
             partitions: Some(Arc::new(Three)),
+            ..ChainOptions::default()
         };
         let chain = Chain::build(plan, StageId(0), foreign, options)?;
         let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));

@@ -74,7 +74,7 @@ pub(crate) enum ViewRead {
         left: Box<ViewRead>,
         right: Box<ViewRead>,
         needs: Needs,
-        joiner: Joiner,
+        joiner: Box<Joiner>,
     },
 }
 

@@ -1,11 +1,16 @@
 //! Which calls have many of their function's calls under way at a time.
 //!
 //! Takes a call, gives how it is awaited: an async function of an operator of a stream that keeps nothing. A
-//! table's operator and whatever folds or joins wait for each result, because the next record needs it.
+//! table's operator and whatever folds wait for each result, because the next record needs it; a join waits for all
+//! rows of a batch.
+
+#[cfg(test)]
+mod tests;
 
 use crate::check::{Kind, Shape};
-use crate::logical::{Awaiting, Call, LogicalPlan};
-use crate::op::Form;
+use crate::logical::{Awaiting, Call, Function, LogicalPlan};
+use crate::op::{Form, Op};
+use crate::view::View;
 
 /// What becomes of the results, and how they are awaited; `None`: it is called like any other function.
 pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form, Awaiting)> {
@@ -24,4 +29,58 @@ pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form
     };
     let awaiting = function.awaiting()?;
     (shape.kinds[*from] == Kind::Stream).then_some((form, *awaiting))
+}
+
+/// The async functions of which an operator has many calls under way at a time: those that outlive their batch, and
+/// joiners, also of the joins through which it reads tables.
+#[must_use]
+pub fn side_by_side(op: &Op) -> Vec<&Awaiting> {
+    let (own, views): (Option<&Function>, &[&View]) = match op {
+        Op::Calls { awaiting, .. } => return vec![awaiting],
+        Op::StreamJoin { function, .. } => (Some(function), &[]),
+        Op::TableJoin {
+            function,
+            other: view,
+            ..
+        }
+        | Op::StreamTableJoin {
+            function,
+            table: view,
+            ..
+        }
+        | Op::GlobalJoin {
+            function,
+            table: view,
+            ..
+        }
+        | Op::ForeignJoin {
+            function,
+            left: view,
+            ..
+        } => (Some(function), &[view]),
+        Op::ForeignAnswer { right, .. } => (None, &[right]),
+        _ => (None, &[]),
+    };
+    let own = own.and_then(Function::awaiting);
+    let read = views.iter().flat_map(|view| joiners(view));
+    own.into_iter().chain(read).collect()
+}
+
+fn joiners(view: &View) -> Vec<&Awaiting> {
+    match view {
+        View::Store { .. } => vec![],
+        View::Filter { of, .. } | View::MapValues { of, .. } | View::TransformValues { of, .. } => {
+            joiners(of)
+        }
+        View::Join {
+            left,
+            right,
+            function,
+            ..
+        } => {
+            let own = function.awaiting();
+            let sides = [left, right].into_iter().flat_map(|side| joiners(side));
+            own.into_iter().chain(sides).collect()
+        }
+    }
 }

@@ -32,6 +32,7 @@ pub mod view;
 pub mod window;
 
 pub use callables::callables;
+pub use calls::side_by_side;
 pub use columns::{Column, ColumnType, TimeUnit};
 pub use compile::{compile, compile_plan, entries, require_explicit_names};
 pub use expression::{Expression, Literal, Scalar};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::Error;
 use stoatflow_operators::{AsyncUdf, Call, Cost, Line, Load};
-use stoatflow_plan::{Op, PhysicalPlan};
+use stoatflow_plan::{PhysicalPlan, side_by_side};
 
 /// An async function of the user, with the `Caller` of its event loop.
 #[derive(Debug)]
@@ -34,11 +34,9 @@ pub fn calls(
     names: &[String],
 ) -> BTreeMap<u32, Arc<dyn AsyncUdf>> {
     let mut calls: BTreeMap<u32, Arc<dyn AsyncUdf>> = BTreeMap::new();
-    for node in &plan.nodes {
-        let Op::Calls { awaiting, .. } = &node.op else {
-            continue;
-        };
-        let at = awaiting.udf as usize;
+    let ops = plan.nodes.iter().map(|node| &node.op);
+    for number in ops.flat_map(side_by_side).map(|awaiting| awaiting.udf) {
+        let at = number as usize;
         if let (Some(caller), Some(name)) = (functions.get(at), names.get(at)) {
             let made = PyCalls {
                 name: name.as_str().into(),
@@ -46,7 +44,7 @@ pub fn calls(
                 load: Arc::default(),
                 profile: Arc::default(),
             };
-            calls.insert(awaiting.udf, Arc::new(made));
+            calls.insert(number, Arc::new(made));
         }
     }
     calls

@@ -5,6 +5,7 @@
 
 mod bells;
 mod joined;
+mod stateless;
 mod tables;
 mod timed;
 
@@ -35,6 +36,7 @@ macro_rules! hold {
 pub(crate) use hold;
 
 pub(crate) use bells::uncounted;
+pub(crate) use stateless::late;
 
 /// Everything but the disks. `uncounted`: see the function.
 pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncounted: usize) -> Verdict {
@@ -186,11 +188,14 @@ pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
     said.max().unwrap_or(-1)
 }
 
-/// Is all input committed as processed, and nothing left that waits for the clock? `healed`: since when
+/// Is all input committed as processed, and nothing left that waits for the clock or for an answer? `healed`: since when
 /// nothing has kept anybody from it.
 pub(crate) fn drained(job: &Job, broker: &SimBroker, healed: Timestamp) -> Verdict {
     for topic in job.parts.iter().flat_map(|part| part.inputs()) {
         committed(broker, topic)?;
+    }
+    if job.asking().is_some() {
+        stateless::nothing_parked(broker)?;
     }
     let mut timed = job.parts.iter().filter(|part| part.has_timers());
     timed.try_for_each(|part| bells::quiet(*part, broker, healed.0))

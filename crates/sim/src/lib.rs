@@ -12,6 +12,7 @@
 //! machine for time, chance or threads.
 
 mod broker;
+mod caller;
 mod checkers;
 mod consumer;
 mod faults;

@@ -1,10 +1,11 @@
 //! Faults put into the engine on purpose: tests of the tests.
 //!
-//! Takes a name, gives the broken part: an order of the commit's steps, or the times by which instances
-//! keep apart. What isn't broken is as in the product. Each one must be caught by a checker
+//! Takes a name, gives the broken part: an order of the commit's steps, the times by which instances keep apart, or
+//! what operators leave undone. What isn't broken is as in the product. Each one must be caught by a checker
 //! (`tests/simulation.rs`).
 
 use std::time::Duration;
+use stoatflow_operators::Flaw;
 use stoatflow_protocol::{CommitOrder, Lease, Step};
 
 /// See the module.
@@ -36,6 +37,14 @@ pub enum Mutation {
     Unchecked,
     /// Under at-least-once a newcomer starts beside an older instance that does not know of it yet.
     Unwaited,
+    /// Async calls that outlive their epoch are not written down.
+    CallsUnparked,
+    /// The row of an async call stays when its result is given.
+    CallsParkedForever,
+    /// After a restart, newer records of a key don't wait for its parked calls.
+    CallsOvertaken,
+    /// What a batch has collected at a barrier is given in a later epoch.
+    BatchesKept,
 }
 
 impl Mutation {
@@ -54,6 +63,16 @@ impl Mutation {
             Self::FlushForgotten => &[Changelog, Offsets, Commit, Apply, Announce],
             _ => return CommitOrder::SAFE,
         })
+    }
+
+    pub(crate) const fn flaw(self) -> Flaw {
+        match self {
+            Self::CallsUnparked => Flaw::CallsUnparked,
+            Self::CallsParkedForever => Flaw::CallsParkedForever,
+            Self::CallsOvertaken => Flaw::CallsOvertaken,
+            Self::BatchesKept => Flaw::BatchesKept,
+            _ => Flaw::None,
+        }
     }
 
     pub(crate) const fn lease(self) -> Lease {

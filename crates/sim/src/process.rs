@@ -4,6 +4,7 @@
 //! crash, a clean stop, being fenced by a newcomer, or an error that was made to happen. Anything else
 //! is a finding.
 
+use crate::caller::Caller;
 use crate::faults::{FaultyBroker, FaultyDisk};
 use crate::mutation::Mutation;
 use crate::rng::SimRng;
@@ -22,6 +23,8 @@ use stoatflow_state::memory::MemoryBackend;
 pub(crate) struct Process {
     engine: Inline,
     instance: Arc<Instance>,
+    /// Who answers its async calls, if it has any.
+    caller: Option<Arc<Caller>>,
     /// Which machine it runs on.
     pub machine: usize,
     pub lanes: usize,
@@ -65,19 +68,27 @@ impl Process {
             on_restore: None,
             align_barriers: mutation != Mutation::Unaligned,
             lease: mutation.lease(),
+            flaw: mutation.flaw(),
         };
+        let caller = job
+            .asking()
+            .map(|asking| Caller::new(world, number, asking, schedule.rng().split()));
         let blueprint = Blueprint {
             plan: Arc::clone(&job.plan),
-            foreign: Arc::clone(&job.foreign),
+            foreign: job.foreign(caller.clone()),
             settings: Arc::new(settings),
             components,
         };
         match Inline::start(&blueprint) {
             Ok(engine) => {
+                if let Some(caller) = &caller {
+                    caller.started();
+                }
                 let (stale, stopping) = (false, false);
                 Ok(Self {
                     engine,
                     instance,
+                    caller,
                     machine,
                     lanes,
                     stale,
@@ -110,6 +121,11 @@ impl Process {
     /// An end that must not happen.
     pub fn turn(&mut self, turn: Turn, rng: &mut SimRng) -> Result<Option<End>, String> {
         let world = Arc::clone(&self.instance.world);
+        if let Some(caller) = &self.caller {
+            let run = &self.engine.house().shared.run;
+            caller.hurry(run.is_hurried() || run.has_ended());
+            caller.answer_due();
+        }
         match self.engine.take(turn) {
             Ok(moved) => {
                 world.event(format!("#{} {turn:?} {moved}", self.number()));
@@ -143,6 +159,9 @@ impl Process {
                 1 => Turn::Commit,
                 _ => Turn::Lane(rng.index(self.lanes)),
             };
+            if let Some(caller) = &self.caller {
+                caller.hurry(true);
+            }
             // What it says doesn't matter any more; what it does, does.
             if turn != failed && self.engine.take(turn).is_err() {
                 return;

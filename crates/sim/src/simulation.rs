@@ -11,7 +11,7 @@ use crate::process::{End, Process};
 use crate::rng::SimRng;
 use crate::schedule::{Move, Schedule};
 use crate::trace::Statistics;
-use crate::workload::{APPLICATION, Job};
+use crate::workload::{APPLICATION, Job, Part};
 use crate::world::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,6 +174,14 @@ impl Simulation {
         if self.job.parts.iter().any(|part| part.has_timers()) {
             self.world.count("runs with timers");
         }
+        if self.job.asking().is_some() {
+            self.world.count("runs with async calls");
+        }
+        if let Some(Part::Batches { .. }) = self.job.parts.last() {
+            self.world.count("runs with batches");
+        }
+        let late = checkers::late(&self.world.broker) as u64;
+        self.world.add("late records", late);
         self.world.count(match self.job.guarantee {
             Guarantee::ExactlyOnceV2 => "runs exactly once",
             Guarantee::AtLeastOnce => "runs at least once",

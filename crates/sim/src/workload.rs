@@ -1,12 +1,15 @@
 //! What the engine is given to do: topologies in native form, and inputs that are made to hurt.
 //!
-//! Takes a seed, gives a [`Job`]: a compiled plan of one to four parts, and input records with skewed
+//! Takes a seed, gives a [`Job`]: a compiled plan of one to five parts, and input records with skewed
 //! keys, null keys, null values and times out of order. Never knows what comes out (that is
 //! [`crate::checkers`]).
 
+pub(crate) mod asks;
+pub(crate) mod batches;
 pub(crate) mod bells;
 mod input;
 mod plan;
+pub(crate) mod tardy;
 mod udf;
 
 /// The functions as plain Rust, for the model.
@@ -16,13 +19,15 @@ pub(crate) mod functions {
     pub(crate) use super::udf::{bucket, group, half, pair, tally, twin, words};
 }
 
+use crate::caller::Caller;
 use crate::rng::SimRng;
+use asks::Asking;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::settings::WatermarkDefault;
 use stoatflow_core::{Guarantee, Result};
 use stoatflow_log::Outgoing;
-use stoatflow_operators::Foreign;
+use stoatflow_operators::{AsyncUdf, Foreign};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_state::Layout;
 
@@ -54,6 +59,12 @@ pub(crate) enum Part {
     /// Timers of a processor by both clocks; `true`: beside a scheduled source. (Without it nothing but the
     /// timers themselves wakes an engine that has read everything.)
     Bells(bool),
+    /// An async function.
+    Asks(Asking),
+    /// A function of whole batches, of at most so many rows, after at most so many milliseconds.
+    Batches { rows: u32, wait_ms: i64 },
+    /// Late records that go to a topic of their own.
+    Tardy,
 }
 
 impl Part {
@@ -74,6 +85,9 @@ impl Part {
             Self::Foreign => &["orders", "goods"],
             Self::Joined => &["plans", "visits"],
             Self::Bells(_) => &["bells"],
+            Self::Asks(_) => &["asks"],
+            Self::Batches { .. } => &["lots"],
+            Self::Tardy => &["tardy"],
         }
     }
 
@@ -86,6 +100,9 @@ impl Part {
             Self::Joined => vec!["planned-out", "tally-out"],
             Self::Bells(true) => vec!["bells-out", bells::BEATS],
             Self::Bells(false) => vec!["bells-out"],
+            Self::Asks(_) => vec!["asks-out", asks::LETTERS],
+            Self::Batches { .. } => vec!["lots-out", batches::LETTERS],
+            Self::Tardy => vec!["tardy-out", tardy::LETTERS],
             _ => self.tables().iter().map(|t| t.0).collect(),
         }
     }
@@ -105,6 +122,11 @@ impl Part {
         matches!(self, Self::Bells(_))
     }
 
+    /// Does it keep no table, and tell each of its values apart?
+    pub fn is_stateless(self) -> bool {
+        matches!(self, Self::Asks(_) | Self::Batches { .. } | Self::Tardy)
+    }
+
     /// Output topic and store of each table whose output is its updates.
     pub fn tables(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -117,6 +139,7 @@ impl Part {
             Self::Rows => &[("rows-out", "rows-store")],
             Self::Latest => &[("latest-out", "latest-store")],
             Self::Windows(_) | Self::Pairs | Self::Foreign | Self::Joined | Self::Bells(_) => &[],
+            Self::Asks(_) | Self::Batches { .. } | Self::Tardy => &[],
         }
     }
 }
@@ -126,7 +149,7 @@ impl Part {
 pub(crate) struct Job {
     pub parts: Vec<Part>,
     pub plan: Arc<PhysicalPlan>,
-    pub foreign: Arc<Foreign>,
+    foreign: Arc<Foreign>,
     pub guarantee: Guarantee,
     pub cached: bool,
     /// Is time the watermark?
@@ -166,6 +189,7 @@ impl Job {
         let mut aside = rng.clone();
         let mut watermark = aside.split();
         ring(&mut parts, &mut aside.split());
+        ask(&mut parts, &mut aside.split());
         let by_watermark = parts.iter().any(|part| part.waits_for_time()) && watermark.chance(5000);
         let mut topics = BTreeMap::new();
         for part in &parts {
@@ -205,6 +229,26 @@ impl Job {
         })
     }
 
+    /// How its async function is called, if it has one.
+    pub fn asking(&self) -> Option<Asking> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Asks(asking) => Some(*asking),
+            _ => None,
+        })
+    }
+
+    /// What it calls, with who answers the calls of one process.
+    pub fn foreign(&self, caller: Option<Arc<Caller>>) -> Arc<Foreign> {
+        let Some(caller) = caller else {
+            return Arc::clone(&self.foreign);
+        };
+        let caller: Arc<dyn AsyncUdf> = caller;
+        Arc::new(Foreign {
+            calls: [(udf::number(asks::FUNCTION), caller)].into(),
+            ..(*self.foreign).clone()
+        })
+    }
+
     /// The watermark of sources that don't say one.
     pub fn watermark(&self) -> WatermarkDefault {
         WatermarkDefault {
@@ -233,4 +277,23 @@ fn ring(parts: &mut Vec<Part>, rng: &mut SimRng) {
         }
         parts.push(Part::Bells(rng.chance(5000)));
     }
+}
+
+/// What keeps no table, sometimes alone, sometimes beside what else there is.
+fn ask(parts: &mut Vec<Part>, rng: &mut SimRng) {
+    let drawn = rng.below(100);
+    let part = match drawn {
+        0..=13 => Part::Asks(Asking::new(rng)),
+        14..=19 => Part::Batches {
+            rows: [2, 7, 100][rng.index(3)],
+            wait_ms: [5, 60, 10_000][rng.index(3)],
+        },
+        20..=23 => Part::Tardy,
+        _ => return,
+    };
+    // A watermark of its own would hold the others' time back.
+    if part == Part::Tardy || rng.chance(6000) {
+        parts.clear();
+    }
+    parts.push(part);
 }

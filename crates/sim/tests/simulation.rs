@@ -144,6 +144,14 @@ fn all_happened(statistics: &Statistics) {
         "runs at least once",
         "runs by watermark",
         "runs with timers",
+        "runs with async calls",
+        "calls that were answered",
+        "calls that were refused once",
+        "calls that were refused",
+        "calls that were silent until the limit",
+        "calls that began again after a start",
+        "runs with batches",
+        "late records",
     ];
     for what in phases.chain(others.map(str::to_owned)) {
         assert!(
@@ -156,6 +164,7 @@ fn all_happened(statistics: &Statistics) {
 
 #[test]
 fn determinism() {
+    let mut with_calls = 0;
     for seed in 0..20 {
         let (one, two) = (
             run(seed, Mutation::None, true),
@@ -171,7 +180,9 @@ fn determinism() {
             "seed {seed} ran differently, first at {differs:?}"
         );
         assert_eq!(one.statistics, two.statistics);
+        with_calls += one.statistics.of("runs with async calls");
     }
+    assert!(with_calls > 0, "no seed of these calls anything");
     let hashes: std::collections::BTreeSet<u64> = (0..20)
         .map(|s| run(s, Mutation::None, false).expect("kept").hash)
         .collect();
@@ -262,4 +273,24 @@ fn mutation_unchecked_is_caught() {
 #[test]
 fn mutation_unwaited_is_caught() {
     caught(Mutation::Unwaited, 10_000);
+}
+
+#[test]
+fn mutation_calls_unparked_is_caught() {
+    caught(Mutation::CallsUnparked, 500);
+}
+
+#[test]
+fn mutation_calls_parked_forever_is_caught() {
+    caught(Mutation::CallsParkedForever, 500);
+}
+
+#[test]
+fn mutation_calls_overtaken_is_caught() {
+    caught(Mutation::CallsOvertaken, 500);
+}
+
+#[test]
+fn mutation_batches_kept_is_caught() {
+    caught(Mutation::BatchesKept, 1_000);
 }

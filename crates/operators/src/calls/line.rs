@@ -3,11 +3,12 @@
 //! Takes calls from the lane and answers from wherever they end; gives calls that may begin now, and answers in
 //! the order they came in. A call of a key begins when the one before it was answered, whoever answers: that
 //! needs no turn of the lane, so that a key's calls follow one another while the lane does something else.
-//! After a failure the key waits until the lane has decided. Never runs a call, never knows records. Whoever answers
-//! may hold the interpreter: nothing here touches it, or a value's end, under a lock.
+//! After a failure the key waits until the lane has decided; meanwhile its calls take up no room, because other
+//! lanes must not wait for this one's turn. Never runs a call, never knows records. Whoever answers may hold the
+//! interpreter: nothing here touches it, or a value's end, under a lock.
 
 use super::port::{Answer, Answered, Call};
-use crate::{Args, Run};
+use crate::Run;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
@@ -75,8 +76,6 @@ impl Load {
 pub struct Line {
     /// What becomes of the answers.
     pub form: Form,
-    /// What the function gets.
-    pub args: Args,
     load: Arc<Load>,
     run: OnceLock<Arc<Run>>,
     state: Mutex<State>,
@@ -89,8 +88,8 @@ struct State {
     keys: HashMap<Bytes, VecDeque<Call>>,
     /// The key of each call that was not answered.
     open: HashMap<u64, Option<Bytes>>,
-    /// Keys whose last call failed, by its number.
-    failed: HashMap<u64, Bytes>,
+    /// Keys whose last call failed, by its number, and how many calls behind it have given their room back.
+    failed: HashMap<u64, (Bytes, usize)>,
     done: VecDeque<Answered>,
     /// Calls from this number on are fresh.
     mark: u64,
@@ -103,10 +102,9 @@ struct State {
 impl Line {
     /// For a lane of a function.
     #[must_use]
-    pub fn new(form: Form, args: Args, load: Arc<Load>) -> Arc<Self> {
+    pub fn new(form: Form, load: Arc<Load>) -> Arc<Self> {
         Arc::new(Self {
             form,
-            args,
             load,
             run: OnceLock::new(),
             state: Mutex::default(),
@@ -147,10 +145,13 @@ impl Line {
         // Answered twice, or nobody asks any more.
         let key = state.open.remove(&ticket)?;
         state.fresh -= usize::from(ticket >= state.mark);
+        let mut room = 1;
         let next = match key {
             None => None,
             Some(key) if result.is_err() => {
-                state.failed.insert(ticket, key);
+                let behind = state.keys.get(&key).map_or(0, VecDeque::len);
+                room += behind;
+                state.failed.insert(ticket, (key, behind));
                 None
             }
             Some(key) => state.next_of(key),
@@ -162,7 +163,7 @@ impl Line {
         });
         let waiting = state.waiting;
         drop(state);
-        self.load.give(1);
+        self.load.give(room);
         if waiting {
             self.answered.notify_all();
         }
@@ -185,18 +186,21 @@ impl Line {
     /// A call that failed is given up: the next one of its key may begin.
     pub(super) fn go_on(&self, ticket: u64) -> Option<Call> {
         let mut state = self.state.lock();
-        let key = state.failed.remove(&ticket)?;
-        state.next_of(key)
+        let (key, behind) = state.failed.remove(&ticket)?;
+        let next = state.next_of(key);
+        drop(state);
+        self.load.force(behind);
+        next
     }
 
     /// A call that failed begins again, before the others of its key.
     pub(super) fn again(&self, ticket: u64) {
         let mut state = self.state.lock();
-        let key = state.failed.remove(&ticket);
+        let (key, behind) = state.failed.remove(&ticket).unzip();
         state.fresh += usize::from(ticket >= state.mark);
         state.open.insert(ticket, key);
         drop(state);
-        self.load.force(1);
+        self.load.force(1 + behind.unwrap_or(0));
     }
 
     /// What is open now is fresh no more.
@@ -210,6 +214,12 @@ impl Line {
     #[must_use]
     pub fn open(&self) -> usize {
         self.state.lock().open.len()
+    }
+
+    /// Are there answers that the lane has not taken?
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        !self.state.lock().done.is_empty()
     }
 
     /// Fresh calls that are not answered.
@@ -244,7 +254,8 @@ impl Line {
         let gone = std::mem::take(&mut *state);
         state.closed = true;
         drop(state);
-        self.load.give(gone.open.len());
+        let without_room: usize = gone.failed.values().map(|(_, behind)| behind).sum();
+        self.load.give(gone.open.len() - without_room);
     }
 
     /// Is the lane gone?

@@ -5,20 +5,22 @@
 
 use super::line::{Line, Load};
 use crate::Cost;
+use smallvec::SmallVec;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Result};
+
+/// What a function gets, in its order.
+pub type Arguments = SmallVec<[Datum; 3]>;
 
 /// One call that is to begin.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Its number on its line.
     pub ticket: u64,
-    /// The record's key.
-    pub key: Datum,
-    /// The record's value.
-    pub value: Datum,
+    /// What it is called with.
+    pub arguments: Arguments,
 }
 
 /// What a function gave.
@@ -28,7 +30,7 @@ pub enum Answer {
     Done,
     /// Of a predicate.
     Verdict(bool),
-    /// `map_values`, `select_key`, `group_by`.
+    /// `map_values`, `select_key`, `group_by`, joiners.
     One(Datum),
     /// `map`.
     Pair(Datum, Datum),

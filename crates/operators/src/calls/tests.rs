@@ -1,6 +1,6 @@
 //! Async calls, driven by hand: order, parking, replay, the bound, errors.
 
-mod hand;
+pub(crate) mod hand;
 mod parking;
 
 use crate::testing::{Rig, closure, into_sink, raised, record};

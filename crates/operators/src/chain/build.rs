@@ -27,7 +27,7 @@ use std::sync::Arc;
 use stoatflow_core::{ClockId, Error, Failing, Result, StageId, StoreId};
 use stoatflow_plan::{
     Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Stage, Store,
-    StoreKind, View,
+    StoreKind, View, side_by_side,
 };
 
 impl Chain {
@@ -194,10 +194,10 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
         .any(|store| stores.contains(&store))
 }
 
-/// How to attach the interpreter that some of these nodes use. Not at all where one of them may wait for async calls:
+/// How to attach the interpreter that some of these nodes use. Not at all where one of them waits for async calls:
 /// those need it to come to their ends.
 fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
-    if nodes.iter().any(|node| matches!(node.op, Op::Calls { .. })) {
+    if nodes.iter().any(|node| !side_by_side(&node.op).is_empty()) {
         return Ok(None);
     }
     let udf = nodes.iter().find_map(|node| function(&node.op)?.udf());

@@ -1,10 +1,12 @@
 //! Order, forks, barriers, counters and buffers of a chain.
 
+use crate::Foreign;
+use crate::calls::tests::hand::Hand;
 use crate::testing::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoatflow_core::{Datum, ErrorKind, SinkId, SourceId, StoreId};
-use stoatflow_plan::{Fork, Function, Op};
+use stoatflow_plan::{Awaiting, Fork, Function, JoinKind, Op, View};
 
 fn sink(id: u16) -> (Op, Vec<u32>, Fork) {
     (Op::Sink { sink: SinkId(id) }, vec![], Fork::Batch)
@@ -56,6 +58,45 @@ fn branches_that_meet_see_record_after_record() {
     assert_eq!(
         scopes, 1,
         "attached once for all records, not once for each"
+    );
+}
+
+#[test]
+fn who_waits_for_an_async_joiner_is_not_attached_for_others() {
+    let (left, hand) = (tagged("-l"), Hand::new());
+    let mut nodes = diamond(Fork::Record);
+    nodes[2].0 = Op::StreamTableJoin {
+        kind: JoinKind::Left,
+        table: View::Store {
+            store: StoreId(0),
+            key: serde("string"),
+        },
+        function: Function::Async(Awaiting {
+            udf: 1,
+            concurrency: 1,
+            park_after_ms: 0,
+        }),
+        with_key: false,
+        grace_ms: None,
+        buffer: None,
+        clock: None,
+        key: serde("string"),
+        value: serde("string"),
+    };
+    let foreign = Foreign {
+        udfs: vec![Arc::clone(&left) as _, tagged("-r") as _],
+        calls: [(1, Arc::clone(&hand) as _)].into(),
+        ..Foreign::default()
+    };
+    let mut rig = Rig::of_foreign(&plan(nodes), &foreign, false).unwrap();
+    hand.answers_when_waited_for();
+    rig.push(vec![record("a", "1", 1), record("b", "2", 2)])
+        .unwrap();
+    assert_eq!(hand.waits(), 2);
+    assert_eq!(left.scopes.load(Ordering::Relaxed), 0);
+    assert_eq!(
+        rig.outputs(),
+        ["0:a=1-l@1", "0:a=~@1", "0:b=2-l@2", "0:b=~@2"]
     );
 }
 

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Error, Result};
-use stoatflow_operators::{Answer, Args, Call, Line};
+use stoatflow_operators::{Answer, Call, Line};
 use stoatflow_plan::Form;
 
 /// A call. Answered once, on the event loop; who answers begins what is given back.
@@ -65,11 +65,9 @@ impl AsyncCall {
 
     /// What the function gets.
     fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let value = to_py(py, &self.call.value)?;
-        match self.line.args {
-            Args::Value => PyTuple::new(py, [value]),
-            Args::KeyValue => PyTuple::new(py, [to_py(py, &self.call.key)?, value]),
-        }
+        let arguments = self.call.arguments.iter();
+        let arguments = arguments.map(|each| to_py(py, each));
+        PyTuple::new(py, arguments.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// It gave this.

@@ -1,6 +1,6 @@
 //! What each part had to give, computed directly from the input topics.
 
-use super::{History, Verdict, bells, history, hold, joined, timed};
+use super::{History, Verdict, bells, history, hold, joined, stateless, timed};
 use crate::broker::SimBroker;
 use crate::workload::{Job, Part, functions};
 use bytes::Bytes;
@@ -64,6 +64,10 @@ fn numbers(history: &History) -> Result<Numbers, String> {
 /// Judges one part.
 pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
     let rule = rule(job);
+    if part.is_stateless() {
+        // Their records need no keys.
+        return stateless::check(part, broker, rule != Rule::AtLeast);
+    }
     let given = inputs(broker, part);
     let first = history(broker, part.outputs()[0])?;
     match part {
@@ -93,8 +97,9 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         Part::Windows(_) => timed::windows(broker, &first, rule),
         Part::Pairs => timed::pairs(broker, &first, rule),
         Part::Foreign => timed::foreign(broker, &first, rule, job.cached),
-        Part::Joined => joined::check(broker, &first, rule),
+        Part::Joined => joined::check(broker, &first, rule, job.cached),
         Part::Bells(_) => bells::timers(broker, &first, rule != Rule::AtLeast),
+        Part::Asks(_) | Part::Batches { .. } | Part::Tardy => Ok(()),
     }
 }
 

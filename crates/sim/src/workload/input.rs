@@ -96,7 +96,7 @@ fn skewed(rng: &mut SimRng, len: usize) -> usize {
 fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes> {
     // Rows that come and go are what a join of tables must get right.
     let gone = if part == Part::Joined { 4_000 } else { 600 };
-    if rng.chance(gone) && !part.waits_for_time() {
+    if rng.chance(gone) && !part.waits_for_time() && !part.is_stateless() {
         return None;
     }
     Some(match part {
@@ -113,6 +113,9 @@ fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes
         Part::Joined => Bytes::from(format!("j{number}")),
         Part::Windows(_) => Bytes::from(format!("c{number}")),
         Part::Bells(_) => Bytes::from(format!("b{number}")),
+        Part::Asks(_) => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+        Part::Batches { .. } => Bytes::from(format!("s{number}")),
+        Part::Tardy => Bytes::from(format!("t{number}")),
         Part::Pairs if rng.chance(5000) => Bytes::from(format!("l{number}")),
         Part::Pairs => Bytes::from(format!("r{number}")),
     })

@@ -1,6 +1,6 @@
 //! The parts as the DSL would send them.
 
-use super::{Part, bells, udf};
+use super::{Part, asks, batches, bells, tardy, udf as functions};
 use serde_json::{Value, json};
 use stoatflow_core::Result;
 use stoatflow_plan::PhysicalPlan;
@@ -15,7 +15,7 @@ pub(super) fn compile(parts: &[Part], by_watermark: bool) -> Result<PhysicalPlan
             nodes[base]["watermark"] = json!({"strategy": "monotonic"});
         }
     }
-    let plan = json!({"version": 1, "nodes": nodes, "functions": udf::NAMES, "processors": bells::PROCESSORS});
+    let plan = json!({"version": 1, "nodes": nodes, "functions": functions::NAMES, "processors": bells::PROCESSORS});
     stoatflow_plan::compile(plan.to_string().as_bytes())
 }
 
@@ -41,6 +41,9 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Foreign => foreign(base),
         Part::Joined => joined(base),
         Part::Bells(beats) => bells::nodes(base, beats),
+        Part::Asks(asking) => asks::nodes(base, asking),
+        Part::Batches { rows, wait_ms } => batches::nodes(base, rows, wait_ms),
+        Part::Tardy => tardy::nodes(base),
     }
 }
 
@@ -48,8 +51,9 @@ fn value() -> Value {
     json!({"op": "value"})
 }
 
-fn udf(name: &str) -> Value {
-    json!({"udf": udf::NAMES.iter().position(|n| *n == name)})
+/// A function.
+pub(super) fn udf(name: &str) -> Value {
+    json!({"udf": functions::number(name)})
 }
 
 fn store(part: Part, table: usize) -> Value {

@@ -1,21 +1,44 @@
 //! Functions of the workloads behind the port that Python's go through, and the same as plain Rust for
 //! the model.
 
+use super::{asks, batches};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_operators::{Args, Failed, Udf};
 
 /// Their names, in the order of [`all`].
 pub(super) const NAMES: &[&str] = &[
-    "split", "value", "text", "bucket", "add", "half", "greater", "group", "newer", "is_left",
-    "pair", "twin", "tally",
+    "split",
+    "value",
+    "text",
+    "bucket",
+    "add",
+    "half",
+    "greater",
+    "group",
+    "newer",
+    "is_left",
+    "pair",
+    "twin",
+    "tally",
+    asks::FUNCTION,
+    batches::FUNCTION,
 ];
+
+/// The number of a function.
+pub(super) fn number(name: &str) -> u32 {
+    let at = NAMES.iter().position(|known| *known == name);
+    at.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX)
+}
 
 /// All of them.
 pub(super) fn all() -> Vec<Arc<dyn Udf>> {
     NAMES
         .iter()
-        .map(|name| Arc::new(Native(name)) as Arc<dyn Udf>)
+        .map(|name| match *name {
+            batches::FUNCTION => Arc::new(batches::Stamp) as Arc<dyn Udf>,
+            name => Arc::new(Native(name)),
+        })
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! An async function whose calls end when the test says so.
 
-use crate::testing::{Rig, into_sink, plan, serde, word};
+use crate::testing::{Rig, into_sink, plan, raised, serde, word};
 use crate::{Answer, AsyncUdf, Call, Foreign, Line, Load, Udf, Wait};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -18,11 +18,20 @@ pub struct Hand {
 struct State {
     running: Vec<(Call, Arc<Line>)>,
     most: usize,
-    answers: bool,
+    answers: Option<Answers>,
+    fails: Vec<String>,
+    begun: Vec<String>,
     waits: usize,
     cancelled: usize,
     pauses: Vec<Duration>,
     took: Duration,
+}
+
+/// Which call is answered when somebody waits.
+#[derive(Clone, Copy, Debug)]
+enum Answers {
+    Oldest,
+    Newest,
 }
 
 impl Hand {
@@ -33,13 +42,27 @@ impl Hand {
     /// The values of the calls that run, in the order in which they began.
     pub fn running(&self) -> Vec<String> {
         let state = self.state.lock();
-        state.running.iter().map(|(c, _)| word(&c.value)).collect()
+        state.running.iter().map(|(c, _)| word(value(c))).collect()
     }
 
     /// Their values as they are.
     pub fn values(&self) -> Vec<Datum> {
         let state = self.state.lock();
-        state.running.iter().map(|(c, _)| c.value.clone()).collect()
+        state
+            .running
+            .iter()
+            .map(|(c, _)| value(c).clone())
+            .collect()
+    }
+
+    /// The values of all calls that ever began, in that order.
+    pub fn begun(&self) -> Vec<String> {
+        self.state.lock().begun.clone()
+    }
+
+    /// Room for up to so many calls of another lane.
+    pub fn take_room(&self, wanted: usize, bound: usize) -> usize {
+        self.load.take(wanted, bound)
     }
 
     /// Answers all calls that run.
@@ -57,18 +80,29 @@ impl Hand {
 
     pub fn finish(&self, value: &str, result: Result<Answer>) {
         let mut state = self.state.lock();
-        let is = |(call, _): &(Call, Arc<Line>)| word(&call.value) == value;
+        let is = |(call, _): &(Call, Arc<Line>)| word(self::value(call)) == value;
         let at = state.running.iter().position(is).expect("such a call");
         let (call, line) = state.running.remove(at);
         let took = state.took;
         if let Some(next) = line.answer(call.ticket, result, took) {
+            state.begun.push(word(self::value(&next)));
             state.running.push((next, line));
         }
     }
 
     /// From now on whoever waits gets the oldest call answered, with its own value.
     pub fn answers_when_waited_for(&self) {
-        self.state.lock().answers = true;
+        self.state.lock().answers = Some(Answers::Oldest);
+    }
+
+    /// The same, with the newest one.
+    pub fn answers_the_newest_when_waited_for(&self) {
+        self.state.lock().answers = Some(Answers::Newest);
+    }
+
+    /// A call with this value fails then, once for each time that this is said.
+    pub fn fails(&self, value: &str) {
+        self.state.lock().fails.push(value.to_owned());
     }
 
     /// How long calls take from now on, as they say.
@@ -110,6 +144,8 @@ impl AsyncUdf for Hand {
 
     fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
         let mut state = self.state.lock();
+        let values = calls.iter().map(|call| word(value(call)));
+        state.begun.extend(values);
         let calls = calls.into_iter().map(|call| (call, Arc::clone(line)));
         state.running.extend(calls);
         state.most = state.most.max(self.load.count());
@@ -121,14 +157,20 @@ impl AsyncUdf for Hand {
     }
 
     fn wait(&self, what: Wait, _line: &Line, _most: Duration) {
-        let oldest = {
+        let (chosen, fails) = {
             let mut state = self.state.lock();
             state.waits += 1;
-            let oldest = state.running.first().map(|(call, _)| word(&call.value));
-            oldest.filter(|_| state.answers)
+            let chosen = state.answers.and_then(|answers| match answers {
+                Answers::Oldest => state.running.first(),
+                Answers::Newest => state.running.last(),
+            });
+            let chosen = chosen.map(|(call, _)| word(value(call)));
+            let fails = state.fails.iter().position(|v| Some(v) == chosen.as_ref());
+            (chosen, fails.map(|at| state.fails.remove(at)))
         };
-        match oldest {
-            Some(oldest) => self.gives(&oldest.clone(), &oldest),
+        match chosen {
+            Some(chosen) if fails.is_some() => self.finish(&chosen, Err(raised())),
+            Some(chosen) => self.gives(&chosen, &chosen),
             None => assert_eq!(what, Wait::Fresh, "nobody would ever answer"),
         }
     }
@@ -136,6 +178,11 @@ impl AsyncUdf for Hand {
     fn cancel(&self, _line: &Line) {
         self.state.lock().cancelled += 1;
     }
+}
+
+/// What a call is told apart by: the last thing it gets.
+fn value(call: &Call) -> &Datum {
+    call.arguments.last().expect("a function gets something")
 }
 
 pub fn calls_op(form: Form, concurrency: u32, park_after_ms: u64) -> Op {

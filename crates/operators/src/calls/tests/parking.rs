@@ -28,6 +28,39 @@ fn what_is_not_done_at_the_barrier_is_parked_until_it_is_given() {
 }
 
 #[test]
+fn a_lane_never_waits_for_room_that_only_anothers_turn_can_make() {
+    // Four calls of a key come back, where only two may be under way.
+    let mut one = rig(&Hand::new(), 4, 0);
+    one.push(records(&[("a", "1"), ("a", "2"), ("a", "3"), ("a", "4")]))
+        .unwrap();
+    one.barrier();
+    let retry = Handler::Retry(Box::new(stoatflow_core::Retrying {
+        times: 1,
+        backoff_ms: 0,
+        then: Handler::Continue,
+    }));
+    let hand = Hand::new();
+    let fresh = rig_of(&hand, calls_op(Form::MapValues, 1, 0), Some(retry)).unwrap();
+    one.reopen(fresh);
+    assert_eq!(hand.load(), 4);
+    hand.finish("1", Err(raised()));
+    // The first of them has failed, and its lane has not looked yet: the others can't begin.
+    assert_eq!(hand.load(), 0);
+    let mut other = rig(&hand, 1, 0);
+    other.push(records(&[("b", "5")])).unwrap();
+    assert_eq!(hand.running().last().unwrap(), "5");
+    one.barrier();
+    // Decided: they have their room again, more than there is.
+    assert_eq!(hand.load(), 5);
+    hand.finish("1", Err(raised()));
+    one.barrier();
+    assert_eq!((one.handled().len(), hand.load()), (1, 4));
+    hand.finish("2", Err(raised()));
+    drop(one);
+    assert_eq!(hand.load(), 1, "the other lane's");
+}
+
+#[test]
 fn a_barrier_waits_if_that_can_help_and_once_per_epoch() {
     let hand = Hand::new();
     hand.takes(Duration::from_millis(10));

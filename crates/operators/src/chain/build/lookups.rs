@@ -2,6 +2,7 @@
 
 use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
+use crate::calls::SideBySide;
 use crate::global_join::GlobalJoin;
 use crate::joiner::{Joiner, Needs};
 use crate::stream_table_join::{Lookup, Room, StreamTableJoin, Waiting};
@@ -97,7 +98,19 @@ impl Builder<'_> {
     }
 
     pub(super) fn joiner(&self, function: &Spec, with_key: bool) -> Result<Joiner> {
-        Ok(Joiner::new(self.function(function, Value)?, with_key))
+        let calls = match function.awaiting() {
+            None => None,
+            Some(awaiting) => {
+                let patient = self.foreign.runtime.as_ref().is_some_and(|r| r.patient());
+                let udf = self.foreign.call(awaiting.udf)?;
+                Some(SideBySide::new(udf, awaiting, patient))
+            }
+        };
+        Ok(Joiner::new(
+            self.function(function, Value)?,
+            with_key,
+            calls,
+        ))
     }
 
     fn lookup(&self, node: &Node, kind: JoinKind, table: &View, joiner: Joiner) -> Result<Lookup> {
@@ -148,7 +161,7 @@ impl Builder<'_> {
                 left: Box::new(self.part(node, left)?),
                 right: Box::new(self.part(node, right)?),
                 needs: Needs::of(*kind),
-                joiner: self.joiner(function, *with_key)?,
+                joiner: Box::new(self.joiner(function, *with_key)?),
             },
             View::TransformValues {
                 of,

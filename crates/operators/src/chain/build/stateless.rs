@@ -55,6 +55,7 @@ impl Builder<'_> {
                         max_rows: usize::try_from(*max_rows).unwrap_or(usize::MAX),
                         max_wait_ms: *max_wait_ms,
                         by_row: by_row.clone(),
+                        flaw: self.options.flaw,
                     },
                 ))
             }
@@ -82,6 +83,7 @@ impl Builder<'_> {
                     key: self.foreign.serde(key)?,
                     value: self.foreign.serde(value)?,
                     patient: self.foreign.runtime.as_ref().is_some_and(|r| r.patient()),
+                    flaw: self.options.flaw,
                 },
                 self.foreign.call(awaiting.udf)?,
             )),

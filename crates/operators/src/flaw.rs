@@ -1,0 +1,19 @@
+//! Faults put into operators on purpose: tests of the simulator's checkers.
+//!
+//! The product has none; only a host that says so gets one, with [`crate::ChainOptions`]. Never set by a setting.
+
+/// What is left undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flaw {
+    /// Nothing: the operators as they are.
+    #[default]
+    None,
+    /// Async calls that outlive their epoch are not written down.
+    CallsUnparked,
+    /// The row of an async call stays when its result is given.
+    CallsParkedForever,
+    /// After a restart, newer records of a key don't wait for its parked calls.
+    CallsOvertaken,
+    /// What a batch has collected at a barrier is given in a later epoch.
+    BatchesKept,
+}

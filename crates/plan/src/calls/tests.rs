@@ -1,0 +1,62 @@
+use super::side_by_side;
+use crate::logical::{Awaiting, Function, SerdeSpec};
+use crate::op::Op;
+use crate::view::{Kind as JoinKind, View};
+use stoatflow_core::StoreId;
+
+const fn awaited(udf: u32) -> Function {
+    Function::Async(Awaiting {
+        udf,
+        concurrency: 2,
+        park_after_ms: 0,
+    })
+}
+
+fn key() -> SerdeSpec {
+    SerdeSpec::Builtin("string".into())
+}
+
+fn kept() -> Box<View> {
+    let (store, key) = (StoreId(0), key());
+    Box::new(View::Store { store, key })
+}
+
+#[test]
+fn joiners_are_called_side_by_side_wherever_the_join_is_read() {
+    // Between two joins stands a function that is awaited for one row after another.
+    let inner = View::Join {
+        left: kept(),
+        right: kept(),
+        kind: JoinKind::Inner,
+        function: awaited(3),
+        with_key: false,
+    };
+    let mapped = View::MapValues {
+        of: Box::new(inner),
+        function: awaited(4),
+        with_key: false,
+    };
+    let join = Op::StreamTableJoin {
+        kind: JoinKind::Left,
+        table: View::Join {
+            left: kept(),
+            right: Box::new(mapped),
+            kind: JoinKind::Inner,
+            function: Function::Udf(2),
+            with_key: false,
+        },
+        function: awaited(1),
+        with_key: false,
+        grace_ms: None,
+        buffer: None,
+        clock: None,
+        key: key(),
+        value: key(),
+    };
+    let found: Vec<u32> = side_by_side(&join).iter().map(|a| a.udf).collect();
+    assert_eq!(found, [1, 3]);
+    let filter = Op::Filter {
+        function: awaited(5),
+    };
+    assert!(side_by_side(&filter).is_empty());
+}
