@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -470,3 +471,24 @@ def test_functions_that_stand_in_are_plain() -> None:
     builder = sf.StreamsBuilder()
     with pytest.raises(sf.TopologyError, match="only plain functions"):
         builder.stream("in", key=str, value=str).offload("q", "r", on_timeout=later, response_value=str)  # type: ignore[arg-type]
+
+
+def test_an_async_joiner_is_awaited_though_plain_functions_follow() -> None:
+    """What follows in the same chain keeps the interpreter for a batch; the call needs it to end."""
+
+    async def join(value: str, answer: str) -> str:
+        await asyncio.sleep(0.01)
+        return f"{value}={answer}"
+
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str).map_values(lambda value: value.strip())
+    joined = stream.offload("asked", "answered", joiner=join, request_value=str, response_value=str, name="score")
+    joined.map_values(lambda value: f"<{value}>").to("out", key=str, value=str)
+    with TopologyTestDriver(builder.build(), lanes=2) as driver:
+        records, answers = driver.input("in", str, str), driver.input("answered", str, str)
+        for key, value in (("a", " 1"), ("b", "2"), ("a", "3 ")):
+            records.pipe(key, value)
+        for request in driver.output("asked", str, str).read_all():
+            answers.pipe(str(request.key), str(request.value).upper(), headers=dict(request.headers))
+        out = driver.output("out", str, str).read_key_values_to_list()
+    assert sorted(out) == [("a", "<1=1>"), ("a", "<3=3>"), ("b", "<2=2>")]

@@ -37,6 +37,16 @@ pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form
 pub fn side_by_side(op: &Op) -> Vec<&Awaiting> {
     let (own, views): (Option<&Function>, &[&View]) = match op {
         Op::Calls { awaiting, .. } => return vec![awaiting],
+        Op::Offload {
+            function,
+            instead_of_timeout,
+            instead_of_error,
+            ..
+        } => {
+            let instead = [instead_of_timeout, instead_of_error];
+            let all = std::iter::once(function).chain(instead.into_iter().flatten());
+            return all.filter_map(Function::awaiting).collect();
+        }
         Op::StreamJoin { function, .. } => (Some(function), &[]),
         Op::TableJoin {
             function,

@@ -195,9 +195,13 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
 }
 
 /// How to attach the interpreter that some of these nodes use. Not at all where one of them waits for async calls:
-/// those need it to come to their ends.
+/// those need it to come to their ends. Answers are joined by functions of another chain's node, so these may.
 fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
-    if nodes.iter().any(|node| !side_by_side(&node.op).is_empty()) {
+    let waits = |op: &Op| match op {
+        Op::OffloadAnswers { .. } => true,
+        op => !side_by_side(op).is_empty(),
+    };
+    if nodes.iter().any(|node| waits(&node.op)) {
         return Ok(None);
     }
     let udf = nodes.iter().find_map(|node| function(&node.op)?.udf());

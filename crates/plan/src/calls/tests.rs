@@ -1,5 +1,6 @@
 use super::side_by_side;
 use crate::logical::{Awaiting, Function, SerdeSpec};
+use crate::offloading::Patience;
 use crate::op::Op;
 use crate::view::{Kind as JoinKind, View};
 use stoatflow_core::StoreId;
@@ -59,4 +60,37 @@ fn joiners_are_called_side_by_side_wherever_the_join_is_read() {
         function: awaited(5),
     };
     assert!(side_by_side(&filter).is_empty());
+}
+
+#[test]
+fn an_offload_has_up_to_three_joiners() {
+    let offload = |function, instead_of_timeout, instead_of_error| Op::Offload {
+        store: StoreId(0),
+        key: key(),
+        value: key(),
+        response: key(),
+        request: Some(awaited(9)),
+        function,
+        with_key: false,
+        patience: Patience {
+            timeout_ms: None,
+            attempts: 1,
+            first_ms: 0,
+            most_ms: 0,
+            jitter: 0.0,
+            retry_timeouts: false,
+            retry_errors: false,
+        },
+        instead_of_timeout,
+        instead_of_error,
+        timeout_handler: None,
+        max_parked: 1,
+        feeders: vec![],
+    };
+    let found = |op: &Op| side_by_side(op).iter().map(|a| a.udf).collect::<Vec<_>>();
+    // A request is awaited for one record after another.
+    let all = offload(awaited(1), Some(awaited(2)), Some(awaited(3)));
+    assert_eq!(found(&all), [1, 2, 3]);
+    let one = offload(Function::Udf(1), None, Some(awaited(3)));
+    assert_eq!(found(&one), [3]);
 }
