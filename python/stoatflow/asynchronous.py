@@ -196,6 +196,22 @@ class NativeCall(Protocol):
         """Answer with an exception, likewise."""
 
 
+class Tally:
+    """Where what the engine doesn't see is counted: here nowhere, in a plan by the engine's own."""
+
+    def began(self) -> None:
+        """A call begins that a lane waits for."""
+
+    def ended(self, failed: bool) -> None:  # the engine's own asks
+        """It has ended."""
+
+    def timed_out(self) -> None:
+        """An attempt did not end in its time."""
+
+    def retried(self) -> None:
+        """There is another attempt."""
+
+
 class _ExpiredError(TimeoutError):
     """Our own time limit, not one of the function's."""
 
@@ -211,19 +227,28 @@ class Caller:
         self._waiting: deque[tuple[NativeCall, float]] = deque()
         self._running: dict[asyncio.Task[None], int] = {}
         self._pausing: dict[int, tuple[asyncio.TimerHandle, list[NativeCall]]] = {}
+        self._tally = Tally()
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it to its end on the loop, and wait for that; releases the interpreter meanwhile."""
-        future = self._loop.run(self._guarded(arguments))
+        failed = True
+        self._tally.began()
         try:
-            result, leaving = future.result()
+            result, leaving = self._loop.run(self._guarded(arguments)).result()
+            failed = leaving is not None
         except Cancelled:
             raise RuntimeError(f"the call of {self._display} was cancelled: the application stops") from None
+        finally:
+            self._tally.ended(failed)
         if leaving is not None:
             raise leaving
         return result
 
     # What the engine calls, from any thread.
+
+    def _stoatflow_count_in(self, tally: Tally) -> None:
+        """Hear where to count; the engine knows by this method what it can hand many calls to."""
+        self._tally = tally
 
     def submit(self, calls: list[NativeCall], pause_s: float) -> None:
         """Begin these, which are all of one lane, after a pause."""
@@ -304,7 +329,10 @@ class Caller:
                 return await self._once(arguments)
             except Exception as error:  # noqa: PERF203  # a call that failed is tried again
                 failed += 1
+                if isinstance(error, _ExpiredError):
+                    self._tally.timed_out()
                 if how.retry is not None and failed < how.retry.attempts and isinstance(error, how.retry.on):
+                    self._tally.retried()
                     await asyncio.sleep(how.retry.pause_s(failed))
                     continue
                 if how.on_timeout is not None and isinstance(error, _ExpiredError):

@@ -1,13 +1,13 @@
 //! Whose functions are called, and what that costs.
 //!
-//! Takes a plan and its functions, gives their cost by node for whoever asks: the functions count themselves
-//! ([`stoatflow_operators::Cost`]), nothing is added per record here. A function of several nodes belongs to the
-//! first. Never calls anything.
+//! Takes a plan and its functions, gives their cost by node for whoever asks, and what becomes of async calls: the
+//! functions count themselves ([`Cost`], [`CallCounts`]), nothing is added per record here. A function of several
+//! nodes belongs to the first. Never calls anything.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stoatflow_operators::{AsyncUdf, Cost, Foreign, ProcessorSupplier, Udf};
+use stoatflow_operators::{AsyncUdf, CallCounts, Cost, Foreign, ProcessorSupplier, Udf};
 use stoatflow_plan::{Op, PhysicalPlan, callables};
 
 /// A function at its node.
@@ -21,7 +21,8 @@ struct Call {
 #[derive(Clone, Debug)]
 enum Callee {
     Function(Arc<dyn Udf>),
-    Async(Arc<dyn AsyncUdf>),
+    /// It may be called many at a time at one node, and waited for at another.
+    Async(Arc<dyn Udf>, Arc<dyn AsyncUdf>),
     Processor(Arc<dyn ProcessorSupplier>),
 }
 
@@ -40,6 +41,22 @@ pub struct Spent {
     pub seconds: f64,
     /// Seconds until it could begin.
     pub wait_seconds: f64,
+    /// Of an async function, what becomes of its calls.
+    #[serde(rename = "async", skip_serializing_if = "Option::is_none")]
+    pub awaited: Option<CallCounts>,
+}
+
+impl Spent {
+    /// With what another function of the same node and line has cost.
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.seconds += other.seconds;
+        self.wait_seconds += other.wait_seconds;
+        self.awaited = match (self.awaited, other.awaited) {
+            (Some(one), Some(two)) => Some(one.and(two)),
+            (one, two) => one.or(two),
+        };
+    }
 }
 
 /// The functions of a plan.
@@ -54,12 +71,13 @@ impl Calls {
         let mut seen = BTreeSet::new();
         let mut add = |node: &str, op: &'static str, numbers: Vec<u32>| {
             for number in numbers {
-                let function = || foreign.udf(number).map(Callee::Function);
-                // Who is called many at a time is not called by itself.
-                let callee = foreign.call(number).map(Callee::Async);
-                if let Ok(callee) = callee.or_else(|_| function())
+                if let Ok(udf) = foreign.udf(number)
                     && seen.insert(number)
                 {
+                    let callee = match foreign.calls.get(&number) {
+                        Some(awaited) => Callee::Async(udf, Arc::clone(awaited)),
+                        None => Callee::Function(udf),
+                    };
                     calls.0.push(Call {
                         node: node.to_owned(),
                         op,
@@ -109,10 +127,13 @@ impl Calls {
     #[must_use]
     pub fn spent(&self) -> Vec<Spent> {
         let spent = self.0.iter().filter_map(|call| {
-            let (function, cost) = match &call.callee {
-                Callee::Function(udf) => (udf.name(), udf.cost()),
-                Callee::Async(udf) => (udf.name(), udf.cost()),
-                Callee::Processor(supplier) => (supplier.name(), supplier.cost()),
+            let (function, cost, awaited) = match &call.callee {
+                Callee::Function(udf) => (udf.name(), udf.cost(), None),
+                Callee::Async(udf, awaited) => {
+                    let cost = both(udf.cost(), awaited.cost());
+                    (udf.name(), cost, Some(awaited.load().counts()))
+                }
+                Callee::Processor(supplier) => (supplier.name(), supplier.cost(), None),
             };
             let Cost {
                 calls,
@@ -126,8 +147,21 @@ impl Calls {
                 calls,
                 seconds: inside.as_secs_f64(),
                 wait_seconds: waiting.as_secs_f64(),
+                awaited,
             })
         });
         spent.collect()
     }
+}
+
+/// The cost of calls that are waited for, and of those that aren't.
+fn both(waited: Option<Cost>, others: Option<Cost>) -> Option<Cost> {
+    let (Some(one), Some(two)) = (waited, others) else {
+        return waited.or(others);
+    };
+    Some(Cost {
+        calls: one.calls + two.calls,
+        inside: one.inside + two.inside,
+        waiting: one.waiting + two.waiting,
+    })
 }

@@ -16,6 +16,7 @@ mod crowd;
 mod line;
 mod port;
 mod side_by_side;
+mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -23,6 +24,7 @@ pub(crate) use crowd::Crowd;
 pub use line::{Line, Load};
 pub use port::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
 pub(crate) use side_by_side::{SideBySide, order};
+pub use tally::{CallCounts, Tally};
 
 use crate::judge::Outcome;
 use crate::parked::Codec;
@@ -37,6 +39,7 @@ use std::time::Duration;
 use stoatflow_core::{Datum, Epoch, Error, Record, Result, Serde, StoreId};
 use stoatflow_plan::{Awaiting, Form};
 use stoatflow_state::{KeyRange, Stored};
+use tally::Row;
 
 /// How long a wait lasts before it is looked whether the run has ended.
 const SLICE: Duration = Duration::from_millis(50);
@@ -65,8 +68,8 @@ struct Entry {
     record: Record,
     /// The bytes of its key, by which it is ordered; null has none.
     key: Option<Bytes>,
-    /// Where it is parked. Another lane may have done that, whose numbers were others.
-    row: Option<Bytes>,
+    /// Where it is parked.
+    row: Option<Row>,
     attempts: u32,
 }
 
@@ -143,7 +146,7 @@ impl Calls {
     }
 
     /// Lets calls begin whose room is taken.
-    fn begin(&mut self, records: impl Iterator<Item = (Option<Bytes>, Option<Bytes>, Record)>) {
+    fn begin(&mut self, records: impl Iterator<Item = (Option<Row>, Option<Bytes>, Record)>) {
         let (entries, fresh, next) = (&mut self.entries, &mut self.fresh, &mut self.next);
         let args = self.settings.args;
         let ready = self.line.submit(records.map(|(row, key, record)| {
@@ -282,7 +285,7 @@ impl Calls {
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.settings.store);
         store
-            .put(epoch, dirty, row, None)
+            .put(epoch, dirty, &row.key, None)
             .map_err(|e| self.site.name_node(e))
     }
 
@@ -292,6 +295,7 @@ impl Calls {
             self.fresh.clear();
         }
         let epoch = context.epoch;
+        let tally = Arc::clone(&self.udf.load().tally);
         let LaneStore { store, dirty } = context.store(self.settings.store);
         for ticket in self.fresh.drain(..) {
             let Some(entry) = self.entries.get_mut(&ticket) else {
@@ -307,7 +311,7 @@ impl Calls {
             store
                 .put(epoch, dirty, &row, Some(stored))
                 .map_err(|e| self.site.name_node(e))?;
-            entry.row = Some(row);
+            entry.row = Some(Row::new(row, &tally));
         }
         self.line.mark(self.next);
         Ok(())
@@ -454,7 +458,8 @@ impl Operator for Calls {
         }
         let rows = parked.into_iter();
         // They get new numbers, behind those of all rows: lanes number by themselves, and now meet in one.
-        self.begin(rows.map(|(_, row, key, record)| (Some(row), key, record)));
+        let tally = Arc::clone(&self.udf.load().tally);
+        self.begin(rows.map(|(_, row, key, record)| (Some(Row::new(row, &tally)), key, record)));
         self.line.mark(self.next);
         Ok(())
     }

@@ -17,7 +17,7 @@ pub struct Foreign {
     pub serdes: Vec<Arc<dyn CustomSerde>>,
     /// Processors, as the plan numbers them.
     pub processors: Vec<Arc<dyn ProcessorSupplier>>,
-    /// Async callables that are called many at a time, by the numbers that they have among `udfs`.
+    /// Async callables, by the numbers that they have among `udfs`; what lanes wait for is called there.
     pub calls: BTreeMap<u32, Arc<dyn AsyncUdf>>,
     /// Where they come from.
     pub runtime: Option<Arc<dyn Runtime>>,

@@ -80,7 +80,7 @@ mod window_aggregate;
 #[cfg(test)]
 mod testing;
 
-pub use calls::{Answer, Answered, Arguments, AsyncUdf, Call, Line, Load, Wait};
+pub use calls::{Answer, Answered, Arguments, AsyncUdf, Call, CallCounts, Line, Load, Tally, Wait};
 pub use chain::{Chain, ChainOptions};
 pub use clocks::{LaneClocks, Share, Time};
 pub use flaw::Flaw;

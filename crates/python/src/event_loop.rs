@@ -5,6 +5,7 @@
 //! into datums where it arises, so that a lane never needs the interpreter for it.
 
 mod call;
+mod tally;
 
 use crate::profile::Profile;
 use call::AsyncCall;
@@ -15,7 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::Error;
 use stoatflow_operators::{AsyncUdf, Call, Cost, Line, Load};
-use stoatflow_plan::{PhysicalPlan, side_by_side};
+use tally::CallTally;
+
+/// The method by which a `Caller` of an event loop is known.
+const COUNT_IN: &str = "_stoatflow_count_in";
 
 /// An async function of the user, with the `Caller` of its event loop.
 #[derive(Debug)]
@@ -26,28 +30,31 @@ pub struct PyCalls {
     profile: Arc<Profile>,
 }
 
-/// All async functions that a plan calls many at a time, by their numbers.
+/// All async functions among these, by their numbers.
+///
+/// # Errors
+/// What Python raises when it is told where to count.
 pub fn calls(
     py: Python<'_>,
-    plan: &PhysicalPlan,
     functions: &[Py<PyAny>],
     names: &[String],
-) -> BTreeMap<u32, Arc<dyn AsyncUdf>> {
+) -> PyResult<BTreeMap<u32, Arc<dyn AsyncUdf>>> {
     let mut calls: BTreeMap<u32, Arc<dyn AsyncUdf>> = BTreeMap::new();
-    let ops = plan.nodes.iter().map(|node| &node.op);
-    for number in ops.flat_map(side_by_side).map(|awaiting| awaiting.udf) {
-        let at = number as usize;
-        if let (Some(caller), Some(name)) = (functions.get(at), names.get(at)) {
-            let made = PyCalls {
-                name: name.as_str().into(),
-                caller: caller.clone_ref(py),
-                load: Arc::default(),
-                profile: Arc::default(),
-            };
-            calls.insert(number, Arc::new(made));
-        }
+    for (number, (function, name)) in (0..).zip(functions.iter().zip(names)) {
+        let Some(count_in) = function.bind(py).getattr_opt(COUNT_IN)? else {
+            continue;
+        };
+        let load: Arc<Load> = Arc::default();
+        count_in.call1((CallTally::new(Arc::clone(&load.tally)),))?;
+        let made = PyCalls {
+            name: name.as_str().into(),
+            caller: function.clone_ref(py),
+            load,
+            profile: Arc::default(),
+        };
+        calls.insert(number, Arc::new(made));
     }
-    calls
+    Ok(calls)
 }
 
 /// Tells lines apart in Python.

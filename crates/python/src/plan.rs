@@ -76,7 +76,7 @@ pub fn compile(
     processor_names: Vec<String>,
 ) -> PyResult<Plan> {
     let plan = stoatflow_plan::compile(plan_json).map_err(to_py_err)?;
-    let calls = crate::event_loop::calls(py, &plan, &functions, &function_names);
+    let calls = crate::event_loop::calls(py, &functions, &function_names)?;
     let roles = roles(&plan);
     let named = functions.into_iter().zip(function_names);
     let udfs = (0..).zip(named).map(|(number, (callable, name))| {

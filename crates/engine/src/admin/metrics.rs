@@ -5,6 +5,7 @@
 
 use super::Shared;
 use super::debug::ProcStat;
+use crate::calls::Spent;
 use crate::status::{PartitionStatus, Status};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -15,6 +16,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -240,33 +242,61 @@ impl Engine {
 
     fn calls(&self, families: &mut Families<'_>) -> fmt::Result {
         // Summed by labels: one line of code may make several functions of a node.
-        let mut spent: BTreeMap<(String, String), (u64, f64, f64)> = BTreeMap::new();
+        let mut spent: BTreeMap<(String, String), Spent> = BTreeMap::new();
         for one in self.status.calls.spent() {
-            let sum = spent.entry((one.node, one.function)).or_default();
-            sum.0 += one.calls;
-            sum.1 += one.seconds;
-            sum.2 += one.wait_seconds;
+            match spent.entry((one.node.clone(), one.function.clone())) {
+                Entry::Vacant(free) => drop(free.insert(one)),
+                Entry::Occupied(mut sum) => sum.get_mut().add(&one),
+            }
         }
-        let rows = || {
-            spent.iter().map(|((node, function), sums)| {
-                let labels = vec![("node", node.clone()), ("function", function.clone())];
-                (labels, sums)
-            })
+        let labels = |one: &Spent| {
+            vec![
+                ("node", one.node.clone()),
+                ("function", one.function.clone()),
+            ]
         };
+        let rows = || spent.values().map(|one| (labels(one), one));
         families.counter(
             "function_calls",
             "Calls of a function of a node",
-            rows().map(|(labels, sums)| (labels, sums.0)),
+            rows().map(|(labels, sums)| (labels, sums.calls)),
         )?;
         families.counter(
             "function_seconds",
             "Time in a function of a node, with all that it waited for",
-            rows().map(|(labels, sums)| (labels, sums.1)),
+            rows().map(|(labels, sums)| (labels, sums.seconds)),
         )?;
         families.counter(
             "function_wait_seconds",
-            "Time until a function of a node could begin: others held the GIL",
-            rows().map(|(labels, sums)| (labels, sums.2)),
+            "Time until a function of a node could begin: others held the GIL, or its concurrency",
+            rows().map(|(labels, sums)| (labels, sums.wait_seconds)),
+        )?;
+        let rows = || rows().filter_map(|(labels, one)| Some((labels, one.awaited?)));
+        let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        families.gauge(
+            "async_calls_under_way",
+            "Calls of an async function that run or stand in line",
+            rows().map(|(labels, counts)| (labels, gauge(counts.under_way))),
+        )?;
+        families.gauge(
+            "async_calls_parked",
+            "Records written down because their calls have outlived an epoch",
+            rows().map(|(labels, counts)| (labels, gauge(counts.parked))),
+        )?;
+        families.counter(
+            "async_calls_failed",
+            "Calls of an async function that failed, after all attempts",
+            rows().map(|(labels, counts)| (labels, counts.failed)),
+        )?;
+        families.counter(
+            "async_calls_timed_out",
+            "Attempts of an async function that did not end in their time",
+            rows().map(|(labels, counts)| (labels, counts.timed_out)),
+        )?;
+        families.counter(
+            "async_calls_retried",
+            "Attempts of an async function that were followed by another one",
+            rows().map(|(labels, counts)| (labels, counts.retried)),
         )
     }
 

@@ -8,6 +8,7 @@
 //! interpreter: nothing here touches it, or a value's end, under a lock.
 
 use super::port::{Answer, Answered, Call};
+use super::tally::{CallCounts, Tally};
 use crate::Run;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -21,6 +22,8 @@ use stoatflow_plan::Form;
 /// How many calls all lanes have under way, running or in line.
 #[derive(Debug, Default)]
 pub struct Load {
+    /// What becomes of them.
+    pub tally: Arc<Tally>,
     count: AtomicUsize,
     waiting: AtomicUsize,
     lock: Mutex<()>,
@@ -32,6 +35,12 @@ impl Load {
     #[must_use]
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
+    }
+
+    /// What can be told of the calls.
+    #[must_use]
+    pub fn counts(&self) -> CallCounts {
+        self.tally.counts(self.count())
     }
 
     /// Room for up to `wanted` calls below `bound`; gives how many.
@@ -145,6 +154,9 @@ impl Line {
         // Answered twice, or nobody asks any more.
         let key = state.open.remove(&ticket)?;
         state.fresh -= usize::from(ticket >= state.mark);
+        if result.is_err() {
+            self.load.tally.failed();
+        }
         let mut room = 1;
         let next = match key {
             None => None,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::SourceId;
-use stoatflow_operators::{Cost, Foreign, Udf};
+use stoatflow_operators::{AsyncUdf, Call, Cost, Foreign, Line, Load, Udf};
 use stoatflow_plan::{Function, Op};
 
 /// Reads OpenMetrics text strictly: declared families, no sample twice, an end.
@@ -240,4 +240,84 @@ fn functions_tell_their_cost_by_node() {
     assert_eq!(calls, [3.0, 6.0]);
     assert!((of("seconds").iter().sum::<f64>() - 4.5).abs() < 1e-9);
     assert!((of("wait_seconds").iter().sum::<f64>() - 0.75).abs() < 1e-9);
+}
+
+#[derive(Debug, Default)]
+struct Awaited(Arc<Load>);
+
+impl AsyncUdf for Awaited {
+    fn name(&self) -> &str {
+        "app.py:12 fetch"
+    }
+
+    fn load(&self) -> &Arc<Load> {
+        &self.0
+    }
+
+    fn cost(&self) -> Option<Cost> {
+        Some(Cost {
+            calls: 1,
+            inside: Duration::from_millis(500),
+            waiting: Duration::ZERO,
+        })
+    }
+
+    fn begin(&self, _calls: Vec<Call>, _line: &Arc<Line>) {}
+
+    fn cancel(&self, _line: &Line) {}
+}
+
+#[test]
+fn async_functions_tell_what_becomes_of_their_calls() {
+    let mut plan = plan();
+    plan.nodes[0].op = Op::Split {
+        functions: vec![Function::Udf(0), Function::Udf(1)],
+    };
+    let awaited = [Awaited::default(), Awaited::default()];
+    for fetch in &awaited {
+        let tally = &fetch.0.tally;
+        tally.begin_awaited();
+        tally.failed();
+        tally.timed_out();
+        tally.retried();
+        tally.retried();
+    }
+    let numbered = (0..).zip(awaited);
+    let foreign = Foreign {
+        udfs: ["app.py:12 fetch"; 2]
+            .map(|name| Arc::new(Counted(name)) as Arc<dyn Udf>)
+            .into(),
+        calls: numbered
+            .map(|(number, fetch)| (number, Arc::new(fetch) as Arc<dyn AsyncUdf>))
+            .collect(),
+        ..Foreign::default()
+    };
+    let status = Status::new("word-count", Arc::new(plan), 1).calling(&foreign);
+    let shown = serde_json::to_value(&status.calls.spent()[0]).unwrap();
+    let wanted = serde_json::json!({
+        "under_way": 1, "parked": 0, "failed": 1, "timed_out": 1, "retried": 2
+    });
+    assert_eq!((&shown["async"], &shown["calls"]), (&wanted, &4.into()));
+    let text = Exposition::new(Arc::new(status), Arc::new(Still), Duration::ZERO, "1")
+        .text()
+        .unwrap();
+    let samples = samples(&text);
+    let of = |name: &str| {
+        let found = samples.iter().filter(|(series, _)| {
+            series.starts_with(&format!("stoatflow_{name}{{"))
+                && series.contains("function=\"app.py:12 fetch\"")
+        });
+        found.map(|(_, value)| *value).sum::<f64>()
+    };
+    let close = |name: &str, wanted: f64| {
+        assert!((of(name) - wanted).abs() < 1e-9, "{name}: {}", of(name));
+    };
+    close("async_calls_under_way", 2.0);
+    close("async_calls_parked", 0.0);
+    close("async_calls_failed_total", 2.0);
+    close("async_calls_timed_out_total", 2.0);
+    close("async_calls_retried_total", 4.0);
+    // Three calls that lanes waited for, and one that they did not, of each.
+    close("function_calls_total", 8.0);
+    close("function_seconds_total", 4.0);
 }

@@ -61,6 +61,37 @@ fn a_lane_never_waits_for_room_that_only_anothers_turn_can_make() {
 }
 
 #[test]
+fn what_becomes_of_calls_is_counted() {
+    let hand = Hand::new();
+    let mut rig = rig(&hand, 10, 0);
+    let counts = |hand: &Hand| crate::AsyncUdf::load(hand).counts();
+    rig.push(records(&[("a", "a1"), ("b", "b1"), ("c", "c1")]))
+        .unwrap();
+    hand.gives("b1", "B1");
+    let now = counts(&hand);
+    assert_eq!((now.under_way, now.parked), (2, 0));
+    rig.barrier();
+    let now = counts(&hand);
+    assert_eq!((now.under_way, now.parked), (2, 2));
+    hand.gives("a1", "A1");
+    let now = counts(&hand);
+    assert_eq!(
+        (now.under_way, now.parked),
+        (1, 2),
+        "its row is there until it is given"
+    );
+    rig.barrier();
+    assert_eq!(counts(&hand).parked, 1);
+    // The lane is gone, and another one takes up what is parked.
+    let newer = restarted(&mut rig, ALONE);
+    assert_eq!((counts(&hand).under_way, counts(&hand).parked), (0, 0));
+    assert_eq!((counts(&newer).under_way, counts(&newer).parked), (1, 1));
+    newer.gives("c1", "C1");
+    rig.barrier();
+    assert_eq!((counts(&newer).under_way, counts(&newer).parked), (0, 0));
+}
+
+#[test]
 fn a_barrier_waits_if_that_can_help_and_once_per_epoch() {
     let hand = Hand::new();
     hand.takes(Duration::from_millis(10));
