@@ -22,7 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Branched(Generic[K, V]):
     """How a branch is named, and what is done with it.
 

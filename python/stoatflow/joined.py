@@ -16,7 +16,7 @@ V = TypeVar("V")
 VO = TypeVar("VO")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Joined(Generic[K, V, VO]):
     """Of a stream with a table. `grace` (with a versioned table): how long records wait for late table records."""
 
@@ -27,7 +27,7 @@ class Joined(Generic[K, V, VO]):
     grace: Duration | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StreamJoined(Generic[K, V, VO]):
     """Of two streams. `store_name` is the base of the names of its stores; without one `name` is."""
 

@@ -75,7 +75,7 @@ TimestampLike: TypeAlias = "Callable[[ConsumedRecord, int], int] | str"
 """A function `(record, partition_time)` that gives milliseconds, or one of `TimestampExtractors`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Consumed(Generic[K, V]):
     """How a source topic is read."""
 
@@ -89,7 +89,7 @@ class Consumed(Generic[K, V]):
     late: LatePolicy | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Produced(Generic[K, V]):
     """How a sink topic is written; a serde that is left out is the one the records came with."""
 
@@ -99,7 +99,7 @@ class Produced(Generic[K, V]):
     partitioner: Callable[[str, K, V, int], Iterable[int] | None] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Grouped(Generic[K, V]):
     """How grouped records are written where they must be."""
 
@@ -108,7 +108,7 @@ class Grouped(Generic[K, V]):
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Repartitioned(Generic[K, V]):
     """How a stream walks to the lanes of its keys: in memory, without a topic."""
 

@@ -12,7 +12,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Printed(Generic[K, V]):
     """One line per record: `[label]: key, value`. To standard output, another stream, or a file's path."""
 

@@ -94,7 +94,7 @@ class VersionedRecord(_VersionedRecord, Generic[V]):
     valid_to: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoreBuilder(Generic[K, V]):
     """How a store is kept. Made by `Stores`.
 

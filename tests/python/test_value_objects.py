@@ -123,3 +123,18 @@ def test_nor_is_what_deduplicates() -> None:
     builder.stream("s", key=str, value=str).deduplicate(within="1s", store=sf.Materialized("d", history="1h"))
     with pytest.raises(sf.TopologyError, match="leave history out"):
         builder.build()
+
+
+@pytest.mark.parametrize(
+    ("make", "plain"),
+    [
+        (lambda: sf.Joined[str, str, str](name="j"), sf.Joined(name="j")),
+        (lambda: sf.StreamJoined[str, str, str](name="j"), sf.StreamJoined(name="j")),
+        (lambda: sf.Consumed[str, str](str, str), sf.Consumed(str, str)),
+        (lambda: sf.Produced[str, str](name="p"), sf.Produced(name="p")),
+        (lambda: sf.Grouped[str, str](name="g"), sf.Grouped(name="g")),
+        (lambda: sf.Repartitioned[str, str](name="r"), sf.Repartitioned(name="r")),
+    ],
+)
+def test_types_may_be_said_where_a_value_object_is_made(make: Callable[[], object], plain: object) -> None:
+    assert make() == plain
