@@ -262,7 +262,7 @@ class WorkerClient:
     """The topics of a worker: requests come, answers go, and what is answered is committed.
 
     The group is `application.id`. A worker reads the partitions whose number leaves `share` when divided by `shares`;
-    a newer one of the same group and share takes over, and this one fails with `FencedError`.
+    a newer one of the same group, requests and share takes over, and this one fails with `FencedError`.
     """
 
     def __new__(
@@ -280,8 +280,13 @@ class WorkerClient:
         self, most: int, timeout_s: float
     ) -> list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:
         """Give up to `most` requests (partition, offset, key, value, headers); waits for the first one."""
-    def answer(self, answers: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]) -> None:
-        """Hand answers over (key, value, headers); they go out in the background."""
+    def answer(
+        self, answers: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
+    ) -> list[tuple[int, str]]:
+        """Hand answers over (key, value, headers); they go out in the background.
+
+        Give the places of those that can't go, as one that is too large, each with the reason.
+        """
     def commit(self, positions: list[tuple[int, int]]) -> None:
         """Wait until all answers are acknowledged, then commit positions (partition, next offset)."""
     def close(self) -> None:

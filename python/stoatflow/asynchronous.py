@@ -18,12 +18,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError as Cancelled
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from stoatflow.durations import Duration, duration_ms
 from stoatflow.errors import TopologyError
+from stoatflow.loop_life import EventLoopEndedError, Life
 
 if TYPE_CHECKING:
     from stoatflow.plan import EncodedPlan
@@ -237,7 +238,7 @@ class Caller:
             result, leaving = self._loop.run(self._guarded(arguments)).result()
             failed = leaving is not None
         except Cancelled:
-            raise RuntimeError(f"the call of {self._display} was cancelled: the application stops") from None
+            raise self._loop.why_cancelled(self._display) from None
         finally:
             self._tally.ended(failed)
         if leaving is not None:
@@ -246,8 +247,8 @@ class Caller:
 
     # What the engine calls, from any thread.
 
-    def _stoatflow_count_in(self, tally: Tally) -> None:
-        """Hear where to count; the engine knows by this method what it can hand many calls to."""
+    def count_in(self, tally: Tally) -> None:
+        """Hear where to count."""
         self._tally = tally
 
     def submit(self, calls: list[NativeCall], pause_s: float) -> None:
@@ -264,6 +265,21 @@ class Caller:
         """There is a new loop: calls that one before it has left are nobody's."""
         self._waiting, self._running, self._pausing = deque(), {}, {}
 
+    def running(self) -> tuple[asyncio.Task[None], ...]:
+        """Give the tasks of its calls."""
+        return tuple(self._running)
+
+    def abandon(self) -> None:
+        """The loop ends before its time: what waits for its turn here must be told."""
+        gone = self._loop.why_cancelled(self._display)
+        calls = [call for call, _ in self._waiting]
+        for timer, paused in self._pausing.values():
+            timer.cancel()
+            calls.extend(paused)
+        self._waiting, self._pausing = deque(), {}
+        for call in calls:
+            call.failed(gone, 0.0, 0.0)
+
     def _take(self, calls: list[NativeCall], pause_s: float) -> None:
         loop = asyncio.get_running_loop()
         if pause_s > 0:
@@ -275,6 +291,9 @@ class Caller:
         self._fill()
 
     def _fill(self) -> None:
+        if self._loop.has_died():
+            self.abandon()
+            return
         loop = asyncio.get_running_loop()
         while self._waiting and len(self._running) < self._awaiting.concurrency:
             call, began = self._waiting.popleft()
@@ -299,7 +318,7 @@ class Caller:
         try:
             result = await self._attempts(call.arguments())
         except asyncio.CancelledError:
-            gone = RuntimeError(f"the call of {self._display} was cancelled")
+            gone = self._loop.why_cancelled(self._display)
             following = call.failed(gone, loop.time() - began, waited_s)
         except BaseException as error:  # SystemExit is the application's, but would end the loop here
             following = call.failed(error, loop.time() - began, waited_s)
@@ -398,8 +417,7 @@ class EventLoop:
         self._users = 0
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._closing: asyncio.Event | None = None
-        self._life: asyncio.Task[None] | None = None
+        self._life: Life | None = None
 
     def caller(self, awaiting: Awaiting[Any, Any], display: str) -> Caller:
         """Give what calls this function here."""
@@ -428,9 +446,11 @@ class EventLoop:
             self._users -= 1
             if self._users > 0 or self._thread is None:
                 return
-            loop, closing = self._loop, self._closing
-            if loop is not None and closing is not None:
-                loop.call_soon_threadsafe(closing.set)
+            loop, life = self._loop, self._life
+            if loop is not None and life is not None:
+                # One that has died is closed already, or about to be.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(life.close)
             self._thread.join(_CLOSING_S)
             if self._thread.is_alive():
                 _log.warning("the event loop is still closing its resources after %g s; going on without", _CLOSING_S)
@@ -438,19 +458,44 @@ class EventLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
         """Begin something there, from another thread."""
-        loop = self._loop
-        if loop is None or threading.current_thread() is self._thread:
+        loop, life = self._loop, self._life
+        if loop is None or life is None or threading.current_thread() is self._thread:
             coroutine.close()
+            if loop is None:
+                self._raise_if_died()
             where = "on the event loop itself" if loop is not None else "while no application runs"
             raise RuntimeError(f"an async function was called {where}. Next: await its .function")
-        return asyncio.run_coroutine_threadsafe(coroutine, loop)
+        future: Future[Any] = Future()
+        life.waiting.add(future)
+        try:
+            loop.call_soon_threadsafe(life.begin, coroutine, future)
+        except RuntimeError:
+            # It was closed this moment.
+            coroutine.close()
+            future.cancel()
+        return future
 
     def soon(self, what: Callable[..., object], *arguments: object) -> None:
-        """Call something there soon; nothing if it has ended."""
+        """Call something there soon; raises if it has ended."""
         loop = self._loop
         if loop is None:
+            self._raise_if_died()
             raise RuntimeError("the event loop does not run")
         loop.call_soon_threadsafe(what, *arguments)
+
+    def has_died(self) -> bool:
+        """Did it end though nobody has asked it to?"""
+        return self._life is not None and self._life.has_died()
+
+    def why_cancelled(self, display: str) -> BaseException:
+        """Give what a call of this function failed with that was cancelled."""
+        if self.has_died():
+            return EventLoopEndedError()
+        return RuntimeError(f"the call of {display} was cancelled: by itself, or because the application stops")
+
+    def _raise_if_died(self) -> None:
+        if self.has_died():
+            raise EventLoopEndedError
 
     def is_on(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Is it this one, and none that took too long to end?"""
@@ -466,25 +511,35 @@ class EventLoop:
             loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        own = asyncio.current_task()
-        for task in asyncio.all_tasks():
-            if task not in (own, self._life):
-                task.cancel()
+        """Cancel calls, and no task of a resource's: that may have to send what is left when it is closed."""
+        for task in self._calls():
+            task.cancel()
+
+    def _calls(self) -> set[asyncio.Task[Any]]:
+        own = set() if self._life is None else set(self._life.calls)
+        return own.union(*(caller.running() for caller in self._callers))
 
     def _main(self, opened: Future[None]) -> None:
+        life = Life()
         try:
-            asyncio.run(self._live(opened))
+            asyncio.run(self._live(life, opened))
         except BaseException as error:  # told to whoever started it
-            if opened.done():
-                _log.warning("the event loop ended with an error", exc_info=error)
-            else:
+            if not opened.done():
                 opened.set_exception(error)
+            elif life.has_died():
+                _log.error("the event loop has ended: no async function can be called any more", exc_info=error)
+            else:
+                _log.warning("the event loop ended with an error", exc_info=error)
+        finally:
+            # Who asked at the last moment would wait for ever.
+            for future in tuple(life.waiting):
+                future.cancel()
 
-    async def _live(self, opened: Future[None]) -> None:
+    async def _live(self, life: Life, opened: Future[None]) -> None:
         # Resources open and close in this one task: cancel scopes of their libraries want that.
-        life, closing = asyncio.current_task(), asyncio.Event()
+        life.closing = asyncio.get_running_loop().create_future()
         with self._turn:
-            self._life, self._closing = life, closing
+            self._life = life
         try:
             async with AsyncExitStack() as stack:
                 for resource in self._resources:
@@ -493,12 +548,19 @@ class EventLoop:
                     caller.begin_anew()
                 self._loop = asyncio.get_running_loop()
                 opened.set_result(None)
-                await closing.wait()
-                self._cancel()
-                # Calls that were cancelled use their resources until they have ended.
-                others = {task for task in asyncio.all_tasks() if task is not life}
-                if others:
-                    await asyncio.wait(others, timeout=_CLOSING_S / 2)
+                try:
+                    await life.closing
+                except asyncio.CancelledError:
+                    for caller in self._callers:
+                        caller.abandon()
+                    raise
+                # Calls that are cancelled use their resources until they have ended. Whatever else runs is
+                # cancelled when the resources are closed.
+                calls = self._calls() if self._life is life else life.calls
+                for task in calls:
+                    task.cancel()
+                if calls:
+                    await asyncio.wait(calls, timeout=_CLOSING_S / 2)
         finally:
             with self._turn:
                 # A thread that took too long to close has been replaced: what is open now is its successor's.

@@ -125,6 +125,14 @@ class Settings:
         made._origins = dict(self._origins)
         return made
 
+    def with_values(self, values: Mapping[str, object]) -> Settings:
+        """Give settings where these values stand, whatever was set."""
+        made = Settings.__new__(Settings)
+        others = {name: value for name, value in self._values.items() if name.replace("_", ".") not in values}
+        made._values = {**others, **values}
+        made._origins = {**self._origins, **dict.fromkeys(values, "argument")}
+        return made
+
     def __contains__(self, name: object) -> bool:
         """Was it set?"""
         return name in self._values

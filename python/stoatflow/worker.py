@@ -1,9 +1,9 @@
 """A worker for an `offload`: requests come from one topic, answers go to another.
 
 Takes a function, plain or async, and two topics; gives an answer for each request, with the request's key and its
-correlation. Owns a reader, a writer, an event loop, and a pool of threads for a plain function. Positions are committed
-behind acknowledged answers: after a crash a request may be answered again, which the `offload` drops. Never ends
-because a function raises: that is an answer, too.
+correlation. Owns a reader, a writer, an event loop, the calls (`stoatflow.worker_calls`), and answers on their way
+(`stoatflow.worker_delivery`). Positions are committed behind acknowledged answers: after a crash a request may be
+answered again, which the `offload` drops. Never ends because a function raises: that is an answer, too.
 """
 
 from __future__ import annotations
@@ -13,37 +13,30 @@ import inspect
 import logging
 import signal
 import threading
+import types
 import typing
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from stoatflow.asynchronous import is_async
 from stoatflow.durations import Duration, duration_ms
 from stoatflow.errors import ConfigError
-from stoatflow.offload import ATTEMPT, CORRELATION, ERROR
+from stoatflow.offload import CORRELATION
 from stoatflow.serdes import Serde, SerdeLike, Serdes, resolve
 from stoatflow.settings import Settings, as_settings
+from stoatflow.worker_calls import Calls
+from stoatflow.worker_delivery import Answer, Delivery, Request
 
 if TYPE_CHECKING:
     from stoatflow._bridge import WorkerClient
     from stoatflow.embedded import EmbeddedBroker
 
 _POLL_S = 0.1
-_COMMIT_S = 0.5
-_CLOSING_S = 30.0
+_REMIND_S = 10.0
 _BY_TYPE: dict[object, Serde[Any]] = {str: Serdes.string(), bytes: Serdes.bytes()}
 _log = logging.getLogger("stoatflow")
-
-
-class _Request(NamedTuple):
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
 
 
 class Worker:
@@ -70,18 +63,18 @@ class Worker:
     ) -> None:
         """Check everything and start nothing.
 
-        `group` names the worker's position in the requests (`<requests>-worker` if left out). `value` and `answer` say
-        how requests are read and answers written; left out, the function's annotations do (`str` and `bytes`; else
-        JSON). `concurrency` calls run at a time (100 of an async function, 10 of a plain one), each at most
-        `timeout`. `share=(1, 3)`: this is the first of three workers, and reads a third of the partitions.
+        `group` names the worker's position in the requests (`<requests>-worker` if left out, whatever `application.id`
+        the settings have: they may be those of the application). `value` and `answer` say how requests are read and
+        answers written; left out, the function's annotations do (`str` and `bytes`; else JSON). `concurrency` calls run
+        at a time (100 of an async function, 10 of a plain one), each at most `timeout`. `share=(1, 3)`: this is the
+        first of three workers, and reads a third of the partitions.
         """
         if not callable(function):
             raise ConfigError(
                 f"a worker needs a function, not {type(function).__name__}", next_step="pass a function of (value)"
             )
         self._function = function
-        self._is_async = is_async(function)
-        usual = 100 if self._is_async else 10
+        usual = 100 if is_async(function) else 10
         self._concurrency = usual if concurrency is None else concurrency
         if isinstance(self._concurrency, bool) or not isinstance(self._concurrency, int) or self._concurrency < 1:
             raise ConfigError(
@@ -99,29 +92,30 @@ class Worker:
         self._answer = _serde(answer, annotations[1])
         self._timeout_s = None if timeout is None else duration_ms(timeout) / 1000
         self._topics = (requests, responses)
-        self.settings = as_settings(config, settings).with_defaults(
+        # An application's settings may be at hand, whose group is not this one's.
+        self.settings = as_settings(config, settings).with_values(
             {"application.id": f"{requests}-worker" if group is None else group}
         )
-        if group is not None and self.settings.get("application.id") != group:
-            raise ConfigError(
-                f"group is {group}, but application.id is {self.settings.get('application.id')}",
-                next_step="leave one of them out",
-            )
         if broker is not None:
             self.settings = self.settings.with_defaults({"bootstrap.servers": f"embedded:{broker.path}"})
         self.settings.check()
         self._broker = broker
         self._stopping = threading.Event()
-        self._aborting = False
+        self._aborting = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
-        self.answered = 0
+        self._delivery: Delivery | None = None
+
+    @property
+    def answered(self) -> int:
         """Requests that were answered, errors too."""
+        return 0 if self._delivery is None else self._delivery.answered
 
     def run(self) -> None:
         """Answer requests until it is stopped. Raises what the broker fails with.
 
-        In the main thread, the first SIGINT or SIGTERM lets calls that run end and commits, the second one aborts.
+        In the main thread, the first SIGINT or SIGTERM lets calls that run end, however long they take, and commits;
+        the second one aborts.
         """
         client = self._open()
         try:
@@ -141,7 +135,7 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let calls that run end, commit, and stop. Raises what it failed with."""
+        """Let calls that run end, however long they take, commit, and stop. Raises what it failed with."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()
@@ -186,89 +180,53 @@ class Worker:
             client.close()
 
     async def _work(self, client: WorkerClient) -> None:
-        positions = _Positions()
+        delivery = self._delivery = Delivery(client)
         running: set[asyncio.Task[None]] = set()
-        committer = asyncio.create_task(self._commit_now_and_then(client, positions))
-        threads = None if self._is_async else ThreadPoolExecutor(self._concurrency, "stoatflow-worker-call")
+        calls = Calls(self._function, (self._value, self._answer), self._concurrency, self._timeout_s, self._aborting)
+        delivering = asyncio.create_task(delivery.run())
         try:
-            while not self._stopping.is_set():
-                if committer.done():
-                    break
-                room = self._concurrency - len(running)
-                if room == 0:
-                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED, timeout=_POLL_S)
-                else:
+            while not self._stopping.is_set() and not delivering.done():
+                room = min(calls.room(len(running)), delivery.room)
+                if room > 0:
                     for request in await asyncio.to_thread(client.poll, room, _POLL_S):
-                        task = asyncio.create_task(self._attend(client, positions, _Request(*request), threads))
-                        running.add(task)
+                        running.add(asyncio.create_task(self._attend(delivery, Request(*request), calls)))
+                else:
+                    busy = {delivering, *running, *calls.overdue}
+                    await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED, timeout=_POLL_S)
                 _raise_failed(running)
-            if running:
-                await asyncio.wait(running, timeout=_CLOSING_S)
-                _raise_failed(running)
+            await self._let_end(running, delivering)
+            delivery.end()
+            await delivering
         finally:
-            self._aborting = True
-            for task in (committer, *running):
+            self._aborting.set()
+            for task in (delivering, *running):
                 task.cancel()
-            await asyncio.gather(committer, *running, return_exceptions=True)
-            if threads is not None:
-                threads.shutdown(wait=False, cancel_futures=True)
-        if committer.done() and not committer.cancelled() and (failed := committer.exception()) is not None:
-            raise failed
-        await self._commit(client, positions)
+            await asyncio.gather(delivering, *running, return_exceptions=True)
+            calls.close()
 
-    async def _attend(
-        self, client: WorkerClient, positions: _Positions, request: _Request, threads: ThreadPoolExecutor | None
-    ) -> None:
-        positions.begin(request.partition, request.offset)
-        own = {name: value for name, value in request.headers if name in (CORRELATION, ATTEMPT)}
-        if CORRELATION not in own:
+    async def _let_end(self, running: set[asyncio.Task[None]], delivering: asyncio.Task[None]) -> None:
+        """However long they take: their answers are waited for, and they would begin again after the restart."""
+        while running and not delivering.done():
+            busy = {delivering, *running}
+            ended, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED, timeout=_REMIND_S)
+            if not ended:
+                _log.warning("the worker of %s waits for %d calls to end", self._topics[0], len(running))
+            _raise_failed(running)
+
+    async def _attend(self, delivery: Delivery, request: Request, calls: Calls) -> None:
+        delivery.begin(request)
+        correlation = dict(request.headers).get(CORRELATION)
+        if correlation is None:
             _log.warning(
                 "%s-%d@%d has no header %s, so nobody waits for its answer: left out",
                 self._topics[0], request.partition, request.offset, CORRELATION,
             )  # fmt: skip
-        else:
-            headers: list[tuple[str, bytes | None]] = list(own.items())
-            value: bytes | None = None
-            try:
-                value = await self._call(request.value, threads)
-            except (Exception, asyncio.CancelledError) as error:  # whatever a function raises is an answer
-                if self._aborting and isinstance(error, asyncio.CancelledError):
-                    raise
-                headers.append((ERROR, f"{type(error).__name__}: {error}".encode(errors="replace")))
-                _log.warning("%s failed for %s", self._function, own[CORRELATION], exc_info=error)
-            client.answer([(request.key, value, headers)])
-            self.answered += 1
-        positions.end(request.partition, request.offset)
-
-    async def _call(self, data: bytes | None, threads: ThreadPoolExecutor | None) -> bytes | None:
-        value = None if data is None else self._value.deserialize(data)
-        made: Awaitable[Any]
-        if threads is None:
-            made = self._function(value)
-        else:
-            made = asyncio.get_running_loop().run_in_executor(threads, self._call_plain, value)
-        try:
-            answer = await asyncio.wait_for(made, self._timeout_s)
-        except asyncio.TimeoutError as error:
-            if self._timeout_s is None or str(error):
-                raise
-            raise TimeoutError(f"the call did not end within {self._timeout_s:g} s") from None
-        return None if answer is None else self._answer.serialize(answer)
-
-    def _call_plain(self, value: object) -> Any:
-        try:
-            return self._function(value)
-        except StopIteration as error:  # one that no future takes
-            raise RuntimeError(f"the function raised StopIteration: {error}") from error
-
-    async def _commit_now_and_then(self, client: WorkerClient, positions: _Positions) -> None:
-        while True:
-            await asyncio.sleep(_COMMIT_S)
-            await self._commit(client, positions)
-
-    async def _commit(self, client: WorkerClient, positions: _Positions) -> None:
-        if changed := positions.changed():
-            await asyncio.to_thread(client.commit, changed)
+            delivery.skip(request)
+            return
+        value, error = await calls.call(request.value)
+        if error is not None:
+            _log.warning("%s failed for %s", self._function, correlation, exc_info=error)
+        delivery.put(Answer(request, value, None if error is None else _text(error)))
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -279,6 +237,7 @@ class Worker:
 
         def stop(number: int, _frame: FrameType | None) -> None:
             if self._stopping.is_set():
+                self._aborting.set()
                 if number == signal.SIGINT:
                     raise KeyboardInterrupt
                 raise SystemExit(128 + number)
@@ -293,27 +252,11 @@ class Worker:
                 signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
-class _Positions:
-    """Up to where requests are answered, per partition: the first that is not, or behind the last."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, dict[int, None]] = {}
-        self._next: dict[int, int] = {}
-        self._told: dict[int, int] = {}
-
-    def begin(self, partition: int, offset: int) -> None:
-        self._open.setdefault(partition, {})[offset] = None
-        self._next[partition] = offset + 1
-
-    def end(self, partition: int, offset: int) -> None:
-        del self._open[partition][offset]
-
-    def changed(self) -> list[tuple[int, int]]:
-        """Give the positions that have moved since the last call."""
-        now = {partition: next(iter(self._open[partition]), behind) for partition, behind in self._next.items()}
-        moved = [(partition, at) for partition, at in now.items() if self._told.get(partition) != at]
-        self._told = now
-        return moved
+def _text(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # the user's own, and broken
+        return type(error).__name__
 
 
 def _raise_failed(running: set[asyncio.Task[None]]) -> None:
@@ -337,4 +280,7 @@ def _annotations(function: Callable[..., Any]) -> tuple[object, object]:
 def _serde(given: SerdeLike[Any] | None, annotation: object) -> Serde[Any]:
     if given is not None:
         return resolve(given)
+    kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
+    if len(kinds) == 1 and typing.get_origin(annotation) in (typing.Union, types.UnionType):  # `str | None`
+        annotation = kinds[0]
     return _BY_TYPE.get(annotation, Serdes.json())

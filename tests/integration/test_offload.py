@@ -13,6 +13,8 @@ from counting import until
 from processes import Process
 from topics import KafkaTopics
 
+import stoatflow as sf
+
 PARTITIONS = 6
 RECORDS = 8_000
 
@@ -96,3 +98,34 @@ def test_the_engine_and_its_worker_are_killed(kafka: KafkaTopics, name: str, tmp
     assert killed.code == 0
     requests = kafka.count(f"{name}-asked")
     print(f"\n{RECORDS} records, {requests} requests, 5 kills of the engine, {killed.kills} of the worker")  # noqa: T201
+
+
+def grow(value: str) -> str:
+    """As large as it says."""
+    return "x" * int(value)
+
+
+def test_an_answer_that_is_too_large_is_an_error(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    for topic in ("in", "asked", "answered", "out"):
+        kafka.create(f"{name}-{topic}")
+    asked, answered = f"{name}-asked", f"{name}-answered"
+    builder = sf.StreamsBuilder()
+    builder.stream(f"{name}-in", key=str, value=str).offload(
+        asked,
+        answered,
+        joiner=lambda value, answer: f"{value}: {len(answer)}",
+        on_error=lambda value, error: f"{value}: {str(error)[:31]}",
+        response_value=str,
+        name="grow",
+    ).to(f"{name}-out", key=str, value=str)
+    config = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path}
+    worker = sf.Worker(grow, requests=asked, responses=answered, bootstrap_servers=kafka.address)
+    with sf.StoatFlow(builder.build(), config), worker:
+        kafka.write(f"{name}-in", ["1", "2000000", "900000"], key="k")
+        until(lambda: kafka.count(f"{name}-out") == 3, "all are answered", 60)
+    assert [row.value for row in kafka.read(f"{name}-out")] == [
+        b"1: 1",
+        b"2000000: SerdeError: the answer can't be",
+        b"900000: 900000",
+    ]
+    assert sum(kafka.committed(f"{asked}-worker", asked).values()) >= 3

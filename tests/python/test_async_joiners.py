@@ -116,6 +116,36 @@ def test_a_row_that_fails_is_left_out_and_its_key_goes_on() -> None:
     assert calls.index("m1") > max(at for at, left in enumerate(calls) if left == "m0")
 
 
+@pytest.mark.parametrize("handler", [None, sf.log_and_continue()])
+def test_rows_of_a_table_that_is_itself_a_join_are_joined_side_by_side(handler: Any) -> None:
+    """Also where a handler decides about each of them."""
+    service = Service()
+
+    async def pair(key: str, left: str, right: str) -> str:
+        if handler is not None and key == "s":
+            raise ValueError(left)
+        return await service.join(key, left, right)
+
+    builder = sf.StreamsBuilder()
+    left, right = (builder.table(topic, key=str, value=str, store=topic) for topic in ("left", "right"))
+    both = left.join(right, pair, with_key=True).filter(lambda key, value: key != "z")
+    stream = builder.stream("in", key=str, value=str)
+    stream.join(both, lambda value, held: f"{value}{held}").to("out", key=str, value=str)
+    how = {} if handler is None else {"on_processing_error": handler}
+    with TopologyTestDriver(builder.build(), {"ensure.explicit.naming": False}, **how) as driver:
+        for topic in ("left", "right"):
+            with driver.epoch():
+                for key in "amsz":
+                    driver.input(topic, str, str).pipe(key, topic[0])
+        service.most, service.begun = 0, []
+        with driver.epoch():
+            for key in "amsz":
+                driver.input("in", str, str).pipe(key, key)
+        given = driver.output("out", str, str).read_values_to_list()
+    assert given == [f"{key}l+r" for key in ("amz" if handler else "amsz") if key != "z"]
+    assert (service.most, len(service.begun)) == ((3, 3) if handler else (4, 4))
+
+
 def test_what_it_raises_names_it() -> None:
     async def picky(key: str, left: str, right: str | None) -> str:
         raise ValueError(left)

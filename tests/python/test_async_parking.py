@@ -7,15 +7,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import stoatflow as sf
 from stoatflow.embedded import EmbeddedBroker
 
 APP = """
-import asyncio, os, sys
+import asyncio, sys, time
 import stoatflow as sf
 
 path, seconds = sys.argv[1], float(sys.argv[2])
@@ -30,11 +33,24 @@ builder.stream("in", key=str, value=str).map_values(how, name="slow").to("out", 
 app = sf.StoatFlow(builder.build(), application_id="parked", bootstrap_servers="embedded:" + path,
                    lanes_count=int(sys.argv[3]), state_dir=path + "-state")
 app.start()
-print("running", flush=True)
-if sys.argv[4] == "wait":
-    sys.stdin.readline()
-    sys.exit(0 if app.close("20s") else 1)
-app.wait()
+
+def until(condition):
+    latest = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > latest:
+            sys.exit("it took too long")
+        time.sleep(0.01)
+
+def calls():
+    (function,) = [f for f in app.metrics()["functions"] if f.get("async")] or [{"calls": 0, "async": {"parked": 0}}]
+    return function["calls"], function["async"]["parked"]
+
+if sys.argv[4] == "park":
+    until(lambda: app.lag() == 0 and calls() == (0, 20))
+    print("parked", flush=True)
+    app.wait()
+until(lambda: calls() == (20, 0))
+sys.exit(0 if app.close("20s") else 1)
 """
 
 
@@ -57,35 +73,49 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
 def make(broker: EmbeddedBroker, fn: Any, tmp_path: Path, **settings: Any) -> sf.StoatFlow:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).map_values(fn, name="slow").to("out", key=str, value=str)
+    return app_of(builder, broker, tmp_path, **settings)
+
+
+def app_of(builder: sf.StreamsBuilder, broker: EmbeddedBroker, tmp_path: Path, **settings: Any) -> sf.StoatFlow:
     return sf.StoatFlow(
         builder.build(), application_id="parked", broker=broker, state_dir=str(tmp_path / "state"), **settings
     )
+
+
+@contextmanager
+def broker_at(path: Path, partitions: int = 1) -> Iterator[EmbeddedBroker]:
+    """With the topics of `make`; what comes out is read from one partition."""
+    with EmbeddedBroker(str(path)) as broker:
+        broker.create_topic("in", partitions)
+        broker.create_topic("out", 1)
+        yield broker
+
+
+def taking(seconds: float, begun: list[str], concurrency: int) -> Any:
+    """A function whose calls take so long, and may outlive their epoch; values go to `begun` when a call begins."""
+
+    async def work(value: str) -> str:
+        begun.append(value)
+        await asyncio.sleep(seconds)
+        return value
+
+    return sf.awaiting(work, timeout=None, park_after="10ms", concurrency=concurrency)
 
 
 def test_calls_that_outlive_commits_and_runs_are_parked_and_given_once(tmp_path: Path) -> None:
     """Runs are stopped again and again while calls are under way; each record comes out once, in its key's order."""
     begun: list[str] = []
 
-    def slow(seconds: float) -> Any:
-        async def work(value: str) -> str:
-            begun.append(value)
-            await asyncio.sleep(seconds)
-            return value
-
-        return sf.awaiting(work, timeout=None, park_after="10ms", concurrency=50)
-
-    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
-        broker.create_topic("in", 2)
-        broker.create_topic("out", 1)
+    with broker_at(tmp_path / "broker", 2) as broker:
         records = [(f"k{n % 7}", f"v{n}") for n in range(40)]
         fill(broker, records)
         for calls, lanes in ((7, 1), (14, 4)):  # the first of each key, in both runs
-            with make(broker, slow(30), tmp_path, lanes_count=lanes) as app:
+            with make(broker, taking(30, begun, 50), tmp_path, lanes_count=lanes) as app:
                 wait_for(lambda: len(begun) == calls and app.lag() == 0)  # noqa: B023  # called here
         assert len(begun) == 14
         assert read(broker) == []
         fill(broker, [("k3", "last")])
-        with make(broker, slow(0.005), tmp_path, lanes_count=3) as app:
+        with make(broker, taking(0.005, begun, 50), tmp_path, lanes_count=3) as app:
             wait_for(lambda: len(read(broker)) >= 41)
         given = read(broker)
     assert sorted(given) == sorted([*records, ("k3", "last")])
@@ -94,20 +124,118 @@ def test_calls_that_outlive_commits_and_runs_are_parked_and_given_once(tmp_path:
         assert [value for k, value in given if k == key] == wanted
 
 
+class Order:
+    """A value of the user's own."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+
+
+class Orders(sf.Serde[Order]):
+    def serialize(self, value: Order) -> bytes:
+        return b"%d" % value.total
+
+    def deserialize(self, data: bytes) -> Order:
+        return Order(int(data))
+
+
+def parsed(value: str) -> dict[str, int]:
+    return {"total": int(value)}
+
+
+def doubled_in_place(seen: list[Any], hold: float) -> Any:
+    async def work(order: Any) -> Any:
+        if isinstance(order, dict):
+            seen.append((type(order), order["total"]))
+            order["total"] *= 2
+        else:
+            seen.append((type(order), order.total))
+            order.total *= 2
+        await asyncio.sleep(hold)
+        return order
+
+    return sf.awaiting(work, timeout=None, park_after="0ms")
+
+
+@pytest.mark.parametrize("kind", [Order, dict])
+def test_a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it(kind: type, tmp_path: Path) -> None:
+    """A value that the call changes in place is parked as it came; a dict comes back as a dict."""
+    seen: list[Any] = []
+    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        fill(broker, [("k", "100")])
+        for hold in (30, 30, 0.01):
+            builder = sf.StreamsBuilder()
+            work = doubled_in_place(seen, hold)
+            if kind is dict:
+                made = builder.stream("in", key=str, value=str).map_values(parsed).map_values(work, name="work")
+                made.map_values(lambda order: str(order["total"])).to("out", key=str, value=str)
+            else:
+                orders = builder.stream("in", key=str, value=Orders())
+                orders.map_values(work, name="work").to("out", key=str, value=Orders())
+            begun = len(seen)
+            with app_of(builder, broker, tmp_path) as app:
+                wait_for(lambda: len(seen) > begun and app.lag() == 0)  # noqa: B023  # called here
+                if hold == 30:
+                    wait_for(lambda: parked(app) == 1)
+                else:
+                    wait_for(lambda: bool(read(broker)))
+        assert read(broker) == [("k", "200")]
+    assert seen == [(kind, 100)] * 3
+
+
+def parked(app: sf.StoatFlow) -> int:
+    calls = [function["async"] for function in app.metrics()["functions"] if function.get("async")]
+    return int(sum(counts["parked"] for counts in calls))
+
+
+def test_a_schedule_stops_while_its_calls_have_no_room(tmp_path: Path) -> None:
+    """Otherwise each tick would be parked, more and more of them."""
+    hold = threading.Event()
+
+    async def fetch(value: str) -> str:
+        await asyncio.to_thread(hold.wait, 60)
+        return value
+
+    builder = sf.StreamsBuilder()
+    ticks = builder.scheduled("tick", every="50ms")
+    fan = ticks.flat_map(lambda _, at: [(f"k{n}-{at}", "x") for n in range(20)], name="fan")
+    how = sf.awaiting(fetch, concurrency=1, timeout=None)
+    fan.map_values(how, name="fetch").to("out", key=str, value=str)
+    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
+        broker.create_topic("out", 1)
+        with app_of(builder, broker, tmp_path, lanes_count=1, ensure_explicit_naming=False) as app:
+
+            def under_way() -> int:
+                calls = [f["async"] for f in app.metrics()["functions"] if f.get("async")]
+                return int(sum(counts["under_way"] for counts in calls))
+
+            wait_for(lambda: parked(app) >= 20)
+            at_first = under_way()
+            # Some seconds, in each of which a barrier would let in what a second of ticks brings.
+            time.sleep(3.5)
+            assert under_way() == at_first <= 40
+            hold.set()
+            wait_for(lambda: len(read(broker)) > 100)
+            wanted = sorted({int(key.partition("-")[2]) for key, _ in read(broker)})
+    assert [at - before for before, at in zip(wanted, wanted[1:])] == [50] * (len(wanted) - 1)  # noqa: RUF007, B905
+
+
 def test_an_idle_engine_gives_what_is_answered_after_its_epoch(tmp_path: Path) -> None:
     async def slow(value: str) -> str:
         await asyncio.sleep(0.4)
         return value
 
-    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
-        broker.create_topic("in", 1)
-        broker.create_topic("out", 1)
-        with make(broker, sf.awaiting(slow, park_after="0ms"), tmp_path) as app:
-            fill(broker, [("k", "v")])
-            wait_for(lambda: app.lag() == 0)
-            began = time.monotonic()
-            wait_for(lambda: read(broker) == [("k", "v")])
-            assert time.monotonic() - began < 2
+    with (
+        broker_at(tmp_path / "broker") as broker,
+        make(broker, sf.awaiting(slow, park_after="0ms"), tmp_path) as app,
+    ):
+        fill(broker, [("k", "v")])
+        wait_for(lambda: app.lag() == 0)
+        began = time.monotonic()
+        wait_for(lambda: read(broker) == [("k", "v")])
+        assert time.monotonic() - began < 2
 
 
 def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_path: Path) -> None:
@@ -120,9 +248,7 @@ def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_p
             raise ConnectionError("away")
         return value
 
-    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
-        broker.create_topic("in", 1)
-        broker.create_topic("out", 1)
+    with broker_at(tmp_path / "broker") as broker:
         fill(broker, [(f"k{n}", f"bad{n}") for n in range(20)])
         handler = sf.Retry(times=1, backoff="1s", then=sf.log_and_fail())
         with make(broker, flaky, tmp_path, lanes_count=1, on_processing_error=handler) as app:
@@ -144,9 +270,7 @@ def test_its_calls_and_their_time_are_counted(tmp_path: Path) -> None:
             raise ValueError("counts too")
         return value
 
-    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
-        broker.create_topic("in", 1)
-        broker.create_topic("out", 1)
+    with broker_at(tmp_path / "broker") as broker:
         fill(broker, [(f"k{n}", f"v{n}") for n in range(4)])
         fn = sf.awaiting(slow, concurrency=2)
         with make(broker, fn, tmp_path, on_processing_error=sf.log_and_continue()) as app:
@@ -170,9 +294,7 @@ def test_a_close_does_not_wait_for_calls_that_hang(tmp_path: Path) -> None:
             raise
         return value
 
-    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
-        broker.create_topic("in", 1)
-        broker.create_topic("out", 1)
+    with broker_at(tmp_path / "broker") as broker:
         fill(broker, [("k", "v")])
         app = make(broker, sf.awaiting(hangs, timeout=None), tmp_path)
         app.start()
@@ -186,20 +308,10 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
     """What finds no room is parked, and nothing more is read then: what is parked does not grow."""
     begun: list[str] = []
 
-    def slow(seconds: float) -> Any:
-        async def work(value: str) -> str:
-            begun.append(value)
-            await asyncio.sleep(seconds)
-            return value
-
-        return sf.awaiting(work, timeout=None, park_after="10ms", concurrency=1)
-
-    with EmbeddedBroker(str(tmp_path / "broker")) as broker:
-        broker.create_topic("in", 1)
-        broker.create_topic("out", 1)
+    with broker_at(tmp_path / "broker") as broker:
         first = [(f"k{n}", f"v{n}") for n in range(20)]
         fill(broker, first)
-        with make(broker, slow(60), tmp_path, lanes_count=2) as app:
+        with make(broker, taking(60, begun, 1), tmp_path, lanes_count=2) as app:
             wait_for(lambda: app.lag() == 0, 10)
             second = [(f"k{n}", f"w{n}") for n in range(20)]
             fill(broker, second)
@@ -210,7 +322,7 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
             asked = time.monotonic()
             assert app.close("10s")
             assert time.monotonic() - asked < 5
-        with make(broker, slow(0.001), tmp_path) as app:
+        with make(broker, taking(0.001, begun, 1), tmp_path) as app:
             wait_for(lambda: len(read(broker)) >= 40)
         given = read(broker)
     assert sorted(given) == sorted([*first, *second])
@@ -220,23 +332,15 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
 
 def test_a_killed_process_begins_its_parked_calls_again(tmp_path: Path) -> None:
     path = str(tmp_path / "broker")
-    with EmbeddedBroker(path) as broker:
-        broker.create_topic("in", 1)
-        broker.create_topic("out", 1)
+    with broker_at(tmp_path / "broker") as broker:
         fill(broker, [(f"k{n}", "v") for n in range(20)])
     command = [sys.executable, "-c", APP, path]
-    with subprocess.Popen([*command, "30", "4", "run"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*command, "30", "4", "park"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "running\n"
-        time.sleep(2.0)
+        assert process.stdout.readline() == "parked\n"
         process.kill()
-    with subprocess.Popen(
-        [*command, "0.01", "2", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "running\n"
-        time.sleep(2.0)
-        process.communicate("\n")
-    assert process.returncode == 0
+    with EmbeddedBroker(path) as broker:
+        assert read(broker) == []
+    subprocess.run([*command, "0.01", "2", "end"], check=True, timeout=60)
     with EmbeddedBroker(path) as broker:
         assert sorted(read(broker)) == sorted((f"k{n}", "v") for n in range(20))

@@ -105,6 +105,14 @@ def test_how_a_topology_is_named(app: Path, target: list[str], capsys: pytest.Ca
         assert "large" in ended.stdout
 
 
+def test_a_package_is_a_module_too(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    package = app.parent / "package_for_the_doctor"
+    package.mkdir()
+    (package / "__init__.py").write_text(APP)
+    assert main(["describe", "package_for_the_doctor"]) == 0
+    assert "large" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("target", ["nowhere", "app_for_the_doctor:wrong", "nowhere.py"])
 def test_what_is_not_there(app: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", target]) == 2

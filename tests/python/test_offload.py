@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,6 +139,34 @@ def test_a_timeout_asks_again_and_at_last_goes_to_the_dead_letters() -> None:
         assert desk.out() == []
 
 
+def test_a_longer_timeout_holds_for_what_is_parked_already(tmp_path: Path) -> None:
+    def topology(timeout: str) -> sf.Topology:
+        builder = sf.StreamsBuilder()
+        stream = builder.stream("in", key=str, value=str)
+        stream.offload("asked", "answered", response_value=str, timeout=timeout, name="score").to("out", value=str)
+        return builder.build()
+
+    config: dict[str, object] = {"application.id": "app", "state.dir": str(tmp_path / "state")}
+    with sf.EmbeddedBroker(tmp_path / "topics") as broker:
+        for topic in ("in", "out", "asked", "answered"):
+            broker.create_topic(topic)
+        broker.produce("in", b"a", b"x")
+        with (
+            sf.StoatFlow(topology("1s"), config, broker=broker) as app,
+            pytest.raises(sf.ProcessingError, match="no answer within 1000 ms, after 1 request"),
+        ):
+            app.wait("20s")
+        with sf.StoatFlow(topology("1h"), config, broker=broker) as app:
+            while not (parked := app.parked("score") if app.state == "RUNNING" else []):
+                app.wait("20ms")
+            assert parked[0].due == parked[0].since + 3_600_000
+            assert not app.wait("500ms")
+            with sf.Worker(str.upper, requests="asked", responses="answered", broker=broker, value=str, answer=str):
+                while not (found := list(broker.read("out"))):
+                    app.wait("20ms")
+        assert found[0].value == b"X"
+
+
 def test_an_answer_to_an_earlier_request_counts() -> None:
     with Desk(timeout="10s", retry=sf.Backoff(attempts=2, first="0ms", jitter=0)) as desk:
         desk.records.pipe("a", "x")
@@ -147,6 +175,24 @@ def test_an_answer_to_an_earlier_request_counts() -> None:
         assert second[2]["stoatflow-attempt"] == "2"
         upper(desk, first, second)
         assert desk.out() == [("a", "x=X")]
+
+
+def test_a_handler_of_errors_has_no_say_in_timeouts() -> None:
+    with Desk(on_error=sf.log_and_continue(), timeout="1s") as desk:
+        desk.records.pipe(None, "left out")
+        desk.records.pipe("a", "x")
+        with pytest.raises(sf.ProcessingError, match=r"no answer within 1000 ms.*on_timeout="):
+            desk.driver.advance("1s")
+
+
+def test_the_handler_of_the_application_decides_about_timeouts() -> None:
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    stream.offload("asked", "answered", response_value=str, timeout="1s", name="score").to("out", value=str)
+    with TopologyTestDriver(builder.build(), on_processing_error=sf.DLQ("dead")) as driver:
+        driver.input("in", str, str).pipe("a", "x")
+        driver.advance("1s")
+        assert driver.output("dead", str, str).read_key_values_to_list() == [("a", "x")]
 
 
 def test_functions_stand_in_for_answers_in_their_turn() -> None:
@@ -175,6 +221,28 @@ def test_the_error_is_one_of_a_worker() -> None:
         desk.answer(desk.asked()[0], None, error="KeyError: 'k'")
         assert desk.out() == [("a", "x")]
     assert [type(each) for each in seen] == [sf.WorkerError]
+
+
+def test_an_error_may_have_any_value() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).offload(
+        "asked",
+        "answered",
+        joiner=lambda value, answer: answer,
+        response_value=int,
+        on_error=lambda value, error: len(str(error)),
+        name="score",
+    ).to("out", value=int)
+    with TopologyTestDriver(builder.build()) as driver:
+        answers = driver.input("answered", str, bytes)
+        for value in "xy":
+            driver.input("in", str, str).pipe("a", value)
+        of_x, of_y = driver.output("asked", str, str).read_all()
+        answers.pipe("a", b"boom", headers=(*of_x.headers, ("stoatflow-error", b"boom")))
+        assert driver.output("out", str, int).read_value() == 4
+        # One that can't be read is an error, too.
+        answers.pipe("a", b"boom", headers=of_y.headers)
+        assert driver.output("out", str, int).read_value() > 20
 
 
 def test_an_error_is_asked_again() -> None:
@@ -221,6 +289,36 @@ def test_a_handler_may_have_it_asked_again_after_a_pause() -> None:
         desk.answer(of_b, None, error="busy")
         assert desk.out() == [("a", "x=X")]
         assert desk.driver.output("dead", str, str).read_key_values_to_list() == [("b", "y")]
+
+
+def test_a_retry_counts_its_own_requests() -> None:
+    how: dict[str, Any] = {"on_error": sf.Retry(1, backoff="0ms", then=sf.DLQ("dead")), "timeout": "1s"}
+    # Backoff asks again after a timeout only, Retry once after an error, whatever went before.
+    with Desk(retry=sf.Backoff(attempts=3, first="0ms", on=TimeoutError), **how) as desk:
+        desk.records.pipe("a", "x")
+        desk.driver.advance("1s")
+        asked = []
+        while requests := desk.asked():
+            asked += [headers["stoatflow-attempt"] for _, _, headers in requests]
+            desk.answer(requests[-1], None, error="boom")
+        assert asked == ["1", "2", "3"]
+        assert len(desk.driver.output("dead").read_all()) == 1
+    # It comes behind all that Backoff asks, where that asks again after errors.
+    with Desk(retry=sf.Backoff(attempts=2, first="0ms"), **how) as desk:
+        desk.records.pipe("a", "x")
+        asked = []
+        while requests := desk.asked():
+            asked += [headers["stoatflow-attempt"] for _, _, headers in requests]
+            desk.answer(requests[-1], None, error="boom")
+        assert asked == ["1", "2", "3"]
+    with Desk(retry=sf.Backoff(attempts=3, first="0ms", on=TimeoutError), **how) as desk:
+        desk.records.pipe("a", "x")
+        desk.answer(desk.asked()[0], None, error="boom")
+        desk.driver.crash()
+        desk.driver.restart()
+        (second,) = desk.asked()
+        desk.answer(second, None, error="boom")
+        assert (second[2]["stoatflow-attempt"], desk.asked()) == ("2", [])
 
 
 def test_only_what_is_worth_another_attempt_is_asked_again() -> None:
@@ -312,6 +410,50 @@ def test_what_is_parked_can_be_seen() -> None:
             desk.driver.parked("price")
 
 
+def test_a_request_that_can_not_be_written_parks_nothing() -> None:
+    how: dict[str, Any] = {"request": lambda v: 1 if v == "bad" else v, "request_value": str, "timeout": "1s"}
+    with Desk(on_error=sf.DLQ("dead"), **how) as desk:
+        desk.records.pipe("a", "bad")
+        desk.records.pipe("a", "good")
+        (request,) = desk.asked()
+        assert [parked.value for parked in desk.driver.parked("score")] == ["good"]
+        upper(desk, request)
+        assert desk.out() == [("a", "good=GOOD")]
+        desk.driver.advance("1s")
+        (letter,) = desk.driver.output("dead", str, str).read_all()
+        assert (letter.value, dict(letter.headers)["__stoatflow.errors.node"]) == ("bad", b"score")
+    with Desk(**how) as desk, pytest.raises(sf.SerdeError, match="'string' can't write"):
+        desk.records.pipe("a", "bad")
+
+
+def test_another_request_that_can_not_be_written_is_the_end_of_its_record() -> None:
+    asked: list[object] = ["x", 1]
+    how: dict[str, Any] = {"request": lambda _: asked.pop(0), "request_value": str, "timeout": None}
+    with Desk(on_error=sf.DLQ("dead"), retry=sf.Backoff(attempts=3, first="0ms"), **how) as desk:
+        desk.records.pipe("a", "v")
+        desk.answer(desk.asked()[0], None, error="boom")
+        assert (desk.asked(), desk.driver.parked("score")) == ([], [])
+        assert len(desk.driver.output("dead").read_all()) == 1
+
+
+def test_a_request_that_is_too_large_parks_nothing() -> None:
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    scored = stream.offload(
+        "asked", "answered", request=lambda value: value * 2, request_value=str, response_value=str,
+        on_error=sf.DLQ("dead"), timeout=None, name="score",
+    )  # fmt: skip
+    scored.to("out", value=str)
+    with TopologyTestDriver(builder.build(), {"producer.message.max.bytes": 1_000}) as driver:
+        for size in (300, 480):
+            driver.input("in", str, str).pipe("a", "x" * size)
+        assert [len(parked.value) for parked in driver.parked("score")] == [300]
+        (letter,) = driver.output("dead", str, str).read_all()
+        assert len(letter.value or "") == 480
+        told = dict(letter.headers)["__stoatflow.errors.message"] or b""
+        assert b"is larger than the producer may send (1000)" in told
+
+
 def test_a_record_without_a_key_is_refused() -> None:
     with Desk() as desk, pytest.raises(sf.ProcessingError, match=r"without a key.*select_key"):
         desk.records.pipe(None, "x")
@@ -319,121 +461,6 @@ def test_a_record_without_a_key_is_refused() -> None:
         desk.records.pipe(None, "x")
         desk.records.pipe("a", "y")
         assert [value for _, value, _ in desk.asked()] == ["y"]
-
-
-def test_requests_and_results_are_what_functions_and_expressions_make_of_them() -> None:
-    builder = sf.StreamsBuilder()
-    orders = builder.stream("orders", key=str, value=dict)
-    scored = orders.offload(
-        "asked",
-        "answered",
-        request=sf.value["features"],
-        joiner=sf.obj(id=sf.left["id"], score=sf.right["score"]),
-        response_value=dict,
-        name="score",
-    )
-    scored.to("scored")
-    with TopologyTestDriver(builder.build()) as driver:
-        driver.input("orders", str, dict).pipe("o1", {"id": 1, "features": [1, 2]}, headers={"trace": "t1"})
-        request = driver.output("asked", str, list).read()
-        assert (request.value, request.headers[0]) == ([1, 2], ("trace", b"t1"))
-        driver.input("answered", str, dict).pipe("o1", {"score": 0.5}, headers=request.headers)
-        result = driver.output("scored", str, dict).read()
-        assert (result.value, result.headers) == ({"id": 1, "score": 0.5}, (("trace", b"t1"),))
-
-
-def test_python_functions_with_the_key() -> None:
-    builder = sf.StreamsBuilder()
-    builder.stream("in", key=str, value=str).offload(
-        "asked",
-        "answered",
-        request=lambda value: value * 2,
-        request_value=str,
-        joiner=lambda key, value, answer: f"{key}:{value}:{answer}",
-        with_key=True,
-        response_value=int,
-        store="lot",
-    ).to("out", value=str)
-    with TopologyTestDriver(builder.build(), {"ensure.explicit.naming": False}) as driver:
-        driver.input("in", str, str).pipe("k", "v")
-        request = driver.output("asked", str, str).read()
-        assert request.value == "vv"
-        driver.input("answered", str, int).pipe("k", 42, headers=request.headers)
-        assert driver.output("out", str, str).read_value() == "k:v:42"
-
-
-class Point:
-    """Something that JSON doesn't know."""
-
-    def __init__(self, x: int) -> None:
-        """At x."""
-        self.x = x
-
-
-class Points(sf.Serde[Point]):
-    """Its serde."""
-
-    def serialize(self, value: Point) -> bytes:
-        """Write."""
-        return json.dumps(value.x).encode()
-
-    def deserialize(self, data: bytes) -> Point:
-        """Read."""
-        return Point(json.loads(data))
-
-
-def test_objects_are_parked_by_the_serde_of_the_stream() -> None:
-    builder = sf.StreamsBuilder()
-    points = Points()
-    builder.stream("in", key=str, value=points).offload(
-        "asked", "answered", joiner=lambda point, answer: point.x + answer, response_value=int, name="score"
-    ).to("out", value=int)
-    with TopologyTestDriver(builder.build()) as driver:
-        driver.input("in", str, points).pipe("k", Point(40))
-        request = driver.output("asked", str, points).read()
-        driver.crash()
-        driver.restart()
-        driver.input("answered", str, int).pipe("k", 2, headers=request.headers)
-        assert driver.output("out", str, int).read_value() == 42
-
-
-def test_a_re_keyed_stream_and_one_offload_behind_another() -> None:
-    builder = sf.StreamsBuilder()
-    first = builder.stream("in", key=str, value=str).select_key(sf.value, name="by-value")
-    first = first.offload("q1", "r1", key=str, response_value=str, name="one")
-    first.offload("q2", "r2", joiner=lambda one, two: one + two, response_value=str, name="two").to("out", value=str)
-    with TopologyTestDriver(builder.build(), lanes=4) as driver:
-        for value in ("x", "y", "z"):
-            driver.input("in", str, str).pipe("same", value)
-        for request in driver.output("q1", str, str):
-            driver.input("r1", str, str).pipe(request.key, f"{request.value}1", headers=request.headers)
-        for request in driver.output("q2", str, str):
-            # Its own correlation, not that of the one before.
-            assert dict(request.headers)["stoatflow-correlation"].startswith(b"two/")  # type: ignore[union-attr]
-            driver.input("r2", str, str).pipe(request.key, f"-{request.value}2", headers=request.headers)
-        assert sorted(driver.output("out", str, str).read_key_values_to_list()) == [
-            ("x", "x1-x12"),
-            ("y", "y1-y12"),
-            ("z", "z1-z12"),
-        ]
-
-
-def test_windowed_keys_find_their_lane() -> None:
-    builder = sf.StreamsBuilder()
-    counts = (
-        builder.stream("in", key=str, value=str)
-        .group_by_key()
-        .windowed_by(sf.TimeWindows("1s", grace="0s"))
-        .count(store="counts")
-    )
-    counts.to_stream().offload("asked", "answered", response_value=str, name="score").to("out")
-    with TopologyTestDriver(builder.build(), lanes=4) as driver:
-        for key in "abcdef":
-            driver.input("in", str, str).pipe(key, "x", timestamp=1500)
-        requests = driver.output("asked").read_all()
-        for request in requests:
-            driver.input("answered").pipe(request.key, b"ok", headers=request.headers)
-        assert len(driver.output("out").read_all()) == 6
 
 
 REFUSED: list[tuple[Callable[[sf.KStream[str, str]], object], str]] = [

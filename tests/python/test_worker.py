@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -111,19 +111,46 @@ def runs_out(value: str) -> str:
     return next(iter(()))
 
 
+def leaves(value: str) -> str:
+    raise SystemExit("by a library")
+
+
+async def leaves_later(value: str) -> str:
+    await asyncio.sleep(0)
+    raise SystemExit("by a library")
+
+
+class UnspeakableError(Exception):
+    """An error whose text can't be had."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError("no text")
+
+
+def unspeakable(value: str) -> str:
+    raise UnspeakableError
+
+
 @pytest.mark.parametrize(
     ("function", "told"),
     [
         (cancels_itself, "CancelledError: by a library"),
         (runs_out, "RuntimeError: the function raised StopIteration: "),
+        (leaves, "SystemExit: by a library"),
+        (leaves_later, "SystemExit: by a library"),
+        (unspeakable, "UnspeakableError"),
     ],
 )
-def test_nothing_that_a_function_raises_ends_the_worker(broker: sf.EmbeddedBroker, function: Any, told: str) -> None:
+@pytest.mark.parametrize("timeout", [None, "10s"])
+def test_nothing_that_a_function_raises_ends_the_worker(
+    broker: sf.EmbeddedBroker, function: Any, told: str, timeout: str | None
+) -> None:
     write(broker, "v0", "v1")
     handled = topology(on_error=lambda value, error: str(error))
     with (
         engine(handled, broker),
-        sf.Worker(function, requests="asked", responses="answered", broker=broker),
+        sf.Worker(function, requests="asked", responses="answered", broker=broker, timeout=timeout),
     ):
         until(lambda: sum(map(len, results(broker).values())) == 2)
     assert results(broker) == {"a": [told], "b": [told]}
@@ -142,6 +169,110 @@ def test_a_call_that_takes_too_long_is_an_error(broker: sf.EmbeddedBroker) -> No
     ):
         until(lambda: bool(results(broker)))
     assert results(broker) == {"a": ["TimeoutError: the call did not end within 0.05 s"]}
+
+
+def test_a_plain_call_that_is_given_up_keeps_its_place(
+    broker: sf.EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def slow(value: str) -> str:
+        time.sleep(1.0 if value == "v0" else 0)
+        return value
+
+    write(broker, "v0", "v1", "v2", keys="a")
+    handled = topology(on_error=lambda value, error: str(error))
+    with (
+        engine(handled, broker),
+        sf.Worker(slow, requests="asked", responses="answered", broker=broker, concurrency=1, timeout="200ms"),
+    ):
+        until(lambda: sum(map(len, results(broker).values())) == 3)
+    assert results(broker) == {"a": ["TimeoutError: the call did not end within 0.2 s", "v1=v1", "v2=v2"]}
+    assert sum("all 1 threads are busy" in record.message for record in caplog.records) == 1
+
+
+class ByHand:
+    """A client with the requests of a test, whose commits take a while."""
+
+    def __init__(self, *requests: tuple[int, str], commit_s: float = 0.0) -> None:
+        """Partitions and values; the offsets count up, and are the correlations."""
+        self._requests = [
+            (partition, at, b"k", value.encode(), [("stoatflow-correlation", str(at).encode())])
+            for at, (partition, value) in enumerate(requests)
+        ]
+        self._commit_s = commit_s
+        self._producer = threading.Lock()
+        self.answers: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = []
+        self.committed: list[tuple[int, int]] = []
+
+    def partitions(self) -> list[int]:
+        """Two."""
+        return [0, 1]
+
+    def poll(self, most: int, timeout_s: float) -> list[Any]:
+        """Give some, or wait."""
+        taken, self._requests = self._requests[:most], self._requests[most:]
+        if not taken:
+            time.sleep(timeout_s)
+        return taken
+
+    def answer(self, answers: list[Any]) -> list[tuple[int, str]]:
+        """Take all but those that are too long."""
+        with self._producer:
+            fits = [all(len(part or b"") < 10_000 for part in (value, *dict(headers).values()))
+                    for _, value, headers in answers]  # fmt: skip
+            self.answers += [answer for answer, is_fit in zip(answers, fits, strict=True) if is_fit]
+        return [(at, "too long") for at, is_fit in enumerate(fits) if not is_fit]
+
+    def commit(self, positions: list[tuple[int, int]]) -> None:
+        """Nobody answers meanwhile."""
+        with self._producer:
+            time.sleep(self._commit_s)
+            self.committed = positions
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def by_hand(client: ByHand, broker: sf.EmbeddedBroker, patch: pytest.MonkeyPatch, function: Any, **how: Any) -> Any:
+    """A worker of that client."""
+    patch.setattr(sf.Worker, "_open", lambda self: client)
+    return sf.Worker(function, requests="asked", responses="answered", broker=broker, **how)
+
+
+def test_a_commit_keeps_no_call_waiting(broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps: list[float] = []
+
+    async def watch(value: str) -> str:
+        await asyncio.sleep(int(value) * 0.1)
+        while value == "0" and len(gaps) < 150:
+            began = time.monotonic()
+            await asyncio.sleep(0.01)
+            gaps.append(time.monotonic() - began)
+        return value
+
+    client = ByHand((1, "0"), *((0, str(number)) for number in range(1, 15)), commit_s=1.0)
+    with by_hand(client, broker, monkeypatch, watch):
+        until(lambda: len(client.answers) == 15)
+    assert max(gaps) < 0.5
+
+
+def test_an_answer_that_is_too_large_is_an_error(broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def repeat(value: str) -> str:
+        if value == "!":
+            raise ValueError("\u00e4" * 9_000)
+        return "x" * int(value)
+
+    client = ByHand((0, "1"), (0, "20000"), (1, "!"), (1, "3"))
+    with by_hand(client, broker, monkeypatch, repeat) as worker:
+        until(lambda: worker.answered == 4)
+    given = {dict(headers)["stoatflow-correlation"]: (value, headers) for _, value, headers in client.answers}
+    assert (given[b"0"][0], given[b"3"][0]) == (b"x", b"xxx")
+    assert (given[b"1"][0], dict(given[b"1"][1])["stoatflow-error"]) == (
+        None,
+        b"SerdeError: the answer can't be sent: too long",
+    )
+    told = (dict(given[b"2"][1])["stoatflow-error"] or b"").decode()
+    assert told.startswith("ValueError: \u00e4\u00e4")
+    assert len(told.encode()) <= 4_100
 
 
 def test_it_goes_on_where_it_was(broker: sf.EmbeddedBroker) -> None:
@@ -177,6 +308,12 @@ def test_types_come_from_arguments_annotations_or_are_json(broker: sf.EmbeddedBr
     def data(value: bytes) -> dict[str, int]:
         return {"size": len(value)}
 
+    def optional(value: str | None) -> bytes | None:
+        return None
+
+    def optional_data(value: Optional[str]) -> dict[str, int] | None:  # noqa: UP045  # as it is written, too
+        return None
+
     def names(worker: sf.Worker) -> tuple[str, str]:
         return worker._value.name, worker._answer.name
 
@@ -184,6 +321,8 @@ def test_types_come_from_arguments_annotations_or_are_json(broker: sf.EmbeddedBr
     assert names(sf.Worker(unsaid, **how)) == ("json", "json")
     assert names(sf.Worker(plain_upper, **how)) == ("string", "string")
     assert names(sf.Worker(data, **how)) == ("bytes", "json")
+    assert names(sf.Worker(optional, **how)) == ("string", "bytes")
+    assert names(sf.Worker(optional_data, **how)) == ("string", "json")
     assert names(sf.Worker(data, value=str, answer=int, **how)) == ("string", "int64")
 
 
@@ -207,6 +346,26 @@ def test_a_newer_one_takes_over(broker: sf.EmbeddedBroker) -> None:
         until(lambda: sum(map(len, results(broker).values())) == 20)
     with pytest.raises(sf.FencedError):
         older.stop()
+
+
+@pytest.mark.parametrize("how", [{"config": {"application.id": "app"}}, {"group": "team"}])
+def test_workers_of_different_topics_leave_each_other_alone(broker: sf.EmbeddedBroker, how: dict[str, Any]) -> None:
+    for topic in ("asked-too", "answered-too"):
+        broker.create_topic(topic, 3)
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=str)
+    stream = stream.offload("asked", "answered", response_value=str, name="one")
+    stream.offload("asked-too", "answered-too", response_value=str, name="two").to("out", key=str, value=str)
+    one = sf.Worker(plain_upper, requests="asked", responses="answered", broker=broker, **how)
+    two = sf.Worker(plain_upper, requests="asked-too", responses="answered-too", broker=broker, **how)
+    with engine(builder.build(), broker), one, two:
+        for number in range(3):
+            write(broker, f"v{number}")
+            until(lambda number=number: len(results(broker).get("a", [])) > number)  # type: ignore[misc]
+            time.sleep(0.6)  # both commit
+    assert [worker.settings.get("application.id") for worker in (one, two)] == (
+        ["team", "team"] if "group" in how else ["asked-worker", "asked-too-worker"]
+    )
 
 
 def test_what_is_wrong_is_said(broker: sf.EmbeddedBroker) -> None:
@@ -299,6 +458,31 @@ def test_a_function_is_found_by_module_or_file(tmp_path: Path, monkeypatch: pyte
     assert load("jobs_of_worker:score")(1) == 1
     assert load(str(tmp_path / "jobs_of_worker.py") + ":score")(2) == 2
     assert share("2/3") == (2, 3)
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_it_ends_when_its_calls_have_ended(
+    broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_plain: bool
+) -> None:
+    began = threading.Event()
+
+    def plain(value: str) -> str:
+        began.set()
+        time.sleep(1)
+        return value
+
+    async def later(value: str) -> str:
+        began.set()
+        await asyncio.sleep(1)
+        return value
+
+    monkeypatch.setattr("stoatflow.worker._REMIND_S", 0.1)
+    client = ByHand((0, "x"))
+    with by_hand(client, broker, monkeypatch, plain if is_plain else later):
+        assert began.wait(20)
+    assert [value for _, value, _ in client.answers] == [b"x"]
+    assert client.committed == [(0, 1)]
+    assert any("waits for 1 calls" in record.message for record in caplog.records)
 
 
 def test_it_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:

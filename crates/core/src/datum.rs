@@ -97,6 +97,40 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     }
 }
 
+/// JSON text that functions get as objects of their own, new ones at each call, which they may change.
+#[derive(Debug)]
+pub struct PlainJson(pub Bytes);
+
+impl PlainJson {
+    /// The datum of JSON text: only an object or an array is something to change.
+    #[must_use]
+    pub fn datum(text: Bytes) -> Datum {
+        match text.trim_ascii_start().first() {
+            Some(b'{' | b'[') => Datum::Opaque(Arc::new(Self(text))),
+            _ => Datum::Json(text),
+        }
+    }
+}
+
+impl Opaque for PlainJson {
+    fn to_json(&self) -> Result<Bytes> {
+        Ok(self.0.clone())
+    }
+
+    fn type_name(&self) -> String {
+        let is_list = self.0.trim_ascii_start().starts_with(b"[");
+        if is_list { "list" } else { "dict" }.to_owned()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn weight(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// An update of a table: what was, what is.
 #[derive(Clone, Debug)]
 pub struct Change {

@@ -16,7 +16,7 @@ pub mod serde;
 pub mod settings;
 
 pub use bytes::Bytes;
-pub use datum::{Change, Datum, Opaque, Text, Windowed};
+pub use datum::{Change, Datum, Opaque, PlainJson, Text, Windowed};
 pub use error::{Error, ErrorKind, Result, Where};
 pub use handler::{Calling, Failing, Handler, Handlers, Retrying};
 pub use ids::{

@@ -285,10 +285,7 @@ impl CommitRoom {
                         .with_barrier(|b| b.step = Some(format!("{step:?}").to_lowercase()));
                     let done = self.execute(step, &cut, &sealed);
                     let now = clock.monotonic();
-                    match step {
-                        Step::Apply => status.apply_us += micros(now.saturating_sub(last)),
-                        _ => status.commit_us += micros(now.saturating_sub(last)),
-                    }
+                    status.took(step, micros(now.saturating_sub(last)));
                     last = now;
                     decision = match done {
                         Ok(()) => self.machine.succeeded(),

@@ -8,13 +8,12 @@
 //! the lanes, the cut, and the admission (law 7). Never decodes a value, never waits.
 
 mod awaited;
+mod epochs;
 mod room;
 mod times;
 
 use crate::extract::Said;
-use crate::failpoint::Place;
 use crate::gate::{Gate, GateFacts};
-use crate::outbox::OutItem;
 use crate::queue::Item;
 use crate::shared::Shared;
 use crate::slots::Slots;
@@ -24,10 +23,10 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Offset, Result, StageId, Timestamp};
-use stoatflow_log::{CutEntry, Fetched};
+use stoatflow_core::{Epoch, Offset, Timestamp};
+use stoatflow_log::Fetched;
 use stoatflow_operators::{jump_hash, key_hash};
-use stoatflow_protocol::{Admission, Schedule, ScheduleFacts};
+use stoatflow_protocol::{Admission, Schedule};
 use times::Times;
 
 /// Added to a record's bytes in the budget: its structs in queues.
@@ -92,6 +91,8 @@ pub struct Dispatch {
     /// after a restart, and "latest" would be another place then.
     fresh: bool,
     last_barrier: Duration,
+    /// Was there a moment since then when everything was admitted that had been read, and nothing more known of?
+    up_to_date: bool,
 }
 
 fn weight(record: &Fetched) -> i64 {
@@ -135,6 +136,7 @@ impl Dispatch {
             skipped: false,
             fresh: slots.iter().any(|s| s.fresh),
             last_barrier: now,
+            up_to_date: false,
             admission: Admission::new(limits.in_flight, schedule.max_interval)
                 .for_lanes(shared.queues.len()),
             heard: Epoch(0),
@@ -276,6 +278,7 @@ impl Dispatch {
         }
         self.look_who_is_full();
         self.flush_staged();
+        self.up_to_date |= !self.has_buffered() && !self.awaited.has_more_to_come();
         self.shared.status.records_in.fetch_add(moved, Relaxed);
         moved > 0
     }
@@ -439,97 +442,6 @@ impl Dispatch {
         }
     }
 
-    fn is_committing(&self) -> bool {
-        self.shared.committed().0 + 1 < self.epoch.0
-    }
-
-    fn facts(&self, stopping: bool) -> ScheduleFacts {
-        ScheduleFacts {
-            since_barrier: self
-                .shared
-                .clock
-                .monotonic()
-                .saturating_sub(self.last_barrier),
-            committing: self.is_committing(),
-            // What was answered of an earlier epoch is something to commit, as a record is.
-            records: self.epoch_records
-                + u64::from(self.skipped || self.fresh || self.shared.run.has_answers()),
-            bytes: self.epoch_bytes,
-            last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
-            asked: self.shared.is_commit_asked()
-                || self.gate.wants_commit()
-                || self.punctuation_due()
-                || self.times.is_due(),
-            stopping,
-        }
-    }
-
-    /// Is there something to do by the clock, records or not?
-    #[must_use]
-    pub fn punctuation_due(&self) -> bool {
-        self.shared.until_punctuation() == Some(Duration::ZERO)
-    }
-
-    /// Puts a barrier in if the schedule says so; true if it did.
-    ///
-    /// # Errors
-    /// What a failpoint asks for.
-    pub fn barrier_if_due(&mut self, stopping: bool) -> Result<bool> {
-        let due = self.schedule.is_due(&self.facts(stopping));
-        if due {
-            if stopping {
-                self.shared.failpoints.reach(Place::ShutdownBarrier)?;
-            }
-            self.barrier();
-        }
-        Ok(due)
-    }
-
-    /// Puts a barrier in now. The epoch before must be committed.
-    pub fn barrier(&mut self) {
-        assert!(
-            !self.is_committing(),
-            "a barrier while epoch {} is being committed",
-            self.epoch.0 - 1
-        );
-        self.flush_staged();
-        self.look_at_answers();
-        self.shared.commit_comes();
-        let now = self.shared.clock.monotonic();
-        let watermark = self.times.barrier();
-        let cut = (0..).zip(self.slots.iter()).zip(&self.cut);
-        let cut = cut.map(|((at, slot), offset)| CutEntry {
-            partition: slot.partition.clone(),
-            offset: *offset,
-            metadata: self.times.progress(at).encode(),
-        });
-        self.shared.outbox.push(OutItem::Cut {
-            epoch: self.epoch,
-            cut: cut.collect(),
-            records: self.epoch_records,
-            at: now,
-        });
-        for queue in &self.shared.queues {
-            queue.push(Item::Barrier {
-                epoch: self.epoch,
-                stage: StageId(0),
-                watermark,
-            });
-        }
-        self.show(watermark);
-        let ended = self.epoch;
-        self.epoch = self.epoch.next();
-        self.epoch_records = 0;
-        self.epoch_bytes = 0;
-        (self.skipped, self.fresh) = (false, false);
-        self.last_barrier = now;
-        let open = self.epoch.0;
-        self.shared.status.with_barrier(|b| {
-            b.open_epoch = open;
-            b.in_flight = Some(ended.0);
-        });
-    }
-
     /// Lets others see where everybody is.
     fn show(&self, watermark: i64) {
         let status = &self.shared.status;
@@ -567,27 +479,6 @@ impl Dispatch {
     #[must_use]
     pub fn has_buffered(&self) -> bool {
         self.buffered_bytes > self.held_bytes()
-    }
-
-    /// How long intake may sleep in a fetch before a barrier could be due.
-    #[must_use]
-    pub fn patience(&self) -> Duration {
-        const LONGEST: Duration = Duration::from_millis(50);
-        const SHORTEST: Duration = Duration::from_millis(1);
-        let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
-        let awaited = self.awaited.patience(self.shared.clock.monotonic());
-        let longest = punctuation
-            .min(awaited.unwrap_or(LONGEST))
-            .clamp(SHORTEST, LONGEST);
-        if self.epoch_records == 0 {
-            return longest;
-        }
-        let facts = self.facts(false);
-        let gap = self
-            .schedule
-            .gap(facts.last_commit)
-            .saturating_sub(facts.since_barrier);
-        gap.clamp(SHORTEST, longest)
     }
 
     /// Position and stream time per slot.

@@ -190,6 +190,7 @@ impl Blueprint {
             at_barrier: settings.emit_at_barrier,
             // One for all lanes: each would ask the broker for itself.
             partitions: Some(self.partition_counts()),
+            largest: self.largest(),
             flaw: self.components.flaw,
         };
         let lanes = (0..settings.lanes)

@@ -111,6 +111,8 @@ pub struct LaneRoom {
     /// The application's watermark at the barrier that came last.
     watermark: i64,
     opened: Opened,
+    /// Is there an offload, which counts what comes to it?
+    may_park: bool,
     /// Records per source, while a batch of several sources is sorted out.
     sorted: Vec<Vec<Record>>,
     /// Per exchange and lane: records on their way.
@@ -168,6 +170,10 @@ impl LaneRoom {
             next_punctuation: vec![None; plan.stages.len()],
             watermark: timing.watermark,
             opened: Opened::Nothing,
+            may_park: plan
+                .nodes
+                .iter()
+                .any(|n| matches!(n.op, Op::Offload { .. })),
             timing,
             stages,
             sorted: plan.sources.iter().map(|_| Vec::new()).collect(),
@@ -462,12 +468,14 @@ impl LaneRoom {
         for source in 0..self.sorted.len() {
             self.push_source(source)?;
         }
-        let mut parked = BTreeMap::new();
-        for offload in batch.iter().flat_map(|f| &slots[f.slot as usize].parks_at) {
-            *parked.entry(*offload).or_insert(0) += 1;
-        }
-        for (offload, records) in parked {
-            self.shared.run.came_to_park(offload, records);
+        if self.may_park {
+            let mut parked = BTreeMap::new();
+            for offload in batch.iter().flat_map(|f| &slots[f.slot as usize].parks_at) {
+                *parked.entry(*offload).or_insert(0) += 1;
+            }
+            for (offload, records) in parked {
+                self.shared.run.came_to_park(offload, records);
+            }
         }
         self.settle_handled(StageId(0), batch)?;
         self.send_effects(StageId(0))

@@ -15,7 +15,7 @@ use stoatflow_core::{Error, Lane, Timestamp};
 use stoatflow_operators::offload::Occupancy;
 use stoatflow_operators::{Foreign, Run};
 use stoatflow_plan::PhysicalPlan;
-use stoatflow_protocol::Lifecycle;
+use stoatflow_protocol::{Lifecycle, Step};
 
 /// How many past commits `/debug/barriers` shows.
 const COMMITS_KEPT: usize = 64;
@@ -94,10 +94,29 @@ pub struct CommitStatus {
     pub align_us: u64,
     /// Flush, offsets and transaction, microseconds.
     pub commit_us: u64,
+    /// Of it: until the broker had acknowledged every record.
+    pub flush_us: u64,
+    /// Of it: until the broker had the offsets.
+    pub offsets_us: u64,
     /// Local store, microseconds.
     pub apply_us: u64,
     /// When it was done (wall clock, ms).
     pub at_ms: i64,
+}
+
+impl CommitStatus {
+    /// One of its steps is done.
+    pub fn took(&mut self, step: Step, us: u64) {
+        match step {
+            Step::Apply => self.apply_us += us,
+            Step::Changelog | Step::Flush => self.flush_us += us,
+            Step::Offsets => self.offsets_us += us,
+            Step::Commit | Step::Announce => {}
+        }
+        if step != Step::Apply {
+            self.commit_us += us;
+        }
+    }
 }
 
 /// A state with the moment it began.

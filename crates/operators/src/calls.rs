@@ -26,6 +26,7 @@ pub use port::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
 pub(crate) use side_by_side::{SideBySide, order};
 pub use tally::{CallCounts, Tally};
 
+use crate::guest::{Guest, is_foreign};
 use crate::judge::Outcome;
 use crate::parked::Codec;
 use crate::site::Site;
@@ -63,11 +64,20 @@ pub(crate) struct Settings {
 /// Calls that may begin, by how long they are to wait before.
 type Ready = BTreeMap<Duration, Vec<Call>>;
 
+/// What is made of a record before its call.
+#[derive(Debug, Default)]
+struct Written {
+    /// The bytes of its key, by which it is ordered; null has none.
+    key: Option<Bytes>,
+    /// What is parked, if the record holds objects: the function may change them, and begins with them as they
+    /// came when it begins again.
+    parked: Option<Bytes>,
+}
+
 #[derive(Debug)]
 struct Entry {
     record: Record,
-    /// The bytes of its key, by which it is ordered; null has none.
-    key: Option<Bytes>,
+    written: Written,
     /// Where it is parked.
     row: Option<Row>,
     attempts: u32,
@@ -136,20 +146,51 @@ impl Calls {
         bound(&self.settings.awaiting)
     }
 
-    /// The bytes that order a record. What can't be written down is found out here, not when it must be.
-    fn order(&self, record: &Record, context: &mut Context<'_>) -> Result<Option<Option<Bytes>>> {
-        let codec = &self.codec;
-        self.site.attempt(record, context, |_| {
-            codec.check(record)?;
-            codec.key.encode(&record.key)
+    /// What can't be written down is found out here, not when it must be.
+    fn write(&self, record: &Record) -> Result<Written> {
+        let parked = is_foreign(record).then(|| self.codec.encode(record));
+        Ok(Written {
+            parked: parked.transpose()?,
+            key: self.codec.key.encode(&record.key)?,
         })
     }
 
+    /// Writes what must be written before the calls; leaves out what handlers leave out.
+    fn write_all(
+        &self,
+        input: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<(Written, Record)>> {
+        let guest = Guest::of(&*input);
+        let mut records = Vec::with_capacity(input.len());
+        let mut left = input.drain(..);
+        loop {
+            let failed = guest.inside(|| {
+                for record in left.by_ref() {
+                    match self.write(&record) {
+                        Ok(written) => records.push((written, record)),
+                        Err(error) => return Some((error, record)),
+                    }
+                }
+                None
+            });
+            let Some((error, record)) = failed else {
+                break;
+            };
+            let again = |_: &mut Context<'_>| self.write(&record);
+            if let Some(written) = self.site.rescue(error, &record, context, again)? {
+                records.push((written, record));
+            }
+        }
+        drop(left);
+        Ok(records)
+    }
+
     /// Lets calls begin whose room is taken.
-    fn begin(&mut self, records: impl Iterator<Item = (Option<Row>, Option<Bytes>, Record)>) {
+    fn begin(&mut self, records: impl Iterator<Item = (Option<Row>, Written, Record)>) {
         let (entries, fresh, next) = (&mut self.entries, &mut self.fresh, &mut self.next);
         let args = self.settings.args;
-        let ready = self.line.submit(records.map(|(row, key, record)| {
+        let ready = self.line.submit(records.map(|(row, written, record)| {
             let call = Call {
                 ticket: *next,
                 arguments: arguments(args, &record),
@@ -158,9 +199,10 @@ impl Calls {
             if row.is_none() {
                 fresh.push(call.ticket);
             }
+            let key = written.key.clone();
             let entry = Entry {
                 record,
-                key: key.clone(),
+                written,
                 row,
                 attempts: 0,
             };
@@ -302,7 +344,10 @@ impl Calls {
                 continue;
             };
             let origin = &entry.record.origin;
-            let bytes = self.codec.encode(&entry.record);
+            let bytes = match entry.written.parked.take() {
+                Some(bytes) => Ok(bytes),
+                None => self.codec.encode(&entry.record),
+            };
             let stored = Stored {
                 value: Datum::Bytes(bytes.map_err(|e| self.site.locate(e, origin))?),
                 timestamp: entry.record.timestamp,
@@ -364,7 +409,7 @@ const KEYED: u8 = 1;
 /// The row of a record that outlives its epoch: its order, then the number of its call.
 fn row(ticket: u64, entry: &Entry) -> Bytes {
     let mut row = BytesMut::with_capacity(32);
-    match &entry.key {
+    match &entry.written.key {
         Some(key) => {
             row.put_u8(KEYED);
             row.put_slice(key);
@@ -398,12 +443,7 @@ impl Operator for Calls {
     ) -> Result<()> {
         self.attend(&context.clocks.run);
         let (run, bound) = (Arc::clone(&context.clocks.run), self.bound());
-        let mut records = Vec::with_capacity(input.len());
-        for record in input.drain(..) {
-            if let Some(key) = self.order(&record, context)? {
-                records.push((key, record));
-            }
-        }
+        let records = self.write_all(input, context)?;
         // What has failed is decided first: until then it takes up no room, and more would come in than may.
         self.collect(out, context)?;
         let mut records = records.into_iter();
@@ -420,7 +460,7 @@ impl Operator for Calls {
                 self.udf.load().force(room);
             }
             let taken = records.by_ref().take(room);
-            self.begin(taken.map(|(key, record)| (None, key, record)));
+            self.begin(taken.map(|(written, record)| (None, written, record)));
         }
         self.collect(out, context)
     }
@@ -459,7 +499,10 @@ impl Operator for Calls {
         let rows = parked.into_iter();
         // They get new numbers, behind those of all rows: lanes number by themselves, and now meet in one.
         let tally = Arc::clone(&self.udf.load().tally);
-        self.begin(rows.map(|(_, row, key, record)| (Some(Row::new(row, &tally)), key, record)));
+        self.begin(rows.map(|(_, row, key, record)| {
+            let written = Written { key, parked: None };
+            (Some(Row::new(row, &tally)), written, record)
+        }));
         self.line.mark(self.next);
         Ok(())
     }

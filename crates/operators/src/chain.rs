@@ -26,6 +26,8 @@ pub struct ChainOptions {
     pub at_barrier: bool,
     /// How many partitions topics have, for sinks with a partitioner.
     pub partitions: Option<Arc<dyn PartitionCounts>>,
+    /// The largest record that the producer sends, if that is known: who parks a record asks before.
+    pub largest: Option<usize>,
     /// Anything but [`Flaw::None`] is a test of the tests.
     pub flaw: Flaw,
 }

@@ -11,6 +11,7 @@ use crate::calls::{SideBySide, order};
 use crate::expr::combiner::Takes;
 use crate::function::Function;
 use crate::judge::Outcome;
+use crate::site::Site;
 use crate::{Arguments, Context, Failed, Udf};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -70,16 +71,40 @@ impl Joiner {
         self.udf.scope(body);
     }
 
+    /// Is the function async?
+    pub const fn awaits(&self) -> bool {
+        self.calls.is_some()
+    }
+
     /// The results of all rows that were added, in their order; null for those that were left out. Forgets
     /// the rows.
     pub fn join(&mut self, context: &mut Context<'_>) -> Result<Joined<'_>> {
+        self.join_all(None, context)
+    }
+
+    /// The same with an async function, for records that ask, one for each row: who asks decides about those that
+    /// fail.
+    pub fn join_for(
+        &mut self,
+        site: &Site,
+        asking: &[&Record],
+        context: &mut Context<'_>,
+    ) -> Result<Joined<'_>> {
+        self.join_all(Some((site, asking)), context)
+    }
+
+    fn join_all(
+        &mut self,
+        asker: Option<(&Site, &[&Record])>,
+        context: &mut Context<'_>,
+    ) -> Result<Joined<'_>> {
         self.results.clear();
         self.lost.clear();
         let rows = self.origins.len();
         let done = match self.calls.take() {
             None => self.call_in_turn(context),
             Some(mut calls) => {
-                let done = self.call_side_by_side(&mut calls, context);
+                let done = self.call_side_by_side(&mut calls, asker, context);
                 self.calls = Some(calls);
                 done
             }
@@ -133,6 +158,7 @@ impl Joiner {
     fn call_side_by_side(
         &mut self,
         calls: &mut SideBySide,
+        asker: Option<(&Site, &[&Record])>,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let (arity, run) = (self.arity(), Arc::clone(&context.clocks.run));
@@ -140,11 +166,16 @@ impl Joiner {
         let arguments = self.arguments.chunks_exact(arity).map(Arguments::from);
         let rows = self.order.drain(..).zip(arguments).collect();
         let decide = |row: usize, error: Error, attempts: u32| {
+            let own = &self.function.site;
+            let asks = asker.and_then(|(site, asking)| Some((site, *asking.get(row)?)));
+            if let Some((site, record)) = asks {
+                let error = own.locate_call(error, &record.origin, Some(&name));
+                return site.decide(error, record, attempts, context);
+            }
             let call = self.arguments.chunks_exact(arity).nth(row);
             let record = self.record(row, call.unwrap_or_default());
-            let site = &self.function.site;
-            let error = site.locate_call(error, &record.origin, Some(&name));
-            site.decide(error, &record, attempts, context)
+            let error = own.locate_call(error, &record.origin, Some(&name));
+            own.decide(error, &record, attempts, context)
         };
         let results = calls.call(rows, &run, decide)?;
         for (row, result) in results.into_iter().enumerate() {

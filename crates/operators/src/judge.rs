@@ -177,8 +177,7 @@ impl Judge {
         handled: &mut Vec<Handled>,
     ) -> Result<(Outcome, Duration)> {
         let gone = (Outcome::Gone, Duration::ZERO);
-        let is_a_records = matches!(error.kind(), ErrorKind::User | ErrorKind::Serde);
-        if !is_a_records || error.is_beyond_handlers() {
+        if !is_of_a_record(&error) {
             return Err(error);
         }
         let mut decision = self.decision.clone();
@@ -297,6 +296,11 @@ impl Judge {
             headers,
         }
     }
+}
+
+/// Is it about one record, so that somebody may decide what becomes of it?
+pub(crate) fn is_of_a_record(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::User | ErrorKind::Serde) && !error.is_beyond_handlers()
 }
 
 /// A header of a dead letter.

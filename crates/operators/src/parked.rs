@@ -5,13 +5,14 @@
 //! length 4, partition 4, offset 8, headers as a suppress writes them), its key, its value. Both are written as
 //! what they are (a tag, then the content), not by a serde: between two functions a value has none. Only what
 //! the foreign language alone understands goes through the stream's serde, if that is the user's own, or becomes
-//! JSON.
+//! JSON that comes back as objects of that language (rows of before show it as JSON that was read).
 
 use crate::site::Site;
 use crate::suppress::codec::{Reader, put, put_headers};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use stoatflow_core::{
-    Datum, Error, Offset, Origin, Partition, Record, Result, Serde, SourceId, Text, Timestamp,
+    Datum, Error, Offset, Origin, Partition, PlainJson, Record, Result, Serde, SourceId, Text,
+    Timestamp,
 };
 
 const VERSION: u8 = 1;
@@ -26,6 +27,7 @@ const JSON: u8 = 6;
 const LIST: u8 = 7;
 const WINDOWED: u8 = 8;
 const CUSTOM: u8 = 9;
+const PLAIN: u8 = 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -53,16 +55,6 @@ impl Codec {
         self.write(&record.key, &self.key, &mut out)?;
         self.write(&record.value, &self.value, &mut out)?;
         Ok(out.freeze())
-    }
-
-    /// Can this value be written? Only the foreign language's own may not.
-    pub fn check(&self, record: &Record) -> Result<()> {
-        for (datum, serde) in [(&record.key, &self.key), (&record.value, &self.value)] {
-            if matches!(datum, Datum::Opaque(_)) {
-                self.write(datum, serde, &mut BytesMut::new())?;
-            }
-        }
-        Ok(())
     }
 
     pub fn decode(&self, stored: &Datum) -> Result<Record> {
@@ -157,8 +149,10 @@ fn write(datum: &Datum, serde: &Serde, out: &mut BytesMut) -> Result<()> {
         }
         Datum::Opaque(object) => match serde {
             Serde::Custom(custom) => tagged(out, CUSTOM, &custom.encode(datum)?),
+            // Functions see what can't change (a native aggregate) as JSON that was read.
             _ => {
-                tagged(out, JSON, &object.to_json()?);
+                let tag = if object.changes() { PLAIN } else { JSON };
+                tagged(out, tag, &object.to_json()?);
             }
         },
         Datum::Change(_) => {
@@ -189,6 +183,7 @@ pub(crate) fn datum(serde: &Serde, read: &mut Reader) -> Option<Result<Datum>> {
             Err(e) => return Some(Err(e)),
         },
         JSON => Datum::Json(read.bytes()??),
+        PLAIN => PlainJson::datum(read.bytes()??),
         LIST => {
             let count = read.i32()?;
             let items = (0..count).map(|_| datum(&Serde::Json, read));

@@ -5,8 +5,9 @@
 //! all lanes, inside the epoch. Owns the mark of its clock, the last tick that is done with: it is
 //! committed with what the tick caused, so after a crash a tick is made again if and only if nothing of it
 //! stayed. At the start the timetable says which ticks were missed, and what becomes of them. An engine
-//! that stood still makes up for every tick. Never moves stream time: the clock on the wall says nothing
-//! about how far the events have come.
+//! that stood still makes up for every tick. While more async calls are under way than may be, it makes none, as
+//! nothing is read then: they come later, few at first. Never moves stream time: the clock on the wall says
+//! nothing about how far the events have come.
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,8 @@ use stoatflow_plan::{Times, Timetable};
 
 /// Most ticks of one cut; the others come with the next one.
 const AT_ONCE: usize = 10_000;
+/// So long after a cut without room for calls it asks for another one, if nothing else does.
+const LATER_MS: i64 = 500;
 
 /// See the module.
 #[derive(Debug)]
@@ -29,6 +32,10 @@ pub(crate) struct Scheduled {
     /// When it was opened, until what was missed before that has been seen to.
     opened: Option<i64>,
     next: Option<i64>,
+    /// When it looks again whether there is room for what ticks cause, if there was none.
+    held: Option<i64>,
+    /// Most ticks of the next cut: one after there was no room, then twice as many with each cut.
+    at_once: usize,
 }
 
 impl Scheduled {
@@ -44,6 +51,8 @@ impl Scheduled {
             table,
             opened: None,
             next: None,
+            held: None,
+            at_once: AT_ONCE,
         })
     }
 
@@ -105,12 +114,20 @@ impl Operator for Scheduled {
 
     fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
+        if context.clocks.run.is_crowded() {
+            // What ticks cause would be parked, more with each cut. The mark stays where it is.
+            self.held = Some(now.saturating_add(LATER_MS));
+            self.at_once = 1;
+            context.clocks.run.set_behind(self.node, false);
+            return Ok(());
+        }
+        self.held = None;
         let mut done = context.clocks.mark(self.clock);
         if let Some(opened) = self.opened.take().filter(|opened| *opened > done) {
             done = self.make_up(done, opened, out, context);
         }
         self.next = self.table.next(done);
-        for _ in 0..AT_ONCE {
+        for _ in 0..self.at_once {
             let Some(at) = self.next.filter(|at| *at <= now) else {
                 break;
             };
@@ -118,6 +135,7 @@ impl Operator for Scheduled {
             done = at;
             self.next = self.table.next(done);
         }
+        self.at_once = (2 * self.at_once).min(AT_ONCE);
         context.clocks.set_mark(self.clock, done);
         let behind = self.next.is_some_and(|at| at <= now);
         context.clocks.run.set_behind(self.node, behind);
@@ -125,6 +143,6 @@ impl Operator for Scheduled {
     }
 
     fn next_punctuation(&self) -> Option<i64> {
-        self.opened.or(self.next)
+        self.held.or(self.opened).or(self.next)
     }
 }

@@ -8,11 +8,12 @@
 mod tests;
 
 use crate::function::Function;
+use crate::guest::Guest;
 use crate::site::Site;
 use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions, dropped};
 use bytes::Bytes;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Opaque, Partition, Record, Result, Serde, SinkId};
+use stoatflow_core::{Error, Partition, Record, Result, Serde, SinkId};
 
 /// Where the records of a sink go.
 #[derive(Debug)]
@@ -27,6 +28,13 @@ pub(crate) struct Target {
 
 /// The bytes of a key and a value.
 type Written = (Option<Bytes>, Option<Bytes>);
+
+/// A record, and where functions send it.
+struct Directed {
+    record: Record,
+    topic: Option<Arc<str>>,
+    partitions: Partitions,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -136,92 +144,102 @@ impl Sink {
         Ok(())
     }
 
-    fn write(&mut self, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        if self.target.choose.is_some() || self.target.partitioner.is_some() {
-            return self.direct(input, context);
-        }
-        for record in input.drain(..) {
+    /// Writes records up to one that can't be written: what becomes of it is decided outside of its runtime.
+    fn write(
+        &self,
+        left: &mut impl Iterator<Item = Record>,
+        context: &mut Context<'_>,
+    ) -> Option<(Error, Record)> {
+        for record in left {
             let key = match self.key.encode(&record.key) {
                 Ok(key) => key,
-                Err(error) => {
-                    self.late(error, record, context)?;
-                    continue;
-                }
+                Err(error) => return Some((error, record)),
             };
             let value = match self.value.encode(&record.value) {
                 Ok(value) => value,
-                Err(error) => {
-                    self.late(error, record, context)?;
-                    continue;
-                }
+                Err(error) => return Some((error, record)),
             };
             self.give(record, (key, value), context);
         }
-        Ok(())
+        None
     }
 
     /// Sends records where functions said.
-    fn direct(&mut self, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn direct(
+        &mut self,
+        guest: &Guest,
+        input: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let mut topics = std::mem::take(&mut self.topics);
         let mut partitions = std::mem::take(&mut self.partitions);
         let mut topics_left = topics.drain(..);
         let mut partitions_left = partitions.drain(..);
-        for record in input.drain(..) {
-            let topic = topics_left.next();
-            let partitions = partitions_left.next().flatten();
-            let (key, value) = match self.encode(&record) {
-                Ok(written) => written,
-                Err(error) => match self.rescue(error, &record, context)? {
-                    Some(written) => written,
-                    None => continue,
-                },
-            };
-            let to = |topic: Option<Arc<str>>, partition: Option<Partition>| {
-                let chosen = topic.is_some() || partition.is_some();
-                chosen.then(|| Box::new(Chosen { topic, partition }))
-            };
-            let mut output = Output {
-                sink: self.sink,
-                chosen: None,
-                key,
-                value,
-                timestamp: record.timestamp,
-                headers: record.headers,
-                origin: record.origin,
-            };
-            let effects = &mut *context.effects;
-            match partitions {
-                None => output.chosen = to(topic, None),
-                Some(chosen) => {
-                    let Some((last, others)) = chosen.split_last() else {
-                        let reason = (self.site.node, dropped::NO_PARTITION);
-                        effects.dropped.push(reason);
-                        continue;
-                    };
-                    for partition in others {
-                        output.chosen = to(topic.clone(), Some(*partition));
-                        effects.outputs.push(output.clone());
+        let mut left = input.drain(..).map(|record| Directed {
+            record,
+            topic: topics_left.next(),
+            partitions: partitions_left.next().flatten(),
+        });
+        loop {
+            let failed = guest.inside(|| {
+                for directed in left.by_ref() {
+                    match self.encode(&directed.record) {
+                        Ok(written) => self.send(directed, written, context),
+                        Err(error) => return Some((error, directed)),
                     }
-                    output.chosen = to(topic, Some(*last));
                 }
+                None
+            });
+            let Some((error, directed)) = failed else {
+                break;
+            };
+            if let Some(written) = self.rescue(error, &directed.record, context)? {
+                self.send(directed, written, context);
             }
-            effects.outputs.push(output);
         }
+        drop(left);
         drop((topics_left, partitions_left));
         (self.topics, self.partitions) = (topics, partitions);
         Ok(())
     }
-}
 
-/// Who writes the foreign values of a batch, if there are any: all of one runtime.
-fn foreign(batch: &[Record]) -> Option<Arc<dyn Opaque>> {
-    batch
-        .iter()
-        .flat_map(|record| [&record.value, &record.key])
-        .find_map(|datum| match datum {
-            Datum::Opaque(object) => Some(Arc::clone(object)),
-            _ => None,
-        })
+    fn send(&self, directed: Directed, (key, value): Written, context: &mut Context<'_>) {
+        let Directed {
+            record,
+            topic,
+            partitions,
+        } = directed;
+        let to = |topic: Option<Arc<str>>, partition: Option<Partition>| {
+            let chosen = topic.is_some() || partition.is_some();
+            chosen.then(|| Box::new(Chosen { topic, partition }))
+        };
+        let mut output = Output {
+            sink: self.sink,
+            chosen: None,
+            key,
+            value,
+            timestamp: record.timestamp,
+            headers: record.headers,
+            origin: record.origin,
+        };
+        let effects = &mut *context.effects;
+        match partitions {
+            None => output.chosen = to(topic, None),
+            Some(chosen) => {
+                let Some((last, others)) = chosen.split_last() else {
+                    let reason = (self.site.node, dropped::NO_PARTITION);
+                    effects.dropped.push(reason);
+                    return;
+                };
+                for partition in others {
+                    output.chosen = to(topic.clone(), Some(*partition));
+                    effects.outputs.push(output.clone());
+                }
+                output.chosen = to(topic, Some(*last));
+            }
+        }
+        effects.outputs.push(output);
+    }
 }
 
 impl Operator for Sink {
@@ -234,11 +252,14 @@ impl Operator for Sink {
         self.choose_topics(input, context)?;
         self.choose_partitions(input, context)?;
         context.effects.outputs.reserve(input.len());
-        let Some(object) = foreign(input) else {
-            return self.write(input, context);
-        };
-        let mut outcome = Ok(());
-        object.scope(&mut || outcome = self.write(input, context));
-        outcome
+        let guest = Guest::of(&*input);
+        if self.target.choose.is_some() || self.target.partitioner.is_some() {
+            return self.direct(&guest, input, context);
+        }
+        let mut left = input.drain(..);
+        while let Some((error, record)) = guest.inside(|| self.write(&mut left, context)) {
+            self.late(error, record, context)?;
+        }
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! the way are called once for all keys, after every store was read: nobody waits for a store inside the
 //! interpreter. Reads what the lane's epoch sees, of any lane's keys. Never writes.
 
+mod lenient;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use crate::joiner::{Joiner, Needs};
 use crate::process::Process;
 use crate::site::Site;
 use crate::{Context, LaneStore};
+use lenient::Looked;
 use stoatflow_core::{ClockId, Datum, Epoch, Error, Record, Result, Serde, StoreId, Timestamp};
 use stoatflow_state::{SessionView, Stored, VersionedView, WindowView};
 
@@ -95,14 +97,11 @@ impl ViewRead {
             return found.map_err(|e| site.name_node(e));
         }
         let mut all = Vec::with_capacity(asked.len());
-        for (at, record) in asked.iter().enumerate() {
-            let read = |context: &mut Context<'_>| {
-                let found = self.read(std::slice::from_ref(record), as_of, context)?;
-                Ok(found.into_iter().next().flatten())
-            };
-            match site.attempt(record, context, read)? {
-                Some(found) => all.push(found),
-                None => lost.push(at),
+        let looked = self.look(site, asked, as_of, context)?;
+        for (at, looked) in looked.into_iter().enumerate() {
+            match looked {
+                Looked::Found(found) => all.push(found),
+                Looked::Lost => lost.push(at),
             }
         }
         Ok(all)
@@ -120,8 +119,37 @@ impl ViewRead {
                 .iter()
                 .map(|record| read.one(record, as_of, context))
                 .collect(),
-            Self::Filter { of, function, not } => {
-                let mut found = of.read(asked, as_of, context)?;
+            Self::Filter { of, .. } | Self::MapValues { of, .. } => {
+                let found = of.read(asked, as_of, context)?;
+                self.apply(asked, found, context)
+            }
+            Self::TransformValues { of, .. } => {
+                let found = of.read(asked, as_of.whole(), context)?;
+                self.apply(asked, found, context)
+            }
+            Self::Join {
+                left,
+                right,
+                needs,
+                joiner,
+            } => {
+                let left = left.read(asked, as_of.whole(), context)?;
+                let right = right.read(asked, as_of.whole(), context)?;
+                join(asked, (left, right), *needs, joiner, context)
+            }
+        }
+    }
+
+    /// What this one makes of what the one below has found; of a store or a join that is done already.
+    fn apply(
+        &mut self,
+        asked: &[Record],
+        mut found: Vec<Option<Stored>>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        match self {
+            Self::Store(_) | Self::Join { .. } => {}
+            Self::Filter { function, not, .. } => {
                 let mut verdicts = Vec::new();
                 function.test(&mut probes(asked, &found), &mut verdicts, context)?;
                 let mut verdicts = verdicts.into_iter();
@@ -130,10 +158,8 @@ impl ViewRead {
                         *held = None;
                     }
                 }
-                Ok(found)
             }
-            Self::MapValues { of, function } => {
-                let mut found = of.read(asked, as_of, context)?;
+            Self::MapValues { function, .. } => {
                 let mut probes = probes(asked, &found);
                 let set = |probe: &mut Record, value| probe.value = value;
                 function.one(&mut probes, &mut Vec::new(), context, set)?;
@@ -145,10 +171,8 @@ impl ViewRead {
                         _ => *held = None,
                     }
                 }
-                Ok(found)
             }
-            Self::TransformValues { of, transformer } => {
-                let mut found = of.read(asked, as_of.whole(), context)?;
+            Self::TransformValues { transformer, .. } => {
                 // As in Kafka Streams it is called for keys that the table doesn't have, too.
                 let keyed = || asked.iter().zip(&found).filter(|(r, _)| !r.key.is_null());
                 let updates: Vec<Record> = keyed()
@@ -168,36 +192,37 @@ impl ViewRead {
                     let value = results.next().filter(|value| !value.is_null());
                     *held = value.map(|value| Stored { value, timestamp });
                 }
-                Ok(found)
-            }
-            Self::Join {
-                left,
-                right,
-                needs,
-                joiner,
-            } => {
-                let left = left.read(asked, as_of.whole(), context)?;
-                let right = right.read(asked, as_of.whole(), context)?;
-                let mut rows = Vec::with_capacity(asked.len());
-                for (record, (left, right)) in asked.iter().zip(left.into_iter().zip(right)) {
-                    let (left, left_at) = parts(left);
-                    let (right, right_at) = parts(right);
-                    let met = needs.met(&left, &right);
-                    if met {
-                        joiner.add(&record.key, left, right, record.origin);
-                    }
-                    rows.push(met.then(|| left_at.max(right_at)));
-                }
-                let mut results = joiner.join(context)?.results;
-                let found = rows.into_iter().map(|row| {
-                    let timestamp = row?;
-                    let value = results.next().filter(|value| !value.is_null())?;
-                    Some(Stored { value, timestamp })
-                });
-                Ok(found.collect())
             }
         }
+        Ok(found)
     }
+}
+
+/// What a join finds for each record, of what both sides have.
+fn join(
+    asked: &[Record],
+    (left, right): (Vec<Option<Stored>>, Vec<Option<Stored>>),
+    needs: Needs,
+    joiner: &mut Joiner,
+    context: &mut Context<'_>,
+) -> Result<Vec<Option<Stored>>> {
+    let mut rows = Vec::with_capacity(asked.len());
+    for (record, (left, right)) in asked.iter().zip(left.into_iter().zip(right)) {
+        let (left, left_at) = parts(left);
+        let (right, right_at) = parts(right);
+        let met = needs.met(&left, &right);
+        if met {
+            joiner.add(&record.key, left, right, record.origin);
+        }
+        rows.push(met.then(|| left_at.max(right_at)));
+    }
+    let mut results = joiner.join(context)?.results;
+    let found = rows.into_iter().map(|row| {
+        let timestamp = row?;
+        let value = results.next().filter(|value| !value.is_null())?;
+        Some(Stored { value, timestamp })
+    });
+    Ok(found.collect())
 }
 
 /// What a function on the way gets: the key asked for, and the value found.

@@ -91,6 +91,18 @@ pub enum SerdeSpec {
     },
 }
 
+impl SerdeSpec {
+    /// Did the user write it? Then nothing is known of its bytes.
+    pub(crate) fn is_custom(&self) -> bool {
+        match self {
+            Self::Builtin(_) => false,
+            Self::Custom { .. } => true,
+            Self::TimeWindowed { time_windowed, .. } => time_windowed.is_custom(),
+            Self::SessionWindowed { session_windowed } => session_windowed.is_custom(),
+        }
+    }
+}
+
 /// How a table is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -40,7 +40,7 @@ pub struct Offloading {
     /// `(value, message)` gives the result of a record whose last request was answered with an error.
     #[serde(default)]
     pub instead_of_error: Option<Function>,
-    /// Who decides about a record whose last request was not answered in time, if it is not the node's handler.
+    /// Who decides about a record whose last request was not answered in time, if it is not the application's handler.
     #[serde(default)]
     pub timeout_handler: Option<Handler>,
     /// While so many records are parked, no more are read for it.

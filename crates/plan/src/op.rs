@@ -362,6 +362,8 @@ pub enum Op {
         /// Serde of what is parked, as far as it is known: for values that have no form of their own.
         value: SerdeSpec,
         response: SerdeSpec,
+        /// Serde of requests: its sink gets bytes, so that one that can't be written is never parked.
+        request_value: SerdeSpec,
         request: Option<Function>,
         function: Function,
         with_key: bool,

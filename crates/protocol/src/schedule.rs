@@ -1,14 +1,12 @@
 //! When the next barrier goes in: often enough for latency, seldom enough for throughput.
 //!
-//! The gap adapts to what a commit costs: `max(min interval, factor × last commit)`, never more than
-//! `commit.interval.ms`. A full overlay or budget brings it forward, so does whoever asks for a commit,
-//! and a punctuation that is due; an idle engine sends none but a rare one that shows a fenced instance
-//! that it is fenced.
+//! Who has read all there is commits as soon as the commit before is done: what waits is what just came, and
+//! most of a commit's time is the broker's. Who is behind commits every `commit.interval.ms`: its results are late
+//! anyway, and every commit that it saves lets it catch up sooner. A full overlay or budget brings a commit
+//! forward, so does whoever asks for one, and a punctuation that is due; an idle engine sends none but a rare one
+//! that shows a fenced instance that it is fenced.
 
 use std::time::Duration;
-
-/// A commit may take this share of the gap: with 4, at most a fifth of the time is spent committing.
-const FACTOR: u32 = 4;
 
 /// What is known when the question is asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +21,8 @@ pub struct ScheduleFacts {
     pub bytes: u64,
     /// How long the last commit took.
     pub last_commit: Duration,
+    /// Is there more to read than has been admitted?
+    pub behind: bool,
     /// Has somebody asked for a commit, or is something due by the clock (a punctuation)?
     pub asked: bool,
     /// Is the engine stopping?
@@ -56,13 +56,16 @@ impl Schedule {
         facts.stopping
             || asked
             || facts.bytes >= self.max_bytes
-            || facts.since_barrier >= self.gap(facts.last_commit)
+            || facts.since_barrier >= self.gap(facts)
     }
 
-    /// The gap that a commit of this cost asks for.
+    /// The time between two barriers.
     #[must_use]
-    pub fn gap(&self, last_commit: Duration) -> Duration {
-        (last_commit * FACTOR)
+    pub fn gap(&self, facts: &ScheduleFacts) -> Duration {
+        if facts.behind {
+            return self.max_interval;
+        }
+        (facts.last_commit)
             .max(self.min_interval)
             .min(self.max_interval)
     }

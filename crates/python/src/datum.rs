@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 use std::any::Any;
 use std::sync::Arc;
-use stoatflow_core::{Bytes, Datum, Error, Opaque, Result, Text, Windowed};
+use stoatflow_core::{Bytes, Datum, Error, Opaque, PlainJson, Result, Text, Windowed};
 
 /// A Python object on its walk through the engine.
 pub struct PyDatum(pub Py<PyAny>);
@@ -44,25 +44,6 @@ impl Opaque for PyDatum {
     fn scope(&self, body: &mut dyn FnMut()) {
         // Attaching again inside is a check of a counter; objects that go in there go at once.
         Python::attach(|_| body());
-    }
-}
-
-/// JSON text that functions get as real dicts and lists, new ones at each call (`decode="dict"`).
-#[derive(Debug)]
-pub struct PlainJson(pub Bytes);
-
-impl Opaque for PlainJson {
-    fn to_json(&self) -> Result<Bytes> {
-        Ok(self.0.clone())
-    }
-
-    fn type_name(&self) -> String {
-        let is_list = self.0.trim_ascii_start().starts_with(b"[");
-        if is_list { "list" } else { "dict" }.to_owned()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -1,12 +1,12 @@
 //! Serdes that the user wrote in Python, and JSON as real dicts.
 
-use crate::datum::{PlainJson, from_py, to_py};
+use crate::datum::{from_py, to_py};
 use crate::errors::PyCause;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
-use stoatflow_core::{Bytes, CustomSerde, Datum, Error, Result};
+use stoatflow_core::{Bytes, CustomSerde, Datum, Error, PlainJson, Result};
 
 /// An object with `serialize(value) -> bytes` and `deserialize(bytes) -> value`.
 pub struct PySerde {
@@ -84,10 +84,7 @@ impl CustomSerde for PlainJsonSerde {
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Datum> {
-        Ok(match bytes.trim_ascii_start().first() {
-            Some(b'{' | b'[') => Datum::Opaque(Arc::new(PlainJson(bytes.clone()))),
-            _ => Datum::Json(bytes.clone()),
-        })
+        Ok(PlainJson::datum(bytes.clone()))
     }
 }
 

@@ -14,7 +14,8 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{
-    Bytes, Clock, Error, Header, Headers, Offset, Partition, Result, SystemClock, TopicPartition,
+    Bytes, Clock, Error, ErrorKind, Header, Headers, Offset, Partition, Result, SystemClock,
+    TopicPartition,
 };
 use stoatflow_log::{Consumer, CutEntry, Fetched, Outgoing, Producer, ProducerMode};
 
@@ -118,25 +119,19 @@ impl WorkerClient {
         Ok(fetched.iter().map(request).collect())
     }
 
-    /// Hands answers over; they go out in the background.
-    fn answer(&self, py: Python<'_>, answers: Vec<Answer>) -> PyResult<()> {
+    /// Hands answers over; they go out in the background. Gives the places of those that can't go, each with the reason.
+    fn answer(&self, py: Python<'_>, answers: Vec<Answer>) -> PyResult<Vec<(usize, String)>> {
         let now = self.clock.now();
-        let mut records: Vec<Outgoing> = answers
-            .into_iter()
-            .map(|(key, value, headers)| Outgoing {
-                topic: Arc::clone(&self.responses),
-                partition: None,
-                key: key.map(Bytes::from),
-                value: value.map(Bytes::from),
-                timestamp: now,
-                headers: of(headers),
-            })
-            .collect();
-        py.detach(|| {
-            let mut producer = self.producer.lock();
-            producer.as_mut().ok_or_else(closed)?.send(&mut records)
-        })
-        .map_err(to_py_err)
+        let records = answers.into_iter().map(|(key, value, headers)| Outgoing {
+            topic: Arc::clone(&self.responses),
+            partition: None,
+            key: key.map(Bytes::from),
+            value: value.map(Bytes::from),
+            timestamp: now,
+            headers: of(headers),
+        });
+        let records: Vec<Outgoing> = records.collect();
+        py.detach(|| self.answer_now(records)).map_err(to_py_err)
     }
 
     /// Waits until all answers are acknowledged, then commits positions (partition, next offset).
@@ -154,6 +149,22 @@ impl WorkerClient {
 }
 
 impl WorkerClient {
+    /// One by one: a record that is refused must not take others along.
+    fn answer_now(&self, records: Vec<Outgoing>) -> Result<Vec<(usize, String)>> {
+        let mut producer = self.producer.lock();
+        let producer = producer.as_mut().ok_or_else(closed)?;
+        let mut refused = Vec::new();
+        for (at, record) in records.into_iter().enumerate() {
+            match producer.send(&mut vec![record]) {
+                Err(e) if e.kind() == ErrorKind::Serde => {
+                    refused.push((at, e.message().to_owned()));
+                }
+                sent => sent?,
+            }
+        }
+        Ok(refused)
+    }
+
     fn commit_now(&self, positions: &[(i32, i64)]) -> Result<()> {
         let topic = self.partitions.first().map(|p| Arc::clone(&p.topic));
         let cut: Vec<CutEntry> = positions
@@ -225,8 +236,12 @@ fn open(
         .hint("run fewer workers, or give the topic more partitions"));
     }
     let group = settings.application_id.clone();
-    // The one before it, of the same share, is told that it is not needed any more.
-    let id = format!("{group}-worker-{}-of-{}", share.own + 1, share.of);
+    // The one before it, of the same topic and share, is told that it is not needed any more. No topic has a slash.
+    let id = format!(
+        "{group}-worker/{requests}/{}-of-{}",
+        share.own + 1,
+        share.of
+    );
     let timeout = settings.transaction_timeout;
     let producer = broker.producer(&ProducerMode::Plain { id, timeout }, patience)?;
     let committed = broker.committed(&group, &partitions, patience)?;

@@ -52,7 +52,7 @@ def load(file: str, variable: str, choose: str = "--variable") -> Topology:
     from stoatflow.errors import ConfigError
     from stoatflow.topology import Topology
 
-    if _MODULE.fullmatch(file) and not file.endswith(".py") and not os.path.exists(file):
+    if _MODULE.fullmatch(file) and not file.endswith(".py") and not os.path.isfile(file):
         found = _import(file)
     else:
         try:

@@ -42,7 +42,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--share", type=share, default=(1, 1), metavar="I/N", help="the I-th of N workers that share the partitions"
     )
-    parser.add_argument("--config", metavar="FILE", help="settings, TOML or JSON")
+    parser.add_argument("--config", metavar="FILE", help="settings, TOML or JSON; may be those of the application")
     parser.set_defaults(run=run)
 
 

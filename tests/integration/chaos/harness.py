@@ -204,9 +204,11 @@ class Chaos:
         if stop:
             child.until(lambda: told(child).get("state") == "RUNNING", "it runs", PATIENCE_S)
             time.sleep(self._rng.random() * 0.4)
-            # It may have caught up: then there would be nothing to put a barrier behind.
+            # It may have caught up: then there would be nothing to put a barrier behind. What comes first after a
+            # silence is committed at once, what follows waits for that commit.
             self.feed_a_little()
-            time.sleep(self._rng.random() * 0.1)
+            self.feed_a_little()
+            time.sleep(self._rng.random() * 0.01)
             child.signal(signal.SIGTERM)
         idle = {"state": "RUNNING", "lag": 0}
 

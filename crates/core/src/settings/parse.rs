@@ -137,9 +137,16 @@ impl Reading {
                     .to_string_lossy()
                     .into_owned(),
             ),
-            (_, Some(default)) => {
-                read(key, &Json::from(default)).expect("defaults in the table are valid (tested)")
+            // Who asks for shorter intervals than usual need not ask for a shorter least one.
+            ("commit.min.interval.ms", Some(default)) => {
+                match (of_table(key, default), &self.values["commit.interval.ms"]) {
+                    (Value::Number(least), Value::Number(longest)) => {
+                        Value::Number(least.min(*longest))
+                    }
+                    (least, _) => least,
+                }
             }
+            (_, Some(default)) => of_table(key, default),
             (_, None) => {
                 self.problems
                     .push(format!("{} is not set: {}", key.name, key.doc));
@@ -364,6 +371,10 @@ impl Reading {
     fn duration(&self, name: &str) -> Duration {
         Duration::from_millis(u64::try_from(self.number(name)).unwrap_or(0))
     }
+}
+
+fn of_table(key: &KeySpec, default: &str) -> Value {
+    read(key, &Json::from(default)).expect("defaults in the table are valid (tested)")
 }
 
 /// A value of the kind that the row asks for, or what is allowed instead.

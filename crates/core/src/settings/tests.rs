@@ -55,7 +55,7 @@ fn defaults_are_those_of_the_table() {
             ms(s.commit_min_interval),
             ms(s.commit_timeout)
         ),
-        (100, 10, 60_000)
+        (100, 20, 60_000)
     );
     assert_eq!(
         (
@@ -204,6 +204,18 @@ fn what_must_be_set_is_asked_for() {
     assert!(error.message().contains("application.id is not set"));
     assert!(error.message().contains("bootstrap.servers is not set"));
     assert!(error.message().starts_with("2 settings are wrong"));
+}
+
+#[test]
+fn a_short_interval_shortens_the_least_one_too() {
+    let ms = |d: Duration| d.as_millis();
+    let s = with(&json!({"commit.interval.ms": 5})).unwrap();
+    assert_eq!((ms(s.commit_interval), ms(s.commit_min_interval)), (5, 5));
+    let s = with(&json!({"commit.interval.ms": "1s"})).unwrap();
+    assert_eq!(
+        (ms(s.commit_interval), ms(s.commit_min_interval)),
+        (1000, 20)
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::Error;
-use stoatflow_protocol::Lifecycle;
+use stoatflow_protocol::{Lifecycle, Step};
 
 #[test]
 fn live_until_it_failed() {
@@ -254,13 +254,21 @@ fn barriers_show_the_commit_under_way_and_those_before() {
         b.arrivals = vec![2, 1];
     });
     for epoch in 1..=100 {
-        port.status.committed(CommitStatus {
+        let mut commit = CommitStatus {
             epoch,
             align_us: 1000,
-            commit_us: 2000,
-            apply_us: 3000,
             ..CommitStatus::default()
-        });
+        };
+        for (step, us) in [
+            (Step::Changelog, 300),
+            (Step::Flush, 500),
+            (Step::Offsets, 400),
+            (Step::Commit, 800),
+            (Step::Apply, 3000),
+        ] {
+            commit.took(step, us);
+        }
+        port.status.committed(commit);
     }
     let (code, body) = port.get("/debug/barriers");
     assert_eq!(code, 200);
@@ -274,6 +282,18 @@ fn barriers_show_the_commit_under_way_and_those_before() {
     );
     let recent = body["recent"].as_array().unwrap();
     assert_eq!((recent.len(), &recent[63]["epoch"]), (64, &json!(100)));
+    let last = &recent[63];
+    let times = [
+        "align_us",
+        "flush_us",
+        "offsets_us",
+        "commit_us",
+        "apply_us",
+    ];
+    assert_eq!(
+        times.map(|name| last[name].as_u64().unwrap()),
+        [1000, 800, 400, 2000, 3000]
+    );
     let median = body["quantiles_us"]["p50"].as_u64().unwrap();
     assert!((5990..=6010).contains(&median), "{median}");
 }

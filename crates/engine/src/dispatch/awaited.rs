@@ -102,6 +102,11 @@ impl Awaited {
         self.idle.is_some() && self.behind().next().is_some()
     }
 
+    /// Is there more of anybody on the broker, as far as the reader knows?
+    pub fn has_more_to_come(&self) -> bool {
+        self.partitions.iter().any(|p| p.counts && p.behind)
+    }
+
     fn behind(&self) -> impl Iterator<Item = usize> {
         let partitions = (0..).zip(&self.partitions);
         partitions

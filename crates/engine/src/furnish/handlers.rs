@@ -72,7 +72,7 @@ impl Blueprint {
     }
 
     /// The largest record that the producer sends.
-    fn largest(&self) -> Option<usize> {
+    pub(super) fn largest(&self) -> Option<usize> {
         let of_producer = |role| matches!(role, ClientRole::All | ClientRole::Producer);
         let mut properties = self.settings.client_properties.iter().rev();
         let said = properties

@@ -9,6 +9,7 @@ mod offload;
 mod order;
 mod reset;
 mod restore;
+mod schedule;
 mod scheduled;
 mod sources;
 mod watermarks;

@@ -13,12 +13,7 @@ use stoatflow_core::{
 };
 use stoatflow_log::{Fetched, Outgoing};
 use stoatflow_operators::judge::{Handled, Letter, Outcome, Place, Raw};
-use stoatflow_operators::{NO_ORIGIN, Output};
-
-/// What a record takes on the wire beside its key, value and headers, at most.
-const FRAME: usize = 64;
-/// And a header beside its name and value.
-const HEADER_FRAME: usize = 10;
+use stoatflow_operators::{NO_ORIGIN, Output, size_on_wire};
 
 impl LaneRoom {
     /// A record that can't be decoded: the handler may have it tried again, or left out (`None`).
@@ -231,14 +226,12 @@ pub(super) fn weigh(record: &Outgoing) -> i64 {
     OUTPUT_OVERHEAD + length(record.key.as_ref()) + length(record.value.as_ref()) + headers
 }
 
-/// What an output takes on the wire, at most.
 fn size(output: &Output) -> usize {
-    let of = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
-    let headers = output.headers.iter().flat_map(|headers| headers.iter());
-    let headers: usize = headers
-        .map(|h| HEADER_FRAME + h.name.len() + of(&h.value))
-        .sum();
-    FRAME + of(&output.key) + of(&output.value) + headers
+    size_on_wire(
+        output.key.as_deref(),
+        output.value.as_deref(),
+        &output.headers,
+    )
 }
 
 /// An output as a handler is shown it.

@@ -1,6 +1,7 @@
 //! Async calls, driven by hand: order, parking, replay, the bound, errors.
 
 pub(crate) mod hand;
+mod objects;
 mod parking;
 
 use crate::testing::{Rig, closure, into_sink, raised, record};

@@ -27,6 +27,8 @@ pub(super) struct Place {
     pub number: u64,
     pub since: i64,
     pub attempt: u32,
+    /// Requests that a handler wanted.
+    pub again: u32,
     pub standing: Standing,
     pub due: Option<i64>,
 }

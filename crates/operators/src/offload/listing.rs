@@ -10,7 +10,7 @@ use crate::parked::Codec;
 use crate::site::Site;
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Result, StoreId};
-use stoatflow_plan::{Node, Op, PhysicalPlan};
+use stoatflow_plan::{Node, Op, Patience, PhysicalPlan};
 
 /// A parked record.
 #[derive(Clone, Debug)]
@@ -41,6 +41,7 @@ pub struct Listing {
     pub store: StoreId,
     name: String,
     codec: Codec,
+    patience: Patience,
 }
 
 /// Who lists what an offload of this name has parked.
@@ -56,9 +57,14 @@ pub fn parked(plan: &PhysicalPlan, foreign: &Foreign, name: &str) -> Result<List
     let found = offloads().find(|node| node.name == name);
     let Some(Node {
         id,
-        op: Op::Offload {
-            store, key, value, ..
-        },
+        op:
+            Op::Offload {
+                store,
+                key,
+                value,
+                patience,
+                ..
+            },
         ..
     }) = found
     else {
@@ -79,6 +85,7 @@ pub fn parked(plan: &PhysicalPlan, foreign: &Foreign, name: &str) -> Result<List
             site: Site::new(*id, name, Site::topics(plan)),
             who: "an offload",
         },
+        patience: *patience,
     })
 }
 
@@ -90,8 +97,9 @@ impl Listing {
     pub fn entry(&self, row_key: &Bytes, stored: &Bytes) -> Result<Parked> {
         // A time stands before each value of the back end.
         let value = stored.get(8..).map(|value| stored.slice_ref(value));
-        let read = || Some((split_row_key(row_key)?, Row::decode(value?)?));
-        let ((_, number), row) = read().ok_or_else(|| self.codec.corrupt())?;
+        let parts = split_row_key(row_key).zip(value);
+        let ((_, number), value) = parts.ok_or_else(|| self.codec.corrupt())?;
+        let row = Row::decode(value).map_err(|e| e.error(&self.codec))?;
         let record = self.codec.decode(&Datum::Bytes(row.record))?;
         Ok(Parked {
             key: record.key,
@@ -99,7 +107,7 @@ impl Listing {
             timestamp: record.timestamp.0,
             since: row.since,
             attempt: row.attempt,
-            due: row.phase.due(),
+            due: row.phase.due(&self.patience),
             state: row.phase.word(),
             correlation: correlation(&self.name, number),
         })

@@ -1,4 +1,6 @@
-//! What is parked, asked, answered and given; what a restart finds.
+//! What is parked, asked, answered and given.
+
+mod restarts;
 
 use super::{ATTEMPT, CORRELATION, ERROR};
 use crate::Share;
@@ -28,6 +30,7 @@ fn offload(patience: Patience) -> Op {
         key: serde("string"),
         value: serde("string"),
         response: serde("string"),
+        request_value: serde("json"),
         request: None,
         function: Function::Udf(0),
         with_key: false,
@@ -69,6 +72,7 @@ fn closed(op: Op, on_error: Option<Handler>) -> Rig {
         ..plan.stores[0].clone()
     };
     plan.stores.push(parked);
+    plan.sinks[2].value = serde("bytes");
     plan.nodes[0].on_error = on_error;
     let once = std::sync::atomic::AtomicU32::new(0);
     let once = closure(move |values| match once.fetch_add(1, Ordering::Relaxed) {
@@ -164,8 +168,15 @@ fn with(mut answer: Record, headers: &[(&str, &str)]) -> Record {
     answer
 }
 
+/// As its source gives it.
 fn answer(key: &str, value: &str, correlation: &str) -> Record {
-    with(record(key, value, 900), &[(CORRELATION, correlation)])
+    raw_answer(key, value.as_bytes(), correlation)
+}
+
+fn raw_answer(key: &str, value: &[u8], correlation: &str) -> Record {
+    let mut answer = with(record(key, "~", 900), &[(CORRELATION, correlation)]);
+    answer.value = stoatflow_core::Datum::Bytes(value.to_vec().into());
+    answer
 }
 
 fn error(key: &str, message: &str, correlation: &str, attempt: &str) -> Record {
@@ -245,8 +256,14 @@ fn answers_that_nobody_waits_for_are_counted_by_reason() {
 
 #[test]
 fn a_request_that_is_not_answered_is_sent_again_and_at_last_given_up() {
-    let leave_out = Some(Handler::Dlq("dead".into()));
-    let mut rig = rig_of(offload(THRICE), leave_out);
+    let mut op = offload(THRICE);
+    if let Op::Offload {
+        timeout_handler, ..
+    } = &mut op
+    {
+        *timeout_handler = Some(Handler::Dlq("dead".into()));
+    }
+    let mut rig = rig_of(op, None);
     rig.push(records(&[("a", "a1")])).unwrap();
     let first = rig.correlations();
     assert_eq!(rig.clocks.run.next_parked(), 100);
@@ -392,6 +409,49 @@ fn nothing_is_given_up_while_answers_wait_to_be_read() {
 }
 
 #[test]
+fn an_answer_that_can_not_be_read_is_an_error_of_its_record() {
+    let mut op = offload(THRICE);
+    if let Op::Offload {
+        instead_of_error, ..
+    } = &mut op
+    {
+        *instead_of_error = Some(Function::Udf(0));
+    }
+    let mut rig = rig_of(op, None);
+    rig.push(records(&[("a", "a1")])).unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![raw_answer("a", b"\xff", &ids[0])]);
+    rig.at(10);
+    assert_eq!(rig.requests().0, ["a=\"a1\"#2"]);
+    rig.answers(vec![raw_answer("a", b"\xff", &ids[0])]);
+    rig.at(30);
+    rig.answers(vec![raw_answer("a", b"\xff", &ids[0])]);
+    let given = rig.outputs();
+    let given = given.iter().find(|output| output.starts_with("0:"));
+    assert!(
+        given
+            .unwrap()
+            .starts_with("0:a=a1+its answer can't be read: "),
+        "{given:?}"
+    );
+    // Nobody waits for this one, so nobody reads it.
+    rig.answers(vec![raw_answer("a", b"\xff", &ids[0])]);
+    assert_eq!(rig.reasons(), ["not_parked"]);
+}
+
+#[test]
+fn an_error_may_have_any_value() {
+    let mut rig = rig(THRICE);
+    rig.push(records(&[("a", "a1")])).unwrap();
+    let ids = rig.correlations();
+    let mut error = error("a", "boom", &ids[0], "1");
+    error.value = stoatflow_core::Datum::Bytes(b"\xff".to_vec().into());
+    rig.answers(vec![error]);
+    rig.at(10);
+    assert_eq!(rig.requests().0, ["a=\"a1\"#2"]);
+}
+
+#[test]
 fn a_failure_names_the_record_and_what_to_do() {
     let mut rig = rig(PATIENCE);
     rig.push(records(&[("a", "a1")])).unwrap();
@@ -416,80 +476,16 @@ fn a_record_without_a_key_is_refused() {
 }
 
 #[test]
-fn a_restart_finds_everything_with_any_number_of_lanes() {
-    let mut rig = rig(THRICE);
-    rig.clocks.wall = Timestamp(1_000);
-    rig.push(records(&[
-        ("a", "a1"),
-        ("a", "a2"),
-        ("b", "b1"),
-        ("c", "c1"),
-    ]))
-    .unwrap();
-    let ids = rig.correlations();
-    rig.answers(vec![
-        answer("a", "2", &ids[1]),
-        error("b", "boom", &ids[2], "1"),
-    ]);
-    rig.barrier();
-    let mut given = Vec::new();
-    for lane in 0..2 {
-        rig.restart(THRICE, Share { lane, lanes: 2 });
-        let share = rig.share;
-        let own: Vec<Record> = [
-            answer("a", "1", &ids[0]),
-            answer("b", "1", &ids[2]),
-            answer("c", "1", &ids[3]),
-        ]
-        .into_iter()
-        .filter(|r| share.owns(word(&r.key).as_bytes()))
-        .collect();
-        rig.answers(own);
-        given.extend(rig.outputs());
-    }
-    given.sort();
-    let all = ["0:a=a1+1@1", "0:a=a2+2@2", "0:b=b1+1@3", "0:c=c1+1@4"];
-    assert_eq!(given, all);
-    assert_eq!((rig.rows(), rig.reasons().len()), (0, 0));
-}
-
-#[test]
-fn what_was_due_while_nothing_ran_is_due_at_the_start() {
-    let mut rig = rig(THRICE);
+fn who_decides_about_errors_does_not_decide_about_timeouts() {
+    let mut rig = rig_of(offload(PATIENCE), Handler::of_setting("log_and_continue"));
     rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
     let ids = rig.correlations();
     rig.answers(vec![error("b", "boom", &ids[1], "1")]);
-    rig.barrier();
-    rig.clocks.wall = Timestamp(500);
-    rig.restart(THRICE, Share { lane: 0, lanes: 1 });
-    assert_eq!(rig.clocks.run.next_parked(), 10);
-    rig.barrier();
-    // The pause of the one is over, the time of the other's request, too: its pause begins.
-    assert_eq!(rig.requests().0, ["b=\"b1\"#2"]);
-    rig.at(510);
-    assert_eq!(rig.requests().0, ["a=\"a1\"#2"]);
-}
-
-#[test]
-fn a_number_is_never_given_again() {
-    let mut rig = rig(PATIENCE);
-    rig.clocks.wall = Timestamp(7);
-    rig.push(records(&[("a", "a1")])).unwrap();
-    let ids = rig.correlations();
-    rig.answers(vec![answer("a", "1", &ids[0])]);
-    rig.push(records(&[("a", "a2")])).unwrap();
-    let next = rig.correlations();
-    assert_ne!(next, ids);
-    rig.answers(vec![answer("a", "1", &ids[0])]);
-    assert_eq!(rig.reasons(), ["not_parked"]);
-    rig.barrier();
-    // Nothing is parked any more that would remember it.
-    rig.answers(vec![answer("a", "2", &next[0])]);
-    rig.clocks.wall = Timestamp(8);
-    rig.restart(PATIENCE, Share { lane: 0, lanes: 1 });
-    rig.push(records(&[("a", "a3")])).unwrap();
-    let last = rig.correlations();
-    assert!(!ids.contains(&last[0]) && !next.contains(&last[0]));
+    assert_eq!(rig.handled(), ["processing_error"]);
+    rig.clocks.wall = Timestamp(100);
+    let given_up = try_all(&mut rig, |chain, context| chain.barrier(context));
+    assert!(given_up.message().contains("no answer"), "{given_up}");
+    assert!(given_up.next_step().contains("on_timeout="), "{given_up}");
 }
 
 #[test]
@@ -516,27 +512,16 @@ fn a_full_parking_lot_says_so_and_shows_since_when() {
     );
 }
 
-#[test]
-fn a_row_that_is_none_stops_the_engine() {
-    let mut rig = rig(PATIENCE);
-    rig.push(records(&[("a", "a1")])).unwrap();
-    let store = &mut rig.stores[3];
-    let all = stoatflow_state::KeyRange::default();
-    let (row, mut stored) = store.store.scan(rig.epoch, &all, 1).unwrap().remove(0);
-    stored.value = stoatflow_core::Datum::Bytes(vec![9, 9].into());
-    store
-        .store
-        .put(rig.epoch, &mut store.dirty, &row, Some(stored))
-        .unwrap();
-    let mut fresh = closed(offload(PATIENCE), None);
-    std::mem::swap(&mut fresh.stores, &mut rig.stores);
+fn try_all(
+    rig: &mut Rig,
+    turn: impl FnOnce(&mut crate::Chain, &mut crate::Context<'_>) -> stoatflow_core::Result<()>,
+) -> stoatflow_core::Error {
     let mut context = crate::Context {
-        epoch: fresh.epoch,
-        stores: &mut fresh.stores,
-        effects: &mut fresh.effects,
-        clocks: &mut fresh.clocks,
-        share: fresh.share,
+        epoch: rig.epoch,
+        stores: &mut rig.stores,
+        effects: &mut rig.effects,
+        clocks: &mut rig.clocks,
+        share: rig.share,
     };
-    let error = fresh.chain.open(&mut context).unwrap_err();
-    assert!(error.message().contains("an offload has parked"), "{error}");
+    turn(&mut rig.chain, &mut context).unwrap_err()
 }

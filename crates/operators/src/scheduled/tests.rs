@@ -1,5 +1,7 @@
 use super::Scheduled;
+use crate::calls::tests::hand::{self, Hand};
 use crate::{Context, Effects, LaneClocks, Operator, Share, dropped};
+use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Epoch, NodeId, Record, Timestamp};
 use stoatflow_plan::{CatchUp, Times};
 
@@ -202,4 +204,48 @@ fn nothing_comes_before_the_start() {
     rig.open(250);
     assert_eq!(rig.look(260), (vec![], Some(1_030)));
     assert_eq!(rig.look(1_140).0, [1_030, 1_130]);
+}
+
+#[test]
+fn no_tick_is_made_while_calls_have_no_room_and_none_is_lost_by_that() {
+    let hand = Hand::new();
+    // Two may be under way; a barrier that is late lets in more.
+    let mut calls = hand::rig(&hand, 1, 0);
+    calls.clocks.run.hurry(true);
+    let mut rig = Rig::new(times(CatchUp::Skip, 1000));
+    rig.clocks.run = Arc::clone(&calls.clocks.run);
+    rig.open(250);
+    assert_eq!(rig.look(300).0, [300]);
+    let all = ["a", "b", "c"].map(|key| crate::testing::record(key, key, 1));
+    calls.push(all.to_vec()).unwrap();
+    assert!(rig.clocks.run.is_crowded());
+    // No cut follows another for that.
+    assert_eq!(rig.look(410), (vec![], Some(910)));
+    assert_eq!(rig.look(910), (vec![], Some(1410)));
+    assert!(!rig.clocks.run.ticks_wait());
+    assert_eq!(rig.clocks.mark(CLOCK), 300);
+    hand.gives("a", "A");
+    // One first: who knows what it causes.
+    assert_eq!(rig.look(1010), (vec![400], Some(500)));
+    assert!(rig.clocks.run.ticks_wait());
+    assert_eq!(rig.look(1010).0, [500, 600]);
+    assert_eq!(rig.look(1010), (vec![700, 800, 900, 1000], Some(1100)));
+    assert!(!rig.clocks.run.ticks_wait());
+}
+
+#[test]
+fn what_was_missed_waits_for_room_too() {
+    let hand = Hand::new();
+    let mut calls = hand::rig(&hand, 1, 0);
+    calls.clocks.run.hurry(true);
+    let mut rig = Rig::new(times(CatchUp::All, 1000));
+    rig.open(250);
+    rig.look(300);
+    rig.clocks.run = Arc::clone(&calls.clocks.run);
+    let all = ["a", "b", "c"].map(|key| crate::testing::record(key, key, 1));
+    calls.push(all.to_vec()).unwrap();
+    rig.restart(550);
+    assert_eq!(rig.look(550).0, Vec::<i64>::new());
+    hand.gives("a", "A");
+    assert_eq!(rig.look(560).0, [400, 500]);
 }

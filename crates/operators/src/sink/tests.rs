@@ -4,7 +4,7 @@ use crate::testing::*;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use stoatflow_core::{Datum, Header, Opaque, Result, SinkId};
+use stoatflow_core::{Calling, Datum, Handler, Header, Opaque, Result, SinkId};
 use stoatflow_plan::{Fork, Function, Op};
 
 fn rig(sink: u16) -> Rig {
@@ -184,15 +184,19 @@ fn a_partition_that_is_not_there_is_the_partitioners_fault() {
 }
 
 /// An object of a runtime that counts how often it was entered, and writes only in there.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 struct Guest {
     entered: Arc<AtomicUsize>,
     inside: Arc<AtomicBool>,
+    fails: bool,
 }
 
 impl Opaque for Guest {
     fn to_json(&self) -> Result<Bytes> {
         assert!(self.inside.load(Relaxed), "each object enters by itself");
+        if self.fails {
+            return Err(stoatflow_core::Error::serde("a guest without a form"));
+        }
         Ok("{}".into())
     }
 
@@ -214,13 +218,9 @@ impl Opaque for Guest {
 
 #[test]
 fn foreign_values_of_a_batch_are_written_with_one_entry_of_their_runtime() {
-    let (entered, inside) = (Arc::default(), Arc::default());
-    let guest = || {
-        Datum::Opaque(Arc::new(Guest {
-            entered: Arc::clone(&entered),
-            inside: Arc::clone(&inside),
-        }))
-    };
+    let one = Guest::default();
+    let entered = Arc::clone(&one.entered);
+    let guest = || Datum::Opaque(Arc::new(one.clone()));
     let mut rig = rig(2);
     let of = |value| stoatflow_core::Record {
         value,
@@ -240,4 +240,40 @@ fn foreign_values_of_a_batch_are_written_with_one_entry_of_their_runtime() {
         1,
         "nobody is entered for what is not foreign"
     );
+}
+
+#[test]
+fn what_becomes_of_a_record_is_decided_outside_of_its_runtime() {
+    // The handler may make the engine ask the broker, for as long as that takes.
+    for partitioned in [false, true] {
+        let good = Guest::default();
+        let (entered, inside) = (Arc::clone(&good.entered), Arc::clone(&good.inside));
+        let decides = closure(move |_| {
+            assert!(!inside.load(Relaxed), "its runtime is kept from others");
+            Ok(text("log_and_continue"))
+        });
+        let step = (Op::Sink { sink: SinkId(2) }, vec![], Fork::Batch);
+        let udfs: Vec<Arc<dyn crate::Udf>> = vec![decides, closure(|_| Ok(Datum::Int(1)))];
+        let mut rig = Rig::changed(vec![step], udfs, |plan| {
+            let call = Calling {
+                udf: 0,
+                topics: Vec::new(),
+            };
+            plan.nodes[0].on_error = Some(Handler::Call(call));
+            plan.sinks[2].partitioner = partitioned.then_some(Function::Udf(1));
+        })
+        .unwrap();
+        let of = |fails, at| stoatflow_core::Record {
+            value: Datum::Opaque(Arc::new(Guest {
+                fails,
+                ..good.clone()
+            })),
+            ..record("k", "~", at)
+        };
+        rig.push(vec![of(false, 1), of(true, 2), of(false, 3), of(true, 4)])
+            .unwrap();
+        let written = rig.effects.outputs.iter().map(|o| o.timestamp.0);
+        assert_eq!(written.collect::<Vec<_>>(), [1, 3]);
+        assert_eq!((rig.handled().len(), entered.load(Relaxed)), (2, 3));
+    }
 }

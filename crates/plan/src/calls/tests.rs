@@ -69,6 +69,7 @@ fn an_offload_has_up_to_three_joiners() {
         key: key(),
         value: key(),
         response: key(),
+        request_value: key(),
         request: Some(awaited(9)),
         function,
         with_key: false,

@@ -9,7 +9,7 @@ mod tests;
 
 use super::stores::{raw, store_of};
 use super::walk::Walk;
-use super::{Cut, Made, highest, number};
+use super::{Cut, Made, highest, index, number};
 use crate::logical::{Call, Offloading};
 use crate::physical::{Op, Sink, Source, Store};
 use crate::window::{StoreKind, TimestampExtractor, Watermark, WatermarkStrategy};
@@ -26,7 +26,10 @@ impl Cut<'_> {
             unreachable!("an offload was given the names of its parts");
         };
         let records = self.made[o.from].clone();
-        let stage = highest(&records) + u16::from(self.shape.rekeyed[o.from]);
+        // Records are in the lane of their key's bytes as they came; answers have the bytes that the serde writes. One of
+        // the user's may write others than it reads, so both walk by those.
+        let walks = self.shape.rekeyed[o.from] || serdes.key.is_custom();
+        let stage = highest(&records) + u16::from(walks);
         let source = self.answers(i, o);
         let sink = SinkId(number(self.out.sinks.len()));
         self.out.sinks.push(Sink {
@@ -36,7 +39,7 @@ impl Cut<'_> {
             topic_function: None,
             partitioner: None,
             key: serdes.key.clone(),
-            value: serdes.request,
+            value: raw(),
         });
         let mut last = Vec::new();
         for (slot, (of, parents)) in [(o.from, &records), (i, &source)].into_iter().enumerate() {
@@ -57,6 +60,7 @@ impl Cut<'_> {
             key: serdes.key,
             value: serdes.value,
             response: o.response_value.clone(),
+            request_value: serdes.request,
             request: o.request.clone(),
             function: o.function.clone(),
             with_key: o.with_key,
@@ -74,6 +78,8 @@ impl Cut<'_> {
         self.arrive(answers, &source, last[1]);
         let result = self.add(i, result, stage, &Op::Merge);
         let sink = self.add(i, requests, stage, &Op::Sink { sink });
+        // The desk has asked about what can't be written: its record must not be left out behind its back.
+        self.out.nodes[index(sink)].on_error = None;
         for side in [own, answers] {
             self.child(side, result);
             self.child(side, sink);
@@ -101,7 +107,8 @@ impl Cut<'_> {
             }),
             global: false,
             key: key.unwrap_or_else(raw),
-            value: o.response_value.clone(),
+            // Whoever waits for an answer reads it: one that is an error may have any value.
+            value: raw(),
             // Where the application begins: what was answered before is nobody's, and is dropped.
             reset: None,
             entry,

@@ -11,9 +11,9 @@ pub(super) fn foreign(plan: &PhysicalPlan, i: usize) -> bool {
     let op = &plan.nodes[i].op;
     let of_stores = op.stores().iter().any(|id| {
         let s = &plan.stores[usize::from(id.0)];
-        custom(&s.key) || custom(&s.value)
+        s.key.is_custom() || s.value.is_custom()
     });
-    of_stores || calls(plan, op) || serdes(op).into_iter().any(custom)
+    of_stores || calls(plan, op) || serdes(op).into_iter().any(SerdeSpec::is_custom)
 }
 
 fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
@@ -22,16 +22,16 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
         Op::Source { source } => {
             let s = &plan.sources[usize::from(source.0)];
             let watermark = s.watermark.as_ref().map(|w| w.strategy);
-            custom(&s.key)
-                || custom(&s.value)
+            s.key.is_custom()
+                || s.value.is_custom()
                 || matches!(s.timestamp, TimestampExtractor::Udf(_))
                 || matches!(watermark, Some(WatermarkStrategy::Udf(_)))
                 || matches!(s.late, Late::Call(_))
         }
         Op::Sink { sink } => {
             let s = &plan.sinks[usize::from(sink.0)];
-            custom(&s.key)
-                || custom(&s.value)
+            s.key.is_custom()
+                || s.value.is_custom()
                 || s.topic_function.as_ref().is_some_and(udf)
                 || s.partitioner.as_ref().is_some_and(udf)
         }
@@ -108,15 +108,6 @@ fn udf(function: &Function) -> bool {
     function.udf().is_some()
 }
 
-fn custom(serde: &SerdeSpec) -> bool {
-    match serde {
-        SerdeSpec::Builtin(_) => false,
-        SerdeSpec::Custom { .. } => true,
-        SerdeSpec::TimeWindowed { time_windowed, .. } => custom(time_windowed),
-        SerdeSpec::SessionWindowed { session_windowed } => custom(session_windowed),
-    }
-}
-
 fn folds(fold: &Fold) -> bool {
     match fold {
         Fold::Count => false,
@@ -133,7 +124,7 @@ fn views(plan: &PhysicalPlan, view: &View) -> bool {
     match view {
         View::Store { store, key } => {
             let s = &plan.stores[usize::from(store.0)];
-            custom(key) || custom(&s.key) || custom(&s.value)
+            key.is_custom() || s.key.is_custom() || s.value.is_custom()
         }
         View::Filter { of, function, .. } | View::MapValues { of, function, .. } => {
             udf(function) || views(plan, of)
@@ -177,8 +168,9 @@ fn serdes(op: &Op) -> Vec<&SerdeSpec> {
             key,
             value,
             response,
+            request_value,
             ..
-        } => vec![key, value, response],
+        } => vec![key, value, response, request_value],
         _ => vec![],
     }
 }

@@ -13,9 +13,19 @@ fn schedule() -> Schedule {
 
 #[test]
 fn the_gap_follows_the_commit_between_its_bounds() {
-    assert_eq!(schedule().gap(MS(0)), MS(10));
-    assert_eq!(schedule().gap(MS(5)), MS(20));
-    assert_eq!(schedule().gap(MS(500)), MS(100));
+    let gap = |last_commit, behind| {
+        schedule().gap(&ScheduleFacts {
+            last_commit,
+            behind,
+            ..Default::default()
+        })
+    };
+    assert_eq!(gap(MS(0), false), MS(10));
+    assert_eq!(gap(MS(25), false), MS(25));
+    assert_eq!(gap(MS(500), false), MS(100));
+    for commit in [MS(0), MS(25), MS(500)] {
+        assert_eq!(gap(commit, true), MS(100), "who is behind saves commits");
+    }
 }
 
 #[test]

@@ -5,14 +5,14 @@
 //! it may have been changed in place meanwhile.
 
 use super::door::Moment;
-use crate::datum::{PlainJson, from_py, key_from_py, to_py};
+use crate::datum::{from_py, key_from_py, to_py};
 use crate::errors::to_py_err;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
-use stoatflow_core::{Bytes, Datum, Header, Headers, Record, Timestamp};
+use stoatflow_core::{Bytes, Datum, Header, Headers, PlainJson, Record, Timestamp};
 use stoatflow_operators::Role;
 
 static RECORD: PyOnceLock<Py<PyType>> = PyOnceLock::new();

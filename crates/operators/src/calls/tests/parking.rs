@@ -6,7 +6,7 @@ use crate::testing::{Rig, raised, record, serde};
 use crate::{Answer, Share};
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{CustomSerde, Datum, ErrorKind, Handler, Opaque};
+use stoatflow_core::{Datum, Handler};
 use stoatflow_plan::{Form, Op, SerdeSpec};
 
 #[test]
@@ -130,7 +130,7 @@ fn a_barrier_does_not_wait_for_what_is_parked() {
 }
 
 /// A new operator, as after a kill: the calls that ran are gone.
-fn restarted(rig: &mut Rig, share: Share) -> Arc<Hand> {
+pub(super) fn restarted(rig: &mut Rig, share: Share) -> Arc<Hand> {
     let hand = Hand::new();
     rig.share = share;
     rig.reopen(super::rig(&hand, 10, 0));
@@ -138,7 +138,7 @@ fn restarted(rig: &mut Rig, share: Share) -> Arc<Hand> {
 }
 
 /// Lets the chain of another rig open the stores.
-fn opened(rig: &mut Rig, mut fresh: Rig) -> stoatflow_core::Result<()> {
+pub(super) fn opened(rig: &mut Rig, mut fresh: Rig) -> stoatflow_core::Result<()> {
     std::mem::swap(&mut fresh.stores, &mut rig.stores);
     let mut context = crate::Context {
         epoch: fresh.epoch,
@@ -150,7 +150,7 @@ fn opened(rig: &mut Rig, mut fresh: Rig) -> stoatflow_core::Result<()> {
     fresh.chain.open(&mut context)
 }
 
-const ALONE: Share = Share { lane: 0, lanes: 1 };
+pub(super) const ALONE: Share = Share { lane: 0, lanes: 1 };
 
 #[test]
 fn after_a_restart_parked_calls_begin_again_before_anything_newer() {
@@ -310,34 +310,6 @@ fn every_kind_of_value_comes_back_as_it_was() {
     }
 }
 
-#[derive(Debug)]
-struct Object(Option<&'static str>);
-
-impl Opaque for Object {
-    fn to_json(&self) -> stoatflow_core::Result<bytes::Bytes> {
-        let json = self.0.map(Into::into);
-        json.ok_or_else(|| stoatflow_core::Error::serde("a Socket has no JSON form"))
-    }
-    fn type_name(&self) -> String {
-        "Socket".into()
-    }
-    fn as_any(&self) -> &dyn std::any::Any {
-        self
-    }
-}
-
-#[test]
-fn a_foreign_value_is_parked_as_json() {
-    let hand = Hand::new();
-    let mut rig = rig(&hand, 10, 0);
-    let mut one = record("a", "", 1);
-    one.value = Datum::Opaque(Arc::new(Object(Some("[1,2]"))));
-    rig.push(vec![one]).unwrap();
-    rig.barrier();
-    let hand = restarted(&mut rig, ALONE);
-    assert_eq!(hand.values(), [Datum::Json("[1,2]".into())]);
-}
-
 #[test]
 fn a_windowed_key_orders_and_comes_back() {
     // Into a sink whose keys are texts.
@@ -367,80 +339,6 @@ fn a_windowed_key_orders_and_comes_back() {
     rig.barrier();
     assert_eq!(rig.outputs(), ["0:a1=a1@0", "0:b1=b1@5", "0:a2=a2@0"]);
     assert_eq!(rows(&rig), 0);
-}
-
-/// The user's own serde, which knows sockets.
-#[derive(Debug)]
-struct Sockets;
-
-impl CustomSerde for Sockets {
-    fn name(&self) -> &str {
-        "sockets"
-    }
-    fn encode(&self, value: &Datum) -> stoatflow_core::Result<bytes::Bytes> {
-        let Datum::Opaque(object) = value else {
-            return Err(stoatflow_core::Error::serde("no Socket"));
-        };
-        let held = object.as_any().downcast_ref::<Object>();
-        Ok(held.and_then(|held| held.0).unwrap_or("closed").into())
-    }
-    fn decode(&self, bytes: &bytes::Bytes) -> stoatflow_core::Result<Datum> {
-        assert_eq!(&bytes[..], b"closed");
-        Ok(Datum::Opaque(Arc::new(Object(None))))
-    }
-}
-
-/// A call whose values have the user's serde, or no longer.
-fn with_sockets(hand: &Arc<Hand>, still: bool) -> Rig {
-    let mut op = calls_op(Form::MapValues, 10, 0);
-    if let (Op::Calls { value, .. }, true) = (&mut op, still) {
-        *value = SerdeSpec::Custom { custom: 0 };
-    }
-    let mut plan = crate::testing::plan(crate::testing::into_sink(op, 0));
-    plan.stores.push(super::hand::parked(&plan));
-    let foreign = crate::Foreign {
-        serdes: vec![Arc::new(Sockets)],
-        ..super::hand::foreign(hand)
-    };
-    Rig::of_foreign(&plan, &foreign, false).unwrap()
-}
-
-#[test]
-fn a_value_of_the_users_serde_is_parked_with_it_and_says_when_that_is_lost() {
-    let mut rig = with_sockets(&Hand::new(), true);
-    let mut one = record("a", "", 1);
-    one.value = Datum::Opaque(Arc::new(Object(None)));
-    rig.push(vec![one]).unwrap();
-    rig.barrier();
-    assert_eq!(rows(&rig), 1);
-    let hand = Hand::new();
-    rig.share = ALONE;
-    rig.reopen(with_sockets(&hand, true));
-    let values = hand.values();
-    let [Datum::Opaque(socket)] = values.as_slice() else {
-        panic!("a Socket was expected, found {values:?}");
-    };
-    assert_eq!(socket.type_name(), "Socket");
-    let error = opened(&mut rig, with_sockets(&Hand::new(), false)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
-    assert!(error.next_step().contains("the serde it had"), "{error}");
-}
-
-#[test]
-fn a_value_that_can_not_be_parked_is_found_out_before_the_call() {
-    let hand = Hand::new();
-    let mut one = record("a", "", 1);
-    one.value = Datum::Opaque(Arc::new(Object(None)));
-    let mut rig = rig(&hand, 10, 0);
-    let error = rig.push(vec![one.clone()]).unwrap_err();
-    assert!(error.next_step().contains("a Socket"), "{error}");
-    assert!(error.coordinates().offset.is_some());
-    // A handler may leave it out.
-    let leave_out = Some(Handler::Continue);
-    let mut lenient = rig_of(&hand, calls_op(Form::MapValues, 10, 0), leave_out).unwrap();
-    lenient.push(vec![one]).unwrap();
-    assert_eq!(lenient.handled().len(), 1);
-    assert!(hand.running().is_empty());
 }
 
 #[test]

@@ -36,6 +36,7 @@ impl Builder<'_> {
             key,
             value,
             response,
+            request_value,
             request,
             function,
             with_key,
@@ -53,16 +54,14 @@ impl Builder<'_> {
             let made = spec.as_ref().map(|spec| self.joiner(spec, false));
             made.transpose()
         };
-        let timeouts = match timeout_handler {
-            None => self.site.clone(),
-            handler => {
-                let place = (node.id, node.name.as_str());
-                let counts = self.options.partitions.as_ref();
-                let failing = Failing::Processing;
-                let judge = Judge::new(failing, handler.as_ref(), place, self.foreign, counts)?;
-                self.site.clone().judged_by(judge)
-            }
-        };
+        // Not the node's own: that is of records that fail, and of answers that are errors. A worker that is away must
+        // not empty the parking lot because records without a key are left out.
+        let handler = timeout_handler.as_ref();
+        let handler = handler.or(self.plan.handlers.processing.as_ref());
+        let place = (node.id, node.name.as_str());
+        let counts = self.options.partitions.as_ref();
+        let judge = Judge::new(Failing::Processing, handler, place, self.foreign, counts)?;
+        let timeouts = self.site.clone().judged_by(judge);
         Ok(Settings {
             site: self.site.clone(),
             timeouts,
@@ -71,6 +70,8 @@ impl Builder<'_> {
             key: self.foreign.serde(key)?,
             value: self.foreign.serde(value)?,
             response: self.foreign.serde(response)?,
+            asks: self.foreign.serde(request_value)?,
+            largest: self.options.largest,
             request: request
                 .as_ref()
                 .map(|spec| self.function(spec, Value))

@@ -45,6 +45,8 @@ fn records_and_answers_meet_in_one_stage_and_results_go_on() {
     );
     let answers = &plan.sources[1];
     assert!(answers.answers && answers.topics == ["answered"]);
+    // Its record reads it, unless it is an error.
+    assert_eq!(answers.value, crate::SerdeSpec::Builtin("bytes".into()));
     assert_eq!(
         (plan.stores[0].name.as_str(), plan.stores[0].named),
         ("score-parked", true)
@@ -55,6 +57,22 @@ fn records_and_answers_meet_in_one_stage_and_results_go_on() {
         panic!("an offload");
     };
     assert_eq!(feeders, &[plan.sources[0].id]);
+}
+
+#[test]
+fn a_request_is_written_before_its_record_is_parked() {
+    let plan = compiled(&json!([
+        stream(),
+        offload(0, &json!({"on_error": {"dlq": "dead"}}))
+    ]));
+    assert_eq!(
+        plan.sinks[0].value,
+        crate::SerdeSpec::Builtin("bytes".into())
+    );
+    // So its sink has nothing to decide.
+    let judged: Vec<_> = plan.nodes.iter().filter(|n| n.on_error.is_some()).collect();
+    assert!(judged.iter().any(|n| matches!(n.op, Op::Offload { .. })));
+    assert!(judged.iter().all(|n| !matches!(n.op, Op::Sink { .. })));
 }
 
 #[test]
@@ -73,6 +91,18 @@ fn a_re_keyed_stream_walks_and_so_do_the_answers() {
     assert_eq!(
         ops(&plan, 1),
         ["offload", "offload_answers", "merge", "sink", "sink"]
+    );
+}
+
+#[test]
+fn keys_of_a_custom_serde_walk_too() {
+    let custom = json!({"op": "stream", "topics": ["in"], "key": {"custom": 0}, "value": "json"});
+    let plan = compiled(&json!([custom, offload(0, &json!({}))]));
+    sound(&plan);
+    assert_eq!(ops(&plan, 0), ["source", "source", "exchange", "exchange"]);
+    assert_eq!(
+        ops(&plan, 1),
+        ["offload", "offload_answers", "merge", "sink"]
     );
 }
 
@@ -201,10 +231,11 @@ fn what_a_function_gives_must_have_a_serde() {
         json!({"request": {"expr": {"op": "get", "name": "a", "args": [{"op": "value"}]}}});
     let json_stream = json!({"op": "stream", "topics": ["in"], "key": "string", "value": "json"});
     let plan = compiled(&json!([json_stream, offload(0, &members)]));
-    assert_eq!(
-        plan.sinks[0].value,
-        crate::SerdeSpec::Builtin("json".into())
-    );
+    let written = plan.nodes.iter().find_map(|n| match &n.op {
+        Op::Offload { request_value, .. } => Some(request_value.clone()),
+        _ => None,
+    });
+    assert_eq!(written, Some(crate::SerdeSpec::Builtin("json".into())));
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Where an epoch ends: when its barrier goes in, and what it carries.
+//!
+//! Takes what dispatch has admitted since the last one; gives the barrier to every lane and the cut to the outbox. When
+//! it is time is decided by [`stoatflow_protocol::Schedule`]; here its facts are gathered. Never waits.
+
+use super::Dispatch;
+use crate::failpoint::Place;
+use crate::outbox::OutItem;
+use crate::queue::Item;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::{Result, StageId};
+use stoatflow_log::CutEntry;
+use stoatflow_protocol::ScheduleFacts;
+
+impl Dispatch {
+    pub(super) fn is_committing(&self) -> bool {
+        self.shared.committed().0 + 1 < self.epoch.0
+    }
+
+    fn facts(&self, stopping: bool) -> ScheduleFacts {
+        ScheduleFacts {
+            since_barrier: self
+                .shared
+                .clock
+                .monotonic()
+                .saturating_sub(self.last_barrier),
+            committing: self.is_committing(),
+            // What was answered of an earlier epoch is something to commit, as a record is.
+            records: self.epoch_records
+                + u64::from(self.skipped || self.fresh || self.shared.run.has_answers()),
+            bytes: self.epoch_bytes,
+            last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
+            behind: !self.up_to_date,
+            asked: self.shared.is_commit_asked()
+                || self.gate.wants_commit()
+                || self.punctuation_due()
+                || self.times.is_due(),
+            stopping,
+        }
+    }
+
+    /// Is there something to do by the clock, records or not?
+    #[must_use]
+    pub fn punctuation_due(&self) -> bool {
+        self.shared.until_punctuation() == Some(Duration::ZERO)
+    }
+
+    /// Puts a barrier in if the schedule says so; true if it did.
+    ///
+    /// # Errors
+    /// What a failpoint asks for.
+    pub fn barrier_if_due(&mut self, stopping: bool) -> Result<bool> {
+        let due = self.schedule.is_due(&self.facts(stopping));
+        if due {
+            if stopping {
+                self.shared.failpoints.reach(Place::ShutdownBarrier)?;
+            }
+            self.barrier();
+        }
+        Ok(due)
+    }
+
+    /// Puts a barrier in now. The epoch before must be committed.
+    pub fn barrier(&mut self) {
+        assert!(
+            !self.is_committing(),
+            "a barrier while epoch {} is being committed",
+            self.epoch.0 - 1
+        );
+        self.flush_staged();
+        self.look_at_answers();
+        self.shared.commit_comes();
+        let now = self.shared.clock.monotonic();
+        let watermark = self.times.barrier();
+        let cut = (0..).zip(self.slots.iter()).zip(&self.cut);
+        let cut = cut.map(|((at, slot), offset)| CutEntry {
+            partition: slot.partition.clone(),
+            offset: *offset,
+            metadata: self.times.progress(at).encode(),
+        });
+        self.shared.outbox.push(OutItem::Cut {
+            epoch: self.epoch,
+            cut: cut.collect(),
+            records: self.epoch_records,
+            at: now,
+        });
+        for queue in &self.shared.queues {
+            queue.push(Item::Barrier {
+                epoch: self.epoch,
+                stage: StageId(0),
+                watermark,
+            });
+        }
+        self.show(watermark);
+        let ended = self.epoch;
+        self.epoch = self.epoch.next();
+        self.epoch_records = 0;
+        self.epoch_bytes = 0;
+        (self.skipped, self.fresh) = (false, false);
+        self.last_barrier = now;
+        self.up_to_date = false;
+        let open = self.epoch.0;
+        self.shared.status.with_barrier(|b| {
+            b.open_epoch = open;
+            b.in_flight = Some(ended.0);
+        });
+    }
+
+    /// How long intake may sleep in a fetch before a barrier could be due.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        const LONGEST: Duration = Duration::from_millis(50);
+        const SHORTEST: Duration = Duration::from_millis(1);
+        let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
+        let awaited = self.awaited.patience(self.shared.clock.monotonic());
+        let longest = punctuation
+            .min(awaited.unwrap_or(LONGEST))
+            .clamp(SHORTEST, LONGEST);
+        if self.epoch_records == 0 {
+            return longest;
+        }
+        let facts = self.facts(false);
+        let gap = self
+            .schedule
+            .gap(&facts)
+            .saturating_sub(facts.since_barrier);
+        gap.clamp(SHORTEST, longest)
+    }
+}

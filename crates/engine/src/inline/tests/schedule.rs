@@ -1,0 +1,70 @@
+//! When an epoch ends: soon where all has been read, seldom where much waits.
+
+use super::*;
+
+/// Input records of the commits so far, the oldest first.
+fn commits(engine: &mut Inline) -> Vec<u64> {
+    let recent = engine.house().shared.status.recent_commits();
+    recent.iter().map(|commit| commit.records).collect()
+}
+
+fn many(count: i64) -> Vec<Outgoing> {
+    let record = |at: i64| Outgoing {
+        topic: "in".into(),
+        partition: None,
+        key: Some(Bytes::from(format!("k{at}"))),
+        value: Some(Bytes::from_static(b"v")),
+        timestamp: Timestamp(at),
+        headers: None,
+    };
+    (0..count).map(record).collect()
+}
+
+#[test]
+fn who_has_read_all_there_is_commits_after_the_shortest_interval() {
+    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let before = commits(&mut engine).len();
+    stand.send("in", &[("a", "1", 1)]);
+    stand.clock.advance(Duration::from_millis(19));
+    engine.settle().unwrap();
+    assert_eq!(commits(&mut engine).len(), before);
+    stand.clock.advance(Duration::from_millis(1));
+    engine.settle().unwrap();
+    assert_eq!(commits(&mut engine)[before..], [1]);
+}
+
+/// One turn of every room, the reader first: how many commits there are then.
+fn round(engine: &mut Inline) -> usize {
+    engine.take(Turn::Intake).unwrap();
+    while (0..2).any(|lane| engine.take(Turn::Lane(lane)).unwrap()) {}
+    engine.take(Turn::Commit).unwrap();
+    commits(engine).len()
+}
+
+#[test]
+fn who_is_behind_commits_once_per_interval() {
+    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let before = commits(&mut engine).len();
+    stand.write(many(9000));
+    // What comes first after a silence goes at once, and shows that there is more.
+    stand.clock.advance(Duration::from_millis(20));
+    assert_eq!(round(&mut engine), before + 1);
+    stand.clock.advance(Duration::from_millis(99));
+    assert_eq!(
+        round(&mut engine),
+        before + 1,
+        "the shortest interval is over"
+    );
+    stand.clock.advance(Duration::from_millis(1));
+    assert_eq!(round(&mut engine), before + 2, "the longest is over");
+    engine.settle().unwrap();
+    assert!(commits(&mut engine).iter().sum::<u64>() < 9000);
+    // All is read now.
+    stand.clock.advance(Duration::from_millis(20));
+    engine.settle().unwrap();
+    assert_eq!(commits(&mut engine).iter().sum::<u64>(), 9000);
+}

@@ -1,0 +1,45 @@
+//! The foreign runtime whose values a batch holds: entered once for what is done with all of them.
+//!
+//! Takes a batch, runs work on it within that runtime, if there is one. Never decides about a record that failed:
+//! that may wait or ask a broker, so whoever does it has left by then.
+
+use std::sync::Arc;
+use stoatflow_core::{Datum, Opaque, Record};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Guest(Option<Arc<dyn Opaque>>);
+
+impl Guest {
+    /// All foreign values of a batch are of one runtime.
+    pub fn of<'a>(batch: impl IntoIterator<Item = &'a Record>) -> Self {
+        let batch = batch.into_iter();
+        let mut datums = batch.flat_map(|record| [&record.value, &record.key]);
+        Self(datums.find_map(foreign).cloned())
+    }
+
+    /// Does something within the runtime, or just so if nothing is foreign.
+    #[inline]
+    pub fn inside<T>(&self, body: impl FnOnce() -> T) -> T {
+        let Some(object) = &self.0 else {
+            return body();
+        };
+        let (mut body, mut given) = (Some(body), None);
+        object.scope(&mut || given = body.take().map(|body| body()));
+        given.expect("a scope runs its body")
+    }
+}
+
+/// Does a record hold what only the foreign runtime understands?
+pub(crate) fn is_foreign(record: &Record) -> bool {
+    foreign(&record.value).is_some() || foreign(&record.key).is_some()
+}
+
+fn foreign(datum: &Datum) -> Option<&Arc<dyn Opaque>> {
+    match datum {
+        Datum::Opaque(object) => Some(object),
+        Datum::List(items) => items.iter().find_map(foreign),
+        Datum::Windowed(windowed) => foreign(&windowed.key),
+        _ => None,
+    }
+}

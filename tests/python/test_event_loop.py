@@ -1,0 +1,154 @@
+"""The event loop: tasks beside calls, resources that have tasks of their own, an end that nobody asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+import stoatflow as sf
+from stoatflow.testing import TopologyTestDriver
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def driver_of(topology: sf.Topology, **how: Any) -> TopologyTestDriver:
+    return TopologyTestDriver(topology, {"ensure.explicit.naming": False}, **how)
+
+
+async def audit(value: str) -> None:
+    if value == "bad":
+        sys.exit(3)
+
+
+async def audited(value: str) -> str:
+    """Begin a task of its own, which may end the loop."""
+    task = asyncio.create_task(audit(value))
+    await asyncio.sleep(0.01)
+    return f"{value}{task.done()}"
+
+
+async def cancels_all(value: str) -> str:
+    if value == "bad":
+        for task in asyncio.all_tasks():
+            task.cancel()
+        await asyncio.sleep(0)
+    return f"{value}True"
+
+
+def of_a_stream(builder: sf.StreamsBuilder, fn: Any) -> sf.KStream[str, str]:
+    return builder.stream("in", key=str, value=str).map_values(fn, name="work")
+
+
+def of_a_table(builder: sf.StreamsBuilder, fn: Any) -> sf.KStream[str, str]:
+    return builder.table("in", key=str, value=str, store="in").map_values(fn).to_stream()
+
+
+def of_a_joiner(builder: sf.StreamsBuilder, fn: Any) -> sf.KStream[str, str]:
+    table = builder.table("in", key=str, value=str, store="in")
+    return table.left_join(builder.table("in2", key=str, value=str, store="in2"), joined(fn)).to_stream()
+
+
+def joined(fn: Any) -> Any:
+    async def join(left: str, right: str | None) -> Any:
+        return await fn(left)
+
+    return join
+
+
+@pytest.mark.parametrize("fn", [audited, cancels_all])
+@pytest.mark.parametrize("build", [of_a_stream, of_a_table, of_a_joiner])
+def test_a_loop_that_has_died_is_no_records_fault(
+    build: Callable[[sf.StreamsBuilder, Any], sf.KStream[str, str]], fn: Any
+) -> None:
+    """Otherwise each record from then on would be left out, in an application that runs."""
+    builder = sf.StreamsBuilder()
+    build(builder, fn).to("out", key=str, value=str)
+    topology = builder.build()
+    driver = driver_of(topology, on_processing_error=sf.log_and_continue())
+    try:
+        topic = driver.input("in", str, str)
+        topic.pipe("k", "a")
+        assert driver.output("out", str, str).read_values_to_list() == ["aTrue"]
+        with pytest.raises(sf.ProcessingError, match="event loop has ended"):
+            topic.pipe("k", "bad")
+    finally:
+        driver.close()
+    # The next run has a loop of its own.
+    with driver_of(topology) as driver:
+        driver.input("in", str, str).pipe("k", "c")
+        assert driver.output("out", str, str).read_values_to_list() == ["cTrue"]
+
+
+def test_a_call_that_begins_after_the_loop_has_died_is_no_records_fault() -> None:
+    """The task ends the loop when nothing is under way."""
+
+    async def later(value: str) -> str:
+        if value == "bad":
+            asyncio.get_running_loop().call_later(0.05, sys.exit, 3)
+        return value
+
+    builder = sf.StreamsBuilder()
+    of_a_stream(builder, later).to("out", key=str, value=str)
+    topology = builder.build()
+    with pytest.raises(sf.ProcessingError, match="event loop has ended"):  # noqa: PT012, SIM117  # it fails at some record
+        with driver_of(topology, on_processing_error=sf.log_and_continue()) as driver:
+            topic = driver.input("in", str, str)
+            topic.pipe("k", "bad")
+            loop = topology.event_loop
+            assert loop is not None
+            while not loop.has_died():
+                pass
+            topic.pipe("k", "c")
+
+
+def test_tasks_of_a_resource_are_there_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever sends in the background sends what is left, when it is closed."""
+    monkeypatch.setattr("stoatflow.asynchronous._CLOSING_S", 5.0)
+    sent: list[str] = []
+    builder = sf.StreamsBuilder()
+
+    @builder.resource
+    async def outbox() -> AsyncIterator[asyncio.Queue[str]]:
+        queue: asyncio.Queue[str] = asyncio.Queue()
+
+        async def drain() -> None:
+            while True:
+                item = await queue.get()
+                await asyncio.sleep(0.01)
+                sent.append(item)
+                queue.task_done()
+
+        sender = asyncio.create_task(drain())
+        yield queue
+        await queue.join()
+        sender.cancel()
+        sent.append("closed")
+
+    async def note(value: str) -> str:
+        outbox.value.put_nowait(value)
+        return value
+
+    of_a_stream(builder, note).to("out", key=str, value=str)
+    values = [f"v{n}" for n in range(5)]
+    with driver_of(builder.build()) as driver:
+        topic = driver.input("in", str, str)
+        for value in values:
+            topic.pipe("k", value)
+    assert sent == [*values, "closed"]
+
+
+def test_a_mock_is_a_plain_function() -> None:
+    """It has every attribute that is asked for."""
+    fn = Mock(side_effect=str.upper)
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).map_values(fn, name="work").to("out", key=str, value=str)
+    with driver_of(builder.build()) as driver:
+        driver.input("in", str, str).pipe("k", "a")
+        assert driver.output("out", str, str).read_values_to_list() == ["A"]
+    fn.assert_called_once_with("a")
+    assert fn.method_calls == []
