@@ -24,6 +24,9 @@ step_lint_python() { scripts/lint.sh python; }
 step_python() {
     scripts/setup.sh examples
     pytest -n 2 tests/python
+    # A process of its own: the benchmarks are scripts beside each other, which find each other by their folder. Those
+    # that need a broker are in the step `integration`.
+    pytest -n 2 -m "not broker and not slow" benches/versus
 }
 
 step_conformance() { pytest -n 2 tests/conformance tests/semantics; }
@@ -69,6 +72,8 @@ step_integration() {
     # `wait` fails with what chaos was stopped by, and `set -e` would end the trap before it shows what was said.
     trap '{ kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; } || true; cat "$said"; rm -f "$said"' EXIT
     pytest -n 2 --durations=12 -m "not alone" tests/integration --ignore=tests/integration/chaos || code=$?
+    # Those of the benchmarks that need a broker, one for all of them: the others are in the step `python`.
+    pytest -m "broker and not slow" benches/versus || code=$?
     wait "$chaos" || code=$?
     pytest -m alone tests/integration || code=$?
     return "$code"

@@ -25,6 +25,7 @@ from typing import Any
 import kstreams_build
 import peers
 from broker.java_home import find_java
+from conditions import Conditions
 from machine import ProcessTree, machine_cpu, process_cpu
 from peers import PEERS
 from workloads import WORKLOADS
@@ -40,22 +41,6 @@ _HERE = Path(__file__).resolve().parent
 
 class EngineError(RuntimeError):
     """An engine could not be run to its end."""
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """What is the same for all engines."""
-
-    bootstrap: str
-    broker_pid: int
-    commit_interval_ms: int
-    cache_bytes: int
-    guarantee: str
-    threads: int
-    timeout_s: float
-    python: str = sys.executable
-    # Beyond these conditions, for StoatFlow only; none unless the command line says so.
-    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@
 
 Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
 Gives: for each workload and rate the latencies P50 to P99.9 and the CPU seconds of each engine, and ratios; the same as
-JSON.
-Owns: the broker and the order of the runs. Never: reports an engine from which a record did not come out, or came out
+JSON. Where records did not come in time, the figures stand beside how many are MISSING: the engine did not keep up.
+Owns: the broker and the order of the runs. Never: reports an engine that failed, or from which it saw a record come
 twice; counts from when a record was sent instead of from when it was due.
 """
 
@@ -29,18 +29,20 @@ sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
-from engines import KSTREAMS, Conditions, EngineError, Job, command, prepare  # noqa: E402
+from conditions import Conditions, add_arguments, names  # noqa: E402
+from engines import KSTREAMS, EngineError, Job, command, prepare  # noqa: E402
 from filling import FillingError, fill_topic  # noqa: E402
 from machine import describe, machine_cpu, process_cpu  # noqa: E402
 from probe import Reader, Stage  # noqa: E402
 from versus import order_of, say  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 from workloads.probes import PROBES  # noqa: E402
-from workloads.workload import NEW_YEAR_MS, TABLE_KEYS, Load  # noqa: E402
+from workloads.workload import NEW_YEAR_MS, Load  # noqa: E402
 
 ENGINES = (KSTREAMS, "native", "lambda")
 QUANTILES = (50.0, 95.0, 99.0, 99.9)
-START_S, END_S = 90.0, 60.0
+# An engine may take so long to end after a signal.
+END_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -74,22 +76,32 @@ def quantile(ordered: Sequence[float], percent: float) -> float:
 @contextmanager
 def running(job: Job, at: Conditions) -> Iterator[int]:
     """The engine in a process of its own, from the moment at which it runs; its process."""
+    who = f"{job.workload}, {job.engine}"
     with tempfile.TemporaryDirectory(prefix="stoatflow-latency-") as folder:
-        errors = Path(folder) / "stderr"
+        said, errors = Path(folder) / "stdout", Path(folder) / "stderr"
+
+        def failed(how: str) -> EngineError:
+            return EngineError(f"{who} {how}; its last words:\n{errors.read_text(errors='replace')[-2000:]}")
+
         begun = command(job, at, str(Path(folder) / "state"), follow=True)
-        with errors.open("wb") as err, (Path(folder) / "stdout").open("w+") as out:
+        with errors.open("wb") as err, said.open("wb") as out:
             process = subprocess.Popen(begun, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
             try:
-                deadline = time.monotonic() + START_S
-                while "RUNNING" not in (Path(folder) / "stdout").read_text():
-                    if process.poll() is not None or time.monotonic() > deadline:
-                        raise EngineError(f"{job.workload}, {job.engine} does not run: {errors.read_text()[-2000:]}")
+                deadline = time.monotonic() + at.timeout_s
+                while "RUNNING" not in said.read_text():
+                    if process.poll() is not None:
+                        raise failed("ended before it ran")
+                    if time.monotonic() > deadline:
+                        raise failed(f"does not run after {at.timeout_s:g} s (--timeout)")
                     time.sleep(0.1)
                 yield process.pid
                 if process.poll() is not None:
-                    raise EngineError(f"{job.workload}, {job.engine} ended by itself: {errors.read_text()[-2000:]}")
+                    raise failed("ended by itself")
                 process.terminate()
-                process.wait(END_S)
+                try:
+                    process.wait(END_S)
+                except subprocess.TimeoutExpired:
+                    raise failed(f"did not end within {END_S:g} s of a signal") from None
             finally:
                 process.kill()
                 process.wait()
@@ -103,6 +115,7 @@ class Bench:
         self._name, self._options, self._broker, self._at = workload, options, broker, at
         self._load = Load(0, options.seed, table_keys=options.table_keys, base_ms=NEW_YEAR_MS)
         self._tables: list[str] = []
+        self.wrong: dict[str, str] = {}
 
     def fill(self) -> None:
         """Writes what is there before the first record: the tables, once for all engines."""
@@ -113,13 +126,21 @@ class Bench:
             fill_topic(self._at.bootstrap, topic, source.rows(now))
             self._tables.append(topic)
 
-    def attempt(self, engine: str, repeat: int, failed: list[str]) -> list[Latency]:
-        """All rates, or nothing and the reason among those that `failed`."""
+    def all(self, engines: list[str], repeats: int) -> list[Latency]:
+        """Engines in turn. One that fails once has no figures at all; the others go on."""
+        turns = [(name, repeat) for repeat in range(repeats) for name in order_of(repeat, engines)]
+        measured = [one for name, repeat in turns for one in self._attempt(name, repeat)]
+        return [one for one in measured if one.engine not in self.wrong]
+
+    def _attempt(self, engine: str, repeat: int) -> list[Latency]:
+        """All rates, or nothing if it has ever been `wrong`."""
+        if engine in self.wrong:
+            return []
         try:
             return self.measure(engine, repeat)
         except (EngineError, RuntimeError) as error:
             say(f"error: {error}")
-            failed.append(str(error))
+            self.wrong[engine] = str(error)
             return []
 
     def measure(self, engine: str, repeat: int) -> list[Latency]:
@@ -199,28 +220,16 @@ def as_text(measured: Sequence[Latency]) -> str:
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", default=",".join(PROBES), help=f"comma-separated, of: {', '.join(PROBES)}")
-    parser.add_argument("--engines", default=",".join(ENGINES), help=f"comma-separated, of: {', '.join(ENGINES)}")
+    for what, there in (("workload", tuple(PROBES)), ("engine", ENGINES)):
+        said = f"comma-separated, of: {', '.join(there)}"
+        parser.add_argument(f"--{what}s", type=names(there, what), default=list(there), help=said)
     parser.add_argument("--rates", default="500,1000,2000", help="records a second, comma-separated")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long each rate is held")
     parser.add_argument("--warm", type=float, default=15.0, help="how long the lowest rate is held before")
     parser.add_argument("--patience", type=float, default=10.0, help="how long is waited for the last record of a rate")
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--table-keys", type=int, default=TABLE_KEYS, help="rows of the table of w4")
-    parser.add_argument("--commit-interval-ms", type=int, default=100)
-    parser.add_argument("--cache-bytes", type=int, default=10 * 1024 * 1024)
-    parser.add_argument("--guarantee", choices=["exactly_once_v2", "at_least_once"], default="exactly_once_v2")
-    parser.add_argument("--threads", type=int, default=2, help="num.stream.threads of Kafka Streams")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for StoatFlow alone")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter that StoatFlow is installed in")
+    add_arguments(parser, repeats=1)
     parser.add_argument("--json", type=Path, help=f"where the JSON goes; {cache_dir() / 'versus'} by default")
     options = parser.parse_args(given)
-    for name, there in (("workloads", tuple(PROBES)), ("engines", ENGINES)):
-        names = getattr(options, name).split(",")
-        if unknown := [one for one in names if one not in there]:
-            parser.error(f"unknown in --{name}: {unknown[0]!r}; there are {', '.join(there)}")
-        setattr(options, name, names)
     try:
         options.rates = sorted(float(rate) for rate in options.rates.split(","))
     except ValueError:
@@ -235,23 +244,12 @@ def measure(options: argparse.Namespace) -> tuple[list[Latency], list[str]]:
     measured: list[Latency] = []
     failed: list[str] = []
     with KafkaBroker() as broker:
-        at = Conditions(
-            bootstrap=broker.bootstrap,
-            broker_pid=broker.pid,
-            commit_interval_ms=options.commit_interval_ms,
-            cache_bytes=options.cache_bytes,
-            guarantee=options.guarantee,
-            threads=options.threads,
-            timeout_s=0,
-            python=options.python,
-            settings=tuple(options.set),
-        )
+        at = Conditions.of(options, broker)
         for workload in options.workloads:
             bench = Bench(workload, options, broker, at)
             bench.fill()
-            for repeat in range(options.repeats):
-                for engine in order_of(repeat, options.engines):
-                    measured += bench.attempt(engine, repeat, failed)
+            measured += bench.all(options.engines, options.repeats)
+            failed += bench.wrong.values()
     return measured, failed
 
 

@@ -55,6 +55,9 @@ def send(bootstrap: str, topic: str, stage: Stage, said: Connection) -> None:
         {
             "bootstrap.servers": bootstrap,
             "linger.ms": 0,
+            # A request per record would keep the broker busy with the sender alone: what becomes due while one is
+            # under way goes with the next.
+            "max.in.flight.requests.per.connection": 1,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 500_000,
             "log_level": 3,
@@ -141,7 +144,9 @@ class Reader:
                 ended = time.monotonic()
             if ended and time.monotonic() - ended > patience_s:
                 break
-            messages = self._consumer.consume(1000, 0.02)
+            # consume() with a timeout waits for all that it may bring, and would add that to every latency.
+            first = self._consumer.poll(0.02)
+            messages = [] if first is None else [first, *self._consumer.consume(1000, 0)]
             now = time.monotonic_ns()
             for message in messages:
                 if (error := message.error()) is not None:

@@ -4,7 +4,7 @@ Takes: a workload, a flavour, topics. Gives: a topology, or the reason why this 
 Owns: how a user would write it. Never: imports what is installed for measuring only: this is the measured process.
 
 `native` is written with expressions alone, `lambda` with plain Python functions alone, `arrow` with functions of
-batches.
+batches, and the usual operators behind them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def filter_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 def filter_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W1 with functions of batches."""
-    pa, pc = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.compute")  # an extra
+    pa, pc = _arrow()
     number, text = pa.int64(), pa.string()
     schema = pa.schema([("id", number), ("user", text), ("amount", number), ("ts", number), ("pad", text)])
 
@@ -80,39 +80,71 @@ def filter_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
     stream.map_batches(kept, schema=schema).to(at.output, value=dict)
 
 
+def _arrow() -> tuple[Any, Any]:
+    """An extra, which the other flavours do without."""
+    return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.compute")
+
+
 def count_native(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W2 with expressions."""
-    lines = builder.stream(at.inputs[0], key=bytes, value=str)
-    words = lines.flat_map_values(sf.value.str.lower().str.split())
-    counts = words.group_by(sf.value, key=str, value=str).count(store="counts")
-    counts.to_stream().to(at.output, key=str, value=int)
+    _count(_lines(builder, at).flat_map_values(sf.value.str.lower().str.split()), sf.value, at)
 
 
 def count_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W2 with functions."""
-    lines = builder.stream(at.inputs[0], key=bytes, value=str)
-    words = lines.flat_map_values(lambda line: line.lower().split())
-    counts = words.group_by(lambda _, word: word, key=str, value=str).count(store="counts")
+    _count(_lines(builder, at).flat_map_values(lambda line: line.lower().split()), lambda _, word: word, at)
+
+
+def count_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W2 with a function of batches that makes the words."""
+    pa, pc = _arrow()
+
+    def words(batch: Any) -> Any:
+        split = pc.utf8_split_whitespace(pc.utf8_lower(batch["value"]))
+        return pa.record_batch({"value": pc.list_flatten(split), "_row": pc.list_parent_indices(split)})
+
+    lines: Any = _lines(builder, at)
+    _count(lines.map_batches(words, schema=pa.schema([("value", pa.string())])), sf.value, at)
+
+
+def _lines(builder: sf.StreamsBuilder, at: Topics) -> sf.KStream[bytes, str]:
+    return builder.stream(at.inputs[0], key=bytes, value=str)
+
+
+def _count(words: sf.KStream[Any, str], word: Any, at: Topics) -> None:
+    counts = words.group_by(word, key=str, value=str).count(store="counts")
     counts.to_stream().to(at.output, key=str, value=int)
-
-
-def _payments(builder: sf.StreamsBuilder, at: Topics) -> sf.TimeWindowedKStream[str, Any]:
-    grouped = builder.stream(at.inputs[0], key=str, value=dict).group_by_key()
-    return grouped.windowed_by(sf.TimeWindows("1m", grace="30s"))
 
 
 def sum_native(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W3 with a native aggregation."""
-    windowed: Any = _payments(builder, at)
-    windowed.aggregate(_new.sum(sf.value["amount"]), store="sums", value=int).to_stream().to(at.output)
+    _sum(_by_user(builder, at), at, _new.sum(sf.value["amount"]))
 
 
 def sum_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W3 with functions."""
-    sums = _payments(builder, at).aggregate(
-        lambda: 0, lambda _, payment, total: total + payment["amount"], store="sums", value=int
-    )
-    sums.to_stream().to(at.output)
+    _sum(_by_user(builder, at), at, lambda: 0, lambda _, payment, total: total + payment["amount"])
+
+
+def sum_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W3 with a function of batches that picks the amount."""
+    pa, _ = _arrow()
+
+    def amounts(batch: Any) -> Any:
+        return batch.select(["amount"])
+
+    payments: Any = _by_user(builder, at)
+    picked = payments.map_batches(amounts, schema=pa.schema([("amount", pa.int64())]))
+    _sum(picked, at, _new.sum(sf.value["amount"]))
+
+
+def _by_user(builder: sf.StreamsBuilder, at: Topics) -> sf.KStream[str, Any]:
+    return builder.stream(at.inputs[0], key=str, value=dict)
+
+
+def _sum(payments: sf.KStream[str, Any], at: Topics, *how: Any) -> None:
+    windowed: Any = payments.group_by_key().windowed_by(sf.TimeWindows("1m", grace="30s"))
+    windowed.aggregate(*how, store="sums", value=int).to_stream().to(at.output)
 
 
 def join_native(builder: sf.StreamsBuilder, at: Topics) -> None:
@@ -137,27 +169,23 @@ def _join(builder: sf.StreamsBuilder, at: Topics, joiner: Any) -> None:
 
 def sessions_native(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W5 with a native aggregation."""
-    spent: Any = _clicks(builder, at).aggregate(
-        _new.agg(n=_new.count(), spent=_new.sum(sf.value["spent"])), store="sessions", value=dict
-    )
-    spent.to_stream().to(at.output)
+    _sessions(builder, at, _new.agg(n=_new.count(), spent=_new.sum(sf.value["spent"])))
 
 
 def sessions_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W5 with functions."""
-    spent: Any = _clicks(builder, at).aggregate(
+    _sessions(
+        builder,
+        at,
         lambda: {"n": 0, "spent": 0},
         lambda _, click, session: {"n": session["n"] + 1, "spent": session["spent"] + click["spent"]},
         lambda _, one, two: {"n": one["n"] + two["n"], "spent": one["spent"] + two["spent"]},
-        store="sessions",
-        value=dict,
     )
-    spent.to_stream().to(at.output)
 
 
-def _clicks(builder: sf.StreamsBuilder, at: Topics) -> sf.SessionWindowedKStream[str, Any]:
-    grouped = builder.stream(at.inputs[0], key=str, value=dict).group_by_key()
-    return grouped.windowed_by(sf.SessionWindows("10s", grace="30s"))
+def _sessions(builder: sf.StreamsBuilder, at: Topics, *how: Any) -> None:
+    windowed: Any = _by_user(builder, at).group_by_key().windowed_by(sf.SessionWindows("10s", grace="30s"))
+    windowed.aggregate(*how, store="sessions", value=dict).to_stream().to(at.output)
 
 
 def shop_native(builder: sf.StreamsBuilder, at: Topics) -> None:
@@ -178,8 +206,10 @@ PROGRAMS: dict[tuple[str, str], Program] = {
     ("w1", "arrow"): filter_arrow,
     ("w2", "native"): count_native,
     ("w2", "lambda"): count_lambda,
+    ("w2", "arrow"): count_arrow,
     ("w3", "native"): sum_native,
     ("w3", "lambda"): sum_lambda,
+    ("w3", "arrow"): sum_arrow,
     ("w4", "native"): join_native,
     ("w4", "lambda"): join_lambda,
     ("w5", "native"): sessions_native,
@@ -192,6 +222,7 @@ PROGRAMS: dict[tuple[str, str], Program] = {
 # What newer versions have, by the programs that use it.
 NEEDS = {
     ("w3", "native"): ["sum"],
+    ("w3", "arrow"): ["sum"],
     ("w4", "native"): ["left", "right"],
     ("w5", "native"): ["agg", "count", "sum"],
     ("w7", "native"): ["agg", "count", "last", "left", "right", "sum"],

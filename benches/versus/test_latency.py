@@ -6,20 +6,25 @@ import struct
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[2] / "tests" / "integration")]
 
+import latency as measuring  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
+from conditions import Conditions  # noqa: E402
 from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
-from engines import FLAVOURS, KSTREAMS, Conditions, Job, command  # noqa: E402
-from latency import Latency, arguments, as_text, quantile  # noqa: E402
-from probe import Reader, Stage  # noqa: E402
+from engines import FLAVOURS, KSTREAMS, EngineError, Job, command  # noqa: E402
+from latency import Bench, Latency, arguments, as_text, quantile, running  # noqa: E402
+from probe import Reader, Stage, Taken  # noqa: E402
 from workloads.probes import EVERY, PROBES  # noqa: E402
 
 RATE, COUNT, DELAY_S = 400, 800, 0.15
+AT = Conditions("localhost:1", 1, 100, 0, "exactly_once_v2", 2, 30.0)
+JOB = Job("w1", KSTREAMS, "run", ("in",), ("out",), 0, 0)
 
 
 def latency(engine: str, p99: float, *, missing: int = 0, repeat: int = 0) -> Latency:
@@ -62,54 +67,139 @@ def test_who_did_not_keep_up_is_no_base_and_no_secret() -> None:
 
 
 def test_arguments_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    for given in (["--rates", "fast"], ["--rates", "0"], ["--workloads", "w9"], ["--engines", "spark"]):
+    for given, why in (
+        (["--rates", "fast"], "'fast' is not a list of numbers"),
+        (["--rates", "0"], "rates and times are positive"),
+        (["--workloads", "w9"], "unknown workload 'w9'; there are w1, w2, w3, w4"),
+        (["--engines", "spark"], "unknown engine 'spark'"),
+        (["--set", "a"], "--set: wants KEY=VALUE, not 'a'"),
+        (["--set", "=a"], "--set: wants KEY=VALUE, not '=a'"),
+        (["--repeats", "0"], "--repeats: wants a whole number of at least 1, not '0'"),
+    ):
         with pytest.raises(SystemExit):
             arguments(given)
-    assert "w9" in capsys.readouterr().err
+        assert why in capsys.readouterr().err
     assert arguments(["--rates", "9,3"]).rates == [3, 9]
+    given = arguments(["--workloads", "w3,w1,w3", "--set", "a=b", "--set", "c=d=e"])
+    assert (given.workloads, given.set) == (["w3", "w1"], ["a=b", "c=d=e"])
 
 
 def test_both_sides_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kstreams_build.class_path", lambda: "x.jar")
-    at = Conditions("localhost:1", 1, 100, 0, "exactly_once_v2", 2, 1.0)
-    assert "stoatflow.versus.Follow" in command(
-        Job("w1", KSTREAMS, "run", ("in",), ("out",), 0, 0), at, "s", follow=True
-    )
+    monkeypatch.setattr("engines.find_java", lambda: Path("java"))
+    assert "stoatflow.versus.Follow" in command(JOB, AT, "s", follow=True)
     for flavour in FLAVOURS:
-        assert command(Job("w1", flavour, "run", ("in",), ("out",), 0, 0), at, "s", follow=True)[-1] == "--follow"
+        assert command(replace(JOB, engine=flavour), AT, "s", follow=True)[-1] == "--follow"
 
 
-def test_a_delay_is_measured_from_the_instant_at_which_a_record_was_due() -> None:
+def engine_is(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(measuring, "command", lambda *_, **__: [sys.executable, "-c", program])
+
+
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_an_engine_is_stopped_by_a_signal_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine_is(monkeypatch, "import time; print('RUNNING', flush=True); time.sleep(60)")
+    with running(JOB, AT) as pid:
+        assert is_there(pid)
+    assert not is_there(pid)
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds", "why"),
+    [
+        ("import time; time.sleep(60)", 0.3, r"w1, kstreams does not run after 0\.3 s \(--timeout\)"),
+        ("import sys; sys.exit('no topic')", 30.0, r"ended before it ran; its last words:\nno topic"),
+    ],
+)
+def test_an_engine_that_does_not_run_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, program: str, seconds: float, why: str
+) -> None:
+    engine_is(monkeypatch, program)
+    with pytest.raises(EngineError, match=why), running(JOB, replace(AT, timeout_s=seconds)):
+        pytest.fail("it never said that it runs")
+
+
+def test_an_engine_that_does_not_end_is_an_error_and_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "END_S", 0.3)
+    engine_is(
+        monkeypatch,
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('RUNNING', flush=True); "
+        "time.sleep(60)",
+    )
+    pids: list[int] = []
+    with pytest.raises(EngineError, match=r"did not end within 0\.3 s of a signal"), running(JOB, AT) as pid:
+        pids.append(pid)
+    assert not is_there(*pids)
+
+
+def test_who_fails_once_has_no_figures_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench("w1", arguments([]), None, AT)  # type: ignore[arg-type]
+    ran: list[tuple[str, int]] = []
+
+    def run(engine: str, repeat: int) -> list[Latency]:
+        ran.append((engine, repeat))
+        if (engine, repeat) == ("native", 1):
+            raise EngineError("1 of 100 records came twice")
+        return [latency(engine, 1.0, repeat=repeat)]
+
+    monkeypatch.setattr(bench, "measure", run)
+    measured = bench.all([KSTREAMS, "native"], 3)
+    assert [(one.engine, one.repeat) for one in measured] == [(KSTREAMS, 0), (KSTREAMS, 1), (KSTREAMS, 2)]
+    assert bench.wrong == {"native": "1 of 100 records came twice"}
+    assert ("native", 2) not in ran
+
+
+def test_a_record_that_came_twice_is_no_figure_and_one_that_is_missing_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "process_cpu", lambda _: 0.0)
+    bench = Bench("w1", arguments([]), None, AT)  # type: ignore[arg-type]
+    stage = Stage("w1", 0, 100, 500, 50)
+
+    class Fake:
+        def __init__(self, missing: int, repeated: int) -> None:
+            self.taken = Taken([1.0, 2.0], 100, 80, missing, repeated, 0.0)
+
+        def take(self, *_: object) -> Taken:
+            return self.taken
+
+    assert bench._stage("native", 0, 1, Fake(78, 0), "in", stage).missing == 78  # type: ignore[arg-type]
+    with pytest.raises(EngineError, match="w1, native: 1 of 80 records came twice"):
+        bench._stage("native", 0, 1, Fake(0, 1), "in", stage)  # type: ignore[arg-type]
+
+
+@pytest.mark.broker
+def test_a_delay_is_measured_from_the_instant_at_which_a_record_was_due(broker: KafkaBroker) -> None:
     """An engine that hands on what it gets, but stands still for a while once: everybody behind waits too."""
-    with KafkaBroker() as broker:
-        for topic in ("in", "out"):
-            broker.create_topic(topic, 8)
-        done = threading.Event()
+    for topic in ("in", "out", "nowhere"):
+        broker.create_topic(topic, 8)
+    done = threading.Event()
 
-        def forward() -> None:
-            consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "x", "fetch.wait.max.ms": 5})
-            producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
-            consumer.assign([TopicPartition("in", number, 0) for number in range(8)])
-            taken = 0
-            while not done.is_set():
-                for message in consumer.consume(100, 0.01):
-                    taken += 1
-                    if taken == COUNT // 2:
-                        time.sleep(DELAY_S)
-                    producer.produce("out", key=message.key(), value=message.value())
-                producer.poll(0)
-            consumer.close()
+    def forward() -> None:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "x", "fetch.wait.max.ms": 5})
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+        consumer.assign([TopicPartition("in", number, 0) for number in range(8)])
+        taken = 0
+        while not done.is_set():
+            for message in consumer.consume(100, 0.01):
+                taken += 1
+                if taken == COUNT // 2:
+                    time.sleep(DELAY_S)
+                producer.produce("out", key=message.key(), value=message.value())
+            producer.poll(0)
+        consumer.close()
 
-        thread = threading.Thread(target=forward)
-        thread.start()
-        try:
-            with Reader(broker.bootstrap, "out", 8) as reader:
-                stage = Stage("w4", 0, COUNT, RATE, 50)
-                taken = reader.take("in", stage, 10)
-                lost = reader.take("nowhere", Stage("w4", COUNT, 40, RATE, 50), 0.2)
-        finally:
-            done.set()
-            thread.join()
+    thread = threading.Thread(target=forward)
+    thread.start()
+    try:
+        with Reader(broker.bootstrap, "out", 8) as reader:
+            stage = Stage("w4", 0, COUNT, RATE, 50)
+            taken = reader.take("in", stage, 10)
+            lost = reader.take("nowhere", Stage("w4", COUNT, 40, RATE, 50), 0.2)
+    finally:
+        done.set()
+        thread.join()
     assert (taken.missing, taken.repeated) == (0, 0)
     assert taken.expected == COUNT * 19 // 20
     assert all(one > 0 for one in taken.latencies_ms)

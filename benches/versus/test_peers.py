@@ -20,8 +20,9 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents
 import peer_run  # noqa: E402
 import peers  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
+from conditions import Conditions  # noqa: E402
 from confluent_kafka import Consumer, TopicPartition  # noqa: E402
-from engines import KSTREAMS, USUAL, Available, Conditions, EngineError, Job, command, prepare, run_engine  # noqa: E402
+from engines import KSTREAMS, USUAL, Available, EngineError, Job, command, prepare, run_engine  # noqa: E402
 from filling import fill_topic  # noqa: E402
 from machine import ProcessTree  # noqa: E402
 from peers import PEERS, Peer, PeerError  # noqa: E402
@@ -76,6 +77,7 @@ def test_what_it_has_no_program_for_is_left_out_by_name(monkeypatch: pytest.Monk
     assert chosen(WORKLOADS["w4"], ["kstreams"], Available("0", {})) == (["kstreams"], {})
 
 
+@pytest.mark.slow  # runs pip in two new environments: 20 s for what only changes with this file, so no step has it
 def test_an_environment_is_made_once_or_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(peers, "_HERE", tmp_path)
@@ -162,29 +164,31 @@ def test_what_an_engine_says_of_a_crash_stands_in_the_report(monkeypatch: pytest
         run_engine(job("quix"), 0, AT)
 
 
-def test_an_engine_is_done_when_all_is_read_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.broker
+def test_an_engine_is_done_when_all_is_read_and_nothing_changes(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a real broker."""
     monkeypatch.setattr(peer_run, "QUIET_S", 0.5)
     monkeypatch.setattr(peer_run, "POLL_S", 0.05)
-    with KafkaBroker() as broker:
-        for topic in ("in", "out"):
-            broker.create_topic(topic, 2)
-        fill_topic(broker.bootstrap, "in", [Row(str(n), b"x") for n in range(10)])
-        at = argparse.Namespace(bootstrap=broker.bootstrap, application_id="app", inputs=["in"], outputs=["out"])
-        progress, ended = peer_run.Progress(at), list[float]()
-        assert progress.records() == 10
-        waiting = threading.Thread(target=lambda: ended.append(progress.wait(commits=True)), daemon=True)
-        waiting.start()
+    for topic in ("read", "written"):
+        broker.create_topic(topic, 2)
+    fill_topic(broker.bootstrap, "read", [Row(str(n), b"x") for n in range(10)])
+    at = argparse.Namespace(bootstrap=broker.bootstrap, application_id="app", inputs=["read"], outputs=["written"])
+    progress, ended = peer_run.Progress(at), list[float]()
+    assert progress.records() == 10
+    waiting = threading.Thread(target=lambda: ended.append(progress.wait(commits=True)), daemon=True)
+    waiting.start()
 
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "app"})
-        places = [TopicPartition("in", n, consumer.get_watermark_offsets(TopicPartition("in", n))[1]) for n in (0, 1)]
-        fill_topic(broker.bootstrap, "out", [Row("a", b"1")])
-        consumer.commit(offsets=places[:1], asynchronous=False)
-        waiting.join(1.5)
-        assert waiting.is_alive(), "half of the input is not committed"
-        before = time.monotonic()
-        consumer.commit(offsets=places[1:], asynchronous=False)
-        waiting.join(60)
-        (changed,) = ended
-        assert before <= changed < time.monotonic() - peer_run.QUIET_S
-        consumer.close()
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "app"})
+    places = [TopicPartition("read", n, consumer.get_watermark_offsets(TopicPartition("read", n))[1]) for n in (0, 1)]
+    fill_topic(broker.bootstrap, "written", [Row("a", b"1")])
+    consumer.commit(offsets=places[:1], asynchronous=False)
+    waiting.join(1.5)
+    assert waiting.is_alive(), "half of the input is not committed"
+    before = time.monotonic()
+    consumer.commit(offsets=places[1:], asynchronous=False)
+    waiting.join(60)
+    (changed,) = ended
+    assert before <= changed < time.monotonic() - peer_run.QUIET_S
+    consumer.close()

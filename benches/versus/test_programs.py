@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ from workloads.workload import Load, Workload  # noqa: E402
 from stoatflow.testing import TopologyTestDriver  # noqa: E402
 
 LOAD = Load(2000, 3, table_keys=200)
+# An epoch of one record would be a batch of one row.
+BATCH = 64
 
 
 def made(workload: Workload, flavour: str) -> dict[str, Cell]:
@@ -30,10 +33,12 @@ def made(workload: Workload, flavour: str) -> dict[str, Cell]:
     rows: dict[str, Cell] = {}
     with TopologyTestDriver(stoatflow_programs.topology(workload.name, flavour, at)) as driver:
         for source in reversed(workload.inputs):
-            topic = driver.input(source.name, bytes, bytes)
-            for row in source.rows(LOAD):
-                key = None if row.key is None else row.key.encode()
-                topic.pipe(key, row.value, timestamp=row.timestamp_ms or LOAD.base_ms)
+            topic, rows_of = driver.input(source.name, bytes, bytes), source.rows(LOAD)
+            while together := list(itertools.islice(rows_of, BATCH if flavour == "arrow" else 1)):
+                with driver.epoch():
+                    for row in together:
+                        key = None if row.key is None else row.key.encode()
+                        topic.pipe(key, row.value, timestamp=row.timestamp_ms or LOAD.base_ms)
         for output, name in zip(workload.outputs, at.outputs, strict=True):
             for record in driver.output(name, bytes, bytes).read_all():
                 said = output.read(record.key or b"", record.value)

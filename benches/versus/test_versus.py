@@ -16,13 +16,14 @@ import restore  # noqa: E402
 import stoatflow_programs  # noqa: E402
 import versus  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
+from conditions import Conditions  # noqa: E402
 from confluent_kafka import Producer  # noqa: E402
-from engines import FLAVOURS, KSTREAMS, LOOPS, Available, Conditions, EngineError, Job, Run, command  # noqa: E402
+from engines import FLAVOURS, KSTREAMS, LOOPS, Available, EngineError, Job, Run, command  # noqa: E402
 from filling import fill_topic  # noqa: E402
 from final_table import FinalTable, TableError, differences, read_final_table, table_hash  # noqa: E402
 from report import Measurement, Results, as_json, as_text, paired_ratios  # noqa: E402
 from versus import Bench, arguments, checked, chosen, order_of  # noqa: E402
-from workloads import WORKLOADS, json_filter, sessions, shop, table_join, windowed_sum  # noqa: E402
+from workloads import WORKLOADS, json_filter, out_of_order, sessions, shop, table_join, windowed_sum  # noqa: E402
 from workloads.reading import (  # noqa: E402
     Cell,
     Form,
@@ -147,44 +148,44 @@ def test_json_is_written_also_when_noise_hides_the_marginal_cost() -> None:
     assert len(written["runs"]) == 4
 
 
-def test_the_reader_of_final_tables_is_not_fooled() -> None:
+@pytest.mark.broker
+def test_the_reader_of_final_tables_is_not_fooled(broker: KafkaBroker) -> None:
     """On a real broker: aborted records, an open transaction, and a key in two partitions."""
-    with KafkaBroker() as broker:
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
-        producer.init_transactions(30)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
+    producer.init_transactions(30)
 
-        def write(topic: str, rows: list[tuple[str, int, int]]) -> None:
-            producer.begin_transaction()
-            for key, count, partition in rows:
-                producer.produce(topic, key=key.encode(), value=struct.pack(">q", count), partition=partition)
-            assert producer.flush(30) == 0
-
-        broker.create_topic("counts", 3)
-        write("counts", [("a", 1, 0), ("b", 1, 1), ("a", 2, 0)])
-        producer.commit_transaction(30)
-        write("counts", [("a", 99, 0)])
-        producer.abort_transaction(30)
-        table = read_final_table(broker.bootstrap, "counts", 3)
-        assert (dict(table.rows), table.records) == ({"a": 2, "b": 1}, 3)
-
-        write("counts", [("a", 3, 0)])
-        with pytest.raises(TableError, match="transaction is still open"):
-            read_final_table(broker.bootstrap, "counts", 3, patience=0)
-        producer.commit_transaction(30)
-        assert read_final_table(broker.bootstrap, "counts", 3).rows["a"] == 3
-
-        write("counts", [("a", 4, 2)])
-        producer.commit_transaction(30)
-        with pytest.raises(TableError, match="'a' stands in partitions"):
-            read_final_table(broker.bootstrap, "counts", 3)
-
-        broker.create_topic("rows", 1)
+    def write(topic: str, rows: list[tuple[str, int, int]]) -> None:
         producer.begin_transaction()
-        for key, value in ((b"a", struct.pack(">q", 1)), (b"b", struct.pack(">q", 2)), (b"a", None)):
-            producer.produce("rows", key=key, value=value)
-        producer.commit_transaction(30)
-        table = read_final_table(broker.bootstrap, "rows", 1, long_by_text)
-        assert (dict(table.rows), table.records) == ({"b": 2}, 3), "what was deleted is no row"
+        for key, count, partition in rows:
+            producer.produce(topic, key=key.encode(), value=struct.pack(">q", count), partition=partition)
+        assert producer.flush(30) == 0
+
+    broker.create_topic("counts", 3)
+    write("counts", [("a", 1, 0), ("b", 1, 1), ("a", 2, 0)])
+    producer.commit_transaction(30)
+    write("counts", [("a", 99, 0)])
+    producer.abort_transaction(30)
+    table = read_final_table(broker.bootstrap, "counts", 3)
+    assert (dict(table.rows), table.records) == ({"a": 2, "b": 1}, 3)
+
+    write("counts", [("a", 3, 0)])
+    with pytest.raises(TableError, match="transaction is still open"):
+        read_final_table(broker.bootstrap, "counts", 3, patience=0)
+    producer.commit_transaction(30)
+    assert read_final_table(broker.bootstrap, "counts", 3).rows["a"] == 3
+
+    write("counts", [("a", 4, 2)])
+    producer.commit_transaction(30)
+    with pytest.raises(TableError, match="'a' stands in partitions"):
+        read_final_table(broker.bootstrap, "counts", 3)
+
+    broker.create_topic("rows", 1)
+    producer.begin_transaction()
+    for key, value in ((b"a", struct.pack(">q", 1)), (b"b", struct.pack(">q", 2)), (b"a", None)):
+        producer.produce("rows", key=key, value=value)
+    producer.commit_transaction(30)
+    table = read_final_table(broker.bootstrap, "rows", 1, long_by_text)
+    assert (dict(table.rows), table.records) == ({"b": 2}, 3), "what was deleted is no row"
 
 
 def test_every_key_of_a_restore_is_written_once() -> None:
@@ -282,7 +283,8 @@ def test_no_click_is_too_late_and_some_connect_sessions() -> None:
         assert time + sessions.GAP_MS + sessions.GRACE_MS > highest
     assert disorder > 1000, "mildly out of order, not in order"
     found = sessions.wanted(load)
-    assert sessions.USERS < len(found) < load.records / 3, "several sessions of a user, several records of a session"
+    users = out_of_order.USERS
+    assert users < len(found) < load.records / 3, "several sessions of a user, several records of a session"
 
 
 def test_the_shop_has_all_that_its_results_need() -> None:
@@ -300,7 +302,7 @@ def test_the_shop_has_all_that_its_results_need() -> None:
     for _, _, time, _ in shop.events(load):
         highest = max(highest, time)
         assert load.base_ms < time, "rows of tables are older"
-        assert highest - time < shop.MOST_LATE_MS
+        assert highest - time < out_of_order.MOST_LATE_MS
 
 
 def test_orders_of_strangers_find_nothing() -> None:
@@ -361,7 +363,8 @@ def test_what_a_program_needs_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> N
     assert stoatflow_programs.why_not("w4", "native") == "this StoatFlow (9) has no sf.left, no sf.right"
     assert "map_batches" in str(stoatflow_programs.why_not("w1", "arrow"))
     assert stoatflow_programs.why_not("w1", "native") is None
-    assert "there is no program" in str(stoatflow_programs.why_not("w2", "arrow"))
+    assert stoatflow_programs.why_not("w3", "arrow") == "this StoatFlow (9) has no sf.sum, no KStream.map_batches"
+    assert "there is no program" in str(stoatflow_programs.why_not("w4", "arrow"))
 
 
 def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,15 +407,15 @@ def test_who_fails_has_no_figures_and_the_others_go_on(monkeypatch: pytest.Monke
     assert "FAILED, so without figures: lambda ended" in as_text(Results(WORKLOADS["w2"], measured, {}, bench.wrong))
 
 
-def test_duplicates_are_seen_for_what_they_are() -> None:
+@pytest.mark.broker
+def test_duplicates_are_seen_for_what_they_are(broker: KafkaBroker) -> None:
     """On a real broker: an id that comes twice, a record of another form."""
     rows = [Row("k", json.dumps({"id": number}).encode(), timestamp_ms=1000) for number in (1, 2)]
-    with KafkaBroker() as broker:
-        broker.create_topic("rows", 2)
-        fill_topic(broker.bootstrap, "rows", rows)
-        assert set(read_final_table(broker.bootstrap, "rows", 2, object_by_id, updates=False).rows) == {"1", "2"}
-        fill_topic(broker.bootstrap, "rows", rows[:1])
-        with pytest.raises(TableError, match="'1' came twice"):
-            read_final_table(broker.bootstrap, "rows", 2, object_by_id, updates=False)
-        with pytest.raises(TableError, match="not a long"):
-            read_final_table(broker.bootstrap, "rows", 2)
+    broker.create_topic("ids", 2)
+    fill_topic(broker.bootstrap, "ids", rows)
+    assert set(read_final_table(broker.bootstrap, "ids", 2, object_by_id, updates=False).rows) == {"1", "2"}
+    fill_topic(broker.bootstrap, "ids", rows[:1])
+    with pytest.raises(TableError, match="'1' came twice"):
+        read_final_table(broker.bootstrap, "ids", 2, object_by_id, updates=False)
+    with pytest.raises(TableError, match="not a long"):
+        read_final_table(broker.bootstrap, "ids", 2)

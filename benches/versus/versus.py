@@ -17,14 +17,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
-from engines import ENGINES, KSTREAMS, USUAL, Available, Conditions, EngineError, Job, Run, prepare, run_engine  # noqa: E402
+from conditions import Conditions, add_arguments, names  # noqa: E402
+from engines import ENGINES, KSTREAMS, USUAL, Available, EngineError, Job, Run, prepare, run_engine  # noqa: E402
 from filling import FillingError, fill_topic  # noqa: E402
 from final_table import TableError, differences, read_final_table, table_hash  # noqa: E402
 from machine import describe  # noqa: E402
@@ -32,7 +32,7 @@ from peers import PEERS  # noqa: E402
 from report import Measurement, Results, as_json, as_text  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 from workloads.reading import Cell  # noqa: E402
-from workloads.workload import TABLE_KEYS, Load, Workload  # noqa: E402
+from workloads.workload import Load, Workload  # noqa: E402
 
 LENGTHS = ("short", "full")
 # Event time of the inputs begins so long ago: nothing lies in the future, nothing is old enough to be deleted.
@@ -144,17 +144,7 @@ def measure(options: argparse.Namespace, found: Available) -> list[Results]:
     all_results: list[Results] = []
     with KafkaBroker() as broker:
         say(f"Kafka at {broker.bootstrap}")
-        at = Conditions(
-            bootstrap=broker.bootstrap,
-            broker_pid=broker.pid,
-            commit_interval_ms=options.commit_interval_ms,
-            cache_bytes=options.cache_bytes,
-            guarantee=options.guarantee,
-            threads=options.threads,
-            timeout_s=options.timeout,
-            python=options.python,
-            settings=tuple(options.set),
-        )
+        at = Conditions.of(options, broker)
         for name in options.workloads:
             workload = WORKLOADS[name]
             engines, left_out = chosen(workload, options.engines, found)
@@ -171,50 +161,24 @@ def measure(options: argparse.Namespace, found: Available) -> list[Results]:
     return all_results
 
 
-def _names(of: Collection[str], what: str) -> Any:
-    def parse(text: str) -> list[str]:
-        names = list(dict.fromkeys(text.split(",")))
-        unknown = sorted(set(names) - set(of))
-        if unknown:
-            raise argparse.ArgumentTypeError(f"unknown {what} {unknown[0]!r}; there are {', '.join(of)}")
-        return names
-
-    return parse
-
-
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="StoatFlow against Kafka Streams, on one broker.")
     parser.add_argument(
-        "--workloads", type=_names(WORKLOADS, "workload"), default=list(WORKLOADS),
+        "--workloads", type=names(WORKLOADS, "workload"), default=list(WORKLOADS),
         help="comma-separated, of: " + "; ".join(f"{one.name} {one.title}" for one in WORKLOADS.values()),
     )  # fmt: skip
     parser.add_argument(
-        "--engines", type=_names(ENGINES, "engine"), default=list(USUAL),
+        "--engines", type=names(ENGINES, "engine"), default=list(USUAL),
         help=f"comma-separated, of: {', '.join(ENGINES)}; each runs the workloads that it has; "
         f"{', '.join(PEERS)} are installed when they are asked for, and left out otherwise",
     )  # fmt: skip
     parser.add_argument("--records", "--lines", type=int, default=200_000, help="per workload (a line is a record)")
-    parser.add_argument("--table-keys", type=int, default=TABLE_KEYS, help="rows of the table of w4")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--commit-interval-ms", type=int, default=100)
-    parser.add_argument("--cache-bytes", type=int, default=10 * 1024 * 1024)
-    parser.add_argument("--guarantee", choices=["exactly_once_v2", "at_least_once"], default="exactly_once_v2")
-    parser.add_argument("--threads", type=int, default=2, help="num.stream.threads of Kafka Streams")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="a setting for StoatFlow alone, which is then not at its defaults any more; shown in the report",
-    )  # fmt: skip
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds that one run may take")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter that has StoatFlow")
+    add_arguments(parser, repeats=3)
     parser.add_argument("--json", type=Path, default=cache_dir() / "versus" / "versus.json", help="where JSON goes")
     options = parser.parse_args(given)
-    wrong = [setting for setting in options.set if "=" not in setting]
-    if wrong:
-        parser.error(f"--set wants KEY=VALUE, not {wrong[0]!r}")
-    if options.records < 400 or options.repeats < 1 or options.table_keys < 1:
-        parser.error("--records must be at least 400, --repeats and --table-keys at least 1")
+    if options.records < 400:
+        parser.error("--records must be at least 400")
     return options
 
 

@@ -80,7 +80,7 @@ def read_from_pathway(_: bytes, value: bytes | None) -> tuple[str, Cell]:
 WORKLOAD = Workload(
     name="w1",
     title="1 KB JSON, filter and enrich",
-    inputs=(Input("orders", rows, lambda load: load.records),),
+    inputs=(Input("orders", rows),),
     outputs=(Output("kept", object_by_id, updates=False, forms={"pathway": read_from_pathway}),),
     wanted=wanted,
     flavours=("native", "lambda", "arrow"),

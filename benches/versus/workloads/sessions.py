@@ -6,37 +6,26 @@ Never: makes a record that is too late for its session: then the result would de
 
 from __future__ import annotations
 
-import json
-import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from workloads import out_of_order
 from workloads.reading import Cell, Form, canonical, in_session, json_object, keyed, members, session
 from workloads.workload import Input, Load, Output, Row, Workload
 
-USERS = 1000
+# Each user comes every 5 s on average, so that a session has about seven records, and late ones connect two.
 GAP_MS = 10_000
 GRACE_MS = 30_000
-# Each user comes every 5 s on average, so that a session has about seven records, and late ones connect two.
-STEP_MS = 5
-MOST_LATE_MS = 10_000
 
 
 def clicks(load: Load) -> Iterator[tuple[str, int, int]]:
     """User, seconds spent, time."""
-    rng = random.Random(f"sessions {load.seed}")
-    for number in range(load.records):
-        time = load.base_ms + MOST_LATE_MS + number * STEP_MS
-        if number % 5 == 0:
-            time -= rng.randrange(MOST_LATE_MS)
-        yield f"user-{rng.randrange(USERS):05}", rng.randrange(1, 1000), time
+    return out_of_order.amounts(load, "sessions")
 
 
 def rows(load: Load) -> Iterator[Row]:
-    """Keyed by user, so that nobody has to write them again to group them."""
-    for user, spent, time in clicks(load):
-        value = json.dumps({"user": user, "spent": spent}, separators=(",", ":"))
-        yield Row(user, value.encode(), timestamp_ms=time)
+    """Keyed by user."""
+    return out_of_order.rows(clicks(load), "spent")
 
 
 def wanted(load: Load) -> Mapping[str, Cell]:
@@ -92,7 +81,7 @@ def whole_sessions(rows: Mapping[str, Cell]) -> Mapping[str, Cell]:
 WORKLOAD = Workload(
     name="w5",
     title="count and sum per user and session",
-    inputs=(Input("clicks", rows, lambda load: load.records),),
+    inputs=(Input("clicks", rows),),
     # A session that grows is another row: its old one is deleted.
     outputs=(
         Output(

@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from workloads.out_of_order import event_time
 from workloads.reading import Cell, canonical, in_session, in_window, json_object, keyed, long, session, window
 from workloads.sessions import sessions_of
 from workloads.workload import Input, Load, Output, Row, Workload
@@ -31,10 +32,8 @@ VISIT_GAP_MS = 30_000
 CONVERSION_MS = 10_000
 # Who has spent so much is silver, or gold.
 SILVER, GOLD = 1000, 12_500
-# Every fourth event is an order; event time between two, and how much later than it happened every fifth may come.
+# Every fourth event is an order.
 ORDERS = 4
-STEP_MS = 5
-MOST_LATE_MS = 10_000
 
 
 def user(number: int) -> str:
@@ -61,9 +60,7 @@ def events(load: Load) -> Iterator[tuple[int, int, int, int | None]]:
     """The numbers of a user and a product, a time, and the amount of an order or nothing of a click."""
     rng = random.Random(f"shop {load.seed}")
     for number in range(load.records):
-        time = load.base_ms + MOST_LATE_MS + number * STEP_MS
-        if number % 5 == 0:
-            time -= rng.randrange(MOST_LATE_MS)
+        time = event_time(load, number, rng)
         amount = rng.randrange(1, 1000) if number % ORDERS == 0 else None
         yield rng.randrange(USERS), rng.randrange(PRODUCTS), time, amount
 

@@ -70,7 +70,7 @@ WORKLOAD = Workload(
     name="w4",
     title="stream joined to a table",
     inputs=(
-        Input("orders", rows, lambda load: load.records),
+        Input("orders", rows),
         Input("profiles", profiles, lambda load: load.table_keys),
     ),
     outputs=(Output("joined", object_by_id, updates=False),),

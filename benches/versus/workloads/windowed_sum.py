@@ -1,42 +1,30 @@
 """W3: small JSON, the sum per user in tumbling windows of a minute with 30 s of grace, mildly out of order.
 
-Takes: a load. Gives: its records and what must come out. Owns: how far records are out of order.
-Never: makes a record that is too late for its window: then the result would depend on who reads how fast.
+Takes: a load. Gives: its records and what must come out. Owns: the windows, which are open for longer than a record
+may be late. Never: makes a record that is too late for its window: then the result would depend on who reads how fast.
 """
 
 from __future__ import annotations
 
-import json
-import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from workloads import out_of_order
 from workloads.reading import Cell, Form, in_window, keyed, long, members, window
 from workloads.workload import Input, Load, Output, Row, Workload
 
-USERS = 1000
 WINDOW_MS = 60_000
 GRACE_MS = 30_000
-# Event time between two records; every fifth comes up to so much later than it happened.
-STEP_MS = 5
-MOST_LATE_MS = 10_000
 
 
 def payments(load: Load) -> Iterator[tuple[str, int, int]]:
     """User, amount, time."""
-    rng = random.Random(f"payments {load.seed}")
-    for number in range(load.records):
-        time = load.base_ms + MOST_LATE_MS + number * STEP_MS
-        if number % 5 == 0:
-            time -= rng.randrange(MOST_LATE_MS)
-        yield f"user-{rng.randrange(USERS):05}", rng.randrange(1, 1000), time
+    return out_of_order.amounts(load, "payments")
 
 
 def rows(load: Load) -> Iterator[Row]:
-    """Keyed by user, so that nobody has to write them again to group them."""
-    for user, amount, time in payments(load):
-        value = json.dumps({"user": user, "amount": amount}, separators=(",", ":"))
-        yield Row(user, value.encode(), timestamp_ms=time)
+    """Keyed by user."""
+    return out_of_order.rows(payments(load), "amount")
 
 
 def wanted(load: Load) -> Mapping[str, Cell]:
@@ -59,8 +47,8 @@ def read_from_quix(key: bytes, value: bytes | None) -> tuple[str, Cell]:
 WORKLOAD = Workload(
     name="w3",
     title="sum per user in windows of a minute",
-    inputs=(Input("payments", rows, lambda load: load.records),),
+    inputs=(Input("payments", rows),),
     outputs=(Output("sums", keyed(in_window, long), updates=True, forms={"quix": read_from_quix}),),
     wanted=wanted,
-    flavours=("native", "lambda"),
+    flavours=("native", "lambda", "arrow"),
 )

@@ -67,7 +67,7 @@ def read_from_pathway(_: bytes, value: bytes | None) -> tuple[str, Cell] | None:
 WORKLOAD = Workload(
     name="w2",
     title="word count",
-    inputs=(Input("lines", rows, lambda load: load.records),),
+    inputs=(Input("lines", rows),),
     outputs=(
         Output(
             "counts",
@@ -77,6 +77,6 @@ WORKLOAD = Workload(
         ),
     ),
     wanted=true_counts,
-    flavours=("native", "lambda"),
+    flavours=("native", "lambda", "arrow"),
     limits={"handwritten": true_counts},
 )

@@ -42,11 +42,11 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Input:
-    """One input topic and what is in it."""
+    """One input topic and what is in it; unless it says otherwise, the records that count."""
 
     name: str
     rows: Callable[[Load], Iterator[Row]]
-    count: Callable[[Load], int]
+    count: Callable[[Load], int] = lambda load: load.records
 
 
 Wanted = Callable[[Load], Mapping[str, Cell]]

@@ -1,0 +1,96 @@
+"""What is the same for all engines of a run, and the arguments that say it.
+
+Takes: a command line, a broker. Gives: `Conditions`, and what benchmarks put into their parsers.
+Owns: the defaults that the benchmarks share. Never: starts anything; knows an engine by name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from broker.kafka_broker import KafkaBroker
+from workloads.workload import TABLE_KEYS
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What is the same for all engines."""
+
+    bootstrap: str
+    broker_pid: int
+    commit_interval_ms: int
+    cache_bytes: int
+    guarantee: str
+    threads: int
+    timeout_s: float
+    python: str = sys.executable
+    # Beyond these conditions, for StoatFlow only; none unless the command line says so.
+    settings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, broker: KafkaBroker) -> Conditions:
+        """Those of a command line that `add_arguments` has read, on a broker that runs."""
+        return cls(
+            bootstrap=broker.bootstrap,
+            broker_pid=broker.pid,
+            commit_interval_ms=options.commit_interval_ms,
+            cache_bytes=options.cache_bytes,
+            guarantee=options.guarantee,
+            threads=options.threads,
+            timeout_s=options.timeout,
+            python=options.python,
+            settings=tuple(options.set),
+        )
+
+
+def names(of: Collection[str], what: str) -> Callable[[str], list[str]]:
+    """Reads comma-separated names, each once; others than those are refused."""
+
+    def parse(text: str) -> list[str]:
+        found = list(dict.fromkeys(text.split(",")))
+        unknown = sorted(set(found) - set(of))
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown {what} {unknown[0]!r}; there are {', '.join(of)}")
+        return found
+
+    return parse
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, repeats: int) -> None:
+    """Those that every benchmark of engines has; `repeats` is how often each runs unless the command line says so."""
+    parser.add_argument("--table-keys", type=_at_least_one, default=TABLE_KEYS, help="rows of the table of w4")
+    parser.add_argument("--repeats", type=_at_least_one, default=repeats)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--commit-interval-ms", type=int, default=100)
+    parser.add_argument("--cache-bytes", type=int, default=10 * 1024 * 1024)
+    parser.add_argument("--guarantee", choices=["exactly_once_v2", "at_least_once"], default="exactly_once_v2")
+    parser.add_argument("--threads", type=_at_least_one, default=2, help="num.stream.threads of Kafka Streams")
+    parser.add_argument(
+        "--set", type=_setting, action="append", default=[], metavar="KEY=VALUE",
+        help="a setting for StoatFlow alone, which is then not at its defaults any more; shown in the report",
+    )  # fmt: skip
+    parser.add_argument(
+        "--timeout", type=float, default=600.0,
+        help="seconds that one run may take; where records are sent at a rate: that an engine may take to start",
+    )  # fmt: skip
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has StoatFlow")
+
+
+def _setting(text: str) -> str:
+    key, equals, _ = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"wants KEY=VALUE, not {text!r}")
+    return text
+
+
+def _at_least_one(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"wants a whole number of at least 1, not {text!r}")
+    return number
