@@ -92,6 +92,9 @@ class StoatFlow:
         self._listeners: list[StateListener] = []
         self._states: list[State] = [State.CREATED]
         self._started = False
+        # An engine that is asked to stop before it starts never does: `start` passes on what comes while resources open.
+        self._launched = False
+        self._asked_to_stop = False
         self._error: BaseException | None = None
         self._raised = False
         native = None if broker is None else broker.native
@@ -116,16 +119,16 @@ class StoatFlow:
 
         In the main thread, the first SIGINT or SIGTERM drains and commits, the second one aborts.
         """
-        self.start()
-        try:
-            with self._signals():
+        with self._signals():
+            self.start()
+            try:
                 self._show_restore()
                 while not self._wait(_STEP_S):
                     pass
-        except BaseException:
-            # An error of ours or an exception of somebody else's signal handler: leave nothing running.
-            self.close()
-            raise
+            except BaseException:
+                # An error of ours or an exception of somebody else's signal handler: leave nothing running.
+                self.close()
+                raise
         self._raise()
 
     def start(self) -> None:
@@ -133,10 +136,15 @@ class StoatFlow:
         if self._started:
             raise RuntimeError("this StoatFlow was started before. Next: make a new one for another run")
         self._started = True
-        if self._event_loop is not None:
-            self._event_loop.acquire()
-            self._on_loop = True
-        self._engine.start()
+        try:
+            if self._event_loop is not None:
+                self._event_loop.acquire()
+                self._on_loop = True
+            self._engine.start()
+        finally:
+            self._launched = True
+            if self._asked_to_stop:
+                self._engine.request_stop()
         self._hints.start()
 
     def wait(self, timeout: float | Duration | None = None) -> bool:
@@ -157,7 +165,7 @@ class StoatFlow:
         """
         if not self._started:
             return True
-        self._engine.request_stop()
+        self._request_stop()
         if self._wait_in_steps(timeout_s(timeout)):
             return True
         self._abort()
@@ -298,6 +306,11 @@ class StoatFlow:
             self._raised = True
             raise self._error
 
+    def _request_stop(self) -> None:
+        self._asked_to_stop = True
+        if self._launched:
+            self._engine.request_stop()
+
     def _abort(self) -> None:
         self._engine.abort()
         if self._event_loop is not None:
@@ -331,7 +344,7 @@ class StoatFlow:
                 raise SystemExit(128 + number)
             asked = True
             _log.info("%s: draining and committing; a second one aborts", signal.Signals(number).name)
-            self._engine.request_stop()
+            self._request_stop()
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,59 @@ def test_a_signal_drains(make: Callable[..., StoatFlow], broker: EmbeddedBroker,
     thread.join()
     assert app.state is State.STOPPED
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_signal_while_it_starts_drains(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    opened = threading.Event()
+    builder = sf.StreamsBuilder()
+
+    @builder.resource
+    async def pool() -> AsyncIterator[None]:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.2)
+        opened.set()
+        yield
+        opened.clear()
+
+    builder.stream("in", key=str, value=str).map_values(str.upper).to("out", value=str)
+    config = sf.Settings({"application.id": "app", "state.dir": str(tmp_path / "state")}, environ={})
+    app = StoatFlow(builder.build(), config, broker=broker)
+    app.run()
+    assert app.state is State.STOPPED
+    assert not opened.is_set(), "what was opened is closed"
+
+
+def test_a_signal_right_after_the_start_drains(make: Callable[..., StoatFlow], monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make()
+    monkeypatch.setattr(app._hints, "start", lambda: os.kill(os.getpid(), signal.SIGINT))
+    app.run()
+    assert app.state is State.STOPPED
+
+
+def test_a_close_while_it_starts_stops_it(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    builder = sf.StreamsBuilder()
+    opening, go_on = threading.Event(), threading.Event()
+
+    @builder.resource
+    def model() -> Iterator[None]:
+        opening.set()
+        go_on.wait(20)
+        yield
+
+    builder.stream("in", key=str, value=str).map_values(str.upper).to("out", value=str)
+    config = sf.Settings({"application.id": "app", "state.dir": str(tmp_path / "state")}, environ={})
+    app = StoatFlow(builder.build(), config, broker=broker)
+    starting = threading.Thread(target=app.start)
+    starting.start()
+    assert opening.wait(20)
+    closing = threading.Thread(target=app.close)
+    closing.start()
+    time.sleep(0.1)
+    go_on.set()
+    starting.join(20)
+    closing.join(20)
+    assert not closing.is_alive()
+    assert app.state is State.STOPPED
 
 
 def test_a_second_signal_aborts(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
