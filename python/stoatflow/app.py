@@ -92,7 +92,7 @@ class StoatFlow:
         self._listeners: list[StateListener] = []
         self._states: list[State] = [State.CREATED]
         self._started = False
-        # An engine that is asked to stop before it starts never does: `start` passes on what comes while resources open.
+        # An engine that is asked to stop before it starts never does: `start` passes on what comes meanwhile.
         self._launched = False
         self._asked_to_stop = False
         self._error: BaseException | None = None

@@ -16,6 +16,7 @@ import threading
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -117,18 +118,22 @@ class Worker:
         In the main thread, the first SIGINT or SIGTERM lets calls that run end, however long they take, and commits;
         the second one aborts.
         """
-        client = self._open()
-        try:
-            with self._signals():
+        with self._signals():
+            client = self._open_unless_stopped()
+            if client is None:
+                return
+            try:
                 asyncio.run(self._work(client))
-        finally:
-            client.close()
+            finally:
+                client.close()
 
     def start(self) -> None:
         """Run in a thread of its own; returns when it reads its topics."""
         if self._thread is not None:
             raise RuntimeError("this Worker was started before. Next: make a new one")
-        client = self._open()
+        client = self._open_unless_stopped()
+        if client is None:
+            return
         self._thread = threading.Thread(
             target=self._run_in_thread, args=(client,), name="stoatflow-worker", daemon=True
         )
@@ -158,6 +163,23 @@ class Worker:
                 raise
 
     # Inside ----------------------------------------------------------------------------------
+
+    def _open_unless_stopped(self) -> WorkerClient | None:
+        """Open in a thread of its own: a signal must not wait for a broker that is away."""
+        opened: Future[WorkerClient] = Future()
+
+        def open_it() -> None:
+            try:
+                opened.set_result(self._open())
+            except BaseException as error:  # told to whoever waits
+                opened.set_exception(error)
+
+        threading.Thread(target=open_it, name="stoatflow-worker-opening", daemon=True).start()
+        while not self._stopping.is_set():
+            done, _ = wait((opened,), _POLL_S)
+            if done:
+                return opened.result()
+        return None
 
     def _open(self) -> WorkerClient:
         from stoatflow import _bridge

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -450,6 +452,35 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     assert "can't be imported" in run("nowhere:score")[1]
     assert "has no function named 'name'" in run("app.py:name")[1]
     assert "is no share" in run("app:score", "--share", "3/2")[1]
+    assert "did you mean 'score'?" in run("app:scroe")[1]
+
+
+def test_the_command_says_what_it_does_and_ends_with_a_signal(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def score(value):\n    return value\n")
+    with sf.EmbeddedBroker(tmp_path / "topics") as broker:
+        broker.create_topic("asked", 2)
+        broker.create_topic("answered", 2)
+    command = [sys.executable, "-m", "stoatflow", "worker", "app:score", "--requests", "asked"]
+    command += ["--responses", "answered", "--bootstrap", f"embedded:{tmp_path / 'topics'}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "stoatflow: worker of asked reads partitions [0, 1]\n"
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=20)
+    assert (running.returncode, told) == (0, "stoatflow: SIGINT: calls that run may end; a second one aborts\n")
+
+
+def test_a_signal_does_not_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def score(value):\n    return value\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-m", "stoatflow", "worker", "app:score", "--requests", "asked"]
+        command += ["--responses", "answered", "--bootstrap", address]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=tmp_path) as running, silent.accept()[0]:
+            running.send_signal(signal.SIGINT)
+            running.wait(timeout=10)
+    assert running.returncode == 0
 
 
 def test_a_function_is_found_by_module_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,9 @@ Takes: where a function is, its topics, and how it is called. Gives: answers, un
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
+import logging
 import os
 import runpy
 import sys
@@ -58,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
     """Answer until it is stopped."""
     from stoatflow.worker import Worker
 
-    Worker(
+    worker = Worker(
         load(given.function),
         requests=given.requests,
         responses=given.responses,
@@ -69,7 +71,9 @@ def run(given: argparse.Namespace) -> int:
         concurrency=given.concurrency,
         timeout=given.timeout,
         share=given.share,
-    ).run()
+    )
+    _speak()
+    worker.run()
     return 0
 
 
@@ -85,20 +89,32 @@ def load(place: str) -> Callable[[Any], Any]:
             members = runpy.run_path(where, run_name="__stoatflow__")
         except OSError as error:
             raise ConfigError(f"the file {where} can't be read: {error.strerror}") from error
-        found = members.get(name)
     else:
         sys.path.insert(0, os.getcwd())
         try:
-            found = getattr(importlib.import_module(where), name, None)
+            members = vars(importlib.import_module(where))
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"the module {where} can't be imported: {error}",
                 next_step="start it where the module is, or name its file",
             ) from error
+    found = members.get(name)
     if not callable(found):
-        raise ConfigError(f"{where} has no function named '{name}'", next_step="name one that is defined there")
+        near = difflib.get_close_matches(name, [other for other, member in members.items() if callable(member)], 1)
+        raise ConfigError(
+            f"{where} has no function named '{name}'",
+            next_step=f"did you mean '{near[0]}'?" if near else "name one that is defined there",
+        )
     function: Callable[[Any], Any] = found
     return function
+
+
+def _speak() -> None:
+    """Say on stderr what it reads, and that it stops; what the function's module has set up for logging stays."""
+    logging.basicConfig(format="stoatflow: %(message)s")
+    log = logging.getLogger("stoatflow")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)
 
 
 def _settings(given: argparse.Namespace) -> Settings:
