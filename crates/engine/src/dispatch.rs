@@ -278,7 +278,8 @@ impl Dispatch {
         }
         self.look_who_is_full();
         self.flush_staged();
-        self.up_to_date |= !self.has_buffered() && !self.awaited.has_more_to_come();
+        self.up_to_date =
+            self.up_to_date || (!self.has_buffered() && !self.awaited.has_more_to_come());
         self.shared.status.records_in.fetch_add(moved, Relaxed);
         moved > 0
     }

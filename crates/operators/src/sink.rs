@@ -111,8 +111,13 @@ impl Sink {
     }
 
     #[inline]
-    fn give(&self, record: Record, (key, value): Written, context: &mut Context<'_>) {
-        context.effects.outputs.push(Output {
+    fn give(&self, record: Record, written: Written, context: &mut Context<'_>) {
+        context.effects.outputs.push(self.output(record, written));
+    }
+
+    #[inline]
+    fn output(&self, record: Record, (key, value): Written) -> Output {
+        Output {
             sink: self.sink,
             chosen: None,
             key,
@@ -120,7 +125,7 @@ impl Sink {
             timestamp: record.timestamp,
             headers: record.headers,
             origin: record.origin,
-        });
+        }
     }
 
     /// Asks the handler; `None`: the record is left out.
@@ -203,7 +208,7 @@ impl Sink {
         Ok(())
     }
 
-    fn send(&self, directed: Directed, (key, value): Written, context: &mut Context<'_>) {
+    fn send(&self, directed: Directed, written: Written, context: &mut Context<'_>) {
         let Directed {
             record,
             topic,
@@ -213,15 +218,7 @@ impl Sink {
             let chosen = topic.is_some() || partition.is_some();
             chosen.then(|| Box::new(Chosen { topic, partition }))
         };
-        let mut output = Output {
-            sink: self.sink,
-            chosen: None,
-            key,
-            value,
-            timestamp: record.timestamp,
-            headers: record.headers,
-            origin: record.origin,
-        };
+        let mut output = self.output(record, written);
         let effects = &mut *context.effects;
         match partitions {
             None => output.chosen = to(topic, None),
