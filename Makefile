@@ -20,7 +20,7 @@ MINUTES ?= 30
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
-	test-recovery sim-long chaos soak versus bench-latency bench-restore bench-timers bench-functions bench docs docs-check clean
+	test-recovery sim-long chaos soak versus bench-latency bench-restore bench-timers bench-functions bench-instructions bench docs docs-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,8 +118,12 @@ bench-functions: wheel ## CPU per record of one job as expression, Arrow batch a
 bench-timers: wheel ## CPU per timer that fires, memory with 20 million that are pending (ARGS=--help)
 	@$(VENV)/bin/python benches/timers/timers.py $(ARGS)
 
-bench: rocksdb ## the micro benchmarks of the Rust crates
+bench: rocksdb ## the micro benchmarks of the Rust crates: how long the hot rooms, chains and stores take
 	@scripts/cargo.sh bench --locked -p stoatflow-operators -p stoatflow-state
+	@scripts/cargo.sh bench --locked -p stoatflow-engine --bench hot_rooms
+
+bench-instructions: rocksdb ## how many instructions the hot rooms take; fails if one has become dearer (needs valgrind)
+	@scripts/instructions.sh
 
 docs: wheel ## write the generated pages of docs/reference again; runs the vectors, which the table of methods counts
 	@$(VENV)/bin/python scripts/reference.py

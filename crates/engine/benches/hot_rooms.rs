@@ -1,0 +1,72 @@
+//! How long the rooms on the hot path take: per record, word or key, as criterion's throughput says.
+
+mod rooms;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use rooms::{Floor, KEYS, ORDERS, Overlay, RECORDS, WORDS, WORDS_PER_LINE};
+use std::time::Duration;
+
+fn floors(c: &mut Criterion) {
+    let mut group = c.benchmark_group("rooms");
+    group
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3))
+        .sample_size(20);
+    let words = RECORDS * WORDS_PER_LINE;
+    type Make = fn() -> Floor;
+    type Work = fn(&mut Floor);
+    let floors: [(&str, usize, Make, Work); 4] = [
+        (
+            "dispatch",
+            RECORDS,
+            || Floor::read(&ORDERS, 4),
+            Floor::dispatch,
+        ),
+        (
+            "lane_json",
+            RECORDS,
+            || Floor::admitted(&ORDERS, 1),
+            Floor::walk_lanes,
+        ),
+        (
+            "lane_words_exchange_count",
+            words,
+            || Floor::admitted(&WORDS, 4),
+            Floor::walk_lanes,
+        ),
+        (
+            "commit_outputs_and_changelog",
+            RECORDS,
+            || Floor::sealed(&WORDS, 4),
+            Floor::commit,
+        ),
+    ];
+    for (name, elements, make, work) in floors {
+        group.throughput(Throughput::Elements(elements as u64));
+        group.bench_function(name, |b| {
+            b.iter_batched_ref(make, work, BatchSize::PerIteration)
+        });
+    }
+    group.finish();
+}
+
+fn overlay(c: &mut Criterion) {
+    let mut group = c.benchmark_group("overlay");
+    group
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3))
+        .sample_size(20)
+        .throughput(Throughput::Elements(KEYS as u64));
+    group.bench_function("put", |b| {
+        b.iter_batched_ref(Overlay::empty, Overlay::put, BatchSize::PerIteration);
+    });
+    let mut filled = Overlay::filled();
+    group.bench_function("update", |b| b.iter(|| filled.update()));
+    group.bench_function("get", |b| b.iter(|| filled.get()));
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("scan_of_100_rows", |b| b.iter(|| filled.scan()));
+    group.finish();
+}
+
+criterion_group!(benches, floors, overlay);
+criterion_main!(benches);

@@ -1,0 +1,97 @@
+//! How many instructions the rooms on the hot path take, and the most that they may.
+//!
+//! Unlike time, their number is the same whatever else the machine does, so a room that has become dearer fails. The limits
+//! are what was measured with rustc 1.95 on x86-64 with AVX2, and 5 % (the compiler alone may move one by 3): who makes a room
+//! cheaper lowers its limit, who makes it dearer for a reason says so where the limit is.
+
+#![expect(missing_docs, reason = "the macros write functions without any")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "and a main that ends the process"
+)]
+
+mod rooms;
+
+use gungraun::{
+    Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
+};
+use rooms::{Floor, ORDERS, Overlay, WORDS};
+
+fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
+    let mut callgrind = Callgrind::with_args(["--cache-sim=no"]);
+    callgrind.hard_limits([(EventKind::Ir, instructions)]);
+    let mut config = LibraryBenchmarkConfig::default();
+    config.tool(callgrind);
+    config
+}
+
+#[library_benchmark(config = at_most(3_660_000))]
+#[bench::four_lanes(args = (&ORDERS, 4), setup = Floor::read)]
+fn dispatch(mut floor: Floor) -> Floor {
+    floor.dispatch();
+    floor
+}
+
+#[library_benchmark(config = at_most(50_600_000))]
+#[bench::one_lane(args = (&ORDERS, 1), setup = Floor::admitted)]
+fn lane_json(mut floor: Floor) -> Floor {
+    floor.walk_lanes();
+    floor
+}
+
+#[library_benchmark(config = at_most(106_000_000))]
+#[bench::four_lanes(args = (&WORDS, 4), setup = Floor::admitted)]
+fn lane_words_exchange_count(mut floor: Floor) -> Floor {
+    floor.walk_lanes();
+    floor
+}
+
+#[library_benchmark(config = at_most(3_890_000))]
+#[bench::four_lanes(args = (&WORDS, 4), setup = Floor::sealed)]
+fn commit_outputs_and_changelog(mut floor: Floor) -> Floor {
+    floor.commit();
+    floor
+}
+
+#[library_benchmark(config = at_most(15_200_000))]
+#[bench::ten_thousand_keys(setup = Overlay::empty)]
+fn overlay_put(mut overlay: Overlay) -> Overlay {
+    overlay.put();
+    overlay
+}
+
+#[library_benchmark(config = at_most(7_150_000))]
+#[bench::ten_thousand_keys(setup = Overlay::filled)]
+fn overlay_update(mut overlay: Overlay) -> Overlay {
+    overlay.update();
+    overlay
+}
+
+#[library_benchmark(config = at_most(4_130_000))]
+#[bench::ten_thousand_keys(setup = Overlay::filled)]
+fn overlay_get(overlay: Overlay) -> Overlay {
+    overlay.get();
+    overlay
+}
+
+#[library_benchmark(config = at_most(10_700_000))]
+#[bench::a_hundred_rows(setup = Overlay::filled)]
+fn overlay_scan(overlay: Overlay) -> Overlay {
+    overlay.scan();
+    overlay
+}
+
+library_benchmark_group!(
+    name = floors,
+    benchmarks = [
+        dispatch,
+        lane_json,
+        lane_words_exchange_count,
+        commit_outputs_and_changelog
+    ]
+);
+library_benchmark_group!(
+    name = overlay,
+    benchmarks = [overlay_put, overlay_update, overlay_get, overlay_scan]
+);
+main!(library_benchmark_groups = [floors, overlay]);
