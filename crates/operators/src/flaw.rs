@@ -16,4 +16,14 @@ pub enum Flaw {
     CallsOvertaken,
     /// What a batch has collected at a barrier is given in a later epoch.
     BatchesKept,
+    /// The rows of an async joiner get results in the order in which they came.
+    JoinedAsAnswered,
+    /// The second answer to a parked record that waits for its turn gives its result, too.
+    AnswersTwice,
+    /// The row of a parked record stays when its result is given.
+    ParkedForever,
+    /// A parked record that is answered doesn't wait for earlier ones of its key.
+    AnswersOvertake,
+    /// What seems to be due is given up, though there are answers that were not read yet.
+    AnswersUnread,
 }

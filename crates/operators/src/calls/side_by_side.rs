@@ -11,8 +11,8 @@ mod tests;
 use super::line::Line;
 use super::port::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
 use super::{SLICE, bound};
-use crate::Run;
 use crate::judge::Outcome;
+use crate::{Flaw, Run};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ pub(crate) struct SideBySide {
     patient: bool,
     /// The number of the next batch's first call.
     next: u64,
+    flaw: Flaw,
 }
 
 /// A batch while its calls are under way.
@@ -48,7 +49,7 @@ struct Batch {
 }
 
 impl SideBySide {
-    pub fn new(udf: Arc<dyn AsyncUdf>, awaiting: &Awaiting, patient: bool) -> Self {
+    pub fn new(udf: Arc<dyn AsyncUdf>, awaiting: &Awaiting, patient: bool, flaw: Flaw) -> Self {
         let load = Arc::clone(udf.load());
         Self {
             // A joiner gives a value, as the function of that method does.
@@ -56,6 +57,7 @@ impl SideBySide {
             bound: bound(awaiting),
             patient,
             next: 0,
+            flaw,
             udf,
         }
     }
@@ -118,6 +120,8 @@ impl SideBySide {
                     Wait::Room(self.bound)
                 };
                 self.udf.wait(what, &self.line, SLICE);
+                // What has failed is decided about before others begin: it may need its room again.
+                self.line.take(&mut answers);
             }
             while let Some(answered) = answers.pop_front() {
                 self.take(answered, &mut batch, &mut decide)?;
@@ -163,6 +167,10 @@ impl SideBySide {
         };
         let (ready, pause) = match answered.result {
             Ok(Answer::One(value)) => {
+                let row = match self.flaw {
+                    Flaw::JoinedAsAnswered => batch.done,
+                    _ => row,
+                };
                 batch.results[row] = Some(value);
                 batch.done += 1;
                 (None, Duration::ZERO)

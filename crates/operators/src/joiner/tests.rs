@@ -8,7 +8,7 @@ use crate::judge::Judge;
 use crate::site::Site;
 use crate::testing::recorded::registered;
 use crate::testing::{Rig, closure, into_sink, raised, serde, word};
-use crate::{Args, Foreign};
+use crate::{Args, Flaw, Foreign};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Failing, Handler, NodeId, Origin, Result, StoreId};
 use stoatflow_plan::{Awaiting, Function as Spec, JoinKind, Op, View};
@@ -82,7 +82,7 @@ fn awaited(hand: &Arc<Hand>, handler: Option<&Handler>) -> Joiner {
         site(handler),
         &foreign(hand),
     );
-    let calls = SideBySide::new(Arc::clone(hand) as _, &AWAITING, false);
+    let calls = SideBySide::new(Arc::clone(hand) as _, &AWAITING, false, Flaw::None);
     Joiner::new(function.unwrap(), false, Some(calls))
 }
 

@@ -16,7 +16,7 @@ use crate::joiner::Joiner;
 use crate::judge::is_of_a_record;
 use crate::parked::Codec;
 use crate::site::Site;
-use crate::{Context, LaneStore, Share, dropped};
+use crate::{Context, Flaw, LaneStore, Share, dropped};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
@@ -50,6 +50,7 @@ pub(crate) struct Settings {
     pub instead_of_error: Option<Joiner>,
     pub patience: Patience,
     pub max_parked: u64,
+    pub flaw: Flaw,
 }
 
 /// Why a record has a result.
@@ -109,6 +110,8 @@ impl Desk {
             range.from = Some(behind(last));
             self.join_own(found, share)?;
         }
+        // Under at-least-once a crash may keep that a record has left, and not that the next one of its key has.
+        self.lane.call_up();
         let (node, most) = (self.settings.site.node, self.settings.max_parked);
         self.lot = Some(context.clocks.run.lots.of(node, share.lanes, most));
         self.tell(context);
@@ -194,7 +197,8 @@ impl Desk {
     ) -> Result<()> {
         let now = context.clocks.wall.0;
         // The answer of what seems to be due may be there already, and only not read yet.
-        if context.clocks.run.lots.answers_wait() {
+        let unread = context.clocks.run.lots.answers_wait();
+        if unread && self.settings.flaw != Flaw::AnswersUnread {
             return Ok(());
         }
         let mut any = false;
@@ -203,11 +207,16 @@ impl Desk {
             let (key, number) = split_row_key(&row).ok_or_else(|| self.codec.corrupt())?;
             let known = self.lane.find(&key, number);
             let place = known.ok_or_else(|| Error::internal("what is due is not parked"))?;
-            if place.standing == Standing::Pausing {
-                self.ask_again_or_leave(&key, place, out, context)?;
-            } else {
-                let after = self.settings.patience.timeout_ms.unwrap_or_default();
-                self.missed(&key, place, Phase::TimedOut { after }, out, context)?;
+            match place.standing {
+                Standing::Pausing => self.ask_again_or_leave(&key, place, out, context)?,
+                Standing::Asked => {
+                    let after = self.settings.patience.timeout_ms.unwrap_or_default();
+                    self.missed(&key, place, Phase::TimedOut { after }, out, context)?;
+                }
+                Standing::Over => {
+                    let (row, _) = self.row(&key, number, context)?;
+                    self.go_in_turn(&key, place, row, out, context)?;
+                }
             }
         }
         if any {
@@ -234,6 +243,10 @@ impl Desk {
             return Ok(Some(dropped::NOT_PARKED));
         };
         if place.standing == Standing::Over {
+            if self.settings.flaw == Flaw::AnswersTwice {
+                let (row, _) = self.row(&key, number, context)?;
+                self.turn(&key, place, row, out, context)?;
+            }
             return Ok(Some(dropped::DUPLICATE_ANSWER));
         }
         let failed = match header(&answer.headers, ERROR) {
@@ -296,14 +309,25 @@ impl Desk {
         &self,
         key: &Bytes,
         number: u64,
-        row: Option<&Row>,
+        row: &Row,
         timestamp: Timestamp,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let stored = row.map(|row| Stored {
-            value: Datum::Bytes(row.encode()),
-            timestamp,
-        });
+        let value = Datum::Bytes(row.encode());
+        self.put(key, number, Some(Stored { value, timestamp }), context)
+    }
+
+    fn delete(&self, key: &Bytes, number: u64, context: &mut Context<'_>) -> Result<()> {
+        self.put(key, number, None, context)
+    }
+
+    fn put(
+        &self,
+        key: &Bytes,
+        number: u64,
+        stored: Option<Stored>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.settings.store);
         store

@@ -71,6 +71,16 @@ impl Lane {
         }
     }
 
+    /// Whoever is first in its line, and awaits nothing, is due since ever: it goes when somebody looks at the clock.
+    pub fn call_up(&mut self) {
+        for (key, line) in &mut self.lines {
+            if let Some(first) = line.front_mut().filter(|p| p.standing == Standing::Over) {
+                first.due = Some(0);
+                self.due.insert(0, row_key(key, first.number));
+            }
+        }
+    }
+
     /// A record by its number.
     pub fn find(&self, key: &Bytes, number: u64) -> Option<Place> {
         let line = self.lines.get(key)?;

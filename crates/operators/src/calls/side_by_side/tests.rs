@@ -1,10 +1,10 @@
 //! Calls of one batch, answered by hand.
 
 use super::{Row, SideBySide, order};
-use crate::Run;
 use crate::calls::tests::hand::Hand;
 use crate::judge::Outcome;
 use crate::testing::{json, word};
+use crate::{Flaw, Run};
 use smallvec::smallvec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn calls(hand: &Arc<Hand>, concurrency: u32) -> SideBySide {
         concurrency,
         park_after_ms: 0,
     };
-    SideBySide::new(Arc::clone(hand) as _, &awaiting, false)
+    SideBySide::new(Arc::clone(hand) as _, &awaiting, false, Flaw::None)
 }
 
 /// Keys and values; `~` is no key.
@@ -109,6 +109,18 @@ fn a_failure_holds_up_its_key_and_no_other_until_it_is_decided() {
     // The pause is that of the call, not of the lane.
     assert_eq!(hand.pauses(), [Duration::from_secs(3600)]);
     assert_eq!(hand.load(), 0);
+}
+
+#[test]
+fn what_is_called_again_has_its_room_before_others_begin() {
+    let hand = Hand::new();
+    hand.answers_when_waited_for();
+    hand.fails("a1");
+    let given = [("a", "a1"), ("a", "a2"), ("b", "b1"), ("c", "c1")];
+    let again = |_, _, _| Ok((Outcome::Again, Duration::ZERO));
+    let results = calls(&hand, 1).call(rows(&given), &Run::default(), again);
+    assert_eq!(words(&results.unwrap()), ["a1", "a2", "b1", "c1"]);
+    assert_eq!((hand.most(), hand.load()), (2, 0));
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl Builder<'_> {
             Some(awaiting) => {
                 let patient = self.foreign.runtime.as_ref().is_some_and(|r| r.patient());
                 let udf = self.foreign.call(awaiting.udf)?;
-                Some(SideBySide::new(udf, awaiting, patient))
+                Some(SideBySide::new(udf, awaiting, patient, self.options.flaw))
             }
         };
         Ok(Joiner::new(

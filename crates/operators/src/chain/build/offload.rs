@@ -81,6 +81,7 @@ impl Builder<'_> {
             instead_of_error: instead(instead_of_error)?,
             patience: *patience,
             max_parked: *max_parked,
+            flaw: self.options.flaw,
         })
     }
 }

@@ -56,7 +56,7 @@ impl Desk {
             again: 0,
             record: parked,
         };
-        self.write(&key, number, Some(&row), request.timestamp, context)?;
+        self.write(&key, number, &row, request.timestamp, context)?;
         self.lane.join(&key, self.place(number, &row));
         send(request, out, context);
         Ok(())
@@ -138,7 +138,7 @@ impl Desk {
         let (mut row, timestamp) = self.row(key, place.number, context)?;
         row.phase = Phase::Pausing { due };
         row.again = place.again;
-        self.write(key, place.number, Some(&row), timestamp, context)?;
+        self.write(key, place.number, &row, timestamp, context)?;
         place.standing = Standing::Pausing;
         place.due = Some(due);
         self.lane.change(key, place);
@@ -172,7 +172,7 @@ impl Desk {
         row.phase = Phase::Asked {
             at: context.clocks.wall.0,
         };
-        self.write(key, place.number, Some(&row), timestamp, context)?;
+        self.write(key, place.number, &row, timestamp, context)?;
         let place = self.place(place.number, &row);
         self.lane.change(key, place);
         send(request, out, context);

@@ -4,12 +4,12 @@
 //! to a joiner together. Never lets a record overtake an earlier one of its key.
 
 use super::{Desk, RESULT, Why};
-use crate::Context;
 use crate::judge::Outcome;
 use crate::offload::lane::{Place, Standing};
 use crate::offload::row::{Phase, Row};
 use crate::parked;
 use crate::suppress::codec::Reader;
+use crate::{Context, Flaw};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
 
@@ -30,14 +30,32 @@ impl Desk {
         row.phase = phase;
         let first = self.lane.first(key).map(|first| first.number);
         if first != Some(place.number) {
-            return self.write(key, place.number, Some(&row), timestamp, context);
+            if self.settings.flaw == Flaw::AnswersOvertake {
+                self.turn(key, place, row.clone(), out, context)?;
+                row.phase = Phase::LeftOut;
+            }
+            return self.write(key, place.number, &row, timestamp, context);
         }
+        self.go_in_turn(key, place, row, out, context)
+    }
+
+    /// The first of a line goes, and those behind it for which nothing is awaited either.
+    pub(super) fn go_in_turn(
+        &mut self,
+        key: &Bytes,
+        place: Place,
+        row: Row,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let mut next = Some((place, row));
         while let Some((place, row)) = next.take() {
             if !self.turn(key, place, row, out, context)? {
                 return Ok(());
             }
-            self.write(key, place.number, None, timestamp, context)?;
+            if self.settings.flaw != Flaw::ParkedForever {
+                self.delete(key, place.number, context)?;
+            }
             self.lane.leave(key);
             let first = self.lane.first(key);
             if let Some(first) = first.filter(|first| first.standing == Standing::Over) {
@@ -48,7 +66,7 @@ impl Desk {
     }
 
     /// The first of a line has its turn; `false` if it stays, because it is asked once more.
-    fn turn(
+    pub(super) fn turn(
         &mut self,
         key: &Bytes,
         place: Place,

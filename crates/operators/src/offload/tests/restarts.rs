@@ -1,6 +1,7 @@
 //! What a restart finds.
 
 use super::*;
+use crate::LaneStore;
 
 #[test]
 fn a_restart_finds_everything_with_any_number_of_lanes() {
@@ -38,6 +39,27 @@ fn a_restart_finds_everything_with_any_number_of_lanes() {
     let all = ["0:a=a1+1@1", "0:a=a2+2@2", "0:b=b1+1@3", "0:c=c1+1@4"];
     assert_eq!(given, all);
     assert_eq!((rig.rows(), rig.reasons().len()), (0, 0));
+}
+
+/// Under at-least-once a crash can keep that a record has left, and lose that the next one of its key has: the two
+/// deletions are in different partitions of the changelog.
+#[test]
+fn whose_turn_has_come_goes_after_a_restart() {
+    let mut rig = rig(PATIENCE);
+    rig.push(records(&[("a", "a1"), ("a", "a2"), ("a", "a3")]))
+        .unwrap();
+    let ids = rig.correlations();
+    rig.answers(vec![answer("a", "2", &ids[1]), answer("a", "3", &ids[2])]);
+    let LaneStore { store, dirty } = &mut rig.stores[3];
+    let rows = store.scan(rig.epoch, &stoatflow_state::KeyRange::default(), 1);
+    let (first, _) = rows.expect("a readable store").remove(0);
+    store.put(rig.epoch, dirty, &first, None).unwrap();
+    rig.barrier();
+    rig.restart(PATIENCE, Share { lane: 0, lanes: 1 });
+    assert_eq!(rig.rows(), 2);
+    rig.at(0);
+    assert_eq!(rig.outputs(), ["0:a=a2+2@2", "0:a=a3+3@3"]);
+    assert_eq!(rig.rows(), 0);
 }
 
 #[test]
