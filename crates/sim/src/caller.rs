@@ -6,7 +6,8 @@
 //! way than the bound, and no lane waits for what only another lane can do. Never knows what becomes of an answer.
 
 use crate::rng::SimRng;
-use crate::workload::asks::{Asking, FUNCTION, Fate, answer, fate};
+use crate::workload::asks::{Asking, Fate, answer};
+use crate::workload::functions::pair;
 use crate::world::World;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,6 +26,7 @@ const STANDSTILL: u32 = 8;
 pub(crate) struct Caller {
     world: Arc<World>,
     process: u32,
+    function: &'static str,
     asking: Asking,
     load: Arc<Load>,
     state: Mutex<State>,
@@ -83,14 +85,27 @@ fn number(line: &Line) -> usize {
 }
 
 impl Asked {
+    /// What decides: the value, or the left side. The key comes first.
     fn value(&self) -> String {
-        text(self.call.arguments.last()).unwrap_or_default()
+        text(self.call.arguments.get(1)).unwrap_or_default()
+    }
+
+    fn answer(&self) -> String {
+        match self.call.arguments.get(2) {
+            None => answer(&self.value()),
+            right => pair(&self.value(), text(right).as_deref()),
+        }
     }
 }
 
 impl Caller {
-    /// Of a process.
-    pub fn new(world: &Arc<World>, process: u32, asking: Asking, mut rng: SimRng) -> Arc<Self> {
+    /// Of a process, for a function.
+    pub fn new(
+        world: &Arc<World>,
+        process: u32,
+        (function, asking): (&'static str, Asking),
+        mut rng: SimRng,
+    ) -> Arc<Self> {
         let state = State {
             pace: [1, 1, 10][rng.index(3)],
             rng,
@@ -107,6 +122,7 @@ impl Caller {
         Arc::new(Self {
             world: Arc::clone(world),
             process,
+            function,
             asking,
             load: Arc::default(),
             state: Mutex::new(state),
@@ -157,7 +173,7 @@ impl Caller {
     fn result(&self, state: &mut State, asked: &Asked) -> (Result<Answer>, &'static str) {
         let value = asked.value();
         let once = (number(&asked.line), asked.call.ticket);
-        let error = match fate(&value) {
+        let error = match self.asking.fate(&value) {
             Fate::Answered => None,
             Fate::Flaky if state.failed.contains(&once) => None,
             Fate::Flaky => Some((format!("'{value}' came at a bad time"), "refused once")),
@@ -170,7 +186,7 @@ impl Caller {
         match error {
             None => {
                 state.failed.remove(&once);
-                (Ok(Answer::One(Datum::text(answer(&value)))), "answered")
+                (Ok(Answer::One(Datum::text(asked.answer()))), "answered")
             }
             Some((why, said)) => {
                 state.failed.insert(once);
@@ -227,7 +243,7 @@ impl Caller {
             let Some(asked) = state.waiting.pop_front() else {
                 return;
             };
-            let takes = match fate(&asked.value()) {
+            let takes = match self.asking.fate(&asked.value()) {
                 Fate::Silent => LIMIT,
                 _ => state.takes(),
             };
@@ -269,7 +285,7 @@ impl State {
 
 impl AsyncUdf for Caller {
     fn name(&self) -> &str {
-        FUNCTION
+        self.function
     }
 
     fn load(&self) -> &Arc<Load> {

@@ -5,6 +5,8 @@
 
 mod bells;
 mod joined;
+mod lookups;
+mod offloads;
 mod stateless;
 mod tables;
 mod timed;
@@ -36,6 +38,7 @@ macro_rules! hold {
 pub(crate) use hold;
 
 pub(crate) use bells::uncounted;
+pub(crate) use offloads::{answered, kept};
 pub(crate) use stateless::late;
 
 /// Everything but the disks. `uncounted`: see the function.
@@ -62,7 +65,7 @@ pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncounted: usize) -> Verdic
                 );
             }
         }
-        for topic in part.inputs() {
+        for topic in part.sources() {
             committed(broker, topic)?;
         }
     }
@@ -102,8 +105,11 @@ pub(crate) fn newest(history: &History) -> BTreeMap<Bytes, Bytes> {
 /// The group stands at the stable end of each partition: past the last record, and past the markers
 /// and aborted records behind it, so that no lag is shown where nothing is left to do.
 fn committed(broker: &SimBroker, topic: &'static str) -> Verdict {
-    for partition in 0..broker.visible(topic).len() {
-        let place = TopicPartition::new(topic, i32::try_from(partition).unwrap_or(0));
+    let found = broker.topics(&[topic], Duration::ZERO);
+    let found = found.map_err(|e| e.to_string())?;
+    let partitions = found.into_iter().flatten().map(|topic| topic.partitions);
+    for partition in 0..partitions.sum() {
+        let place = TopicPartition::new(topic, partition);
         let places = std::slice::from_ref(&place);
         let found = broker
             .committed(APPLICATION, places, Duration::ZERO)
@@ -173,11 +179,11 @@ fn expired(
 
 /// The application's watermark beside the committed offsets; -1: none.
 pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
-    let topics = job.parts.iter().flat_map(|part| part.inputs());
+    let topics = job.parts.iter().flat_map(|part| part.sources());
     let places: Vec<TopicPartition> = topics
         .flat_map(|topic| {
             let partitions = 0..broker.visible(topic).len();
-            partitions.filter_map(|p| Some(TopicPartition::new(*topic, i32::try_from(p).ok()?)))
+            partitions.filter_map(move |p| Some(TopicPartition::new(topic, i32::try_from(p).ok()?)))
         })
         .collect();
     let committed = broker.committed(APPLICATION, &places, Duration::ZERO);
@@ -191,11 +197,14 @@ pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
 /// Is all input committed as processed, and nothing left that waits for the clock or for an answer? `healed`: since when
 /// nothing has kept anybody from it.
 pub(crate) fn drained(job: &Job, broker: &SimBroker, healed: Timestamp) -> Verdict {
-    for topic in job.parts.iter().flat_map(|part| part.inputs()) {
+    for topic in job.parts.iter().flat_map(|part| part.sources()) {
         committed(broker, topic)?;
     }
-    if job.asking().is_some() {
+    if job.parts.iter().any(|part| matches!(part, Part::Asks(_))) {
         stateless::nothing_parked(broker)?;
+    }
+    if job.parking().is_some() {
+        offloads::nothing_parked(broker)?;
     }
     let mut timed = job.parts.iter().filter(|part| part.has_timers());
     timed.try_for_each(|part| bells::quiet(*part, broker, healed.0))

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! seed ─► workload ─► feeder ─► broker ◄─► faults ◄─► engine (the real rooms, one turn at a time)
-//!   │                             ▲                     ▲
+//!   ├─► worker (offloads) ────────┤                     ▲
 //!   ├─► schedule (whose turn, how far the clock) ───────┘
 //!   └─► simulation (phase one: trouble; phase two: healed) ─► checkers (model, disk, offsets)
 //! ```
@@ -26,6 +26,7 @@ mod simulation;
 mod topic;
 mod trace;
 mod transaction;
+mod worker;
 mod workload;
 mod world;
 

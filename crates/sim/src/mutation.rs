@@ -1,7 +1,7 @@
 //! Faults put into the engine on purpose: tests of the tests.
 //!
-//! Takes a name, gives the broken part: an order of the commit's steps, the times by which instances keep apart, or
-//! what operators leave undone. What isn't broken is as in the product. Each one must be caught by a checker
+//! Takes a name, gives the broken part: an order of the commit's steps, the times by which instances keep apart, what
+//! operators leave undone, or (in [`crate::world`]) what is no part of a transaction. What isn't broken is as in the product. Each one must be caught by a checker
 //! (`tests/simulation.rs`).
 
 use std::time::Duration;
@@ -45,6 +45,18 @@ pub enum Mutation {
     CallsOvertaken,
     /// What a batch has collected at a barrier is given in a later epoch.
     BatchesKept,
+    /// The rows of an async joiner get results in the order in which they came.
+    JoinedAsAnswered,
+    /// The second answer to an offloaded record that waits for its turn gives its result, too.
+    AnswersTwice,
+    /// The row of an offloaded record stays when its result is given.
+    ParkedForever,
+    /// An offloaded record that is answered doesn't wait for earlier ones of its key.
+    AnswersOvertake,
+    /// After a restart, what seems to be due is given up before the answers that came meanwhile are read.
+    AnswersUnread,
+    /// Requests of an offload are sent outside the transaction.
+    RequestsOutside,
 }
 
 impl Mutation {
@@ -71,6 +83,11 @@ impl Mutation {
             Self::CallsParkedForever => Flaw::CallsParkedForever,
             Self::CallsOvertaken => Flaw::CallsOvertaken,
             Self::BatchesKept => Flaw::BatchesKept,
+            Self::JoinedAsAnswered => Flaw::JoinedAsAnswered,
+            Self::AnswersTwice => Flaw::AnswersTwice,
+            Self::ParkedForever => Flaw::ParkedForever,
+            Self::AnswersOvertake => Flaw::AnswersOvertake,
+            Self::AnswersUnread => Flaw::AnswersUnread,
             _ => Flaw::None,
         }
     }

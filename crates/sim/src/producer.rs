@@ -22,6 +22,8 @@ pub(crate) struct SimProducer {
     fenced: bool,
     buffer: VecDeque<Outgoing>,
     remembered: BTreeMap<Arc<str>, BTreeMap<Partition, Offset>>,
+    /// Records of this topic are no part of the transaction: a test of the tests.
+    outside: Option<&'static str>,
 }
 
 impl SimProducer {
@@ -34,7 +36,14 @@ impl SimProducer {
             fenced: false,
             buffer: VecDeque::new(),
             remembered: BTreeMap::new(),
+            outside: None,
         }
+    }
+
+    /// Writes records of a topic outside of its transactions.
+    pub fn writing_outside(mut self, topic: Option<&'static str>) -> Self {
+        self.outside = topic;
+        self
     }
 
     pub fn buffered(&self) -> usize {
@@ -47,7 +56,8 @@ impl SimProducer {
             let Some(record) = self.buffer.pop_front() else {
                 break;
             };
-            let writer = self.transactional.then_some(&self.writer);
+            let inside = self.transactional && self.outside != Some(&*record.topic);
+            let writer = inside.then_some(&self.writer);
             let appended = self.broker.lock().append(record, writer);
             let (partition, offset) = self.note(appended)?;
             if let Some(topic) = self.remembered.get_mut(&partition.topic) {

@@ -11,8 +11,11 @@ use crate::process::{End, Process};
 use crate::rng::SimRng;
 use crate::schedule::{Move, Schedule};
 use crate::trace::Statistics;
+use crate::worker::Worker;
+use crate::workload::offloads::REQUESTS;
 use crate::workload::{APPLICATION, Job, Part};
 use crate::world::World;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Guarantee, ManualClock, Timestamp};
@@ -98,6 +101,10 @@ struct Simulation {
     job: Job,
     schedule: Schedule,
     feeder: Feeder,
+    /// Who answers what is offloaded.
+    worker: Option<Worker>,
+    /// Correlations of answers that were there when an instance started.
+    promised: BTreeSet<String>,
     mutation: Mutation,
     /// The disks of two machines.
     disks: Vec<MemoryBackend>,
@@ -133,14 +140,22 @@ impl Simulation {
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
         let mut world = World::new(broker, clock, job.changelogs(), root.split(), narrate);
         world.watch_disk = mutation != Mutation::StoreFirstUnseen;
+        world.outside = (mutation == Mutation::RequestsOutside).then_some(REQUESTS);
         world.event(format!(
             "{:?} {:?} cached: {} by watermark: {}",
             job.parts, job.guarantee, job.cached, job.by_watermark
         ));
+        let schedule = Schedule::new(root.split());
+        let worker = job
+            .parking()
+            .map(|parking| Worker::new(root.split(), &world.broker, parking))
+            .transpose()?;
         Ok(Self {
             world: Arc::new(world),
-            schedule: Schedule::new(root.split()),
+            schedule,
             feeder,
+            worker,
+            promised: BTreeSet::new(),
             mutation,
             disks: vec![MemoryBackend::new(true), MemoryBackend::new(true)],
             processes: Vec::new(),
@@ -177,6 +192,12 @@ impl Simulation {
         if self.job.asking().is_some() {
             self.world.count("runs with async calls");
         }
+        if self.job.parts.iter().any(|part| part.joining().is_some()) {
+            self.world.count("runs with an async joiner");
+        }
+        if self.job.parking().is_some() {
+            self.world.count("runs with an offload");
+        }
         if let Some(Part::Batches { .. }) = self.job.parts.last() {
             self.world.count("runs with batches");
         }
@@ -187,7 +208,33 @@ impl Simulation {
             Guarantee::AtLeastOnce => "runs at least once",
         });
         checkers::outputs(&self.job, &self.world.broker, self.uncounted)?;
+        if self.worker.is_some() {
+            checkers::kept(&self.world.broker, &self.promised)?;
+        }
         self.restore_everywhere()
+    }
+
+    /// Answers that are there before a start must count.
+    fn promise(&mut self) -> Result<BTreeSet<String>, String> {
+        let Some(parking) = self.job.parking() else {
+            return Ok(BTreeSet::new());
+        };
+        // A start takes some time: what is parked is told apart by it.
+        self.advance(Duration::from_millis(1));
+        // Under at-least-once an older instance may not know yet that it is none any more.
+        if self.job.guarantee == Guarantee::AtLeastOnce {
+            return Ok(BTreeSet::new());
+        }
+        let (parked, answered) = checkers::answered(&self.world.broker)?;
+        if parked as u64 > parking.most && !parking.rekeyed {
+            return Err(format!(
+                "{parked} records are parked, {} may be",
+                parking.most
+            ));
+        }
+        self.world
+            .add("answers that came before a start", answered.len() as u64);
+        Ok(answered)
     }
 
     fn start(&mut self, machine: usize) -> Result<bool, String> {
@@ -195,6 +242,7 @@ impl Simulation {
         if let Some(ticks) = checkers::uncounted(&self.world.broker) {
             self.uncounted = ticks;
         }
+        let promised = self.promise()?;
         if !self.world.is_healed() && self.schedule.rng().chance(300) {
             self.world
                 .event(format!("the disk of machine {machine} is lost"));
@@ -212,6 +260,7 @@ impl Simulation {
         ) {
             Ok(mut process) => {
                 self.world.count("starts");
+                self.promised.extend(promised);
                 let (before, restored) = (self.watermark, process.watermark());
                 self.watermark = checkers::watermark(&self.job, &self.world.broker);
                 if self.watermark < before || restored != self.watermark {
@@ -268,6 +317,9 @@ impl Simulation {
     /// One move of phase one.
     fn move_once(&mut self) -> Result<(), String> {
         self.start_if_needed()?;
+        if self.worker.as_mut().is_some_and(Worker::wants_a_turn) {
+            self.work()?;
+        }
         if self.processes.is_empty() {
             return Ok(());
         }
@@ -306,6 +358,15 @@ impl Simulation {
             Move::TakeOver(elsewhere) if self.world.strikes(1200) => self.take_over(elsewhere),
             _ => Ok(()),
         }
+    }
+
+    /// The worker goes on, whatever becomes of the application.
+    fn work(&mut self) -> Result<(), String> {
+        let Some(worker) = &mut self.worker else {
+            return Ok(());
+        };
+        let done = worker.turn(&self.world);
+        done.map_err(|e| format!("the simulator itself: {e}"))
     }
 
     fn advance(&self, by: Duration) {
@@ -393,12 +454,16 @@ impl Simulation {
     }
 
     fn drained(&self) -> checkers::Verdict {
+        if self.worker.as_ref().is_some_and(|worker| !worker.is_idle()) {
+            return Err("the worker has not answered everything".into());
+        }
         checkers::drained(&self.job, &self.world.broker, self.healed)
     }
 
     /// Every room of every process once, in some order, and a little time.
     fn round(&mut self) -> Result<(), String> {
         self.advance(Duration::from_millis(40));
+        self.work()?;
         for at in (0..self.processes.len()).rev() {
             let lanes = (0..self.processes[at].lanes).map(Turn::Lane);
             let mut turns: Vec<Turn> = lanes.chain([Turn::Intake, Turn::Commit]).collect();

@@ -8,6 +8,8 @@ pub(crate) mod asks;
 pub(crate) mod batches;
 pub(crate) mod bells;
 mod input;
+pub(crate) mod lookups;
+pub(crate) mod offloads;
 mod plan;
 pub(crate) mod tardy;
 mod udf;
@@ -22,6 +24,7 @@ pub(crate) mod functions {
 use crate::caller::Caller;
 use crate::rng::SimRng;
 use asks::Asking;
+use offloads::Parking;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::settings::WatermarkDefault;
@@ -50,10 +53,10 @@ pub(crate) enum Part {
     /// Counts in windows, given once each when the window closes: by the aggregation itself, or
     /// (`true`) by a suppression behind it.
     Windows(bool),
-    /// Left join of two halves of a stream.
-    Pairs,
-    /// Join of two tables by a foreign key.
-    Foreign,
+    /// Left join of two halves of a stream; the joiner may be async.
+    Pairs(Option<Asking>),
+    /// Join of two tables by a foreign key; the joiner may be async.
+    Foreign(Option<Asking>),
     /// Join of two tables whose updates come from different stages, kept once; and once counted as it is.
     Joined,
     /// Timers of a processor by both clocks; `true`: beside a scheduled source. (Without it nothing but the
@@ -65,6 +68,10 @@ pub(crate) enum Part {
     Batches { rows: u32, wait_ms: i64 },
     /// Late records that go to a topic of their own.
     Tardy,
+    /// Records that are parked until a worker has answered.
+    Offloads(Parking),
+    /// Left join of a stream with a table by an async joiner.
+    Lookups(Asking),
 }
 
 impl Part {
@@ -72,7 +79,7 @@ impl Part {
         self.inputs()[0]
     }
 
-    /// All input topics.
+    /// All topics that the outside world writes.
     pub fn inputs(self) -> &'static [&'static str] {
         match self {
             Self::Words(_) => &["words"],
@@ -81,35 +88,50 @@ impl Part {
             Self::Rows => &["rows"],
             Self::Latest => &["moves"],
             Self::Windows(_) => &["clicks"],
-            Self::Pairs => &["halves"],
-            Self::Foreign => &["orders", "goods"],
+            Self::Pairs(_) => &["halves"],
+            Self::Foreign(_) => &["orders", "goods"],
             Self::Joined => &["plans", "visits"],
             Self::Bells(_) => &["bells"],
             Self::Asks(_) => &["asks"],
             Self::Batches { .. } => &["lots"],
             Self::Tardy => &["tardy"],
+            Self::Offloads(_) => &[offloads::RECORDS],
+            Self::Lookups(_) => &[lookups::RECORDS, lookups::ROWS],
         }
+    }
+
+    /// All topics that are read: a worker writes one of them, nobody else.
+    pub fn sources(self) -> impl Iterator<Item = &'static str> {
+        let answers = matches!(self, Self::Offloads(_)).then_some(offloads::ANSWERS);
+        self.inputs().iter().copied().chain(answers)
     }
 
     /// All output topics.
     pub fn outputs(self) -> Vec<&'static str> {
         match self {
             Self::Windows(_) => vec!["clicks-out"],
-            Self::Pairs => vec!["pairs-out"],
-            Self::Foreign => vec!["orders-out"],
+            Self::Pairs(_) => vec!["pairs-out"],
+            Self::Foreign(_) => vec!["orders-out"],
             Self::Joined => vec!["planned-out", "tally-out"],
             Self::Bells(true) => vec!["bells-out", bells::BEATS],
             Self::Bells(false) => vec!["bells-out"],
             Self::Asks(_) => vec!["asks-out", asks::LETTERS],
             Self::Batches { .. } => vec!["lots-out", batches::LETTERS],
             Self::Tardy => vec!["tardy-out", tardy::LETTERS],
+            Self::Offloads(_) => vec![
+                offloads::RESULTS,
+                offloads::REQUESTS,
+                offloads::FAILED,
+                offloads::UNANSWERED,
+            ],
+            Self::Lookups(_) => vec![lookups::RESULTS, lookups::LETTERS],
             _ => self.tables().iter().map(|t| t.0).collect(),
         }
     }
 
     /// What closes by time is only certain if everybody sees the input in one order, or goes by the watermark.
     pub fn is_timed(self) -> bool {
-        matches!(self, Self::Windows(_) | Self::Pairs)
+        matches!(self, Self::Windows(_) | Self::Pairs(_))
     }
 
     /// Does it wait for a time of events? Then it gets last records that make time go on.
@@ -124,7 +146,38 @@ impl Part {
 
     /// Does it keep no table, and tell each of its values apart?
     pub fn is_stateless(self) -> bool {
-        matches!(self, Self::Asks(_) | Self::Batches { .. } | Self::Tardy)
+        matches!(
+            self,
+            Self::Asks(_) | Self::Batches { .. } | Self::Tardy | Self::Offloads(_)
+        )
+    }
+
+    /// Must its records have keys? (A left join gives what has no key with no key: nobody could tell one from the
+    /// other. A timer needs a key. What is offloaded needs one, and if a function stands in for errors of the worker,
+    /// no handler decides about those without.)
+    pub fn needs_keys(self) -> bool {
+        match self {
+            Self::Pairs(_) | Self::Bells(_) => true,
+            Self::Offloads(parking) => parking.instead,
+            _ => false,
+        }
+    }
+
+    /// Is one of its topics a table? The order of that is the order of its partition.
+    pub fn has_tables(self) -> bool {
+        matches!(
+            self,
+            Self::Rows | Self::Foreign(_) | Self::Joined | Self::Lookups(_)
+        )
+    }
+
+    /// How its async joiner is called, if it has one.
+    pub fn joining(self) -> Option<Asking> {
+        match self {
+            Self::Pairs(asking) | Self::Foreign(asking) => asking,
+            Self::Lookups(asking) => Some(asking),
+            _ => None,
+        }
     }
 
     /// Output topic and store of each table whose output is its updates.
@@ -138,8 +191,7 @@ impl Part {
             Self::Sums => &[("sums-out", "sums-store"), ("tops-out", "tops-store")],
             Self::Rows => &[("rows-out", "rows-store")],
             Self::Latest => &[("latest-out", "latest-store")],
-            Self::Windows(_) | Self::Pairs | Self::Foreign | Self::Joined | Self::Bells(_) => &[],
-            Self::Asks(_) | Self::Batches { .. } | Self::Tardy => &[],
+            _ => &[],
         }
     }
 }
@@ -174,8 +226,8 @@ impl Job {
             Part::Rows,
             Part::Latest,
             Part::Windows(rng.chance(5000)),
-            Part::Pairs,
-            Part::Foreign,
+            Part::Pairs(None),
+            Part::Foreign(None),
             Part::Joined,
         ];
         rng.shuffle(&mut all);
@@ -199,7 +251,7 @@ impl Job {
                 let one = topic == bells::BEATS;
                 topics.insert(topic, if one { 1 } else { partitions });
             }
-            for topic in part.inputs() {
+            for topic in part.sources() {
                 let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
                 // Where time is the watermark, nobody has to see the input in one order.
                 let one = part.is_timed() && !by_watermark;
@@ -229,10 +281,18 @@ impl Job {
         })
     }
 
-    /// How its async function is called, if it has one.
-    pub fn asking(&self) -> Option<Asking> {
+    /// Its async function and how that is called, if it has one.
+    pub fn asking(&self) -> Option<(&'static str, Asking)> {
         self.parts.iter().find_map(|part| match part {
-            Part::Asks(asking) => Some(*asking),
+            Part::Asks(asking) => Some((asks::FUNCTION, *asking)),
+            part => Some((asks::JOINER, part.joining()?)),
+        })
+    }
+
+    /// How its records are offloaded, if they are.
+    pub fn parking(&self) -> Option<Parking> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Offloads(parking) => Some(*parking),
             _ => None,
         })
     }
@@ -242,9 +302,10 @@ impl Job {
         let Some(caller) = caller else {
             return Arc::clone(&self.foreign);
         };
+        let number = udf::number(caller.name());
         let caller: Arc<dyn AsyncUdf> = caller;
         Arc::new(Foreign {
-            calls: [(udf::number(asks::FUNCTION), caller)].into(),
+            calls: [(number, caller)].into(),
             ..(*self.foreign).clone()
         })
     }
@@ -279,7 +340,7 @@ fn ring(parts: &mut Vec<Part>, rng: &mut SimRng) {
     }
 }
 
-/// What keeps no table, sometimes alone, sometimes beside what else there is.
+/// What asks somebody, and what keeps no table; sometimes alone, sometimes beside what else there is.
 fn ask(parts: &mut Vec<Part>, rng: &mut SimRng) {
     let drawn = rng.below(100);
     let part = match drawn {
@@ -289,8 +350,13 @@ fn ask(parts: &mut Vec<Part>, rng: &mut SimRng) {
             wait_ms: [5, 60, 10_000][rng.index(3)],
         },
         20..=23 => Part::Tardy,
+        24..=37 => Part::Offloads(Parking::new(rng)),
+        38..=43 => Part::Lookups(Asking::new(rng)),
+        44..=46 => Part::Pairs(Some(Asking::lucky(rng))),
+        47..=49 => Part::Foreign(Some(Asking::lucky(rng))),
         _ => return,
     };
+    parts.retain(|other| other.input() != part.input());
     // A watermark of its own would hold the others' time back.
     if part == Part::Tardy || rng.chance(6000) {
         parts.clear();

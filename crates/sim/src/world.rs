@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub changelogs: Vec<(String, Layout)>,
     /// Compare the disk with the broker after each epoch?
     pub watch_disk: bool,
+    /// The topic that engines write outside of their transactions, if they are broken so.
+    pub outside: Option<&'static str>,
     inner: Mutex<Inner>,
 }
 
@@ -60,6 +62,7 @@ impl World {
             clock,
             changelogs,
             watch_disk: true,
+            outside: None,
             inner: Mutex::new(inner),
         }
     }

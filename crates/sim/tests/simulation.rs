@@ -150,6 +150,16 @@ fn all_happened(statistics: &Statistics) {
         "calls that were refused",
         "calls that were silent until the limit",
         "calls that began again after a start",
+        "runs with an async joiner",
+        "runs with an offload",
+        "requests that were answered",
+        "requests that were answered with an error",
+        "requests that were answered in garbled bytes",
+        "requests that were not answered",
+        "answers that were repeated",
+        "answers to nobody",
+        "answers that came before a start",
+        "crashes of a worker",
         "runs with batches",
         "late records",
     ];
@@ -164,7 +174,7 @@ fn all_happened(statistics: &Statistics) {
 
 #[test]
 fn determinism() {
-    let mut with_calls = 0;
+    let (mut with_calls, mut with_offload) = (0, 0);
     for seed in 0..20 {
         let (one, two) = (
             run(seed, Mutation::None, true),
@@ -181,8 +191,10 @@ fn determinism() {
         );
         assert_eq!(one.statistics, two.statistics);
         with_calls += one.statistics.of("runs with async calls");
+        with_offload += one.statistics.of("runs with an offload");
     }
     assert!(with_calls > 0, "no seed of these calls anything");
+    assert!(with_offload > 0, "no seed of these offloads anything");
     let hashes: std::collections::BTreeSet<u64> = (0..20)
         .map(|s| run(s, Mutation::None, false).expect("kept").hash)
         .collect();
@@ -293,4 +305,34 @@ fn mutation_calls_overtaken_is_caught() {
 #[test]
 fn mutation_batches_kept_is_caught() {
     caught(Mutation::BatchesKept, 1_000);
+}
+
+#[test]
+fn mutation_joined_as_answered_is_caught() {
+    caught(Mutation::JoinedAsAnswered, 500);
+}
+
+#[test]
+fn mutation_answers_twice_is_caught() {
+    caught(Mutation::AnswersTwice, 500);
+}
+
+#[test]
+fn mutation_parked_forever_is_caught() {
+    caught(Mutation::ParkedForever, 500);
+}
+
+#[test]
+fn mutation_answers_overtake_is_caught() {
+    caught(Mutation::AnswersOvertake, 500);
+}
+
+#[test]
+fn mutation_answers_unread_is_caught() {
+    caught(Mutation::AnswersUnread, 1_000);
+}
+
+#[test]
+fn mutation_requests_outside_is_caught() {
+    caught(Mutation::RequestsOutside, 500);
 }

@@ -31,14 +31,14 @@ struct Shape {
 }
 
 /// The places of a value: key, partition, position.
-type Places = BTreeMap<String, Vec<(Option<String>, usize, usize)>>;
+pub(super) type Places = BTreeMap<String, Vec<(Option<String>, usize, usize)>>;
 
-fn text(bytes: &Bytes) -> String {
+pub(super) fn text(bytes: &Bytes) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Where each value of a topic stands.
-fn places(broker: &SimBroker, topic: &str) -> Places {
+pub(super) fn places(broker: &SimBroker, topic: &str) -> Places {
     let mut places = Places::new();
     for (partition, records) in broker.visible(topic).into_iter().enumerate() {
         for (at, (_, kept)) in records.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! What each part had to give, computed directly from the input topics.
 
-use super::{History, Verdict, bells, history, hold, joined, stateless, timed};
+use super::{History, Verdict, bells, history, hold, joined, lookups, offloads, stateless, timed};
 use crate::broker::SimBroker;
 use crate::workload::{Job, Part, functions};
 use bytes::Bytes;
@@ -64,9 +64,13 @@ fn numbers(history: &History) -> Result<Numbers, String> {
 /// Judges one part.
 pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
     let rule = rule(job);
-    if part.is_stateless() {
-        // Their records need no keys.
-        return stateless::check(part, broker, rule != Rule::AtLeast);
+    let once = rule != Rule::AtLeast;
+    // Records of these need no keys.
+    match part {
+        Part::Offloads(parking) => return offloads::check(parking, broker, once),
+        Part::Lookups(asking) => return lookups::check(asking, broker, once),
+        part if part.is_stateless() => return stateless::check(part, broker, once),
+        _ => {}
     }
     let given = inputs(broker, part);
     let first = history(broker, part.outputs()[0])?;
@@ -95,11 +99,11 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         Part::Rows => rows(&given, &first, rule, job.cached),
         Part::Latest => latest(broker, part, &first, rule),
         Part::Windows(_) => timed::windows(broker, &first, rule),
-        Part::Pairs => timed::pairs(broker, &first, rule),
-        Part::Foreign => timed::foreign(broker, &first, rule, job.cached),
+        Part::Pairs(_) => timed::pairs(broker, &first, rule),
+        Part::Foreign(_) => timed::foreign(broker, &first, rule, job.cached),
         Part::Joined => joined::check(broker, &first, rule, job.cached),
-        Part::Bells(_) => bells::timers(broker, &first, rule != Rule::AtLeast),
-        Part::Asks(_) | Part::Batches { .. } | Part::Tardy => Ok(()),
+        Part::Bells(_) => bells::timers(broker, &first, once),
+        _ => Ok(()),
     }
 }
 

@@ -111,7 +111,7 @@ impl Broker for FaultyBroker {
         let producer = self.call(Point::OpenProducer, timeout, |b| Ok(b.open_producer(mode)))?;
         Ok(Box::new(FaultyProducer::new(
             Arc::clone(&self.instance),
-            producer,
+            producer.writing_outside(self.instance.world.outside),
         )))
     }
 }

@@ -1,6 +1,6 @@
 //! Input records: few keys, some much more often than others, some null, times out of order.
 
-use super::Part;
+use super::{Part, lookups};
 use crate::rng::SimRng;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -35,12 +35,10 @@ pub(super) fn records(
         let disorder = i64::try_from(rng.below(50)).unwrap_or(0);
         let topic = part.inputs()[rng.index(part.inputs().len())];
         let partitions = topics.get(topic).copied().unwrap_or(1);
-        // (A left join gives what has no key with no key: nobody could tell one from the other. A timer
-        // needs a key.)
-        let keyed = matches!(part, Part::Pairs | Part::Bells(_));
+        let keyed = part.needs_keys();
         let key = (keyed || !rng.chance(800)).then(|| Bytes::from(format!("k{}", skewed(rng, 8))));
         // A table's order is that of its partition, so its keys must stay in theirs.
-        let stays = matches!(part, Part::Rows | Part::Foreign | Part::Joined) || rng.chance(5000);
+        let stays = part.has_tables() || rng.chance(5000);
         let anywhere = i32::try_from(rng.below(u64::from(partitions.unsigned_abs()))).unwrap_or(0);
         records.push(Outgoing {
             topic: topic.into(),
@@ -96,7 +94,11 @@ fn skewed(rng: &mut SimRng, len: usize) -> usize {
 fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes> {
     // Rows that come and go are what a join of tables must get right.
     let gone = if part == Part::Joined { 4_000 } else { 600 };
-    if rng.chance(gone) && !part.waits_for_time() && !part.is_stateless() {
+    if rng.chance(gone)
+        && !part.waits_for_time()
+        && !part.is_stateless()
+        && topic != lookups::RECORDS
+    {
         return None;
     }
     Some(match part {
@@ -108,15 +110,18 @@ fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes
         }
         Part::Sums => Bytes::copy_from_slice(&rng.between(1, 30).cast_signed().to_be_bytes()),
         Part::Rows => Bytes::from(format!("v{number}")),
-        Part::Foreign if topic == "goods" => Bytes::from(format!("r{number}")),
-        Part::Latest | Part::Foreign => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+        Part::Foreign(_) if topic == "goods" => Bytes::from(format!("r{number}")),
+        Part::Latest | Part::Foreign(_) => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
         Part::Joined => Bytes::from(format!("j{number}")),
         Part::Windows(_) => Bytes::from(format!("c{number}")),
         Part::Bells(_) => Bytes::from(format!("b{number}")),
-        Part::Asks(_) => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+        Part::Lookups(_) if topic == lookups::ROWS => Bytes::from(format!("e{number}")),
+        Part::Asks(_) | Part::Offloads(_) | Part::Lookups(_) => {
+            Bytes::from(format!("g{}:{number}", skewed(rng, 5)))
+        }
         Part::Batches { .. } => Bytes::from(format!("s{number}")),
         Part::Tardy => Bytes::from(format!("t{number}")),
-        Part::Pairs if rng.chance(5000) => Bytes::from(format!("l{number}")),
-        Part::Pairs => Bytes::from(format!("r{number}")),
+        Part::Pairs(_) if rng.chance(5000) => Bytes::from(format!("l{number}")),
+        Part::Pairs(_) => Bytes::from(format!("r{number}")),
     })
 }

@@ -1,6 +1,7 @@
 //! The parts as the DSL would send them.
 
-use super::{Part, asks, batches, bells, tardy, udf as functions};
+use super::asks::Asking;
+use super::{Part, asks, batches, bells, lookups, offloads, tardy, udf as functions};
 use serde_json::{Value, json};
 use stoatflow_core::Result;
 use stoatflow_plan::PhysicalPlan;
@@ -37,13 +38,15 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Rows => rows(base, part),
         Part::Latest => latest(base, part),
         Part::Windows(suppressed) => windows(base, suppressed),
-        Part::Pairs => pairs(base),
-        Part::Foreign => foreign(base),
+        Part::Pairs(asking) => pairs(base, asking),
+        Part::Foreign(asking) => foreign(base, asking),
         Part::Joined => joined(base),
         Part::Bells(beats) => bells::nodes(base, beats),
         Part::Asks(asking) => asks::nodes(base, asking),
         Part::Batches { rows, wait_ms } => batches::nodes(base, rows, wait_ms),
         Part::Tardy => tardy::nodes(base),
+        Part::Offloads(parking) => offloads::nodes(base, parking),
+        Part::Lookups(asking) => lookups::nodes(base, asking),
     }
 }
 
@@ -54,6 +57,16 @@ fn value() -> Value {
 /// A function.
 pub(super) fn udf(name: &str) -> Value {
     json!({"udf": functions::number(name)})
+}
+
+/// Joins with a function, or by asking a service, which always answers at last.
+fn join(mut node: Value, asking: Option<Asking>) -> Value {
+    node["function"] = asking.map_or_else(|| udf("pair"), asks::joiner);
+    if asking.is_some() {
+        node["with_key"] = true.into();
+        node["on_error"] = asks::once_more(&"fail".into());
+    }
+    node
 }
 
 fn store(part: Part, table: usize) -> Value {
@@ -157,24 +170,30 @@ fn windows(base: usize, suppressed: bool) -> Vec<Value> {
     nodes
 }
 
-fn pairs(base: usize) -> Vec<Value> {
+fn pairs(base: usize, asking: Option<Asking>) -> Vec<Value> {
     let window = json!({"before_ms": REACH_MS, "after_ms": REACH_MS, "grace_ms": GRACE_MS});
     vec![
         json!({"op": "stream", "topics": ["halves"], "key": "string", "value": "string"}),
         json!({"op": "filter", "from": base, "function": udf("is_left")}),
         json!({"op": "filter_not", "from": base, "function": udf("is_left")}),
-        json!({"op": "left_join", "from": base + 1, "other": base + 2, "function": udf("pair"), "window": window,
-            "key": "string", "value": "string", "other_value": "string", "store": "pairs", "name": "pairs"}),
+        join(
+            json!({"op": "left_join", "from": base + 1, "other": base + 2, "window": window, "key": "string",
+            "value": "string", "other_value": "string", "store": "pairs", "name": "pairs"}),
+            asking,
+        ),
         json!({"op": "to", "from": base + 3, "topic": "pairs-out", "key": "string", "value": "string"}),
     ]
 }
 
-fn foreign(base: usize) -> Vec<Value> {
+fn foreign(base: usize, asking: Option<Asking>) -> Vec<Value> {
     vec![
         json!({"op": "table", "topic": "orders", "key": "string", "value": "string", "materialized": {"store": "orders-store"}}),
         json!({"op": "table", "topic": "goods", "key": "string", "value": "string", "materialized": {"store": "goods-store"}}),
-        json!({"op": "join", "from": base, "other": base + 1, "function": udf("pair"), "foreign_key": udf("group"),
-            "name": "ordered", "materialized": {"store": "ordered-store", "key": "string", "value": "string"}}),
+        join(
+            json!({"op": "join", "from": base, "other": base + 1, "foreign_key": udf("group"), "name": "ordered",
+            "materialized": {"store": "ordered-store", "key": "string", "value": "string"}}),
+            asking,
+        ),
         json!({"op": "to_stream", "from": base + 2}),
         json!({"op": "to", "from": base + 3, "topic": "orders-out", "key": "string", "value": "string"}),
     ]

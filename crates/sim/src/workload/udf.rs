@@ -1,7 +1,7 @@
 //! Functions of the workloads behind the port that Python's go through, and the same as plain Rust for
 //! the model.
 
-use super::{asks, batches};
+use super::{asks, batches, offloads};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_operators::{Args, Failed, Udf};
@@ -23,6 +23,8 @@ pub(super) const NAMES: &[&str] = &[
     "tally",
     asks::FUNCTION,
     batches::FUNCTION,
+    asks::JOINER,
+    offloads::PLEA,
 ];
 
 /// The number of a function.
@@ -117,6 +119,12 @@ impl Native {
             ("bucket", value) => Datum::text(bucket(int(value)?)),
             ("half", _) => Datum::text(half(text(&record.key))),
             ("group", value) => Datum::text(group(text(value))),
+            (offloads::PLEA, value) => match (offloads::fate(text(value)), text(value)) {
+                (offloads::Fate::Unasked, value) => {
+                    return Err(Error::user(format!("nothing can be asked about '{value}'")));
+                }
+                (_, value) => Datum::text(offloads::plea(value)),
+            },
             (name, _) => return Err(Error::user(format!("'{name}' gives no single value"))),
         })
     }

@@ -1,0 +1,121 @@
+//! What a left join of a stream with a table by an async joiner had to give.
+//!
+//! Each record one result, or a dead letter if its calls have failed; with a row that the table held at some time;
+//! results of a key in the order of its records, and none with an older row than the one before it.
+
+use super::stateless::{Places, places, text};
+use super::{Verdict, hold};
+use crate::broker::SimBroker;
+use crate::workload::asks::{Asking, Fate};
+use crate::workload::functions::pair;
+use crate::workload::lookups::{LETTERS, RECORDS, RESULTS, ROWS};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a key's row was, in order; at first there is none.
+type Rows = BTreeMap<String, Vec<Option<String>>>;
+
+fn rows(broker: &SimBroker) -> Rows {
+    let mut rows = Rows::new();
+    for (_, kept) in broker.visible(ROWS).into_iter().flatten() {
+        if let Some(key) = kept.key {
+            let of_key = rows.entry(text(&key)).or_insert_with(|| vec![None]);
+            of_key.push(kept.value.as_ref().map(text));
+        }
+    }
+    rows
+}
+
+/// A result: which of its key's rows it has, at the earliest and at the latest, and where it stands.
+struct Met {
+    earliest: usize,
+    latest: usize,
+    place: (usize, usize),
+}
+
+/// Judges it; `once`: exactly, not at least.
+pub(super) fn check(asking: Asking, broker: &SimBroker, once: bool) -> Verdict {
+    let (shown, letters) = (places(broker, RESULTS), places(broker, LETTERS));
+    let rows = rows(broker);
+    let mut by_left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for result in shown.keys() {
+        let left = result.split('+').next().unwrap_or_default();
+        by_left.entry(left).or_default().push(result);
+    }
+    let mut wanted = BTreeSet::new();
+    let exact = |count: usize| count == 1 || !once && count > 1;
+    for records in broker.visible(RECORDS) {
+        let mut last: BTreeMap<String, Met> = BTreeMap::new();
+        for (_, kept) in records {
+            let value = kept.value.as_ref().map(text).unwrap_or_default();
+            let key = kept.key.as_ref().map(text);
+            let lost = letters.get(&value).map_or(0, Vec::len);
+            let results = by_left.get(&*value).map_or(&[][..], Vec::as_slice);
+            let given: usize = results.iter().map(|result| shown[*result].len()).sum();
+            let fails = matches!(asking.fate(&value), Fate::Refused | Fate::Silent);
+            let (right, wrong) = if fails { (lost, given) } else { (given, lost) };
+            hold!(
+                exact(right) && wrong == 0,
+                "'{value}' of {key:?} is {given} times in {RESULTS} and {lost} times in {LETTERS}"
+            );
+            for result in results {
+                let met = met(result, &value, key.as_deref(), &rows, &shown)?;
+                if let (Some(key), true) = (&key, once) {
+                    in_order(key, result, met, &mut last)?;
+                }
+            }
+            wanted.insert(value);
+        }
+    }
+    let extra: Vec<_> = by_left.keys().filter(|v| !wanted.contains(**v)).collect();
+    hold!(extra.is_empty(), "{extra:?} are too many in {RESULTS}");
+    Ok(())
+}
+
+/// What a result was made of.
+fn met(
+    result: &str,
+    value: &str,
+    key: Option<&str>,
+    rows: &Rows,
+    shown: &Places,
+) -> Result<Met, String> {
+    let nothing = vec![None];
+    let of_key = key.and_then(|key| rows.get(key)).unwrap_or(&nothing);
+    let is = |row: &Option<String>| pair(value, row.as_deref()) == result;
+    let (earliest, latest) = (of_key.iter().position(is), of_key.iter().rposition(is));
+    let at = &shown[result];
+    hold!(
+        at.iter().all(|(k, ..)| k.as_deref() == key),
+        "'{result}' has another key than {key:?}: {at:?}"
+    );
+    match (earliest, latest) {
+        (Some(earliest), Some(latest)) => Ok(Met {
+            earliest,
+            latest,
+            place: (at[0].1, at[0].2),
+        }),
+        _ => Err(format!(
+            "'{result}' was given for {key:?}, whose rows were {of_key:?}"
+        )),
+    }
+}
+
+fn in_order(key: &str, result: &str, mut met: Met, last: &mut BTreeMap<String, Met>) -> Verdict {
+    if let Some(before) = last.get(key) {
+        hold!(
+            before.place.0 == met.place.0 && before.place.1 < met.place.1,
+            "'{result}' of '{key}' stands at {:?} of {RESULTS}, what came before it at {:?}",
+            met.place,
+            before.place
+        );
+        hold!(
+            before.earliest <= met.latest,
+            "'{result}' of '{key}' has the row {} at the latest, what came before it had the row {}",
+            met.latest,
+            before.earliest
+        );
+        met.earliest = met.earliest.max(before.earliest);
+    }
+    last.insert(key.to_owned(), met);
+    Ok(())
+}

@@ -1,0 +1,355 @@
+//! What an offload had to do with its records.
+//!
+//! Takes the topics, gives the first promise that they break: each record leaves once, with its answer, with what
+//! stands in for it, or as a dead letter; those of a key in order; with the record's own key, time and headers; after as
+//! many requests as were wanted, each sent once, and all with one correlation that no other record has. Which end a
+//! record has is a matter of its value alone where the clock has no say; where it has, only some are possible.
+
+#[cfg(test)]
+mod tests;
+
+use super::stateless::text;
+use super::{Verdict, history, hold, newest};
+use crate::broker::SimBroker;
+use crate::topic::Kept;
+use crate::worker::header;
+use crate::workload::APPLICATION;
+use crate::workload::functions::group;
+use crate::workload::offloads::{
+    ANSWERS, FAILED, Fate, GARBLED, NAME, PARKED, Parking, Patience, RECORDS, REQUESTS, RESULTS,
+    UNANSWERED, answer, error, fate,
+};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use stoatflow_core::{Offset, TopicPartition};
+use stoatflow_log::Broker;
+use stoatflow_operators::offload::{ATTEMPT, CORRELATION, ERROR};
+
+/// How a record has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Answered,
+    /// The last request was answered with an error.
+    Failed,
+    /// So many requests were not answered.
+    TimedOut(u32),
+    /// There was no request.
+    Unasked,
+}
+
+/// A record that has left.
+#[derive(Debug)]
+struct Left {
+    end: End,
+    topic: &'static str,
+    place: (usize, usize),
+    key: Option<String>,
+    time: i64,
+    has_headers: bool,
+}
+
+/// By value.
+type AllLeft = BTreeMap<String, Vec<Left>>;
+
+/// By value and correlation: the numbers of its requests.
+type Requests = BTreeMap<String, BTreeMap<String, Vec<u32>>>;
+
+/// Where the last one of a key stands: as it came, as it was parked, and in which topic.
+type Last = BTreeMap<(Option<String>, Option<String>, &'static str), (usize, usize)>;
+
+/// Judges it; `once`: exactly, not at least.
+pub(super) fn check(parking: Parking, broker: &SimBroker, once: bool) -> Verdict {
+    let (left, requests) = (all_left(broker)?, requests(broker)?);
+    let mut wanted = BTreeSet::new();
+    for records in broker.visible(RECORDS) {
+        let mut last = Last::new();
+        for (_, kept) in records {
+            let value = value(&kept);
+            let ends = left.get(&value).map_or(&[][..], Vec::as_slice);
+            hold!(
+                ends.len() == 1 || !once && ends.len() > 1,
+                "'{value}' has left {} times: {ends:?}",
+                ends.len()
+            );
+            for end in ends {
+                of_record(parking, &kept, end)?;
+            }
+            let none = BTreeMap::new();
+            let asked = requests.get(&value).unwrap_or(&none);
+            if let (true, [end]) = (once, ends) {
+                in_order(parking, &kept, end, &mut last)?;
+                rightly_asked(parking, &value, end.end, asked)?;
+            }
+            wanted.insert(value);
+        }
+    }
+    let strange = |value: &&String| !wanted.contains(*value);
+    let extra: Vec<_> = left.keys().chain(requests.keys()).filter(strange).collect();
+    hold!(extra.is_empty(), "nobody has sent {extra:?}");
+    nothing_parked(broker)
+}
+
+fn value(kept: &Kept) -> String {
+    kept.value.as_ref().map(text).unwrap_or_default()
+}
+
+fn key(parking: Parking, kept: &Kept) -> Option<String> {
+    if parking.rekeyed {
+        return Some(group(&value(kept)).to_owned());
+    }
+    kept.key.as_ref().map(text)
+}
+
+fn all_left(broker: &SimBroker) -> Result<AllLeft, String> {
+    let mut all = AllLeft::new();
+    for topic in [RESULTS, FAILED, UNANSWERED] {
+        for (partition, records) in broker.visible(topic).into_iter().enumerate() {
+            for (at, (_, kept)) in records.into_iter().enumerate() {
+                let shown = value(&kept);
+                let (value, said) = match shown.split_once('+') {
+                    Some((value, said)) if topic == RESULTS => (value, said.to_owned()),
+                    _ => (&*shown, why(&kept)),
+                };
+                let end = end(value, &said).filter(|end| fits(*end, topic));
+                let end = end.ok_or_else(|| format!("{topic} has '{shown}': {said}"))?;
+                all.entry(value.to_owned()).or_default().push(Left {
+                    end,
+                    topic,
+                    place: (partition, at),
+                    key: kept.key.as_ref().map(text),
+                    time: kept.timestamp.0,
+                    has_headers: kept.headers.is_some(),
+                });
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// What a dead letter tells.
+fn why(letter: &Kept) -> String {
+    let said = header(&letter.headers, "__stoatflow.errors.message").unwrap_or_default();
+    let of_worker = said.strip_prefix("the worker failed: ");
+    of_worker.map_or(said.clone(), str::to_owned)
+}
+
+fn end(value: &str, said: &str) -> Option<End> {
+    if said == answer(value) {
+        return Some(End::Answered);
+    }
+    if said == error(value) || said.starts_with("its answer can't be read: ") {
+        return Some(End::Failed);
+    }
+    if said.starts_with("nothing can be asked about") || said.starts_with("a record without a key")
+    {
+        return Some(End::Unasked);
+    }
+    let requests = said.strip_prefix("no answer within ")?;
+    let requests = requests.split(" after ").nth(1)?;
+    let requests = requests.split(' ').next()?;
+    Some(End::TimedOut(requests.parse().ok()?))
+}
+
+/// Is that a topic for it?
+fn fits(end: End, topic: &str) -> bool {
+    match end {
+        End::Answered => topic == RESULTS,
+        End::Failed => topic != UNANSWERED,
+        End::TimedOut(_) => topic != FAILED,
+        End::Unasked => topic == FAILED,
+    }
+}
+
+fn requests(broker: &SimBroker) -> Result<Requests, String> {
+    let mut all = Requests::new();
+    for (_, kept) in broker.visible(REQUESTS).into_iter().flatten() {
+        let said = |name| header(&kept.headers, name);
+        let attempt = said(ATTEMPT).and_then(|attempt| attempt.parse().ok());
+        let (Some(attempt), Some(correlation)) = (attempt, said(CORRELATION)) else {
+            return Err(format!("{REQUESTS} has {kept:?}"));
+        };
+        let value = value(&kept).trim_end_matches('?').to_owned();
+        let of_value = all.entry(value).or_default();
+        of_value.entry(correlation).or_default().push(attempt);
+    }
+    Ok(all)
+}
+
+/// May a record of this value end like this?
+fn may_end(parking: Parking, has_key: bool, value: &str, end: End) -> bool {
+    if !has_key || parking.plea(value).is_none() {
+        return end == End::Unasked;
+    }
+    let more = parking.attempts() > 1;
+    // Is the first error the last word? And can a second request follow the first one?
+    let asks_after_error = parking.retry_errors && more || parking.again > 0;
+    let asks_again = asks_after_error || parking.retry_timeouts && more;
+    let (limited, forever) = match parking.patience {
+        Patience::Forever => (false, true),
+        Patience::Endless(_) => (false, false),
+        Patience::Limited(..) => (true, false),
+    };
+    match (fate(value), end) {
+        (Fate::Answered | Fate::Unasked, End::Answered) => true,
+        (Fate::Silent, End::Answered) => !limited,
+        (Fate::Slow, End::Answered) => !limited || asks_again,
+        (Fate::Flaky, End::Answered) => asks_after_error || asks_again && !forever,
+        (Fate::Flaky, End::Failed) => !asks_after_error,
+        (Fate::Refused | Fate::Garbled, End::Failed) => true,
+        (Fate::Refused | Fate::Garbled, End::Answered) => !limited && !forever,
+        (_, End::TimedOut(_)) => limited,
+        _ => false,
+    }
+}
+
+/// Is what has left this record, and may it leave like this?
+fn of_record(parking: Parking, kept: &Kept, left: &Left) -> Verdict {
+    let (value, given) = (value(kept), kept.key.as_ref().map(text));
+    let key = key(parking, kept);
+    hold!(
+        may_end(parking, key.is_some(), &value, left.end),
+        "'{value}' ({:?}) has left as {:?}",
+        fate(&value),
+        left.end
+    );
+    let is_result = left.topic == RESULTS;
+    hold!(
+        is_result == (parking.instead || left.end == End::Answered),
+        "'{value}' has left as {:?} to {}",
+        left.end,
+        left.topic
+    );
+    let has = if is_result { &key } else { &given };
+    hold!(
+        left.key == *has,
+        "'{value}' of {given:?} has left with the key {:?}",
+        left.key
+    );
+    hold!(
+        !is_result || left.time == kept.timestamp.0 && !left.has_headers,
+        "'{value}' has left with the time {} instead of {}, or with headers",
+        left.time,
+        kept.timestamp.0
+    );
+    Ok(())
+}
+
+/// Those of a key leave one behind the other. (What could not be asked was never parked; a letter without a key may be
+/// anywhere.)
+fn in_order(parking: Parking, kept: &Kept, left: &Left, last: &mut Last) -> Verdict {
+    if left.end == End::Unasked || left.key.is_none() {
+        return Ok(());
+    }
+    let of = (kept.key.as_ref().map(text), key(parking, kept), left.topic);
+    let before = last.insert(of, left.place);
+    hold!(
+        before.is_none_or(|before| before.0 == left.place.0 && before.1 < left.place.1),
+        "'{}' stands at {:?} of {}, what came before it at {before:?}",
+        value(kept),
+        left.place,
+        left.topic
+    );
+    Ok(())
+}
+
+/// As often as was wanted, each time once, and always with the same correlation?
+fn rightly_asked(
+    parking: Parking,
+    value: &str,
+    end: End,
+    asked: &BTreeMap<String, Vec<u32>>,
+) -> Verdict {
+    hold!(
+        asked.len() == usize::from(end != End::Unasked),
+        "'{value}' ended as {end:?} and was asked as {asked:?}"
+    );
+    let Some(numbers) = asked.values().next() else {
+        return Ok(());
+    };
+    let mut numbers = numbers.clone();
+    numbers.sort_unstable();
+    let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+    hold!(
+        numbers.iter().copied().eq(1..=count),
+        "the requests for '{value}' are {numbers:?}"
+    );
+    let least = match end {
+        End::TimedOut(_) if parking.retry_timeouts => parking.attempts(),
+        End::Failed if parking.retry_errors => parking.attempts(),
+        _ => 1,
+    };
+    let most = parking.attempts() + parking.again;
+    let told = match end {
+        End::TimedOut(told) => told,
+        _ => count,
+    };
+    hold!(
+        (least..=most).contains(&count) && told == count,
+        "'{value}' ended as {end:?} after {count} requests; {least} to {most} are wanted"
+    );
+    Ok(())
+}
+
+/// The rows of what is parked: key and number, and the row.
+fn parked(broker: &SimBroker) -> Result<BTreeMap<Bytes, Bytes>, String> {
+    let changelog = format!("{APPLICATION}-{PARKED}-changelog");
+    Ok(newest(&history(broker, &changelog)?))
+}
+
+/// Nothing waits for an answer, and nobody for his turn.
+pub(super) fn nothing_parked(broker: &SimBroker) -> Verdict {
+    let rows: Vec<Bytes> = parked(broker)?.into_keys().collect();
+    hold!(rows.is_empty(), "records are still parked: {rows:?}");
+    Ok(())
+}
+
+fn position(broker: &SimBroker, partition: TopicPartition) -> Result<Offset, String> {
+    let found = broker.committed(APPLICATION, &[partition], Duration::ZERO);
+    let found = found.map_err(|e| e.to_string())?.pop().flatten();
+    Ok(found.map_or(Offset(0), |committed| committed.offset))
+}
+
+/// How many records are parked, and the correlations of those that wait for an answer which is there already, and
+/// was not read: whoever starts now has to take that.
+pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), String> {
+    let mut answers = BTreeSet::new();
+    for (partition, records) in (0..).zip(broker.visible(ANSWERS)) {
+        // What was read before has had its effect: if its record had been given up, and waited for its turn, none.
+        let read = position(broker, TopicPartition::new(ANSWERS, partition))?;
+        for (_, kept) in records.into_iter().filter(|(offset, _)| *offset >= read) {
+            let readable = !kept.value.as_ref().is_some_and(|value| value == GARBLED);
+            let said = |name| header(&kept.headers, name);
+            if let (true, None, Some(correlation)) = (readable, said(ERROR), said(CORRELATION)) {
+                answers.insert((kept.key.unwrap_or_default(), correlation));
+            }
+        }
+    }
+    let rows = parked(broker)?;
+    let waiting = rows.iter().filter_map(|(row, kept)| {
+        let (key, number) = row.split_last_chunk::<8>()?;
+        let number = u64::from_be_bytes(*number);
+        // The second byte says whether it waits for an answer (0), or to ask again (1).
+        let waits = kept.get(1).is_some_and(|phase| *phase <= 1);
+        waits.then(|| (row.slice_ref(key), format!("{NAME}/{number:x}")))
+    });
+    let found = waiting.filter(|of| answers.contains(of));
+    Ok((
+        rows.len(),
+        found.map(|(_, correlation)| correlation).collect(),
+    ))
+}
+
+/// Were these answered, as was promised when an instance started?
+pub(crate) fn kept(broker: &SimBroker, promised: &BTreeSet<String>) -> Verdict {
+    let left = all_left(broker)?;
+    for (value, asked) in requests(broker)? {
+        let promise = asked.keys().find(|of| promised.contains(*of));
+        let ends = left.get(&value).map_or(&[][..], Vec::as_slice);
+        hold!(
+            promise.is_none() || ends.iter().any(|left| left.end == End::Answered),
+            "'{value}' ({promise:?}) was answered before a start, and has left as {ends:?}"
+        );
+    }
+    Ok(())
+}

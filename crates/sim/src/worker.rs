@@ -1,0 +1,277 @@
+//! The worker behind an offload: reads requests, writes answers, late, in another order, some twice.
+//!
+//! Takes turns of its own, whatever the application does; reads what is committed, and is at-least-once: it commits
+//! its position behind answers that are written, crashes, and answers again from there. It is away for a while, repeats
+//! answers long after, and writes what answers nobody. What it says is in [`crate::workload::offloads`]. Owns its
+//! position and the answers that it has not written yet. Never knows what is parked.
+
+use crate::broker::SimBroker;
+use crate::consumer::SimConsumer;
+use crate::producer::SimProducer;
+use crate::rng::SimRng;
+use crate::workload::offloads::{ANSWERS, GARBLED, Parking, Patience, REQUESTS, Said};
+use crate::world::World;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use stoatflow_core::{
+    Clock, Header, Headers, Offset, Partition, Result, Timestamp, TopicPartition,
+};
+use stoatflow_log::{Broker, Consumer, Fetched, Outgoing, Producer, ProducerMode};
+use stoatflow_operators::offload::{ATTEMPT, CORRELATION, ERROR};
+
+/// A request: partition and offset.
+type Place = (usize, Offset);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    rng: SimRng,
+    parking: Parking,
+    consumer: SimConsumer,
+    producer: SimProducer,
+    partitions: Vec<TopicPartition>,
+    answers: u64,
+    /// How slow it is.
+    pace: u64,
+    /// By the time at which they are written; the second number decides between equals.
+    pending: BTreeMap<(Duration, u64), (Option<Place>, Outgoing)>,
+    /// Requests that were read and not answered.
+    owed: BTreeSet<Place>,
+    /// Where it begins after a crash.
+    committed: Vec<Offset>,
+    away: Duration,
+}
+
+impl Worker {
+    /// For the requests of a broker.
+    ///
+    /// # Errors
+    /// What the broker refuses: a mistake of the simulator.
+    pub fn new(mut rng: SimRng, broker: &SimBroker, parking: Parking) -> Result<Self> {
+        let found = broker.topics(&[REQUESTS, ANSWERS], Duration::ZERO)?;
+        let count = |at: usize| found[at].as_ref().map_or(0, |topic| topic.partitions);
+        let requests = (0..count(0)).map(|partition| TopicPartition::new(REQUESTS, partition));
+        let partitions: Vec<TopicPartition> = requests.collect();
+        let mode = ProducerMode::Plain {
+            id: "worker".to_owned(),
+            timeout: Duration::from_secs(60),
+        };
+        let mut worker = Self {
+            pace: [1, 1, 8][rng.index(3)],
+            rng,
+            parking,
+            consumer: SimConsumer::new(broker.clone()),
+            producer: broker.open_producer(&mode),
+            committed: vec![Offset(0); partitions.len()],
+            partitions,
+            answers: u64::from(count(1).unsigned_abs()),
+            pending: BTreeMap::new(),
+            owed: BTreeSet::new(),
+            away: Duration::ZERO,
+        };
+        worker.begin()?;
+        Ok(worker)
+    }
+
+    /// Reads from the committed position.
+    fn begin(&mut self) -> Result<()> {
+        let from = self.partitions.iter().cloned();
+        let from: Vec<_> = from.zip(self.committed.iter().copied()).collect();
+        self.consumer.assign(&from)
+    }
+
+    /// Is it its turn, beside whatever else happens?
+    pub fn wants_a_turn(&mut self) -> bool {
+        self.rng.chance(800)
+    }
+
+    /// Has it read and written all that there is?
+    pub fn is_idle(&self) -> bool {
+        let mut slots = (0..).take(self.partitions.len());
+        self.pending.is_empty() && slots.all(|slot| self.consumer.caught_up(slot))
+    }
+
+    /// Some of its work.
+    ///
+    /// # Errors
+    /// What the broker refuses: a mistake of the simulator.
+    pub fn turn(&mut self, world: &World) -> Result<()> {
+        let (now, troubled) = (world.clock.monotonic(), !world.is_healed());
+        if troubled && self.rng.chance(60) {
+            world.event("the worker crashes".into());
+            world.count("crashes of a worker");
+            self.pending.clear();
+            self.owed.clear();
+            self.begin()?;
+        }
+        if troubled && self.rng.chance(40) {
+            let ms = self.rng.between(100, 3_000);
+            world.event(format!("the worker is away for {ms}"));
+            self.away = now + Duration::from_millis(ms);
+        }
+        if troubled && now < self.away {
+            return Ok(());
+        }
+        let mut requests = Vec::new();
+        for slot in 0..self.partitions.len() {
+            let most = if troubled { self.rng.index(20) } else { 50 };
+            self.consumer.read(slot, most, &mut requests)?;
+        }
+        for request in requests {
+            self.take(&request, now, world);
+        }
+        self.write_due(now, world)?;
+        if self.rng.chance(3000) {
+            self.commit();
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, request: &Fetched, now: Duration, world: &World) {
+        let place = (request.slot as usize, request.offset);
+        let asked = request.value.as_deref().map(String::from_utf8_lossy);
+        let asked = asked.unwrap_or_default();
+        let attempt = header(&request.headers, ATTEMPT).and_then(|text| text.parse().ok());
+        let said = self.parking.said(&asked, attempt.unwrap_or(0));
+        let (what, value, error) = match said {
+            Said::Answer(answer) => ("answered", Bytes::from(answer), None),
+            Said::Error(error) => ("answered with an error", Bytes::new(), Some(error)),
+            Said::Garbled => (
+                "answered in garbled bytes",
+                Bytes::from_static(GARBLED),
+                None,
+            ),
+            Said::Nothing => {
+                world.count("requests that were not answered");
+                return;
+            }
+        };
+        let correlation = header(&request.headers, CORRELATION).unwrap_or_default();
+        world.event(format!(
+            "'{asked}' ({correlation} #{attempt:?}) will be {what}"
+        ));
+        world.count(&format!("requests that were {what}"));
+        let mut answer = Outgoing {
+            topic: ANSWERS.into(),
+            partition: self.partition(),
+            key: request.key.clone(),
+            value: Some(value),
+            timestamp: Timestamp(0),
+            headers: request.headers.clone(),
+        };
+        if let Some(error) = error {
+            answer.headers = with(&answer.headers, ERROR, &error);
+        }
+        self.owed.insert(place);
+        let after = self.takes();
+        if self.rng.chance(1000) {
+            world.count("answers that were repeated");
+            let later = after + self.takes() * 3;
+            self.put(now + later, None, answer.clone());
+        }
+        if self.rng.chance(500) {
+            world.count("answers to nobody");
+            let nobody = self.of_nobody(answer.clone());
+            self.put(now + after, None, nobody);
+        }
+        self.put(now + after, Some(place), answer);
+    }
+
+    /// A worker may have a partitioner of its own.
+    fn partition(&mut self) -> Option<Partition> {
+        let anywhere = Partition(i32::try_from(self.rng.below(self.answers)).unwrap_or(0));
+        self.rng.chance(2000).then_some(anywhere)
+    }
+
+    fn put(&mut self, at: Duration, place: Option<Place>, answer: Outgoing) {
+        let chance = self.rng.below(1 << 40);
+        self.pending.insert((at, chance), (place, answer));
+    }
+
+    /// How long an answer takes.
+    fn takes(&mut self) -> Duration {
+        let wait = match self.parking.patience {
+            Patience::Forever => 400,
+            Patience::Endless(ms) | Patience::Limited(ms, _) => ms.unsigned_abs(),
+        };
+        let ms = match self.rng.below(20) {
+            0..=3 => 0,
+            4..=13 => self.rng.between(1, 30),
+            14..=17 => self.rng.between(1, wait / 2),
+            _ => self.rng.between(wait / 2, wait + wait / 2),
+        };
+        Duration::from_millis(ms / self.pace)
+    }
+
+    /// An answer that no record waits for.
+    fn of_nobody(&mut self, answer: Outgoing) -> Outgoing {
+        let value = Some(Bytes::from_static(b"for nobody"));
+        let answer = Outgoing { value, ..answer };
+        match self.rng.below(4) {
+            0 => Outgoing {
+                headers: None,
+                ..answer
+            },
+            1 => Outgoing {
+                headers: with(&answer.headers, CORRELATION, "elsewhere/1"),
+                ..answer
+            },
+            2 => Outgoing {
+                headers: with(&answer.headers, CORRELATION, "jobs/1"),
+                ..answer
+            },
+            _ => Outgoing {
+                key: Some(Bytes::from_static(b"nobody")),
+                ..answer
+            },
+        }
+    }
+
+    fn write_due(&mut self, now: Duration, world: &World) -> Result<()> {
+        let mut due = Vec::new();
+        while let Some(first) = self.pending.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let (place, mut answer) = first.remove();
+            answer.timestamp = world.clock.now();
+            if let Some(place) = place {
+                self.owed.remove(&place);
+            }
+            due.push(answer);
+        }
+        if due.is_empty() {
+            return Ok(());
+        }
+        world.event(format!("the worker writes {} answers", due.len()));
+        self.producer.send(&mut due)?;
+        self.producer.flush(Duration::ZERO)
+    }
+
+    /// Up to the first request that is not answered.
+    fn commit(&mut self) {
+        self.committed = self.consumer.positions();
+        for (slot, offset) in &self.owed {
+            let committed = &mut self.committed[*slot];
+            *committed = (*committed).min(*offset);
+        }
+    }
+}
+
+/// The text of a header.
+pub(crate) fn header(headers: &Headers, name: &str) -> Option<String> {
+    let all = headers.as_deref().unwrap_or_default();
+    let found = all.iter().rev().find(|header| &*header.name == name)?;
+    Some(String::from_utf8_lossy(found.value.as_deref()?).into_owned())
+}
+
+/// The last header of a name counts.
+fn with(headers: &Headers, name: &str, value: &str) -> Headers {
+    let own = Header {
+        name: name.into(),
+        value: Some(Bytes::copy_from_slice(value.as_bytes())),
+    };
+    let others = headers.as_deref().unwrap_or_default().iter().cloned();
+    Some(others.chain([own]).collect())
+}

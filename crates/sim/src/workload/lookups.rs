@@ -1,0 +1,24 @@
+//! A stream whose records are joined with a table by an async function.
+//!
+//! Gives the plan's nodes. Which row a record meets is a matter of who was read first; that a later record of its key
+//! meets the same row or a later one is not. What the service says to whom is in [`super::asks`].
+
+use super::asks::{self, Asking};
+use serde_json::{Value, json};
+
+/// The topics of the stream and of the table.
+pub(crate) const RECORDS: &str = "lookups";
+pub(crate) const ROWS: &str = "entries";
+/// Where joined records go, and those whose calls have failed for good.
+pub(crate) const RESULTS: &str = "lookups-out";
+pub(crate) const LETTERS: &str = "lookups-dead";
+
+pub(super) fn nodes(base: usize, asking: Asking) -> Vec<Value> {
+    vec![
+        json!({"op": "stream", "topics": [RECORDS], "key": "string", "value": "string"}),
+        json!({"op": "table", "topic": ROWS, "key": "string", "value": "string", "materialized": {"store": "entries-store"}}),
+        json!({"op": "left_join", "from": base, "other": base + 1, "function": asks::joiner(asking), "with_key": true,
+            "on_error": asks::once_more(&json!({"dlq": LETTERS}))}),
+        json!({"op": "to", "from": base + 2, "topic": RESULTS, "key": "string", "value": "string"}),
+    ]
+}
