@@ -318,7 +318,7 @@ pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), 
         // What was read before has had its effect: if its record had been given up, and waited for its turn, none.
         let read = position(broker, TopicPartition::new(ANSWERS, partition))?;
         for (_, kept) in records.into_iter().filter(|(offset, _)| *offset >= read) {
-            let readable = !kept.value.as_ref().is_some_and(|value| value == GARBLED);
+            let readable = kept.value.as_ref().is_none_or(|value| value != GARBLED);
             let said = |name| header(&kept.headers, name);
             if let (true, None, Some(correlation)) = (readable, said(ERROR), said(CORRELATION)) {
                 answers.insert((kept.key.unwrap_or_default(), correlation));
