@@ -80,7 +80,8 @@ enum Asked {
 struct Outcome {
     started: bool,
     over: bool,
-    error: Option<Error>,
+    /// There before the state says so: nobody sees the end without it.
+    error: Option<Arc<Error>>,
 }
 
 impl Engine {
@@ -180,26 +181,29 @@ impl Engine {
         }
     }
 
-    /// Waits until it has ended; `false` if it has not within `timeout`. The error is given once.
+    /// Waits until it has ended; `false` if it has not within `timeout`. Whoever waits, and how often, gets the error.
+    ///
+    /// After `timeout` an end counts of which listeners are still being told: one of them may be who waits.
     ///
     /// # Errors
     /// What the application failed with.
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+    pub fn wait(&self, timeout: Option<Duration>) -> std::result::Result<bool, Arc<Error>> {
         let mut outcome = self.inner.outcome.lock();
         while !outcome.over {
             match timeout {
                 None => self.inner.ended.wait(&mut outcome),
                 Some(timeout) => {
-                    if self.inner.ended.wait_for(&mut outcome, timeout).timed_out() {
-                        return Ok(outcome.over);
+                    let timed_out = self.inner.ended.wait_for(&mut outcome, timeout).timed_out();
+                    if timed_out && !outcome.over {
+                        if self.inner.status.state().is_final() {
+                            break;
+                        }
+                        return Ok(false);
                     }
                 }
             }
         }
-        match outcome.error.take() {
-            Some(error) => Err(error),
-            None => Ok(true),
-        }
+        outcome.error.clone().map_or(Ok(true), Err)
     }
 
     /// Removes the local state of an application that is not running; the next start reads it back from
@@ -468,6 +472,8 @@ impl Inner {
 
     fn end(&self, error: Option<Error>, shared: &Shared) {
         let now = self.blueprint.components.clock.now();
+        let error = error.map(Arc::new);
+        self.outcome.lock().error.clone_from(&error);
         if let Some(error) = &error {
             self.status.failed(error);
             tracing::error!(application = self.status.application_id, %error, "stopped by an error");
@@ -480,10 +486,7 @@ impl Inner {
             self.enter(Lifecycle::Stopped, now);
         }
         shared.abort();
-        let mut outcome = self.outcome.lock();
-        outcome.over = true;
-        outcome.error = error;
-        drop(outcome);
+        self.outcome.lock().over = true;
         self.ended.notify_all();
     }
 }

@@ -4,12 +4,12 @@
 //! `stoatflow.errors`; the one that ended the engine is raised at every `wait`.
 
 use crate::embedded::EmbeddedBroker;
-use crate::errors::to_py_err;
+use crate::errors::{as_py_err, to_py_err};
 use crate::parked::{Entry, entries};
 use crate::plan::Plan;
 use crate::settings::{Pairs, checked, to_values};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,7 +29,7 @@ pub struct Engine {
     engine: stoatflow_engine::Engine,
     broker: Arc<dyn Broker>,
     group: String,
-    error: Mutex<Option<PyErr>>,
+    error: PyOnceLock<PyErr>,
 }
 
 #[pymethods]
@@ -63,7 +63,7 @@ impl Engine {
             engine,
             broker,
             group,
-            error: Mutex::new(None),
+            error: PyOnceLock::new(),
         })
     }
 
@@ -87,15 +87,11 @@ impl Engine {
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
         let timeout =
             timeout_s.map(|s| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX));
-        if let Err(error) = py.detach(|| self.engine.wait(timeout)) {
-            self.error.lock().get_or_insert(to_py_err(error));
-        } else if self.error.lock().is_none() {
-            return Ok(self.engine.status().state().is_final());
-        }
-        match &*self.error.lock() {
-            Some(error) => Err(error.clone_ref(py)),
-            None => Ok(true),
-        }
+        py.detach(|| self.engine.wait(timeout)).map_err(|error| {
+            // One exception for all who wait. Making it runs Python, so no lock of ours may be held meanwhile.
+            let exception = self.error.get_or_init(py, || as_py_err(&error));
+            exception.clone_ref(py)
+        })
     }
 
     /// Removes the local state of an application that is not running.
