@@ -92,6 +92,7 @@ class StoatFlow:
         self._listeners: list[StateListener] = []
         self._states: list[State] = [State.CREATED]
         self._started = False
+        self._starting = threading.Lock()
         # An engine that is asked to stop before it starts never does: `start` passes on what comes meanwhile.
         self._launched = False
         self._asked_to_stop = False
@@ -133,9 +134,10 @@ class StoatFlow:
 
     def start(self) -> None:
         """Start in the background and return at once."""
-        if self._started:
-            raise RuntimeError("this StoatFlow was started before. Next: make a new one for another run")
-        self._started = True
+        with self._starting:
+            if self._started:
+                raise RuntimeError("this StoatFlow was started before. Next: make a new one for another run")
+            self._started = True
         try:
             if self._event_loop is not None:
                 self._event_loop.acquire()

@@ -104,6 +104,7 @@ class Worker:
         self._stopping = threading.Event()
         self._aborting = threading.Event()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         self._error: BaseException | None = None
         self._delivery: Delivery | None = None
 
@@ -129,15 +130,16 @@ class Worker:
 
     def start(self) -> None:
         """Run in a thread of its own; returns when it reads its topics."""
-        if self._thread is not None:
-            raise RuntimeError("this Worker was started before. Next: make a new one")
-        client = self._open_unless_stopped()
-        if client is None:
-            return
-        self._thread = threading.Thread(
-            target=self._run_in_thread, args=(client,), name="stoatflow-worker", daemon=True
-        )
-        self._thread.start()
+        with self._starting:
+            if self._thread is not None:
+                raise RuntimeError("this Worker was started before. Next: make a new one")
+            client = self._open_unless_stopped()
+            if client is None:
+                return
+            self._thread = threading.Thread(
+                target=self._run_in_thread, args=(client,), name="stoatflow-worker", daemon=True
+            )
+            self._thread.start()
 
     def stop(self) -> None:
         """Let calls that run end, however long they take, commit, and stop. Raises what it failed with."""
