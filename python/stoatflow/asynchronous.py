@@ -532,7 +532,8 @@ class EventLoop:
                 _log.warning("the event loop ended with an error", exc_info=error)
         finally:
             # Who asked at the last moment would wait for ever.
-            for future in tuple(life.waiting):
+            # A copy, not a tuple: other threads add to it, and without a GIL only a copy is made in one go.
+            for future in life.waiting.copy():
                 future.cancel()
 
     async def _live(self, life: Life, opened: Future[None]) -> None:

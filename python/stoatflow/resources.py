@@ -31,12 +31,14 @@ class Resource(Generic[T]):
     @property
     def value(self) -> T:
         """What was made; raises `RuntimeError` while no application runs."""
-        if not self._open:
+        # Looked at once: the application may end in another thread at any moment.
+        made = self._open
+        if not made:
             raise RuntimeError(
                 f"{self._line} the resource '{self.name}' is not open: no application of its topology runs. "
                 "Next: use it inside functions only"
             )
-        return self._open[0]
+        return made[0]
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Make it, on the event loop; what closes it goes on the stack."""

@@ -7,6 +7,7 @@ engine needs.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -55,6 +56,8 @@ class Topology:
         self._by_hand = None if plan is not None else _ByHand()
         self._resources = tuple(resources)
         self._compiled: tuple[EncodedPlan, Plan, EventLoop | None] | None = None
+        # Two that ask at once must get one plan: an event loop belongs to the plan that it was made with.
+        self._compiling = threading.RLock()
         self._nodes = None if plan is None else tuple(plan)
         if plan is not None:
             self._compiled = _compile(plan, self._wrapper, self._resources)
@@ -230,9 +233,10 @@ class Topology:
         return f"<Topology of {len(self._checked()[0].data['nodes'])} nodes>"
 
     def _checked(self) -> tuple[EncodedPlan, Plan, EventLoop | None]:
-        if self._compiled is None:
-            self._compiled = _compile(self._hand("plan").nodes(), self._wrapper, self._resources)
-        return self._compiled
+        with self._compiling:
+            if self._compiled is None:
+                self._compiled = _compile(self._hand("plan").nodes(), self._wrapper, self._resources)
+            return self._compiled
 
     def _hand(self, method: str) -> _ByHand:
         if self._by_hand is None:

@@ -5,6 +5,8 @@ Owns the order of calls: names of Kafka Streams count up along it.
 
 from __future__ import annotations
 
+import threading
+
 from stoatflow.errors import TopologyError
 from stoatflow.plan.nodes import Node
 
@@ -15,11 +17,14 @@ class PlanBuilder:
     def __init__(self) -> None:
         """Start empty."""
         self._nodes: list[Node] = []
+        self._lock = threading.Lock()
 
     def add(self, node: Node) -> int:
         """Append a node and give its position."""
-        self._nodes.append(node)
-        return len(self._nodes) - 1
+        # As in Kafka Streams, one builder may be used by several threads: none must get another's position.
+        with self._lock:
+            self._nodes.append(node)
+            return len(self._nodes) - 1
 
     def snapshot(self) -> tuple[Node, ...]:
         """Give the nodes so far; later calls don't change it."""
