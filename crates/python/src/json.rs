@@ -1,6 +1,8 @@
 //! Python objects to JSON text, without a Python-level encoder in between. The way back: [`crate::lazy`].
 
+use crate::errors::PyCause;
 use crate::lazy;
+use crate::steady::steady;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use stoatflow_core::{Bytes, Error, Result};
@@ -59,6 +61,7 @@ pub fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) ->
         serde_json::to_writer(out, &x.value()).map_err(|e| refused("a number").caused_by(e))?;
     } else if let Ok(dict) = object.cast::<PyDict>() {
         out.push(b'{');
+        let dict = steady(dict).map_err(|e| refused("a dict").caused_by(PyCause(e)))?;
         for (i, (name, value)) in dict.iter().enumerate() {
             if i > 0 {
                 out.push(b',');

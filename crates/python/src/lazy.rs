@@ -16,6 +16,7 @@ pub use array::JsonArray;
 pub use object::JsonObject;
 
 use crate::errors::to_py_err;
+use crate::steady::steady;
 use decode::Failure;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -152,7 +153,7 @@ pub fn to_python<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     }
     if let Ok(dict) = value.cast_exact::<PyDict>() {
         let plain = PyDict::new(py);
-        for (name, value) in dict.iter() {
+        for (name, value) in steady(dict)?.iter() {
             plain.set_item(name, to_python(&value)?)?;
         }
         return Ok(plain.into_any());

@@ -23,6 +23,7 @@ mod reset;
 mod roles;
 mod serde;
 mod settings;
+mod steady;
 mod udf;
 mod worker;
 

@@ -106,8 +106,9 @@ impl Profile {
         if since < self.skip.load(Relaxed) {
             return Python::attach(|py| watched(py, body));
         }
-        self.since.store(0, Relaxed);
-        self.measured(since + 1, body)
+        // Another thread may have come here at the same time: each call is stood for once.
+        let weight = self.since.swap(0, Relaxed);
+        self.measured(weight, body)
     }
 
     /// A call that somebody else has measured, in the thread that made it. `forks`: see [`forks`].

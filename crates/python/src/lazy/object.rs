@@ -10,6 +10,7 @@ use super::parts::Parts;
 use super::scan::{Member, Scanner};
 use super::{decode, given, not_json, part, plain_text, to_python};
 use crate::errors::to_py_err;
+use crate::steady::steady;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyKeyError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -331,7 +332,8 @@ impl JsonObject {
             return Ok(plain_text(py, &text.bytes)?.cast_into::<PyDict>()?);
         }
         let plain = PyDict::new(py);
-        for (name, value) in self.all(py)?.iter() {
+        // A function may have kept the dict that this one is a view of.
+        for (name, value) in steady(self.all(py)?)?.iter() {
             plain.set_item(name, to_python(&value)?)?;
         }
         Ok(plain)

@@ -4,8 +4,10 @@
 //! that no other side names are copied as they came, neighbours at once. Never decodes them.
 
 use super::Text;
+use crate::errors::PyCause;
 use crate::json;
 use crate::lazy::decode;
+use crate::steady::steady;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::collections::HashMap;
@@ -74,7 +76,9 @@ struct Side<'py> {
 impl<'py> Side<'py> {
     fn of(py: Python<'py>, dict: Option<&Py<PyDict>>) -> Result<Self> {
         let mut entries = Vec::new();
-        for (name, value) in dict.iter().flat_map(|dict| dict.bind(py).iter()) {
+        let dict = dict.map(|dict| steady(dict.bind(py))).transpose();
+        let dict = dict.map_err(|e| json::refused("a dict").caused_by(PyCause(e)))?;
+        for (name, value) in dict.iter().flat_map(PyDictMethods::iter) {
             let name = name
                 .cast::<PyString>()
                 .map_err(|_| json::refused("a dict whose key is not text"))?;
