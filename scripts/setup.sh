@@ -10,6 +10,16 @@ set -euo pipefail
 
 good_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
+# PyO3's own check says it after the engine was compiled. Its variable, which switches that off, does so here.
+check_threading() {
+    [ "${UNSAFE_PYO3_SKIP_VERSION_CHECK:-}" = 1 ] || "$PY" - <<'PYTHON' ||
+import sys, sysconfig
+sys.exit(bool(sysconfig.get_config_var("Py_GIL_DISABLED")) and sys.version_info < (3, 14))
+PYTHON
+        fail "$("$PY" --version) without a GIL is too old: free-threaded interpreters are supported from 3.14 on." \
+            "Remove $VENV, then name another one: PYTHON=python3.14t make ..."
+}
+
 find_python() {
     local candidate
     if [ -n "${PYTHON:-}" ]; then
@@ -92,6 +102,7 @@ install_extra() {
 check_rust
 check_compiler
 make_venv
+check_threading
 if ! find_libclang; then
     install libclang libclang
     find_libclang || fail "the libclang package brings no library for this system; install clang with the system's packages"
