@@ -147,7 +147,8 @@ def test_metrics_while_lanes_run(broker: EmbeddedBroker, make: Callable[..., Sto
             now = sum(each["calls"] for each in app.metrics()["functions"])
             assert now >= calls, "a counter never falls"
             calls = now
-            assert app.state in {State.STARTING, State.RESTORING, State.RUNNING}
+            state = app.state
+            assert state in {State.CREATED, State.STARTING, State.RESTORING, State.RUNNING}, (state, app.error)
             assert isinstance(app.states, tuple)
         return calls
 
