@@ -201,6 +201,25 @@ def test_a_second_signal_aborts(make: Callable[..., StoatFlow], broker: Embedded
     assert sum(broker.end_offsets("out").values()) == 0, "what was not committed must not be seen"
 
 
+def test_what_functions_keep_by_thread_stays(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    kept, made = threading.local(), []
+
+    def upper(value: str) -> str:
+        if not hasattr(kept, "client"):
+            kept.client = object()
+            made.append(threading.get_ident())
+        return value.upper()
+
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).map_values(upper).to("out", value=str)
+    config: dict[str, object] = {"application.id": "app", "state.dir": str(tmp_path / "state"), "lanes.count": 1}
+    with StoatFlow(builder.build(), sf.Settings(config, environ={}), broker=broker):
+        for count in range(1, 6):  # a batch each
+            broker.produce("in", b"k", b"v", timestamp=count)
+            until(lambda wanted=count: len(list(broker.read("out"))) == wanted)  # type: ignore[misc]
+    assert len(made) == 1
+
+
 def fail(value: str) -> str:
     raise LookupError(f"no {value}")
 

@@ -398,9 +398,19 @@ impl Inner {
             let shared = Arc::clone(shared);
             if foreign {
                 let runtime = runtime.clone();
+                let guest = blueprint.foreign.runtime.clone();
                 let name = format!("stoatflow-lane-{}", lane.id());
                 threads.push(spawn(&name, move || {
-                    runtime.block_on(run_lane(lane, shared))
+                    let mut lane = Some(lane);
+                    let mut work = || {
+                        if let Some(lane) = lane.take() {
+                            runtime.block_on(run_lane(lane, Arc::clone(&shared)));
+                        }
+                    };
+                    match &guest {
+                        Some(guest) => guest.host(&mut work),
+                        None => work(),
+                    }
                 })?);
             } else {
                 tasks.push(runtime.spawn(run_lane(lane, shared)));

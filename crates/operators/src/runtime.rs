@@ -1,6 +1,6 @@
 //! The port to the foreign runtime as a whole: what isn't a call of one function.
 //!
-//! Takes a wait, or an error whose cause is a foreign exception. Without one (tests, the simulator) nobody
+//! Takes the life of a thread, a wait, or an error whose cause is a foreign exception. Without one (tests, the simulator) nobody
 //! waits and exceptions have no traceback. Never calls a function of the user.
 
 use std::fmt::Debug;
@@ -20,6 +20,12 @@ pub struct Raised {
 
 /// See the module.
 pub trait Runtime: Send + Sync + Debug {
+    /// Runs all that a thread ever does, as a thread that the interpreter knows: what functions keep by thread stays, and
+    /// each batch only comes back to it.
+    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+        work();
+    }
+
     /// Waits, without keeping the interpreter from others.
     fn pause(&self, time: Duration);
     /// Does a barrier wait for all async calls, however long they take? Then none outlives its epoch, and what

@@ -22,6 +22,11 @@ pub struct PyRuntime {
 }
 
 impl Runtime for PyRuntime {
+    // Else each batch would make a thread state and delete it, and `threading.local` with it.
+    fn host(&self, work: &mut (dyn FnMut() + Send)) {
+        Python::attach(|py| py.detach(work));
+    }
+
     #[allow(clippy::disallowed_methods)] // the port that waits
     fn pause(&self, time: Duration) {
         if self.pauses {
