@@ -483,6 +483,35 @@ def test_a_signal_does_not_wait_for_a_broker_that_is_away(tmp_path: Path) -> Non
     assert running.returncode == 0
 
 
+def test_it_starts_once_however_many_threads_start_it(
+    broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, refused = [], []
+    open_it = sf.Worker._open
+
+    def slowly(self: sf.Worker) -> Any:
+        opened.append(self)
+        time.sleep(0.2)
+        return open_it(self)
+
+    monkeypatch.setattr(sf.Worker, "_open", slowly)
+    worker = sf.Worker(plain_upper, requests="asked", responses="answered", broker=broker)
+
+    def start() -> None:
+        try:
+            worker.start()
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=start) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    worker.stop()
+    assert (len(opened), len(refused)) == (1, 2)
+
+
 def test_a_function_is_found_by_module_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs_of_worker.py").write_text("def score(value):\n    return value\n")
     monkeypatch.chdir(tmp_path)
