@@ -18,6 +18,8 @@ from topics import KafkaTopics
 
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 8
+# What a call takes, in seconds, while there are kills to come.
+SLOW = 0.3
 _64 = (1 << 64) - 1
 
 
@@ -160,21 +162,22 @@ def rate(kafka: KafkaTopics, name: str, running: Process, from_share: float, rec
     return (done - at) / took
 
 
-def kill_and_finish(
-    kafka: KafkaTopics, name: str, state: Path, kind: str, lanes: int, seconds: float, records: int, seed: int
-) -> None:
-    """Kill it five times while it works, with other lane counts in between, then let it finish."""
+def kill_and_finish(kafka: KafkaTopics, name: str, state: Path, kind: str, lanes: int, records: int, seed: int) -> None:
+    """Kill it five times while it works, with other lane counts in between, then let it finish.
+
+    A call takes longer until the last kill: a fast machine would be done before it.
+    """
     rng = random.Random(seed)
     topic = f"{name}-out"
     for _ in range(5):
-        with child(kafka, name, state, kind, rng.choice([lanes, max(lanes // 3, 1)]), seconds) as running:
+        with child(kafka, name, state, kind, rng.choice([lanes, max(lanes // 3, 1)]), SLOW) as running:
             # Records of transactions that a kill leaves open count too: it always meets work under way.
-            goal = written(kafka, topic) + rng.randint(1, records // 10)
+            goal = written(kafka, topic) + rng.randint(1, records // 12)
             running.until(lambda goal=goal: written(kafka, topic) >= goal, "it is at work")  # type: ignore[misc]
             running.signal(signal.SIGKILL)
             running.wait()
     assert kafka.count(topic) < records, "the kills came too late"
-    with child(kafka, name, state, kind, lanes, seconds) as running:
+    with child(kafka, name, state, kind, lanes, SLOW / 6) as running:
         until(lambda: written(kafka, topic) >= records and kafka.count(topic) >= records, "all is written", 60)
         running.signal(signal.SIGTERM)
         assert running.wait() == 0, running.told()

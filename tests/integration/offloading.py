@@ -1,21 +1,25 @@
 """An application with an `offload`, and the function of its worker, each as a process of its own.
 
 `python offloading.py ADDRESS NAME STATE LANES`: reads `NAME-in`, asks by `NAME-asked`, hears by `NAME-answered`, writes
-`NAME-out`. Prints the address of its admin port once it runs. `offloading.py:shout` is for `stoatflow worker`.
+`NAME-out`. Prints the address of its admin port once it runs. `offloading.py:shout` is for `stoatflow worker`; a call
+takes SHOUT_S seconds at most.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 
 import stoatflow as sf
 
+SHOUT_S = float(os.environ.get("SHOUT_S", "0.03"))
+
 
 async def shout(value: str) -> str:
     """Answer late, and not in the order of the requests; one call in twenty fails."""
-    await asyncio.sleep(random.random() * 0.03)
+    await asyncio.sleep(random.random() * SHOUT_S)
     if random.random() < 0.05:
         raise RuntimeError("hoarse")
     return value.upper()

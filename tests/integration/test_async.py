@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from calls import Probe, admin_url, child, create, kill_and_finish, rate, write, written
+from calls import SLOW, Probe, admin_url, child, create, kill_and_finish, rate, write, written
 from counting import until
 from topics import KafkaTopics
 
@@ -30,7 +30,7 @@ def test_calls_under_way_and_five_kills(kafka: KafkaTopics, name: str, tmp_path:
     create(kafka, name)
     records = 12_000
     write(kafka, name, records, [f"k{number}" for number in range(300)])
-    kill_and_finish(kafka, name, tmp_path, "async", 6, 0.05, records, 11)
+    kill_and_finish(kafka, name, tmp_path, "async", 6, records, 11)
 
 
 def test_at_least_once_no_kill_loses_a_parked_record(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_at_least_once_no_kill_loses_a_parked_record(kafka: KafkaTopics, name: s
 
     write(kafka, name, records, [f"k{number}" for number in range(300)])
     for lanes in (6, 2, 6):
-        with child(kafka, name, tmp_path, "async", lanes, 0.08, "at_least_once") as running:
+        with child(kafka, name, tmp_path, "async", lanes, SLOW, "at_least_once") as running:
             goal = written(kafka, topic) + 600
             running.until(lambda goal=goal: written(kafka, topic) >= goal, "it is at work")  # type: ignore[misc]
             running.signal(signal.SIGKILL)

@@ -39,4 +39,4 @@ def test_blocked_lanes_and_five_kills(kafka: KafkaTopics, name: str, tmp_path: P
     create(kafka, name)
     records = 4_000
     write(kafka, name, records, [f"k{number}" for number in range(400)])
-    kill_and_finish(kafka, name, tmp_path, "blocking", 128, 0.05, records, 7)
+    kill_and_finish(kafka, name, tmp_path, "blocking", 128, records, 7)

@@ -24,19 +24,22 @@ def engine(kafka: KafkaTopics, name: str, state: Path, lanes: int) -> Process:
     return Process([HERE / "offloading.py", kafka.address, name, state, lanes])
 
 
-def worker(kafka: KafkaTopics, name: str) -> Process:
-    """The one that answers."""
+def worker(kafka: KafkaTopics, name: str, most_s: float) -> Process:
+    """The one that answers, within so many seconds."""
     topics = ["--requests", f"{name}-asked", "--responses", f"{name}-answered", "--bootstrap", kafka.address]
-    return Process(["-m", "stoatflow", "worker", f"{HERE / 'offloading.py'}:shout", *topics])
+    return Process(["-m", "stoatflow", "worker", f"{HERE / 'offloading.py'}:shout", *topics], {"SHOUT_S": str(most_s)})
 
 
 class KilledWorker:
-    """A worker that is killed again and again, and replaced each time, until its end: that is a clean one."""
+    """A worker that is killed again and again, and replaced each time, until its end: that is a clean one.
+
+    It is slow until it is told to hurry: a fast machine would be done before the last kill.
+    """
 
     def __init__(self, kafka: KafkaTopics, name: str, rng: random.Random) -> None:
         """Not started yet."""
         self._kafka, self._name, self._rng = kafka, name, rng
-        self._enough = threading.Event()
+        self._hurry, self._enough = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.kills = 0
         self.code: int | None = None
@@ -51,17 +54,23 @@ class KilledWorker:
         self._enough.set()
         self._thread.join()
 
+    def hurry(self) -> None:
+        """Be fast from the next life on."""
+        self._hurry.set()
+
     def _run(self) -> None:
         answered = f"{self._name}-answered"
         while True:
             goal = written(self._kafka, answered) + self._rng.randint(200, 2000)
-            with worker(self._kafka, self._name) as running:
+            with worker(self._kafka, self._name, 0.03 if self._hurry.is_set() else 0.15) as running:
                 running.until(
                     lambda goal=goal: self._enough.is_set() or written(self._kafka, answered) >= goal,  # type: ignore[misc]
                     "it answers",
                     patience=120,
                 )
                 if self._enough.is_set():
+                    # One that was just started dies of a signal until it has said that it reads.
+                    running.until(lambda running=running: "reads partitions" in running.errors, "it reads")  # type: ignore[misc]
                     running.signal(signal.SIGTERM)
                     self.code = running.wait()
                     return
@@ -85,6 +94,7 @@ def test_the_engine_and_its_worker_are_killed(kafka: KafkaTopics, name: str, tmp
                 running.signal(signal.SIGKILL)
                 running.wait()
         assert kafka.count(out) < RECORDS, "the kills came too late"
+        killed.hurry()
         with engine(kafka, name, tmp_path, 4) as running:
             url = admin_url(running)
             until(lambda: written(kafka, out) >= RECORDS and kafka.count(out) >= RECORDS, "all is written", 120)

@@ -13,7 +13,7 @@ from topics import KafkaTopics
 from chaos.run import judge
 from chaos.soak import MORE_FILES, MORE_MIB, MORE_THREADS, Sample, Soak, growth
 
-MINUTES = float(os.environ.get("STOATFLOW_SOAK_MINUTES", "3"))
+MINUTES = float(os.environ.get("STOATFLOW_SOAK_MINUTES", "1.5"))
 
 
 def test_nothing_grows(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
