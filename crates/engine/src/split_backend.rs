@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use stoatflow_core::{Offset, Partition, Result, StoreId};
 use stoatflow_state::memory::MemoryBackend;
-use stoatflow_state::{Backend, EpochBatch, KeyRange, RestoreRun, Write};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, Page, RestoreRun, Snapshot, Write};
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +40,39 @@ impl SplitBackend {
     }
 }
 
+/// A look at both: each stands still, but an epoch may have come to the one and not yet to the other.
+#[derive(Debug)]
+struct SplitSnapshot {
+    disk: Box<dyn Snapshot>,
+    memory: Box<dyn Snapshot>,
+    in_memory: BTreeSet<StoreId>,
+}
+
+impl SplitSnapshot {
+    fn of(&self, store: StoreId) -> &dyn Snapshot {
+        if self.in_memory.contains(&store) {
+            self.memory.as_ref()
+        } else {
+            self.disk.as_ref()
+        }
+    }
+}
+
+impl Snapshot for SplitSnapshot {
+    fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.of(store).get(store, key)
+    }
+
+    fn page(
+        &self,
+        store: StoreId,
+        from: Option<&Bytes>,
+        page: Page,
+    ) -> Result<Vec<(Bytes, Bytes)>> {
+        self.of(store).page(store, from, page)
+    }
+}
+
 impl Backend for SplitBackend {
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
         self.of(store).get(store, key)
@@ -47,6 +80,20 @@ impl Backend for SplitBackend {
 
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
         self.of(store).scan(store, range, limit)
+    }
+
+    fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>> {
+        let of = |kept: bool| {
+            let chosen = stores.iter().copied();
+            chosen
+                .filter(|store| self.in_memory.contains(store) == kept)
+                .collect::<Vec<_>>()
+        };
+        Ok(Box::new(SplitSnapshot {
+            disk: self.disk.snapshot(&of(false))?,
+            memory: self.memory.snapshot(&of(true))?,
+            in_memory: self.in_memory.clone(),
+        }))
     }
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {

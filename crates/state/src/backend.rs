@@ -1,6 +1,6 @@
 //! The contract of a back end: committed data only, applied one epoch at a time.
 
-use crate::RestoreRun;
+use crate::{RestoreRun, Snapshot};
 use bytes::Bytes;
 use std::fmt::Debug;
 use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId};
@@ -62,6 +62,11 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>>;
+    /// What is committed in these stores, and stays as it is now: for reads from outside that take their time.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>>;
     /// Applies an epoch: all of it or nothing, data and positions together.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 #![allow(clippy::missing_panics_doc)] // panicking is how a suite speaks
 
-use crate::{Backend, EpochBatch, KeyRange, StoreLayout, Write};
+use crate::{Backend, EpochBatch, KeyRange, Page, StoreLayout, Write};
 use bytes::Bytes;
 use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId};
 
@@ -36,6 +36,7 @@ pub fn run(open: &mut dyn FnMut() -> Box<dyn Backend>) {
         large_restores,
         ranges_are_dropped_before_the_writes,
         wiping,
+        snapshots_stand_still,
     ] {
         check(open().as_ref());
     }
@@ -402,6 +403,76 @@ pub fn wiping(b: &dyn Backend) {
         (value(b, A, "a"), positions(b, A)),
         (Some(bytes("new")), vec![(0, 7)])
     );
+}
+
+/// A snapshot shows one moment, page by page, whatever is applied, dropped or wiped meanwhile.
+pub fn snapshots_stand_still(b: &dyn Backend) {
+    let all = || {
+        ["", "a", "b", "c", "d"]
+            .map(|k| write(k, Some("old")))
+            .to_vec()
+    };
+    ok(b.apply(epoch(1, vec![(A, all()), (B, all())], vec![])));
+    let none = ok(b.snapshot(&[]));
+    let before = ok(b.snapshot(&[A, B]));
+    let page = |rows, bytes| Page { rows, bytes };
+    let first = ok(before.page(A, None, page(2, 1_000)));
+    assert_eq!(
+        first,
+        [("", "old"), ("a", "old")].map(|(k, v)| (bytes(k), bytes(v)))
+    );
+    let gone = KeyRange {
+        from: None,
+        to: Some(bytes("b")),
+        reverse: false,
+    };
+    ok(b.apply(EpochBatch {
+        epoch: Epoch(2),
+        drops: vec![(A, gone)],
+        writes: vec![(
+            A,
+            vec![
+                write("b", None),
+                write("bb", Some("new")),
+                write("c", Some("new")),
+            ],
+        )],
+        ..EpochBatch::default()
+    }));
+    ok(b.wipe(B));
+    let keys = |entries: Vec<(Bytes, Bytes)>| -> Vec<String> {
+        let text = |(k, _): (Bytes, Bytes)| String::from_utf8_lossy(&k).into_owned();
+        entries.into_iter().map(text).collect()
+    };
+    let rest = ok(before.page(A, Some(&bytes("b")), page(99, 1_000)));
+    assert!(rest.iter().all(|(_, value)| *value == bytes("old")));
+    assert_eq!(keys(rest), ["b", "c", "d"]);
+    assert_eq!(keys(ok(before.page(B, None, page(99, 1_000)))).len(), 5);
+    assert_eq!(ok(before.get(A, b"b")), Some(bytes("old")));
+    assert_eq!(ok(before.get(A, b"bb")), None);
+    assert_eq!(
+        keys(ok(before.page(A, Some(&bytes("bb")), page(1, 1_000)))),
+        ["c"]
+    );
+    assert!(ok(before.page(A, Some(&bytes("d\0")), page(9, 1_000))).is_empty());
+    assert_eq!(
+        keys(ok(before.page(A, None, page(99, 8)))),
+        ["", "a", "b"],
+        "3, 7, 11 bytes: the page ends with the entry that reaches 8"
+    );
+    assert_eq!(
+        keys(ok(before.page(A, None, page(99, 0)))),
+        [""],
+        "one at least"
+    );
+    drop(none);
+    let after = ok(b.snapshot(&[A]));
+    assert_eq!(
+        keys(ok(after.page(A, None, page(99, 1_000)))),
+        ["bb", "c", "d"]
+    );
+    drop(before);
+    assert_eq!(ok(after.get(A, b"c")), Some(bytes("new")));
 }
 
 /// What a durable back end still knows when it is opened again. `open` must drop nothing by itself;

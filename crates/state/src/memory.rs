@@ -2,9 +2,10 @@
 //!
 //! Takes epochs, gives sorted reads. Owns the data behind one lock: an epoch appears whole. A clone
 //! shares the data, so that a simulated restart finds what the "disk" held; whether the engine may
-//! rely on that is said at construction.
+//! rely on that is said at construction. A snapshot shares a store's tree too: the next epoch that writes to the store
+//! copies the tree (not the bytes in it) if the snapshot is still there.
 
-use crate::{Backend, EpochBatch, KeyRange, Write};
+use crate::{Backend, EpochBatch, KeyRange, Page, Snapshot, Write};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -22,21 +23,24 @@ fn size(key: &Bytes, value: &Bytes) -> u64 {
     (key.len() + value.len()) as u64 + OVERHEAD
 }
 
+type Tree = BTreeMap<Bytes, Bytes>;
+
 #[derive(Debug, Default)]
 struct Store {
-    data: BTreeMap<Bytes, Bytes>,
+    data: Arc<Tree>,
     positions: BTreeMap<Partition, Offset>,
     bytes: u64,
 }
 
 impl Store {
     fn write(&mut self, write: Write) {
+        let data = Arc::make_mut(&mut self.data);
         if let Some(value) = write.value {
             self.bytes += size(&write.key, &value);
-            if let Some(old) = self.data.insert(write.key.clone(), value) {
+            if let Some(old) = data.insert(write.key.clone(), value) {
                 self.bytes -= size(&write.key, &old);
             }
-        } else if let Some((key, old)) = self.data.remove_entry(&write.key) {
+        } else if let Some((key, old)) = data.remove_entry(&write.key) {
             self.bytes -= size(&key, &old);
         }
     }
@@ -44,8 +48,9 @@ impl Store {
     fn drop_range(&mut self, range: &KeyRange) {
         // As retention lets go of the oldest: in one cut, for readers of all stores wait meanwhile.
         if let (None, Some(to)) = (&range.from, &range.to) {
-            let kept = self.data.split_off(to);
-            let gone = std::mem::replace(&mut self.data, kept);
+            let data = Arc::make_mut(&mut self.data);
+            let kept = data.split_off(to);
+            let gone = std::mem::replace(data, kept);
             self.bytes -= gone
                 .iter()
                 .map(|(key, value)| size(key, value))
@@ -100,6 +105,37 @@ impl MemoryBackend {
     }
 }
 
+/// Trees as they were.
+#[derive(Debug)]
+struct Trees(Vec<(StoreId, Arc<Tree>)>);
+
+impl Trees {
+    fn of(&self, store: StoreId) -> Option<&Tree> {
+        let found = self.0.iter().find(|(id, _)| *id == store);
+        found.map(|(_, tree)| tree.as_ref())
+    }
+}
+
+impl Snapshot for Trees {
+    fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
+        Ok(self.of(store).and_then(|tree| tree.get(key)).cloned())
+    }
+
+    fn page(
+        &self,
+        store: StoreId,
+        from: Option<&Bytes>,
+        page: Page,
+    ) -> Result<Vec<(Bytes, Bytes)>> {
+        let Some(tree) = self.of(store) else {
+            return Ok(Vec::new());
+        };
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        let entries = tree.range::<Bytes, _>((from, Bound::Unbounded));
+        page.of(entries.map(|(k, v)| Ok((k.clone(), v.clone()))))
+    }
+}
+
 impl Backend for MemoryBackend {
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
         Ok(self
@@ -127,6 +163,12 @@ impl Backend for MemoryBackend {
         } else {
             entries.take(limit).collect()
         })
+    }
+
+    fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>> {
+        let all = self.stores.read();
+        let tree = |id: &StoreId| Some((*id, Arc::clone(&all.get(id)?.data)));
+        Ok(Box::new(Trees(stores.iter().filter_map(tree).collect())))
     }
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {

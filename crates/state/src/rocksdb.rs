@@ -13,10 +13,11 @@ mod damage;
 mod errors;
 mod open;
 mod options;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use crate::{Backend, EpochBatch, KeyRange, RestoreRun, StoreLayout, Write};
+use crate::{Backend, EpochBatch, KeyRange, RestoreRun, Snapshot, StoreLayout, Write};
 use ::rocksdb::{BoundColumnFamily, DB, Direction, IteratorMode, ReadOptions};
 use bytes::Bytes;
 pub use damage::Opened;
@@ -35,7 +36,8 @@ const META: &str = "stoatflow:meta";
 
 /// Keeps stores on disk.
 pub struct RocksBackend {
-    db: DB,
+    /// Shared with the snapshots that somebody reads: it is closed when the last of them is gone.
+    db: Arc<DB>,
     place: Place,
     budget: Budget,
     /// Column family by store id.
@@ -157,6 +159,15 @@ impl Backend for RocksBackend {
                     .map_err(|e| self.place.error(&e))
             })
             .collect()
+    }
+
+    fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>> {
+        let named = stores.iter().map(|id| Ok((*id, self.name(*id)?.into())));
+        let names = named.collect::<Result<_>>()?;
+        let place = self.place.clone();
+        Ok(Box::new(snapshot::RocksSnapshot::new(
+            &self.db, names, place,
+        )))
     }
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {

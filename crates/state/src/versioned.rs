@@ -226,11 +226,22 @@ impl<'a> VersionedView<'a> {
         // nothing by itself, but must stay while it hides a version that could not be pruned yet.
         if let Some((ts, None)) = newest
             && alone
+            && self.hides_nothing(key, ts)?
         {
             self.store
                 .prune(self.epoch, dirty, &versioned_key(key, ts))?;
         }
         Ok(())
+    }
+
+    /// Does no lane of a later epoch see a version that this deletion, the oldest that is left, hides?
+    fn hides_nothing(&self, key: &[u8], ts: i64) -> Result<bool> {
+        let latest = Self {
+            epoch: Epoch(u64::MAX),
+            ..*self
+        };
+        let seen = latest.versions(key, i64::MIN, ts, true, 2)?;
+        Ok(seen.len() < 2)
     }
 
     /// When the version after this one begins.

@@ -73,3 +73,35 @@ fn drops_go_to_the_store_that_they_name() {
         .unwrap();
     assert_eq!(split.get(DISK, b"a").unwrap(), None);
 }
+
+#[test]
+fn a_snapshot_shows_stores_of_both_and_stands_still() {
+    let (_, split) = split();
+    let both = |epoch, value| EpochBatch {
+        epoch: Epoch(epoch),
+        writes: vec![
+            (DISK, vec![write("a", Some(value))]),
+            (
+                MEMORY,
+                vec![write("a", Some(value)), write("b", Some(value))],
+            ),
+        ],
+        ..EpochBatch::default()
+    };
+    split.apply(both(1, "1")).unwrap();
+    let before = split.snapshot(&[DISK, MEMORY]).unwrap();
+    split.apply(both(2, "2")).unwrap();
+    let page = Page {
+        rows: 9,
+        bytes: 1_000,
+    };
+    let values = |snapshot: &dyn Snapshot, store| -> Vec<Bytes> {
+        let rows = snapshot.page(store, None, page).unwrap();
+        rows.into_iter().map(|(_, value)| value).collect()
+    };
+    assert_eq!(values(before.as_ref(), DISK), ["1"]);
+    assert_eq!(values(before.as_ref(), MEMORY), ["1", "1"]);
+    assert_eq!(before.get(MEMORY, b"b").unwrap(), Some(Bytes::from("1")));
+    let after = split.snapshot(&[MEMORY]).unwrap();
+    assert_eq!(values(after.as_ref(), MEMORY), ["2", "2"]);
+}

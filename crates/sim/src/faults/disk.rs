@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp, TopicPartition};
 use stoatflow_log::Broker;
 use stoatflow_state::memory::MemoryBackend;
-use stoatflow_state::{Backend, EpochBatch, KeyRange, Layout, Sealed, Write};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, Layout, Sealed, Snapshot, Write};
 
 /// See the module.
 #[derive(Debug)]
@@ -81,6 +81,10 @@ impl Backend for FaultyDisk {
 
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
         self.disk.scan(store, range, limit)
+    }
+
+    fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>> {
+        self.disk.snapshot(stores)
     }
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {

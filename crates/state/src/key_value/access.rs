@@ -124,10 +124,11 @@ impl KeyValueStore {
         value: &Stored,
     ) -> Result<()> {
         let bytes = self.encode(value)?;
-        let copy = Stored {
+        let mut copy = Stored {
             value: self.decode(bytes.clone())?,
             timestamp: value.timestamp,
         };
+        copy.value.unshare();
         let frozen = Box::new(Frozen { bytes, copy });
         let mut table = shard.lock();
         let Some(index) = table.find(hash, key) else {

@@ -87,6 +87,11 @@ impl Order {
         }
     }
 
+    /// A slot of what is deleted leaves: its row is as whole as before.
+    pub fn remove_deleted(&mut self, key: &[u8]) {
+        self.places.remove(key);
+    }
+
     /// All slots get new places; what is known of rows stays.
     pub fn renumber(&mut self) {
         self.places.clear();

@@ -12,7 +12,8 @@ use stoatflow_core::{Datum, Epoch, Error, Result, Serde};
 impl KeyValueStore {
     /// Takes what `epoch` wrote to the keys of `dirty`. To be called once all lanes have finished
     /// `epoch`; several callers may seal disjoint lists at the same time. A key that occurs twice
-    /// is given once.
+    /// is given once; one that this epoch has made and deleted again, and of which neither the back end
+    /// nor the changelog has ever heard, isn't given at all.
     ///
     /// # Errors
     /// `Serde` if a value can't be written with the store's serde.
@@ -35,8 +36,14 @@ impl KeyValueStore {
             if version.phase != Phase::Open {
                 continue;
             }
+            if version.leaves_nothing() {
+                version.phase = Phase::Sealed;
+                continue;
+            }
             let timestamp = version.value.timestamp;
             let changelog = !version.local;
+            // A slice of an input buffer would keep it alive for as long as the value is cached.
+            version.value.value.unshare();
             let value = if let Some(frozen) = &version.frozen {
                 version.phase = Phase::Sealed;
                 frozen.bytes.clone()
@@ -46,8 +53,6 @@ impl KeyValueStore {
                 drop(table);
                 self.seal_outside(hash, &key, written, &value)?
             } else {
-                // A slice of an input buffer would keep it alive for as long as the value is cached.
-                version.value.value.unshare();
                 version.phase = Phase::Sealed;
                 self.encode(&version.value)?
             };

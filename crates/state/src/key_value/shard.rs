@@ -180,7 +180,8 @@ impl Table {
     ) -> Result<Written> {
         self.check_open(epoch)?;
         let value = value.unwrap_or(ABSENT);
-        let version = Version::open(stamp(epoch), self.ticket(), key.len(), value);
+        let mut version = Version::open(stamp(epoch), self.ticket(), key.len(), value);
+        version.born = self.knows(key);
         self.turn(STEPS, 0, trash);
         self.staged_bytes += version.weight as usize;
         let mut slot = Slot::new(hash, key, version);
@@ -238,12 +239,18 @@ impl Table {
 
     /// Takes a slot without uncommitted versions out.
     pub fn remove(&mut self, at: u32) -> Option<Slot> {
+        let slot = self.take(at)?;
+        if let Some(order) = &mut self.order {
+            order.remove(&slot.key);
+        }
+        Some(slot)
+    }
+
+    /// All but the order.
+    fn take(&mut self, at: u32) -> Option<Slot> {
         let slot = self.slots[at as usize].take()?;
         if let Ok(entry) = self.index.find_entry(slot.hash, |&i| i == at) {
             entry.remove();
-        }
-        if let Some(order) = &mut self.order {
-            order.remove(&slot.key);
         }
         self.free.push(at);
         self.cached_bytes -= slot.newest.weight as usize
@@ -312,6 +319,7 @@ impl Table {
             &mut self.staged_bytes,
             &mut self.cached_bytes,
         );
+        let mut gone = Vec::new();
         self.staged.retain(|&i| {
             let slot = slots[i as usize]
                 .as_mut()
@@ -338,9 +346,24 @@ impl Table {
                 let weight = slot.newest.weight as usize;
                 *staged_bytes -= weight;
                 *cached_bytes += weight;
+                if slot.newest.value.value.is_null() && slot.pins == 0 {
+                    gone.push(i);
+                }
             }
             slot.listed
         });
+        gone.into_iter().for_each(|at| self.forget_deleted(at));
+    }
+
+    /// Takes a committed deletion out where its row is whole: that there is no slot says as much.
+    fn forget_deleted(&mut self, at: u32) {
+        if !self.knows(&self.slot(at).key) {
+            return;
+        }
+        if let (Some(order), Some(slot)) = (&mut self.order, &self.slots[at as usize]) {
+            order.remove_deleted(&slot.key);
+        }
+        self.take(at);
     }
 
     /// After a burst: returns the memory of a slab that is mostly empty.

@@ -46,9 +46,16 @@ pub(super) struct Version {
     pub phase: Phase,
     /// Not for the changelog (a deletion that only tidies up here).
     pub local: bool,
+    /// Nothing was there when its epoch wrote first: deleted again by the same epoch, it never was.
+    pub born: bool,
 }
 
 impl Version {
+    /// Does it delete what never was, neither in the back end nor in a changelog?
+    pub fn leaves_nothing(&self) -> bool {
+        self.born && self.value.value.is_null()
+    }
+
     pub fn committed(ticket: u64, key_len: usize, value: Option<Stored>) -> Self {
         Self::new(0, ticket, key_len, value.unwrap_or(ABSENT), Phase::Sealed)
     }
@@ -66,6 +73,7 @@ impl Version {
             frozen: None,
             phase,
             local: false,
+            born: false,
         }
     }
 
@@ -185,6 +193,11 @@ impl Slot {
             timestamp: self.last_timestamp(stamp),
         });
         let key_len = self.key.len();
+        // What a later epoch found missing is there after all.
+        let versions = std::iter::once(&mut self.newest).chain(&mut self.older);
+        for later in versions.take_while(|v| v.stamp > stamp) {
+            later.born = false;
+        }
         if let Some(version) = self.exact(stamp) {
             if version.phase != Phase::Open {
                 return Err(Error::internal(format!(
@@ -214,7 +227,9 @@ impl Slot {
             uncached: 0,
             replaced: None,
         };
-        let fresh = Version::open(stamp, ticket, key_len, value);
+        let mut fresh = Version::open(stamp, ticket, key_len, value);
+        let below = self.visible(stamp);
+        fresh.born = below.is_some_and(|v| v.value.value.is_null() && !v.local);
         wrote.grown = grown(fresh.weight);
         if self.newest.stamp > stamp {
             // A later epoch was here first: this write goes below it.

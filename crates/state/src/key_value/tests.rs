@@ -384,3 +384,54 @@ fn a_slot_is_small() {
     let size = size_of::<Option<slot::Slot>>();
     assert!(size <= 176, "{size}");
 }
+
+/// Sealed keys of `epoch`.
+fn sealed_keys(store: &KeyValueStore, epoch: Epoch, dirty: Dirty) -> Vec<Bytes> {
+    let sealed = store.seal(epoch, dirty).unwrap();
+    sealed.into_iter().map(|s| s.key).collect()
+}
+
+#[test]
+fn what_an_epoch_makes_and_deletes_again_is_told_to_nobody() {
+    let (store, backend) = store(1 << 20);
+    let (e, next) = (Epoch(1), Epoch(2));
+    let (mut d1, mut d2) = (Dirty::default(), Dirty::default());
+    // It was looked for before, so it is known that it was not there.
+    add_one(&store, e, &mut d1, "known");
+    store.put(e, &mut d1, &key("known"), None).unwrap();
+    store
+        .put(e, &mut d1, &key("unknown"), Some(int(1, 1)))
+        .unwrap();
+    store.put(e, &mut d1, &key("unknown"), None).unwrap();
+    add_one(&store, e, &mut d1, "kept");
+    add_one(&store, next, &mut d2, "other");
+    store.put(next, &mut d2, &key("kept"), None).unwrap();
+    store.put(next, &mut d2, &key("other"), None).unwrap();
+    // A lane that is late writes below what the next epoch has deleted.
+    store
+        .put(e, &mut d1, &key("other"), Some(int(5, 5)))
+        .unwrap();
+    let sealed = store.seal(e, d1).unwrap();
+    let keys: Vec<_> = sealed.iter().map(|s| s.key.clone()).collect();
+    assert_eq!(keys, ["unknown", "kept", "other"].map(key));
+    apply(&store, &backend, e, &sealed);
+    assert_eq!(sealed_keys(&store, next, d2), ["other", "kept"].map(key));
+}
+
+/// A late write to a version that is there already, and committed before the next epoch is sealed.
+#[test]
+fn a_late_value_below_a_deletion_is_deleted() {
+    let (store, backend) = store(1 << 20);
+    let (e, next) = (Epoch(1), Epoch(2));
+    let (mut d1, mut d2) = (Dirty::default(), Dirty::default());
+    add_one(&store, e, &mut d1, "k");
+    store.put(e, &mut d1, &key("k"), None).unwrap();
+    store
+        .put(next, &mut d2, &key("k"), Some(int(2, 2)))
+        .unwrap();
+    store.put(e, &mut d1, &key("k"), Some(int(3, 3))).unwrap();
+    store.put(next, &mut d2, &key("k"), None).unwrap();
+    let sealed = store.seal(e, d1).unwrap();
+    apply(&store, &backend, e, &sealed);
+    assert_eq!(sealed_keys(&store, next, d2), [key("k")]);
+}

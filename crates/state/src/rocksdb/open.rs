@@ -12,6 +12,7 @@ use crate::StoreLayout;
 use ::rocksdb::{ColumnFamilyDescriptor, DB, DEFAULT_COLUMN_FAMILY_NAME, IteratorMode};
 use parking_lot::Mutex;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use stoatflow_core::{Error, Result};
 
@@ -67,7 +68,7 @@ pub(super) fn open(
         DB::open_cf_descriptors(&database, &place.dir, descriptors).map_err(|e| place.error(&e))?;
     let ingest = place.dir.join("ingest");
     let mut backend = RocksBackend {
-        db,
+        db: Arc::new(db),
         place,
         budget,
         names,

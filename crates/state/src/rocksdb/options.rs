@@ -21,7 +21,7 @@ pub(super) struct Budget {
 impl Budget {
     pub fn new(memory_max_bytes: usize) -> Self {
         let cache = Cache::new_hyper_clock_cache(memory_max_bytes, 0);
-        let buffer_bytes = (memory_max_bytes / 4).max(2 * MIB);
+        let buffer_bytes = (memory_max_bytes / 8).max(2 * MIB);
         // No stall: a write of the commit room must not wait for a flush.
         let buffers = WriteBufferManager::new_write_buffer_manager_with_cache(
             buffer_bytes,
@@ -68,8 +68,14 @@ impl Budget {
         table.set_optimize_filters_for_memory(true);
         let mut o = Options::default();
         o.set_block_based_table_factory(&table);
-        o.set_compression_type(DBCompressionType::Lz4);
-        o.set_write_buffer_size((self.buffer_bytes / 2).clamp(MIB, 64 * MIB));
+        // Fresh files are merged into the next level soon: what is packed there is packed once.
+        let mut packing = [DBCompressionType::Lz4; 7];
+        packing[0] = DBCompressionType::None;
+        o.set_compression_per_level(&packing);
+        let buffer = (self.buffer_bytes / 2).clamp(MIB, 64 * MIB);
+        o.set_write_buffer_size(buffer);
+        // The level above as large as what is merged into it at once: four files of fresh writes.
+        o.set_max_bytes_for_level_base(4 * buffer as u64);
         o.set_level_compaction_dynamic_level_bytes(true);
         o
     }

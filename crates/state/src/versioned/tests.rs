@@ -176,6 +176,26 @@ fn a_deletion_stays_while_it_hides_a_version() {
     assert_eq!(show(view.get(b"k").unwrap()), "new@95");
 }
 
+/// A lane that is late can't see the version that the next epoch has put behind the deletion.
+#[test]
+fn a_deletion_stays_while_it_hides_a_version_of_the_next_epoch() {
+    let (store, backend) = store(10);
+    let (mut dirty, mut ahead) = (Dirty::default(), Dirty::default());
+    let mut view = VersionedView::new(&store, Epoch(1), -1).unwrap();
+    view.put(&mut dirty, b"k", None, 20).unwrap();
+    view.put(&mut dirty, b"k", Some(text("old")), 28).unwrap();
+    let sealed = store.seal(Epoch(1), std::mem::take(&mut dirty)).unwrap();
+    commit(&store, backend.as_ref(), Epoch(1), &sealed);
+    let mut next = VersionedView::new(&store, Epoch(3), 28).unwrap();
+    next.put(&mut ahead, b"k", Some(text("hidden")), 19)
+        .unwrap();
+    let mut late = VersionedView::new(&store, Epoch(2), 28).unwrap();
+    late.put(&mut dirty, b"k", Some(text("new")), 37).unwrap();
+    let next = VersionedView::new(&store, Epoch(3), 37).unwrap();
+    assert_eq!(show(next.get_as_of(b"k", 27).unwrap()), "none");
+    assert_eq!(show(next.get_as_of(b"k", 28).unwrap()), "old@28");
+}
+
 #[test]
 fn a_delete_gives_what_held_before() {
     let (store, _) = store(100);

@@ -2,21 +2,11 @@ use super::*;
 use stoatflow_core::StoreId;
 
 fn store(kind: StoreKind) -> Store {
+    let builtin = |name: &str| stoatflow_plan::SerdeSpec::Builtin(name.into());
     Store {
-        id: StoreId(0),
-        name: "s".into(),
-        named: true,
-        key: stoatflow_plan::SerdeSpec::Builtin("string".into()),
-        value: stoatflow_plan::SerdeSpec::Builtin("int64".into()),
-        kind,
-        logged: true,
-        topic: BTreeMap::new(),
-        in_memory: false,
         cached: true,
         ordered: false,
-        clock: None,
-        source_changelog: None,
-        upstream_topics: Vec::new(),
+        ..Store::new("s", kind, builtin("string"), builtin("int64"))
     }
 }
 

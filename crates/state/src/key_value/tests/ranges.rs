@@ -21,6 +21,9 @@ impl Backend for Counting {
         self.scans.fetch_add(1, Relaxed);
         self.inner.scan(store, range, limit)
     }
+    fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn crate::Snapshot>> {
+        self.inner.snapshot(stores)
+    }
     fn apply(&self, batch: EpochBatch) -> Result<()> {
         self.inner.apply(batch)
     }
@@ -102,6 +105,28 @@ fn a_row_that_was_read_needs_the_back_end_no_more() {
     let absent = window_key(60_000, b"a", 77, 0);
     assert_eq!(store.get(Epoch(2), &absent).unwrap(), None);
     assert_eq!(backend.gets.load(Relaxed), 0);
+}
+
+/// Sessions are deleted with each record that they grow by: slots of those would fill the memory.
+#[test]
+fn what_is_deleted_in_a_whole_row_takes_no_memory() {
+    let (store, backend) = windows(1 << 20);
+    let (e, next) = (Epoch(1), Epoch(2));
+    let sealed = fill(&store, e, "a", 0..10);
+    assert_eq!(count(&store, e, "a"), 10, "from here on the row is known");
+    apply(&store, backend.as_ref(), e, &sealed);
+    let mut dirty = Dirty::default();
+    let mut view = WindowView::new(&store, next, 9).unwrap();
+    for start in 0..9 {
+        view.put(&mut dirty, b"a", start, None).unwrap();
+    }
+    let sealed = store.seal(next, dirty).unwrap();
+    assert_eq!(store.cached_entries(), 10);
+    apply(&store, backend.as_ref(), next, &sealed);
+    assert_eq!(store.cached_entries(), 1);
+    let scans = backend.scans.load(Relaxed);
+    assert_eq!(count(&store, Epoch(3), "a"), 1);
+    assert_eq!(backend.scans.load(Relaxed), scans, "and it is still known");
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! What the disk held at one moment.
+//!
+//! Takes a share of the open database, gives pages of it. Holds RocksDB's snapshot: entries that were overwritten
+//! since stay in its files until the snapshot is gone. Each page makes an iterator of its own, so that no file and no
+//! write buffer is kept between pages.
+
+use super::errors::Place;
+use crate::{Page, Snapshot};
+use ::rocksdb::{DB, IteratorMode, ReadOptions};
+use bytes::Bytes;
+use self_cell::self_cell;
+use std::sync::Arc;
+use stoatflow_core::{Error, Result, StoreId};
+
+type Taken<'db> = ::rocksdb::Snapshot<'db>;
+
+self_cell!(
+    /// A snapshot lives no longer than its database.
+    struct Held {
+        owner: Arc<DB>,
+        #[covariant]
+        dependent: Taken,
+    }
+);
+
+/// See the module.
+pub(super) struct RocksSnapshot {
+    held: Held,
+    names: Vec<(StoreId, Box<str>)>,
+    place: Place,
+}
+
+impl std::fmt::Debug for RocksSnapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RocksSnapshot")
+            .field("dir", &self.place.dir)
+            .field("stores", &self.names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RocksSnapshot {
+    pub fn new(db: &Arc<DB>, names: Vec<(StoreId, Box<str>)>, place: Place) -> Self {
+        Self {
+            held: Held::new(Arc::clone(db), |db| db.snapshot()),
+            names,
+            place,
+        }
+    }
+
+    fn family(&self, store: StoreId) -> Result<Arc<::rocksdb::BoundColumnFamily<'_>>> {
+        let found = self.names.iter().find(|(id, _)| *id == store);
+        let family = found.and_then(|(_, name)| self.held.borrow_owner().cf_handle(name));
+        family.ok_or_else(|| {
+            Error::internal(format!("store {store} is not among those that are read"))
+        })
+    }
+}
+
+impl Snapshot for RocksSnapshot {
+    fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
+        let taken = self.held.borrow_dependent();
+        let found = taken.get_pinned_cf(&self.family(store)?, key);
+        let found = found.map_err(|e| self.place.error(&e))?;
+        Ok(found.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
+    fn page(
+        &self,
+        store: StoreId,
+        from: Option<&Bytes>,
+        page: Page,
+    ) -> Result<Vec<(Bytes, Bytes)>> {
+        let mut options = ReadOptions::default();
+        if let Some(from) = from {
+            options.set_iterate_lower_bound(from.to_vec());
+        }
+        // Who reads everything once must not push out what the lanes read again and again.
+        options.fill_cache(false);
+        let taken = self.held.borrow_dependent();
+        let family = self.family(store)?;
+        let entries = taken.iterator_cf_opt(&family, options, IteratorMode::Start);
+        page.of(entries.map(|entry| {
+            let (key, value) = entry.map_err(|e| self.place.error(&e))?;
+            Ok((Bytes::from(key), Bytes::from(value)))
+        }))
+    }
+}
