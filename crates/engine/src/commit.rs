@@ -214,7 +214,6 @@ impl CommitRoom {
             .fetch_add(records.len() as u64, Relaxed);
         let sent = self.parts.producer.send(&mut records);
         self.parts.shared.release(bytes);
-        self.parts.shared.wake_intake();
         sent
     }
 

@@ -146,6 +146,7 @@ impl Dispatch {
             limits,
         };
         dispatch.look_at_answers();
+        dispatch.say_when_it_opens();
         dispatch
     }
 
@@ -196,12 +197,17 @@ impl Dispatch {
         }
     }
 
-    fn has_credit(&self) -> bool {
+    fn has_credit(&mut self) -> bool {
         // While an epoch commits, the next one fills; its size is bounded too, or a slow broker would
         // let outputs and overlays grow without end.
-        self.shared.in_flight.load(Relaxed) < self.admission.budget()
+        self.admission.has_room(self.shared.in_flight.load(Relaxed))
             && !self.shared.run.is_crowded()
             && (!self.is_committing() || self.epoch_bytes < self.schedule.max_bytes * 2)
+    }
+
+    fn say_when_it_opens(&self) {
+        let below = self.admission.opens_below();
+        self.shared.opens_below.store(below, Relaxed);
     }
 
     /// The reader was asked for more: who has been read up to the end that it knows of? Asked of those of whom
@@ -227,6 +233,7 @@ impl Dispatch {
             self.admission.barrier_took(Duration::from_micros(
                 self.shared.last_align_us.load(Relaxed),
             ));
+            self.say_when_it_opens();
         }
         self.let_go();
         let mut waits = self.gate.is_open() && self.awaited.is_anybody(now);

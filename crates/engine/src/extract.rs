@@ -105,6 +105,13 @@ impl Extract {
         }
     }
 
+    /// Does it ask functions of the user?
+    #[must_use]
+    pub fn calls_out(&self) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|s| matches!(s.time, TimeOf::Function(_)) || s.watermark.function.is_some())
+    }
+
     /// Gives each record its time; those that have none leave.
     ///
     /// # Errors

@@ -45,6 +45,12 @@ impl Intake {
         }
     }
 
+    /// Does it call functions of the user?
+    #[must_use]
+    pub fn calls_out(&self) -> bool {
+        self.extract.calls_out()
+    }
+
     /// Fetches only what may be fetched.
     fn pause(&mut self) -> Result<()> {
         let wanted = self.dispatch.paused_slots();

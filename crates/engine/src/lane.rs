@@ -7,6 +7,7 @@
 
 mod barrier;
 mod effects;
+mod gather;
 mod late;
 mod letters;
 mod stages;
@@ -21,7 +22,7 @@ use stages::{StageState, exchanges, stage_states};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Epoch, Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
+use stoatflow_core::{Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
 use stoatflow_log::Fetched;
 use stoatflow_operators::{Chain, Context, Effects, Judge, LaneClocks, LaneStore, Share, Time};
 use stoatflow_plan::{Fork, Op, PhysicalPlan};
@@ -312,8 +313,13 @@ impl LaneRoom {
             return Ok(());
         }
         match item {
-            Item::Input { batch, bytes, .. } => {
-                self.status().queued_items.fetch_sub(1, Relaxed);
+            Item::Input {
+                mut batch,
+                mut bytes,
+                ..
+            } => {
+                let taken = self.gather_input(epoch, &mut batch, &mut bytes);
+                self.status().queued_items.fetch_sub(1 + taken, Relaxed);
                 let began = self.begin(stage, batch.len());
                 let done = self.input(&batch);
                 self.end(began, bytes);
@@ -325,7 +331,7 @@ impl LaneRoom {
                 mut bytes,
                 ..
             } => {
-                let taken = self.gather(epoch, via, &mut batch, &mut bytes);
+                let taken = self.gather_routed(epoch, via, &mut batch, &mut bytes);
                 self.status().queued_items.fetch_sub(1 + taken, Relaxed);
                 let began = self.begin(stage, batch.len());
                 let done = self.routed(via, stage, &mut batch);
@@ -397,42 +403,6 @@ impl LaneRoom {
         status.busy_since_ms.store(0, Relaxed);
         status.stage_plus_one.store(0, Relaxed);
         self.shared.release(bytes);
-        self.shared.wake_intake();
-    }
-
-    /// Many lanes send many small batches: takes the ones that follow directly and belong together.
-    fn gather(
-        &mut self,
-        epoch: Epoch,
-        via: NodeId,
-        batch: &mut Vec<Record>,
-        bytes: &mut i64,
-    ) -> i64 {
-        let mut taken = 0;
-        while batch.len() < self.batch_max {
-            let source = if self.ready.is_empty() {
-                &mut self.inbox
-            } else {
-                &mut self.ready
-            };
-            match source.front() {
-                Some(Item::Routed {
-                    epoch: e, via: v, ..
-                }) if *e == epoch && *v == via => {}
-                _ => break,
-            }
-            if let Some(Item::Routed {
-                batch: mut more,
-                bytes: weight,
-                ..
-            }) = source.pop_front()
-            {
-                batch.append(&mut more);
-                *bytes += weight;
-                taken += 1;
-            }
-        }
-        taken
     }
 
     fn input(&mut self, batch: &[Fetched]) -> Result<()> {

@@ -128,6 +128,19 @@ impl LaneQueue {
         self.doors.lock().front.pop_front()
     }
 
+    /// Takes the next item from dispatch if it is records of this epoch: with their weight.
+    pub fn take_input_of(&self, wanted: Epoch) -> Option<(Vec<Fetched>, i64)> {
+        let front = &mut self.doors.lock().front;
+        match front.front() {
+            Some(Item::Input { epoch, .. }) if *epoch == wanted => {}
+            _ => return None,
+        }
+        match front.pop_front() {
+            Some(Item::Input { batch, bytes, .. }) => Some((batch, bytes)),
+            _ => None,
+        }
+    }
+
     /// Is anything waiting?
     pub fn is_empty(&self) -> bool {
         let doors = self.doors.lock();
@@ -144,3 +157,6 @@ impl LaneQueue {
         self.wake.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,8 @@ pub struct Shared {
     pub outbox: Outbox,
     /// Weight of all records that wait in a lane's queue (law 7).
     pub in_flight: AtomicI64,
+    /// Below so much intake lets in more: before, waking it is no use.
+    pub opens_below: AtomicI64,
     /// When punctuations are due, for processors of all lanes.
     pub run: Arc<Run>,
     /// Faults that are to happen: none, except in a test of crashes.
@@ -82,6 +84,7 @@ impl Shared {
             alignment,
             outbox: Outbox::default(),
             in_flight: AtomicI64::new(0),
+            opens_below: AtomicI64::new(i64::MAX),
             failpoints,
             last_commit_us: AtomicU64::new(0),
             last_align_us: AtomicU64::new(0),
@@ -170,12 +173,15 @@ impl Shared {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes weight off.
+    /// Takes weight off, and lets intake look again if it may let in more.
     pub fn release(&self, bytes: i64) {
-        self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
         self.status
             .in_flight_bytes
             .fetch_sub(bytes, Ordering::Relaxed);
+        if before - bytes < self.opens_below.load(Ordering::Relaxed) {
+            self.wake_intake();
+        }
     }
 
     /// Lets intake look again (credit came back, an epoch is done, or it is time to stop).

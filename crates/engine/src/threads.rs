@@ -9,21 +9,23 @@ use crate::admin::{AdminOptions, serve};
 use crate::components::Components;
 use crate::failpoint::Failpoints;
 use crate::furnish::{Blueprint, Host, House};
+use crate::heap::keep_large_blocks_apart;
 use crate::lane::LaneRoom;
 use crate::observe::{first_report, observe};
+use crate::query::{Question, Readers};
 use crate::recover::{Hands, RestoreListener};
 use crate::shared::Shared;
 use crate::status::Status;
 use parking_lot::{Condvar, Mutex};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
-use stoatflow_operators::Foreign;
 use stoatflow_operators::offload::{self, Listing, Parked};
+use stoatflow_operators::{Foreign, Runtime, StoreBatches};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Restarts};
 use stoatflow_state::{Backend, KeyRange};
@@ -62,7 +64,7 @@ struct Inner {
     shared: Mutex<(Option<Arc<Shared>>, Asked)>,
     admin: Mutex<Option<SocketAddr>>,
     /// The state of the run that is on, for questions from outside.
-    state: Mutex<Option<Weak<dyn Backend>>>,
+    readers: Readers,
     outcome: Mutex<Outcome>,
     ended: Condvar,
 }
@@ -115,7 +117,7 @@ impl Engine {
                 listener,
                 shared: Mutex::default(),
                 admin: Mutex::new(None),
-                state: Mutex::default(),
+                readers: Readers::default(),
                 outcome: Mutex::default(),
                 ended: Condvar::new(),
             }),
@@ -129,6 +131,7 @@ impl Engine {
     /// a failpoint that doesn't exist.
     pub fn start(&self) -> Result<()> {
         let failpoints = Failpoints::from_environment()?;
+        keep_large_blocks_apart();
         {
             let mut outcome = self.inner.outcome.lock();
             if std::mem::replace(&mut outcome.started, true) || outcome.over {
@@ -243,12 +246,17 @@ impl Engine {
     pub fn parked(&self, offload: &str) -> Result<Vec<Parked>> {
         let blueprint = &self.inner.blueprint;
         let listing = offload::parked(&blueprint.plan, &blueprint.foreign, offload)?;
-        let state = self.inner.state.lock().as_ref().and_then(Weak::upgrade);
-        let state = state.ok_or_else(|| {
-            Error::config("this application is not running, so its state can't be read")
-                .hint("ask again when its state is RUNNING")
-        })?;
-        listed(&listing, state.as_ref())
+        listed(&listing, self.inner.readers.state()?.as_ref())
+    }
+
+    /// What a store holds, as of the last commit.
+    ///
+    /// # Errors
+    /// `Config` if there is no such store, or nothing runs; what the state fails with.
+    pub fn store_batches(&self, question: Question) -> Result<StoreBatches> {
+        let blueprint = &self.inner.blueprint;
+        let (plan, foreign) = (&blueprint.plan, &blueprint.foreign);
+        self.inner.readers.ask(plan, foreign, question)
     }
 
     /// Where the admin port is.
@@ -299,7 +307,9 @@ impl Inner {
                 }
                 Err(error) => error,
             };
-            // What a failed run has left of its state is only to be trusted as it stands on the disk.
+            // What a failed run has left of its state is only to be trusted as it stands on the disk, and who reads
+            // must not keep it open.
+            self.readers.end();
             blueprint = self.blueprint.clone();
             // A first start that finds no broker is somebody's typing error more often than an outage.
             has_run |= self.status.state() == Lifecycle::Running;
@@ -373,7 +383,7 @@ impl Inner {
         let Some(house) = self.furnish(blueprint, shared)? else {
             return Ok(End::Stopped);
         };
-        *self.state.lock() = Some(Arc::downgrade(&house.backend));
+        self.readers.begin(&house.backend);
         self.enter(Lifecycle::Running, clock.now());
         let foreign = blueprint.plan.calls_out();
         let House {
@@ -401,16 +411,9 @@ impl Inner {
                 let guest = blueprint.foreign.runtime.clone();
                 let name = format!("stoatflow-lane-{}", lane.id());
                 threads.push(spawn(&name, move || {
-                    let mut lane = Some(lane);
-                    let mut work = || {
-                        if let Some(lane) = lane.take() {
-                            runtime.block_on(run_lane(lane, Arc::clone(&shared)));
-                        }
-                    };
-                    match &guest {
-                        Some(guest) => guest.host(&mut work),
-                        None => work(),
-                    }
+                    hosted(guest.as_deref(), || {
+                        runtime.block_on(run_lane(lane, shared));
+                    });
                 })?);
             } else {
                 tasks.push(runtime.spawn(run_lane(lane, shared)));
@@ -434,7 +437,9 @@ impl Inner {
         let stopping = {
             let (shared, mut room) = (Arc::clone(shared), intake);
             let this = Arc::clone(self);
-            spawn("stoatflow-intake", move || {
+            let guest = blueprint.foreign.runtime.clone();
+            let guest = guest.filter(|_| room.calls_out());
+            let read = move || {
                 while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
                     // A failure asks for a stop too, in this order; then it isn't the owner who stops it.
                     if shared.is_stopping() && !shared.is_aborting() {
@@ -448,7 +453,8 @@ impl Inner {
                     }
                 }
                 shared.drained();
-            })?
+            };
+            spawn("stoatflow-intake", move || hosted(guest.as_deref(), read))?
         };
         for thread in [stopping, committer, observer].into_iter().chain(threads) {
             join(thread, shared);
@@ -481,6 +487,7 @@ impl Inner {
     }
 
     fn end(&self, error: Option<Error>, shared: &Shared) {
+        self.readers.end();
         let now = self.blueprint.components.clock.now();
         let error = error.map(Arc::new);
         self.outcome.lock().error.clone_from(&error);
@@ -527,6 +534,20 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .name(name.to_owned())
         .spawn(body)
         .map_err(|e| Error::internal(format!("the thread '{name}' can't be started")).caused_by(e))
+}
+
+/// All that a thread does, as one that the interpreter knows if it calls functions of the user.
+fn hosted(guest: Option<&dyn Runtime>, body: impl FnOnce() + Send) {
+    let mut body = Some(body);
+    let mut work = || {
+        if let Some(body) = body.take() {
+            body();
+        }
+    };
+    match guest {
+        Some(guest) => guest.host(&mut work),
+        None => work(),
+    }
 }
 
 fn join(thread: JoinHandle<()>, shared: &Shared) {

@@ -100,10 +100,12 @@ impl Timing {
                 .map(|c| Bytes::copy_from_slice(c.name.as_bytes()))
                 .collect(),
             wall: !plan.clocks.is_empty()
-                || plan
-                    .nodes
-                    .iter()
-                    .any(|n| matches!(n.op, Op::MapBatches { .. } | Op::Offload { .. })),
+                || plan.nodes.iter().any(|n| {
+                    matches!(
+                        n.op,
+                        Op::MapBatches { .. } | Op::ForeachBatch { .. } | Op::Offload { .. }
+                    )
+                }),
             by_watermark: false,
             watermark: -1,
             window_emit_ms: 0,
@@ -128,19 +130,8 @@ impl Timing {
         let bytes = || stoatflow_plan::SerdeSpec::Builtin("bytes".into());
         Ok(Some(Store {
             id,
-            name: STORE.into(),
-            named: true,
-            key: bytes(),
-            value: bytes(),
-            kind: StoreKind::KeyValue,
-            logged: true,
-            topic: std::collections::BTreeMap::new(),
-            in_memory: false,
-            cached: false,
             ordered: false,
-            clock: None,
-            source_changelog: None,
-            upstream_topics: Vec::new(),
+            ..Store::new(STORE, StoreKind::KeyValue, bytes(), bytes())
         }))
     }
 
@@ -223,6 +214,15 @@ pub fn encode(time: Time) -> Stored {
         // A record's timestamp can't be negative.
         timestamp: Timestamp(time.stream.max(0)),
     }
+}
+
+/// The stream time of a row as the back end keeps it, with a time before the value.
+///
+/// # Errors
+/// `StateCorrupt` if it is none.
+pub(crate) fn stream_time(stored: &Bytes) -> Result<i64> {
+    let value = stored.get(8..).unwrap_or_default();
+    Ok(decode(&Datum::Bytes(stored.slice_ref(value)))?.stream)
 }
 
 fn decode(value: &Datum) -> Result<Time> {

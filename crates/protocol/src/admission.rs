@@ -30,6 +30,8 @@ pub struct Admission {
     least: i64,
     most: i64,
     patience: Duration,
+    /// Is it letting in, until the budget is used up?
+    filling: bool,
 }
 
 impl Admission {
@@ -41,6 +43,7 @@ impl Admission {
             least: LEAST_BYTES,
             most,
             patience,
+            filling: true,
         }
     }
 
@@ -59,6 +62,27 @@ impl Admission {
     #[must_use]
     pub const fn budget(&self) -> i64 {
         self.budget
+    }
+
+    /// Where functions are fast, the door that has shut opens again when a quarter of the budget is free: letting in
+    /// each record as one comes out would wake lanes for single records.
+    #[must_use]
+    pub const fn opens_below(&self) -> i64 {
+        if self.budget < SMALL_BYTES {
+            self.budget
+        } else {
+            self.budget - self.budget / 4
+        }
+    }
+
+    /// May more go in beside this?
+    pub const fn has_room(&mut self, in_flight: i64) -> bool {
+        if in_flight >= self.budget {
+            self.filling = false;
+        } else if in_flight < self.opens_below() {
+            self.filling = true;
+        }
+        self.filling
     }
 
     /// A barrier took this long from dispatch to the last lane's seal.

@@ -39,6 +39,9 @@ impl Backend for Watched {
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
         self.inner.scan(store, range, limit)
     }
+    fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn stoatflow_state::Snapshot>> {
+        self.inner.snapshot(stores)
+    }
     fn apply(&self, batch: EpochBatch) -> Result<()> {
         self.inner.apply(batch)
     }

@@ -65,3 +65,24 @@ fn a_tiny_limit_is_kept() {
     admission.barrier_took(Duration::from_secs(1));
     assert_eq!(admission.budget(), 1000);
 }
+
+/// Lanes get batches, not what one record has left free.
+#[test]
+fn a_large_budget_that_is_used_up_is_given_again_a_quarter_at_a_time() {
+    let mut admission = Admission::new(4 << 20, ms(100));
+    (0..40).for_each(|_| admission.barrier_took(ms(20)));
+    let mib = |quarters: i64| quarters << 18;
+    let seen = [15, 16, 15, 13, 12, 11, 12, 15, 16, 15].map(|at| admission.has_room(mib(at)));
+    let open = [
+        true, false, false, false, false, true, true, true, false, false,
+    ];
+    assert_eq!(seen, open);
+}
+
+/// A few slow records: none waits for others to be done.
+#[test]
+fn a_small_budget_is_given_again_at_once() {
+    let mut admission = Admission::new(16 << 20, ms(100));
+    let seen = [(16 << 10) - 1, 16 << 10, (16 << 10) - 1].map(|at| admission.has_room(at));
+    assert_eq!(seen, [true, false, true]);
+}

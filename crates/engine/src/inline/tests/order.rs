@@ -1,6 +1,7 @@
 //! Whose record comes first: who is waited for, and who is not.
 
 use super::*;
+use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::TopicPartition;
 
 /// An engine over a topic of two partitions, and nothing in it.
@@ -133,4 +134,25 @@ fn a_backlog_of_a_topic_does_not_overtake_another_topic() {
         read.windows(2).all(|w| w[0].timestamp <= w[1].timestamp),
         "all have the same key, and came in the order of their times"
     );
+}
+
+/// Admitted one by one, while the lane had to wait.
+#[test]
+fn what_waits_in_front_of_a_lane_is_one_batch_up_to_the_barrier() {
+    let (_stand, mut engine) = stand(None);
+    for offset in 0..4 {
+        accept(&mut engine, vec![fetched(0, offset, 10, 1)], [true, true]);
+        assert_eq!(admitted(&mut engine)[0], offset + 1);
+        if offset == 2 {
+            engine.house().intake.dispatch().barrier();
+        }
+    }
+    let status = Arc::clone(&engine.house().shared.status);
+    let handled = || status.lanes[0].records.load(Relaxed);
+    assert!(engine.take(Turn::Lane(0)).unwrap());
+    assert_eq!(handled(), 3, "one step");
+    assert!(engine.take(Turn::Lane(0)).unwrap());
+    assert_eq!(handled(), 3, "the barrier");
+    while engine.take(Turn::Lane(0)).unwrap() {}
+    assert_eq!(handled(), 4);
 }
