@@ -4,7 +4,7 @@
 //! accept. Cloning is cheap (reference counts); a `Str` cut out of a line shares the line's bytes.
 //! Never encodes: that is [`crate::Serde`].
 
-use crate::{Error, Result};
+use crate::{Error, Open, Result};
 use bytes::Bytes;
 use std::any::Any;
 use std::fmt;
@@ -78,6 +78,22 @@ pub trait Opaque: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Serde` if the value has no JSON form.
     fn to_json(&self) -> Result<Bytes>;
+    /// The value as lists, [`crate::Fields`], scalars and what has parts itself, for formats that can hold more than JSON;
+    /// `None`: its JSON text says all of it.
+    ///
+    /// # Errors
+    /// `Serde` if a part of it has no form.
+    fn parts(&self) -> Result<Option<Datum>> {
+        Ok(None)
+    }
+    /// Its parts, if they are read where they lie.
+    fn open(&self) -> Option<&dyn Open> {
+        None
+    }
+    /// A copy in buffers of its own, if it lies in one that something else lies in too.
+    fn unshared(&self) -> Option<Datum> {
+        None
+    }
     /// Names the type for error messages (`dict`, `Order`).
     fn type_name(&self) -> String;
     /// For the crate that made it.
@@ -184,6 +200,15 @@ pub enum Datum {
 }
 
 impl Datum {
+    /// The foreign object, if it is one of this type.
+    #[must_use]
+    pub fn opaque<T: 'static>(&self) -> Option<&T> {
+        match self {
+            Self::Opaque(object) => object.as_any().downcast_ref(),
+            _ => None,
+        }
+    }
+
     /// Text from a Rust string.
     #[must_use]
     pub fn text(s: impl Into<Text>) -> Self {
@@ -232,12 +257,20 @@ impl Datum {
             Self::Bytes(b) | Self::Json(b) => !b.is_unique(),
             Self::Str(t) => !t.0.is_unique(),
             Self::List(items) => items.iter().any(Self::is_shared),
+            // It alone knows.
+            Self::Opaque(_) => true,
             _ => false,
         }
     }
 
     /// Copies what shares a buffer: what is kept would keep all of that buffer alive.
     pub fn unshare(&mut self) {
+        if let Self::Opaque(object) = self {
+            if let Some(own) = object.unshared() {
+                *self = own;
+            }
+            return;
+        }
         if !self.is_shared() {
             return;
         }

@@ -6,6 +6,7 @@
 
 pub mod datum;
 pub mod error;
+pub mod fields;
 pub mod handler;
 pub mod ids;
 pub mod late;
@@ -18,6 +19,7 @@ pub mod settings;
 pub use bytes::Bytes;
 pub use datum::{Change, Datum, Opaque, PlainJson, Text, Windowed};
 pub use error::{Error, ErrorKind, Result, Where};
+pub use fields::{Fields, Open};
 pub use handler::{Calling, Failing, Handler, Handlers, Retrying};
 pub use ids::{
     ClockId, Epoch, Lane, NodeId, Offset, Partition, ProcessorId, SinkId, SourceId, StageId,

@@ -32,7 +32,7 @@ use crate::table_update;
 use aggregation::State;
 use compile::Node;
 use std::sync::{Arc, OnceLock};
-use stoatflow_core::{Datum, Error, Record, Result, Text};
+use stoatflow_core::{Datum, Error, Fields, Record, Result, Text};
 use stoatflow_plan::Expression;
 use stoatflow_plan::expression::render::located;
 
@@ -163,6 +163,17 @@ impl Compiled {
     }
 }
 
+/// An object with members that JSON has no form for: a schema may have one.
+#[cold]
+fn fields(members: &[(String, Node)], values: Vec<Datum>) -> Result<Datum> {
+    let members = members.iter().zip(values).map(|((name, _), value)| {
+        let name = serde_json::from_str::<String>(name)
+            .map_err(|e| Error::internal("a name of an object is no JSON text").caused_by(e))?;
+        Ok((Text::from(name), json::kept(value)?))
+    });
+    Ok(Fields(members.collect::<Result<_>>()?).datum())
+}
+
 fn not_a_pair(found: &str) -> Error {
     Error::user(format!(
         "a key and a value were expected, but the expression gave {found}"
@@ -263,13 +274,13 @@ impl Node {
                 }
                 None => Datum::Null,
             },
-            Self::Len(of) => text::length(&of.operand(record)?)?,
+            Self::Len(of) => text::length(&json::kept(of.eval(record)?)?)?,
             Self::Cast(to, strict, of) => cast::cast(*to, *strict, of.operand(record)?)?,
             Self::Call(call) => call.run(record)?,
             Self::Array(items) => Datum::List(
                 items
                     .iter()
-                    .map(|item| item.operand(record))
+                    .map(|item| json::kept(item.eval(record)?))
                     .collect::<Result<_>>()?,
             ),
             Self::Coalesce(args) => {
@@ -288,13 +299,34 @@ impl Node {
             }]
             .eval(record)?,
             Self::Object(members) => {
-                let mut object = json::ObjectWriter::default();
-                for (name, node) in members {
-                    object.member(name, &node.eval(record)?)?;
+                let values = members.iter().map(|(_, node)| node.as_it_came(record));
+                let values = values.collect::<Result<Vec<_>>>()?;
+                if values.iter().any(json::has_no_text) {
+                    return fields(members, values);
+                }
+                let each = members.iter().zip(&values);
+                let room = each.map(|((name, _), value)| name.len() + value.weight() + 4);
+                let mut object = json::ObjectWriter::with_room(room.sum());
+                for ((name, _), value) in members.iter().zip(&values) {
+                    object.member(name, value)?;
                 }
                 object.finish()
             }
         })
+    }
+
+    /// Like `eval`, for who only copies it: what JSON has stays as it was written.
+    fn as_it_came(&self, record: &Record) -> Result<Datum> {
+        let copied = match self {
+            Self::Path(of, path) => match **of {
+                Self::Key => json::raw(&record.key, path),
+                Self::Value | Self::New => json::raw(table_update::new(&record.value), path),
+                Self::Old => json::raw(table_update::old(&record.value), path),
+                _ => None,
+            },
+            _ => None,
+        };
+        copied.map_or_else(|| self.eval(record), Ok)
     }
 
     /// Like `operand`, without looking into JSON: a path is walked over the whole value.
@@ -303,7 +335,7 @@ impl Node {
             Self::Key => json::plain_whole(record.key.clone()),
             Self::Value | Self::New => json::plain_whole(table_update::new(&record.value).clone()),
             Self::Old => json::plain_whole(table_update::old(&record.value).clone()),
-            other => other.operand(record),
+            other => json::kept(other.eval(record)?),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::{AsyncUdf, ProcessorSupplier, Runtime, Udf};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{CustomSerde, Error, ProcessorId, Result, Serde};
+use stoatflow_formats::protobuf::Decode;
 use stoatflow_plan::SerdeSpec;
 
 /// Callables and custom serdes by number.
@@ -69,8 +70,9 @@ impl Foreign {
     pub fn serde(&self, spec: &SerdeSpec) -> Result<Serde> {
         match spec {
             SerdeSpec::Builtin(name) => Serde::builtin(name).ok_or_else(|| {
-                Error::topology(format!("there is no serde '{name}'"))
-                    .hint("use bytes, string, int32, int64, double, json, or a serde of your own")
+                Error::topology(format!("there is no serde '{name}'")).hint(
+                    "use bytes, string, int32, int64, double, json, avro, protobuf, or a serde of your own",
+                )
             }),
             SerdeSpec::TimeWindowed {
                 time_windowed,
@@ -82,13 +84,26 @@ impl Foreign {
             SerdeSpec::SessionWindowed { session_windowed } => Ok(Serde::SessionWindowed(
                 Arc::new(self.serde(session_windowed)?),
             )),
-            SerdeSpec::Custom { custom } => match self.serdes.get(*custom as usize) {
-                Some(serde) => Ok(Serde::Custom(Arc::clone(serde))),
-                None => Err(Error::internal(format!(
-                    "the plan names custom serde {custom}, but only {} came with it",
-                    self.serdes.len()
-                ))),
-            },
+            SerdeSpec::Avro { avro } => Ok(Serde::Custom(avro.format()?)),
+            SerdeSpec::Protobuf { protobuf } => {
+                let format = protobuf.format()?;
+                match protobuf.decode {
+                    Decode::Message(custom) => {
+                        let shown = format.shown_by(self.custom(custom)?);
+                        Ok(Serde::Custom(Arc::new(shown)))
+                    }
+                    Decode::Lazy | Decode::Dict => Ok(Serde::Custom(format)),
+                }
+            }
+            SerdeSpec::Custom { custom } => self.custom(*custom).map(Serde::Custom),
         }
+    }
+    fn custom(&self, index: u32) -> Result<Arc<dyn CustomSerde>> {
+        self.serdes.get(index as usize).cloned().ok_or_else(|| {
+            Error::internal(format!(
+                "the plan names custom serde {index}, but only {} came with it",
+                self.serdes.len()
+            ))
+        })
     }
 }

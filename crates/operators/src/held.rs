@@ -72,6 +72,7 @@ impl Held {
         self.index.clear();
         self.updates = 0;
         self.entries.sort_unstable_by_key(|entry| entry.touched);
+        out.reserve_exact(self.entries.len());
         for entry in self.entries.drain(..) {
             // Born and deleted within the epoch: nobody below ever heard of it (as Kafka Streams).
             if entry.existed || !table_update::new(&entry.record.value).is_null() {

@@ -3,7 +3,9 @@
 //! Takes records, gives those that the function makes of them, with the key, time and headers of the record
 //! that each row comes from, in their order. Owns what it has collected: at most so many rows and bytes for at
 //! most so long, and never beyond the barrier, so that nothing outlives its epoch. A batch that fails is one
-//! record's fault if the error says so, else that of all of them. Never calls a function with no rows.
+//! record's fault if the error says so, else that of all of them. As `foreach_batch` it gives no records, and its rows
+//! say where they were read: what a function has done may have to be told from what it does again after a crash.
+//! Never calls a function with no rows.
 
 mod batch;
 mod cells;
@@ -17,13 +19,13 @@ mod result;
 mod tests;
 mod waiting;
 
-pub(crate) use layout::Shared;
+pub(crate) use batch::{FOREACH, OPERATOR, Reader, Voice};
+pub(crate) use layout::{Layout, Shape, Shared, VALUE, column};
 pub(crate) use waiting::Waiting;
 
 use crate::judge::Outcome;
 use crate::site::Site;
 use crate::{Context, Failed, Flaw, Operator, Udf};
-use batch::Reader;
 use result::{Asked, values};
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
@@ -40,6 +42,8 @@ pub(crate) struct Settings {
     pub max_rows: usize,
     pub max_wait_ms: i64,
     pub by_row: String,
+    /// Is the function called for its effects?
+    pub sink: bool,
     pub flaw: Flaw,
 }
 
@@ -217,16 +221,27 @@ impl MapBatches {
             schema,
             max_rows,
             by_row,
+            sink,
             ..
         } = &self.settings;
+        let sink = *sink;
         let plain = self.plain(rows);
         let reader = self.reader.get_or_insert_with(|| {
             let waiting = &context.clocks.run.batches;
-            let shared = waiting.shared(self.site.node, || Shared::new(schema.as_deref()));
-            Reader::new(shared, by_row, (*max_rows).min(4096))
+            let shared = waiting.shared(self.site.node, || {
+                Shared::new(Layout {
+                    origins: sink,
+                    ..Layout::new(schema.as_deref())
+                })
+            });
+            let voice = if sink { &FOREACH } else { &OPERATOR };
+            Reader::new(shared, by_row, (*max_rows).min(4096), voice)
         });
         let read = plain.as_deref().unwrap_or(rows);
-        let batch = match reader.read(read).map_err(|e| self.site.name_node(e))? {
+        let batch = match reader
+            .read(read, Some(&self.site))
+            .map_err(|e| self.site.name_node(e))?
+        {
             Ok(batch) => batch,
             Err(failed) => return Ok(Err(Trouble::Rows(failed))),
         };
@@ -234,7 +249,13 @@ impl MapBatches {
             let name = self.udf.name().to_owned();
             error.at(|at| at.function = Some(name))
         };
-        let made = match self.udf.columns(batch) {
+        let called = if sink {
+            self.udf.columns_effect(batch).map(|()| Vec::new())
+        } else {
+            self.udf.columns(batch)
+        };
+        let made = match called {
+            Ok(_) if sink => return Ok(Ok(Vec::new())),
             Ok(made) => made,
             Err(failed) => {
                 let error = blamed(failed.error);

@@ -284,21 +284,17 @@ pub(crate) type Step = (Op, Vec<u32>, Fork);
 
 /// Nodes of one stage: operation, children, how they get it. Node 0 is the entry.
 pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
+    let timestamped = stoatflow_plan::StoreKind::TimestampedKeyValue;
     let store = |id: u16, value: &str| Store {
         id: StoreId(id),
-        name: format!("store-{id}"),
-        named: true,
-        key: serde("string"),
-        value: serde(value),
-        kind: stoatflow_plan::StoreKind::TimestampedKeyValue,
-        logged: true,
-        topic: std::collections::BTreeMap::new(),
-        in_memory: false,
         cached: true,
-        ordered: false,
-        clock: None,
-        source_changelog: None,
         upstream_topics: vec!["in".into()],
+        ..Store::new(
+            &format!("store-{id}"),
+            timestamped,
+            serde("string"),
+            serde(value),
+        )
     };
     let sink = |id: u16, value: &str| Sink {
         id: SinkId(id),

@@ -138,6 +138,17 @@ pub trait Udf: Send + Sync + Debug {
             error: self.cannot("take columns").error,
         })
     }
+    /// The same for its effects (`foreach_batch`).
+    ///
+    /// # Errors
+    /// [`FailedBatch`] if the function raises.
+    fn columns_effect(&self, batch: RecordBatch) -> Result<(), FailedBatch> {
+        drop(batch);
+        Err(FailedBatch {
+            row: None,
+            error: self.cannot("take columns").error,
+        })
+    }
     /// One call with these arguments (initializers, aggregators `(key, value, agg)`, reducers `(agg, value)`).
     ///
     /// # Errors

@@ -23,6 +23,7 @@ pub const CALLS: &[&str] = &[
     "select_key",
     "peek",
     "foreach",
+    "foreach_batch",
     "merge",
     "split",
     "branch",
@@ -70,6 +71,7 @@ impl Call {
             Self::SelectKey { .. } => "select_key",
             Self::Peek { .. } => "peek",
             Self::Foreach { .. } => "foreach",
+            Self::ForeachBatch { .. } => "foreach_batch",
             Self::Merge { .. } => "merge",
             Self::Split { .. } => "split",
             Self::Branch { .. } => "branch",
@@ -134,6 +136,7 @@ impl Call {
             | Self::SelectKey { from, .. }
             | Self::Peek { from, .. }
             | Self::Foreach { from, .. }
+            | Self::ForeachBatch { from, .. }
             | Self::Split { from }
             | Self::Branch { from, .. }
             | Self::Repartition { from, .. }
@@ -167,6 +170,7 @@ impl Call {
             | Self::SelectKey { function, .. }
             | Self::Peek { function, .. }
             | Self::Foreach { function, .. }
+            | Self::ForeachBatch { function, .. }
             | Self::Cogroup { function, .. }
             | Self::GroupBy { function, .. } => vec![function],
             Self::Branch { function, .. } | Self::Deduplicate { function, .. } => {

@@ -284,7 +284,10 @@ fn given(call: &Call, kinds: &[Kind]) -> Kind {
         Call::EmitStrategy { from, .. } => kinds[*from],
         Call::Cogroup { .. } => Kind::Cogrouped,
         Call::Split { .. } => Kind::Split,
-        Call::Foreach { .. } | Call::To { .. } | Call::GlobalStore { .. } => Kind::End,
+        Call::Foreach { .. }
+        | Call::ForeachBatch { .. }
+        | Call::To { .. }
+        | Call::GlobalStore { .. } => Kind::End,
         _ => Kind::Stream,
     }
 }

@@ -1,4 +1,4 @@
-//! The columns that a user names for `map_batches`: Arrow's types, as data.
+//! The columns that a user names for batches of records: Arrow's types, as data.
 //!
 //! Takes and gives JSON; what each type means for a value is decided where values are read. Every column may
 //! hold nulls. Never knows a foreign crate.
@@ -64,8 +64,46 @@ pub struct Column {
     pub kind: ColumnType,
 }
 
+/// More would not fit into the 32 bits of Arrow's offsets, with texts of any length.
+const MOST_ROWS: usize = 1 << 20;
+/// Columns that each batch has beside those of the values; the first may have a type of the user's.
+const ADDED: [&str; 4] = ["_key", "_timestamp", "_window_start", "_window_end"];
+
+/// Columns that each batch of a `foreach_batch` has besides: where its rows were read.
+pub const ORIGIN: [&str; 3] = ["_topic", "_partition", "_offset"];
+/// The column of row numbers, where nobody gives it another name.
+pub const ROW: &str = "_row";
+
+/// Is it a column that each batch has anyway?
+pub(crate) fn is_added(name: &str) -> bool {
+    ADDED.contains(&name)
+}
+
+/// What is wrong with so many rows in a batch.
+#[must_use]
+pub fn rows_problem(max_rows: usize) -> Option<String> {
+    (!(1..=MOST_ROWS).contains(&max_rows))
+        .then(|| format!("max_rows={max_rows} must be between 1 and {MOST_ROWS}"))
+}
+
+/// What is wrong with the columns of a value, beside which a batch has the usual ones, and these.
+#[must_use]
+pub fn columns_problem(columns: &[Column], others: &[&str]) -> Option<String> {
+    if columns.iter().all(|column| column.name == "_key") {
+        return Some("its schema has no column of a value".into());
+    }
+    let taken = |name: &str| others.contains(&name) || ADDED[1..].contains(&name);
+    if let Some(column) = columns.iter().find(|column| taken(&column.name)) {
+        return Some(format!(
+            "its schema has a column '{}', which is added to each batch anyway: leave it out",
+            column.name
+        ));
+    }
+    twice(columns).map(|name| format!("its schema has the column '{name}' twice"))
+}
+
 /// A name that stands twice, here or in a struct below, with the names above it.
-pub(crate) fn twice(columns: &[Column]) -> Option<String> {
+fn twice(columns: &[Column]) -> Option<String> {
     columns.iter().enumerate().find_map(|(at, column)| {
         if columns[..at].iter().any(|other| other.name == column.name) {
             return Some(column.name.clone());

@@ -8,6 +8,7 @@
 pub(crate) mod check;
 pub mod functions;
 pub mod kinds;
+pub(crate) mod members;
 pub mod pattern;
 pub mod render;
 

@@ -5,6 +5,7 @@
 
 use crate::expression::check::{Known, kinds};
 use crate::expression::kinds::Kinds;
+use crate::expression::members::{Typed, typed};
 use crate::expression::{Expression, Literal, Scalar};
 use crate::logical::SerdeSpec;
 
@@ -72,10 +73,15 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
             Literal::Float(_) => of("double"),
             Literal::Str(_) => of("string"),
         },
-        // A member of an object can be anything that JSON can be.
-        E::Get { .. } | E::Object { .. } => of("json"),
-        E::At { args, .. } => match sub(&args[0]) {
-            Type::List(element) => *element,
+        // A member of an object can be anything that JSON can be, unless a schema says more.
+        E::Get { .. } => match typed(e, Known::of(key, value)) {
+            Some(found) => member(&found),
+            None => of("json"),
+        },
+        E::Object { .. } => of("json"),
+        E::At { args, .. } => match (typed(e, Known::of(key, value)), sub(&args[0])) {
+            (Some(found), _) => member(&found),
+            (None, Type::List(element)) => *element,
             _ => of("json"),
         },
         E::Eq { .. }
@@ -116,10 +122,7 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
             ..
         } => Type::List(Box::new(of("string"))),
         E::Call { args, .. } => {
-            let known = Known {
-                key: Kinds::of_serde(key),
-                value: Kinds::of_serde(value),
-            };
+            let known = Known::of(key, value);
             match kinds(e, known) {
                 Kinds::BOOL => Type::Bool,
                 // Whole numbers or doubles: of what it was made of, if that says which.
@@ -131,6 +134,17 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
         }
         E::Coalesce { args } => same(args.iter().map(sub)),
         E::When { args } => same(args[1..].iter().map(sub)),
+    }
+}
+
+/// A part of a value with a schema. What has members has no serde of its own: the schema is of the whole.
+fn member(found: &Typed) -> Type {
+    match found.kinds() {
+        Kinds::NULL => Type::Null,
+        Kinds::BOOL => Type::Bool,
+        Kinds::LIST => Type::List(Box::new(member(&found.element()))),
+        Kinds::OBJECT => Type::Unknown,
+        kinds => kinds.serde().map_or(Type::Unknown, of),
     }
 }
 

@@ -33,7 +33,7 @@ pub mod window;
 
 pub use callables::callables;
 pub use calls::side_by_side;
-pub use columns::{Column, ColumnType, TimeUnit};
+pub use columns::{Column, ColumnType, TimeUnit, columns_problem, rows_problem};
 pub use compile::{compile, compile_plan, entries, require_explicit_names};
 pub use expression::{Expression, Literal, Scalar};
 pub use logical::LogicalPlan;

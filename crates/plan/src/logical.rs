@@ -13,7 +13,9 @@ pub use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use stoatflow_core::{Handler, Late};
+use stoatflow_formats::{avro, protobuf};
 
 /// The version of this format; another one is refused.
 pub const VERSION: u32 = 1;
@@ -66,7 +68,7 @@ pub struct Awaiting {
 }
 
 /// A serde: `"string"`, `{"custom": 0}`, `{"time_windowed": "string", "size_ms": 10}`,
-/// `{"session_windowed": "string"}`.
+/// `{"session_windowed": "string"}`, `{"avro": {"schema": "..."}}`, `{"protobuf": {"descriptors": "...", "message": "..."}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum SerdeSpec {
@@ -89,13 +91,34 @@ pub enum SerdeSpec {
         /// The key within.
         session_windowed: Box<SerdeSpec>,
     },
+    /// Avro, with the schema.
+    Avro {
+        /// The schema, and what stands before the bytes.
+        avro: Arc<avro::Spec>,
+    },
+    /// Protobuf, with the message.
+    Protobuf {
+        /// The message, and what stands before the bytes.
+        protobuf: Arc<protobuf::Spec>,
+    },
 }
 
 impl SerdeSpec {
+    /// Are the bytes of equal values equal? How functions see them is another matter.
+    pub(crate) fn writes_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Avro { avro: one }, Self::Avro { avro: other }) => one.writes_as(other),
+            (Self::Protobuf { protobuf: one }, Self::Protobuf { protobuf: other }) => {
+                one.writes_as(other)
+            }
+            _ => self == other,
+        }
+    }
+
     /// Did the user write it? Then nothing is known of its bytes.
     pub(crate) fn is_custom(&self) -> bool {
         match self {
-            Self::Builtin(_) => false,
+            Self::Builtin(_) | Self::Avro { .. } | Self::Protobuf { .. } => false,
             Self::Custom { .. } => true,
             Self::TimeWindowed { time_windowed, .. } => time_windowed.is_custom(),
             Self::SessionWindowed { session_windowed } => session_windowed.is_custom(),
@@ -354,6 +377,16 @@ pub enum Call {
     Foreach {
         from: usize,
         function: Function,
+    },
+    /// A function of whole batches, as Arrow columns, that gives nothing.
+    ForeachBatch {
+        from: usize,
+        function: Function,
+        /// As of `MapBatches`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        schema: Option<Vec<Column>>,
+        max_rows: u32,
+        max_wait_ms: i64,
     },
     Merge {
         from: usize,

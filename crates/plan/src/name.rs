@@ -400,6 +400,7 @@ const fn prefix(call: &Call) -> &'static str {
         Call::SelectKey { .. } | Call::GroupBy { .. } => "KSTREAM-KEY-SELECT-",
         Call::Peek { .. } => "KSTREAM-PEEK-",
         Call::Foreach { .. } => "KSTREAM-FOREACH-",
+        Call::ForeachBatch { .. } => "KSTREAM-FOREACHBATCH-",
         Call::Merge { .. } => "KSTREAM-MERGE-",
         Call::Split { .. } => "KSTREAM-BRANCH-",
         Call::Count { .. } | Call::Aggregate { .. } => "KSTREAM-AGGREGATE-",

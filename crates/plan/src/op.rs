@@ -133,6 +133,13 @@ pub enum Op {
     Foreach {
         function: Function,
     },
+    /// As `MapBatches`, and gives nothing.
+    ForeachBatch {
+        function: Function,
+        schema: Option<Vec<Column>>,
+        max_rows: u32,
+        max_wait_ms: i64,
+    },
     /// Several parents, one child list.
     Merge,
     /// Gives each record to one of its children: child `i` is the branch of `functions[i]`, the one
@@ -413,6 +420,7 @@ impl Op {
             Self::Calls { .. } => "calls",
             Self::Peek { .. } => "peek",
             Self::Foreach { .. } => "foreach",
+            Self::ForeachBatch { .. } => "foreach_batch",
             Self::Merge => "merge",
             Self::Split { .. } => "split",
             Self::Exchange { .. } => "exchange",

@@ -6,10 +6,11 @@
 
 pub use crate::logical::{Awaiting, Function, Reset, SerdeSpec};
 pub use crate::op::{Fold, Form, Op};
+use crate::problems::suggestion;
 use crate::window::{StoreKind, TimestampExtractor, Watermark};
 use serde::Serialize;
 use stoatflow_core::{
-    ClockId, Handler, Handlers, Late, NodeId, SinkId, SourceId, StageId, StoreId,
+    ClockId, Error, Handler, Handlers, Late, NodeId, Result, SinkId, SourceId, StageId, StoreId,
 };
 
 /// Reads topics.
@@ -101,6 +102,29 @@ pub struct Store {
     pub source_changelog: Option<String>,
     /// Topics whose partition count the changelog follows.
     pub upstream_topics: Vec<String>,
+}
+
+impl Store {
+    /// With what most have: a name of the user's, a changelog, a place on the disk, no cache.
+    #[must_use]
+    pub fn new(name: &str, kind: StoreKind, key: SerdeSpec, value: SerdeSpec) -> Self {
+        Self {
+            id: StoreId(0),
+            name: name.to_owned(),
+            named: true,
+            key,
+            value,
+            kind,
+            logged: true,
+            topic: std::collections::BTreeMap::new(),
+            in_memory: false,
+            cached: false,
+            ordered: !matches!(kind, StoreKind::TimestampedKeyValue),
+            clock: None,
+            source_changelog: None,
+            upstream_topics: Vec::new(),
+        }
+    }
 }
 
 /// How the children of a node take its output.
@@ -207,6 +231,23 @@ impl PhysicalPlan {
         self.stages.iter().any(|stage| stage.foreign)
             || handlers.any(Handler::waits)
             || self.handlers.each().any(Handler::waits)
+    }
+
+    /// The store of this name.
+    ///
+    /// # Errors
+    /// `Config` if there is none.
+    pub fn store_named(&self, name: &str) -> Result<&Store> {
+        let found = self.stores.iter().find(|store| store.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.stores.iter().map(|s| s.name.as_str()).collect();
+            let hint = if names.is_empty() {
+                "the topology keeps nothing: aggregate a stream, or read a table".to_owned()
+            } else {
+                suggestion(name, &names)
+            };
+            Error::config(format!("there is no store named '{name}'")).hint(hint)
+        })
     }
 
     /// All topics that handlers and late policies name for dead letters, each once.

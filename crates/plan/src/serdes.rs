@@ -7,6 +7,7 @@
 
 mod calls;
 mod expressions;
+mod fitting;
 mod joins;
 mod offload;
 
@@ -161,6 +162,7 @@ impl Pass<'_> {
             | Call::FilterNot { from, .. }
             | Call::Peek { from, .. }
             | Call::Foreach { from, .. }
+            | Call::ForeachBatch { from, .. }
             | Call::Split { from }
             | Call::Branch { from, .. }
             | Call::WindowedBy { from, .. }
@@ -354,6 +356,7 @@ impl Pass<'_> {
                 let (k, v) = self.sides[from.all()[0]].clone();
                 let key = self.settle(i, "key", or(key, k), "key=");
                 let value = self.settle(i, "value", or(value, v), "value=");
+                self.fitting(i, from.all()[0], value.as_ref());
                 self.serdes.used[i] = key.zip(value);
                 (Side::Reported, Side::Reported)
             }

@@ -77,6 +77,7 @@ fn nodes() -> Vec<Value> {
         json!({"op": "select_key", "from": 0, "function": f}),
         json!({"op": "peek", "from": 0, "function": f}),
         json!({"op": "foreach", "from": 0, "function": f}),
+        json!({"op": "foreach_batch", "from": 0, "function": f, "schema": columns(), "max_rows": 1, "max_wait_ms": 2}),
         json!({"op": "merge", "from": 0, "other": 2}),
         json!({"op": "split", "from": 0}),
         json!({"op": "branch", "from": 15, "function": f}),
@@ -118,6 +119,12 @@ fn forms() -> Vec<Value> {
     for reset in [json!("none"), json!({"by_duration": 1})] {
         all.push(json!({"op": "stream", "topics": ["a"], "key": "string", "value": "bytes", "reset": reset}));
     }
+    let avro =
+        json!({"avro": {"schema": "\"long\"", "schema_id": 7, "writer_schemas": {"3": "\"int\""}}});
+    all.push(json!({"op": "stream", "topics": ["a"], "key": {"avro": {"schema": "\"string\""}}, "value": avro}));
+    let protobuf = json!({"protobuf": {"descriptors": "CgA=", "message": "M", "schema_id": 7, "schema_ids": [3], "decode": {"message": 0}}});
+    let dict = json!({"protobuf": {"descriptors": "CgA=", "message": "M", "decode": "dict"}});
+    all.push(json!({"op": "stream", "topics": ["a"], "key": dict, "value": protobuf}));
     let session = json!({"type": "session", "gap_ms": 1, "grace_ms": 0});
     all.push(json!({"op": "windowed_by", "from": 22, "window": session, "close_when_idle_ms": 5}));
     for strategy in [

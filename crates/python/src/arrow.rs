@@ -5,6 +5,7 @@
 //! the interpreter for the call and no longer; conversions to and from JSON are the engine's.
 
 mod capsules;
+mod store;
 
 use crate::errors::to_py_err;
 use arrow_array::RecordBatch;
@@ -13,6 +14,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 use stoatflow_core::Error;
 use stoatflow_operators::FailedBatch;
+
+pub use store::{StoreBatches, question};
 
 /// A batch of records, as columns: what `pyarrow.record_batch` and others read without a copy.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -47,12 +50,27 @@ impl ArrowBatch {
 static RECORD_BATCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static ROW_ERROR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Calls a function with a batch. `raised` makes an error of its exception.
+/// Calls a function with a batch, and takes the columns that it gives. `raised` makes an error of its exception.
 pub fn call(
     callable: &Bound<'_, PyAny>,
     batch: RecordBatch,
     raised: impl Fn(PyErr) -> Error,
 ) -> Result<Vec<RecordBatch>, FailedBatch> {
+    let whole = |error: Error| FailedBatch { row: None, error };
+    let result = called(callable, batch, &raised)?;
+    match capsules::take(&result) {
+        Ok(Some(batches)) => Ok(batches),
+        Ok(None) => Err(whole(no_columns(&result))),
+        Err(e) => Err(whole(raised(e))),
+    }
+}
+
+/// Calls a function with a batch, whatever it gives.
+pub fn called<'py>(
+    callable: &Bound<'py, PyAny>,
+    batch: RecordBatch,
+    raised: impl Fn(PyErr) -> Error,
+) -> Result<Bound<'py, PyAny>, FailedBatch> {
     let py = callable.py();
     let rows = batch.num_rows();
     let whole = |error: Error| FailedBatch { row: None, error };
@@ -62,18 +80,13 @@ pub fn call(
     };
     let shown = shown().map_err(|e| {
         whole(raised(e).hint(
-            "map_batches shows batches as pyarrow's: pip install 'stoatflow[arrow]' (pyarrow 14 or newer)",
+            "batches are shown as pyarrow's: pip install 'stoatflow[arrow]' (pyarrow 14 or newer)",
         ))
     })?;
-    let result = callable.call1((shown,)).map_err(|e| FailedBatch {
+    callable.call1((shown,)).map_err(|e| FailedBatch {
         row: row_of(py, &e).filter(|row| *row < rows),
         error: raised(e),
-    })?;
-    match capsules::take(&result) {
-        Ok(Some(batches)) => Ok(batches),
-        Ok(None) => Err(whole(no_columns(&result))),
-        Err(e) => Err(whole(raised(e))),
-    }
+    })
 }
 
 /// The row that a `RowError` names.

@@ -1,11 +1,11 @@
 //! Between datums and Python objects.
 //!
-//! Scalars are converted (a copy of a few bytes); JSON text is shown as a view of itself ([`crate::lazy`]) and is
-//! that text again when the view comes back; everything else stays a Python object and walks through the engine
+//! Scalars are converted (a copy of a few bytes); JSON text, and what has a schema, is shown as a view of itself
+//! ([`crate::lazy`]) and is that again when the view comes back; everything else stays a Python object and walks through the engine
 //! as [`Datum::Opaque`] until a store or a sink needs bytes.
 
 use crate::errors::PyCause;
-use crate::{json, lazy};
+use crate::{avro, json, lazy, protobuf};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -25,6 +25,10 @@ impl std::fmt::Debug for PyDatum {
 impl Opaque for PyDatum {
     fn to_json(&self) -> Result<Bytes> {
         Python::attach(|py| json::write(self.0.bind(py)))
+    }
+
+    fn parts(&self) -> Result<Option<Datum>> {
+        Python::attach(|py| avro::parts(self.0.bind(py)).map(Some))
     }
 
     fn type_name(&self) -> String {
@@ -73,6 +77,10 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
                 object.0.bind(py).clone()
             } else if let Some(PlainJson(text)) = o.as_any().downcast_ref() {
                 lazy::plain_text(py, text)?
+            } else if let Some(message) = protobuf::message(py, &**o)? {
+                message
+            } else if o.open().is_some() {
+                lazy::of_open(py, o)?
             } else {
                 // A native aggregate.
                 lazy::view(py, &o.to_json().map_err(crate::errors::to_py_err)?)?
@@ -162,7 +170,11 @@ pub fn key_from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     if lazy::is_made(object) {
         let plain = lazy::to_python(object)
             .map_err(|e| Error::serde("a key can't be read").caused_by(PyCause(e)))?;
-        return json::write(&plain).map(Datum::Json);
+        return if lazy::is_json(object) {
+            json::write(&plain).map(Datum::Json)
+        } else {
+            from_py(&plain)
+        };
     }
     from_py(object)
 }

@@ -2,6 +2,7 @@
 
 mod stores;
 
+use crate::arrow::{StoreBatches, question};
 use crate::embedded::read;
 use crate::errors::to_py_err;
 use crate::handler::PyRuntime;
@@ -21,6 +22,7 @@ use stoatflow_core::{
 use stoatflow_engine::components::Components;
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Inline;
+use stoatflow_engine::query::Readers;
 use stoatflow_engine::threads::listed;
 use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
 use stoatflow_operators::{Foreign, offload};
@@ -56,6 +58,8 @@ pub struct Driver {
 
 struct World {
     engine: Option<Inline>,
+    /// Who reads its stores.
+    readers: Readers,
     blueprint: Blueprint,
     clock: Arc<ManualClock>,
     broker: Arc<embedded::EmbeddedBroker>,
@@ -136,6 +140,7 @@ impl World {
         let engine = Some(Inline::start(&blueprint)?);
         Ok(Self {
             engine,
+            readers: Readers::default(),
             blueprint,
             clock,
             broker,
@@ -181,6 +186,7 @@ impl World {
         let done = step(self.engine()?);
         if done.is_err() {
             // A failed engine aborts what is open, as the product does.
+            self.readers.end();
             if let Some(mut engine) = self.engine.take() {
                 engine.house().commit.abandon();
             }
@@ -382,6 +388,7 @@ impl Driver {
             if world.held.take().is_some() {
                 world.settle()?;
             }
+            world.readers.end();
             world.engine = None;
             Ok(())
         })
@@ -390,6 +397,7 @@ impl Driver {
     /// Recovers from what is committed, with this many lanes.
     fn restart(&self, py: Python<'_>, lanes: u32) -> PyResult<()> {
         self.with(py, |world| {
+            world.readers.end();
             world.engine = None;
             let mut settings = (*world.blueprint.settings).clone();
             settings.lanes = lanes;
@@ -443,6 +451,25 @@ impl Driver {
         Ok(found.map(|(value, since)| (PyBytes::new(py, &value), since)))
     }
 
+    /// What a store holds, as Arrow batches.
+    fn store_batches(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        schema: Option<&str>,
+        max_rows: usize,
+    ) -> PyResult<StoreBatches> {
+        let question = question(name, schema, max_rows)?;
+        let batches = self.with(py, |world| {
+            let backend = Arc::clone(&world.engine()?.house().backend);
+            world.readers.begin(&backend);
+            let blueprint = &world.blueprint;
+            let (plan, foreign) = (&blueprint.plan, &blueprint.foreign);
+            world.readers.ask(plan, foreign, question)
+        })?;
+        Ok(StoreBatches::new(batches))
+    }
+
     /// What an offload has parked, as of the last commit.
     fn parked<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<crate::parked::Entry<'py>>> {
         let found = self.with(py, |world| {
@@ -482,8 +509,11 @@ impl Driver {
     /// Stops cleanly and removes everything.
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
-            let world = self.world.lock().take();
-            if let Some(mut engine) = world.and_then(|mut world| world.engine.take()) {
+            let Some(mut world) = self.world.lock().take() else {
+                return;
+            };
+            world.readers.end();
+            if let Some(mut engine) = world.engine.take() {
                 engine.close();
             }
         });

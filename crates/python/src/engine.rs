@@ -3,6 +3,7 @@
 //! Every call that may wait detaches the interpreter. Errors come back as the classes of
 //! `stoatflow.errors`; the one that ended the engine is raised at every `wait`.
 
+use crate::arrow::{StoreBatches, question};
 use crate::embedded::EmbeddedBroker;
 use crate::errors::{as_py_err, to_py_err};
 use crate::parked::{Entry, entries};
@@ -174,6 +175,19 @@ impl Engine {
         py.detach(|| {
             tracing::info!(target: "stoatflow::hint", application, node, function, "{text}");
         });
+    }
+
+    /// What a store holds, as of the last commit, as Arrow batches.
+    fn store_batches(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        schema: Option<&str>,
+        max_rows: usize,
+    ) -> PyResult<StoreBatches> {
+        let question = question(name, schema, max_rows)?;
+        let batches = py.detach(|| self.engine.store_batches(question));
+        batches.map(StoreBatches::new).map_err(to_py_err)
     }
 
     /// What an offload has parked, as of the last commit.

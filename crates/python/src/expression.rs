@@ -27,7 +27,7 @@ fn plain<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>> {
             let items = items.iter().map(|item| plain(py, item));
             Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
         }
-        other => to_py(py, other),
+        other => lazy::to_python(&to_py(py, other)?),
     }
 }
 

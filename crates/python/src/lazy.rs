@@ -1,27 +1,32 @@
-//! JSON as Python functions see it: views that decode what is read.
+//! Objects and lists as Python functions see them: views that decode what is read.
 //!
-//! Takes the bytes of a record; gives a `JsonObject`, a `JsonArray`, or the Python scalar that they stand for.
-//! The whole text is checked when the view is made, so a broken record fails there and not in the middle of a
-//! function; members become Python objects when they are read. Owns both classes: they never change, so a view
-//! may be kept, shared and read by any thread. Never copies text: a view, and what is cut out of it, shares the
-//! record's bytes.
+//! Takes the bytes of a record, or a value that has a schema; gives a `JsonObject`, a `JsonArray`, or the Python scalar
+//! that they stand for. The whole text is checked when the view is made (a value with a schema: when it was read), so a
+//! broken record fails there and not in the middle of a function; members become Python objects when they are read. Owns
+//! both classes: they never change, so a view may be kept, shared and read by any thread. Never copies text: a view, and
+//! what is cut out of it, shares the record's bytes.
 
 mod array;
 mod decode;
 mod object;
+mod open;
 mod parts;
 mod scan;
 
 pub use array::JsonArray;
 pub use object::JsonObject;
 
+use crate::avro;
 use crate::errors::to_py_err;
 use crate::steady::steady;
 use decode::Failure;
+use open::Source;
+pub use open::plain;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use scan::{Fault, Top};
-use stoatflow_core::{Bytes, Datum, Error};
+use std::sync::Arc;
+use stoatflow_core::{Bytes, Datum, Error, Opaque};
 
 /// Makes the views a `Mapping` and a `Sequence`, for `isinstance` and for the patterns of `match`.
 pub fn register(py: Python<'_>) -> PyResult<()> {
@@ -51,6 +56,28 @@ pub fn view<'py>(py: Python<'py>, bytes: &Bytes) -> PyResult<Bound<'py, PyAny>> 
     }
 }
 
+/// What a function gets for what is open: a view, or a dict or a list of its own.
+pub fn of_open<'py>(py: Python<'py>, value: &Arc<dyn Opaque>) -> PyResult<Bound<'py, PyAny>> {
+    if is_view(&**value) {
+        open_view(py, Source::new(Arc::clone(value), true))
+    } else {
+        plain(py, &**value)
+    }
+}
+
+/// Do functions get a view of this?
+fn is_view(value: &dyn Opaque) -> bool {
+    value.open().is_some_and(|open| !open.is_for_change())
+}
+
+fn open_view(py: Python<'_>, source: Source) -> PyResult<Bound<'_, PyAny>> {
+    if source.is_list() {
+        Ok(Bound::new(py, JsonArray::open(source))?.into_any())
+    } else {
+        Ok(Bound::new(py, JsonObject::open(source))?.into_any())
+    }
+}
+
 /// A value within a text that has been checked.
 fn part<'py>(py: Python<'py>, text: &Bytes, span: scan::Span) -> PyResult<Bound<'py, PyAny>> {
     let inner = span.of(text);
@@ -67,6 +94,15 @@ pub fn plain_text<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAn
         Failure::Text(fault) => not_json(text, &fault),
         Failure::Python(error) => error,
     })
+}
+
+/// The name of a member, which is in many records.
+pub fn member_name<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyString>> {
+    // A backslash would be read as JSON's.
+    if name.contains('\\') {
+        return Ok(PyString::new(py, name));
+    }
+    decode::name(py, name.as_bytes())
 }
 
 #[cold]
@@ -89,16 +125,15 @@ fn given(text: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Ok(Bytes::copy_from_slice(text.cast::<PyBytes>()?.as_bytes()))
 }
 
-/// The datum of a view, if it is one; what was read and not changed is its text again.
+/// The datum of a view, if it is one; what was read and not changed is what it was made of again.
 pub fn datum(object: &Bound<'_, PyAny>) -> Option<Datum> {
-    let text = if let Ok(object) = object.cast_exact::<JsonObject>() {
-        object.get().text()
+    if let Ok(object) = object.cast_exact::<JsonObject>() {
+        object.get().datum()
     } else if let Ok(array) = object.cast_exact::<JsonArray>() {
-        array.get().text()
+        array.get().datum()
     } else {
-        return None;
-    };
-    text.map(|text| Datum::Json(text.clone()))
+        None
+    }
 }
 
 /// Is this a view of a part of a record, or has it been changed? As a key, such a one is written anew: equal
@@ -110,6 +145,31 @@ pub fn is_made(object: &Bound<'_, PyAny>) -> bool {
         !array.get().is_whole()
     } else {
         false
+    }
+}
+
+/// Is it a view of JSON text, and of nothing else?
+pub fn is_json(object: &Bound<'_, PyAny>) -> bool {
+    if let Ok(object) = object.cast_exact::<JsonObject>() {
+        object.get().is_json()
+    } else if let Ok(array) = object.cast_exact::<JsonArray>() {
+        array.get().is_json()
+    } else {
+        false
+    }
+}
+
+/// The members or elements of a view that a function changed or that is of its making, for a format with a schema.
+/// `None`: it is none, or its plain form says all of it.
+pub fn parts(object: &Bound<'_, PyAny>, depth: usize) -> Option<stoatflow_core::Result<Datum>> {
+    let py = object.py();
+    if let Ok(object) = object.cast_exact::<JsonObject>() {
+        object.get().parts(py, depth)
+    } else if let Ok(array) = object.cast_exact::<JsonArray>() {
+        let list = array.get().list(py)?;
+        Some(avro::part(list.as_any(), depth))
+    } else {
+        None
     }
 }
 

@@ -4,6 +4,7 @@
 //! the classes of `stoatflow.errors`. Long-running calls detach the interpreter. Nothing else crosses.
 
 mod arrow;
+mod avro;
 mod datum;
 mod driver;
 mod embedded;
@@ -19,6 +20,7 @@ mod parked;
 mod plan;
 mod processor;
 mod profile;
+mod protobuf;
 mod reset;
 mod roles;
 mod serde;
@@ -31,7 +33,9 @@ mod worker;
 #[pyo3::pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
-    use crate::arrow::ArrowBatch;
+    use crate::arrow::{ArrowBatch, StoreBatches};
+    #[pymodule_export]
+    use crate::avro::AvroFormat;
     #[pymodule_export]
     use crate::driver::Driver;
     #[pymodule_export]
@@ -49,6 +53,8 @@ mod _native {
         Cancellable, KeyValueStore, ProcessorContext, SessionStore, StoreIterator, TimerStore,
         TimestampedKeyValueStore, VersionedKeyValueStore, WindowStore,
     };
+    #[pymodule_export]
+    use crate::protobuf::ProtobufFormat;
     #[pymodule_export]
     use crate::reset::reset_application;
     #[pymodule_export]

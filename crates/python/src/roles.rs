@@ -1,9 +1,10 @@
 //! What the functions of a plan are there for, as far as the border must know.
 //!
 //! Takes the physical plan; gives for each callable whether its results are keys, and whether they are the
-//! aggregates of a store that holds JSON. One that is used for several things is neither.
+//! aggregates of a store whose values functions get as views. One that is used for several things is neither.
 
 use std::collections::BTreeMap;
+use stoatflow_formats::{avro, protobuf};
 use stoatflow_plan::physical::{Node, Op, SerdeSpec};
 use stoatflow_plan::{PhysicalPlan, callables};
 
@@ -43,12 +44,20 @@ fn role(plan: &PhysicalPlan, node: &Node) -> Role {
         | Op::SessionAggregate { store, .. }
         | Op::TableAggregate { store, .. } => {
             let store = plan.stores.get(usize::from(store.0));
-            let is_json = |value: &SerdeSpec| *value == SerdeSpec::Builtin("json".into());
             match store {
-                Some(store) if is_json(&store.value) => Role::Aggregate,
+                Some(store) if is_shown_as_view(&store.value) => Role::Aggregate,
                 _ => Role::Value,
             }
         }
         _ => Role::Value,
+    }
+}
+
+fn is_shown_as_view(value: &SerdeSpec) -> bool {
+    match value {
+        SerdeSpec::Builtin(name) => name == "json",
+        SerdeSpec::Avro { avro } => avro.decode == avro::Decode::Lazy,
+        SerdeSpec::Protobuf { protobuf } => protobuf.decode == protobuf::Decode::Lazy,
+        _ => false,
     }
 }

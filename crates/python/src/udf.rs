@@ -394,6 +394,13 @@ impl Udf for PyUdf {
             .call(|py| crate::arrow::call(self.callable.bind(py), batch, |e| self.raised(py, e)))
     }
 
+    fn columns_effect(&self, batch: RecordBatch) -> Result<(), FailedBatch> {
+        self.profile.call(|py| {
+            let done = crate::arrow::called(self.callable.bind(py), batch, |e| self.raised(py, e));
+            done.map(drop)
+        })
+    }
+
     fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
         self.profile.call(|py| {
             let called = || -> PyResult<Bound<'_, PyAny>> {

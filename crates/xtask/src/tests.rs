@@ -236,6 +236,6 @@ fn the_layers_of_this_workspace_are_readable() {
     let layers =
         super::layers::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../layers.toml"))
             .expect("readable");
-    assert_eq!(layers.may_use["plan"], ["core"]);
+    assert_eq!(layers.may_use["plan"], ["core", "formats"]);
     assert!(layers.never["tokio"].contains(&"protocol".to_owned()));
 }

@@ -8,7 +8,7 @@ use super::compile::Node;
 use super::hash::Method;
 use super::search::Search;
 use super::strings::{Ends, Form};
-use super::{args, canonical, cast, hash, list, math, object, strings, time};
+use super::{args, canonical, cast, hash, json, list, math, object, strings, time};
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -277,8 +277,15 @@ impl Call {
 
     pub fn run(&self, record: &Record) -> Result<Datum> {
         let mut given = SmallVec::<[Datum; 3]>::new();
+        // A member of what has a schema is read where it is.
+        let whole = matches!(self.how, How::Plain(Scalar::Item));
         for arg in &self.args {
-            given.push(arg.operand(record)?);
+            let value = arg.eval(record)?;
+            given.push(if whole {
+                json::kept(value)?
+            } else {
+                json::plain(value)?
+            });
         }
         if given.iter().take(self.strict).any(Datum::is_null) {
             return Ok(Datum::Null);

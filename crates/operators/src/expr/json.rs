@@ -11,8 +11,9 @@ use super::kind as kind_of;
 use bytes::Bytes;
 use sonic_rs::PointerNode;
 use std::collections::HashMap;
-use stoatflow_core::serde::write_json;
-use stoatflow_core::{Datum, Error, Result, Text};
+use stoatflow_core::serde::{needs_no_escape, write_json};
+use stoatflow_core::{Datum, Error, Fields, Result, Text};
+use stoatflow_formats::{Step, Value};
 
 // Deeper nesting is refused when values are compared: recursion must not eat the stack of a lane.
 const DEEPEST: usize = 128;
@@ -25,19 +26,36 @@ pub(super) fn settled(datum: Datum) -> Result<Datum> {
     }
 }
 
-/// Foreign objects become JSON.
+/// Foreign objects become JSON, a list with a schema its elements.
 pub(super) fn plain(datum: Datum) -> Result<Datum> {
-    match datum {
-        Datum::Opaque(object) => settle(object.to_json()?),
-        other => Ok(other),
+    match &datum {
+        Datum::Opaque(object) => match Value::of(&datum).map(Value::elements) {
+            Some(Ok(Some(elements))) => Ok(Datum::List(elements.into())),
+            Some(Err(e)) => Err(e),
+            _ => settle(object.to_json()?),
+        },
+        _ => Ok(datum),
     }
 }
 
-/// Foreign objects become JSON text, scalars too.
+/// Can its parts be read where they are?
+fn is_open(datum: &Datum) -> bool {
+    Value::of(datum).is_some() || Fields::of(datum).is_some()
+}
+
+/// Foreign objects become JSON; what has a schema stays.
+pub(super) fn kept(datum: Datum) -> Result<Datum> {
+    if is_open(&datum) {
+        return Ok(datum);
+    }
+    plain(datum)
+}
+
+/// Foreign objects become JSON text, scalars too; what has a schema stays.
 pub(super) fn plain_whole(datum: Datum) -> Result<Datum> {
-    match datum {
-        Datum::Opaque(object) => Ok(Datum::Json(object.to_json()?)),
-        other => Ok(other),
+    match &datum {
+        Datum::Opaque(object) if !is_open(&datum) => Ok(Datum::Json(object.to_json()?)),
+        _ => Ok(datum),
     }
 }
 
@@ -58,7 +76,7 @@ pub(super) fn settle(bytes: Bytes) -> Result<Datum> {
 fn string(bytes: &Bytes, text: &[u8]) -> Result<Text> {
     if let [b'"', inner @ .., b'"'] = text {
         // Without escapes the text is a slice of the record; anything odd takes the strict way.
-        if !inner.iter().any(|&b| b == b'\\' || b == b'"' || b < 0x20) {
+        if needs_no_escape(inner) {
             return Text::from_utf8(bytes.slice_ref(inner));
         }
     }
@@ -103,7 +121,7 @@ fn is_huge(digits: &[u8]) -> bool {
 /// Follows a path from a value; null where there is nothing.
 pub(super) fn walk(from: Datum, path: &[PointerNode]) -> Result<Datum> {
     match (from, path) {
-        (from, []) => settled(plain(from)?),
+        (from, []) => settled(kept(from)?),
         (Datum::Null, _) => Ok(Datum::Null),
         (Datum::Json(bytes), path) => match sonic_rs::get(bytes.as_ref(), path) {
             Ok(found) => settle(bytes.slice_ref(found.as_raw_str().as_bytes())),
@@ -115,7 +133,35 @@ pub(super) fn walk(from: Datum, path: &[PointerNode]) -> Result<Datum> {
                 walk(plain_whole(item.clone())?, rest)
             })
         }
+        (Datum::Opaque(object), path) => walk_open(&Datum::Opaque(object), path),
         (other, [step, ..]) => Err(no_such(&kind_of(&other), step)),
+    }
+}
+
+/// What stands at the end of a path, as it was written; `None` where there is nothing, or something is wrong.
+pub(super) fn raw(from: &Datum, path: &[PointerNode]) -> Option<Datum> {
+    let Datum::Json(bytes) = from else {
+        return None;
+    };
+    let found = sonic_rs::get(bytes.as_ref(), path).ok()?;
+    Some(Datum::Json(bytes.slice_ref(found.as_raw_str().as_bytes())))
+}
+
+/// As `walk`, of what is no JSON.
+fn walk_open(from: &Datum, path: &[PointerNode]) -> Result<Datum> {
+    if let Some(value) = Value::of(from) {
+        return value.walk(path.iter().map(|step| match step {
+            PointerNode::Key(name) => Step::Member(name),
+            PointerNode::Index(at) => Step::Element(*at),
+        }));
+    }
+    match (Fields::of(from), path) {
+        (Some(Fields(members)), [PointerNode::Key(wanted), rest @ ..]) => {
+            let member = members.iter().find(|(name, _)| name.as_str() == *wanted);
+            member.map_or(Ok(Datum::Null), |(_, value)| walk(value.clone(), rest))
+        }
+        (_, [step, ..]) => Err(no_such(&kind_of(from), step)),
+        (_, []) => Ok(from.clone()),
     }
 }
 
@@ -158,17 +204,24 @@ pub(super) fn well_formed(bytes: &[u8]) -> Result<()> {
 
 /// The `back`-th element from the end; null if there are fewer.
 pub(super) fn from_end(list: Datum, back: usize) -> Result<Datum> {
-    match list {
+    match list.clone() {
         Datum::Null => Ok(Datum::Null),
         Datum::List(items) => items
             .len()
             .checked_sub(back)
-            .map_or(Ok(Datum::Null), |at| settled(plain(items[at].clone())?)),
+            .map_or(Ok(Datum::Null), |at| settled(kept(items[at].clone())?)),
         Datum::Json(bytes) if is_array(&bytes) => match length(&bytes)?.checked_sub(back) {
             Some(at) => walk(Datum::Json(bytes), &[PointerNode::Index(at)]),
             None => Ok(Datum::Null),
         },
         Datum::Json(bytes) if bytes.trim_ascii() == b"null" => Ok(Datum::Null),
+        Datum::Opaque(_) => match Value::of(&list) {
+            Some(value) if !value.is_object()? => match value.length()?.checked_sub(back) {
+                Some(at) => value.walk([Step::Element(at)]),
+                None => Ok(Datum::Null),
+            },
+            _ => Err(no_such(&kind_of(&list), &PointerNode::Index(back))),
+        },
         other => Err(no_such(&kind_of(&other), &PointerNode::Index(back))),
     }
 }
@@ -285,11 +338,25 @@ pub(super) fn elements(datum: &Datum) -> Result<Option<Vec<Datum>>> {
     }
 }
 
+/// Is this bytes, or an object that holds some?
+pub(super) fn has_no_text(datum: &Datum) -> bool {
+    match datum {
+        Datum::Bytes(_) => true,
+        Datum::List(items) => items.iter().any(has_no_text),
+        other => Fields::of(other).is_some(),
+    }
+}
+
 /// Writes an object, member by member.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ObjectWriter(Vec<u8>);
 
 impl ObjectWriter {
+    /// For about so many bytes.
+    pub fn with_room(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
     /// `name` is JSON text, with its quotes.
     pub fn member(&mut self, name: &str, value: &Datum) -> Result<()> {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });

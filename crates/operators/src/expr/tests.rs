@@ -1,8 +1,10 @@
 //! Expressions against Python: what `python3` gives for the same operation is written beside it.
 
+mod avro;
 mod functions;
 mod json;
 mod numbers;
+mod protobuf;
 mod texts;
 
 use super::Compiled;

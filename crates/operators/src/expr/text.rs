@@ -4,7 +4,8 @@
 //! Python's.
 
 use super::{json, kind};
-use stoatflow_core::{Datum, Error, Result, Text};
+use stoatflow_core::{Datum, Error, Fields, Result, Text};
+use stoatflow_formats::Value;
 
 /// What to make of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,11 @@ pub(super) fn length(datum: &Datum) -> Result<Datum> {
         Datum::Bytes(bytes) => bytes.len(),
         Datum::List(items) => items.len(),
         Datum::Json(bytes) => json::length(bytes)?,
+        Datum::Opaque(_) => match (Value::of(datum), Fields::of(datum)) {
+            (Some(value), _) => value.length()?,
+            (_, Some(Fields(members))) => members.len(),
+            _ => return length(&json::plain(datum.clone())?),
+        },
         other => {
             return Err(Error::user(format!("{} has no length", kind(other)))
                 .hint("take the length of a text, a list or an object"));

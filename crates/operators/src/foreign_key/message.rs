@@ -80,10 +80,7 @@ macro_rules! carried {
         impl $name {
             /// What a record carries.
             pub fn of(record: &Record) -> Result<&Self> {
-                let found = match &record.value {
-                    Datum::Opaque(value) => value.as_any().downcast_ref::<Self>(),
-                    _ => None,
-                };
+                let found = record.value.opaque();
                 found.ok_or_else(|| Error::internal(concat!("a ", $word, " was expected")))
             }
         }

@@ -7,17 +7,50 @@
 use super::column::{Column, Members};
 use super::layout::{Layout, Shape, Shared, VALUE, data_type, is_added, json_of};
 use super::read::{Misfit, object, value, wrong};
-use crate::Failed;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMillisecondArray};
+use crate::site::Site;
+use crate::{Failed, NO_ORIGIN};
+use arrow_array::{
+    ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::Column as Spec;
+use stoatflow_plan::columns::ORIGIN;
+
+/// How errors speak of what is read, and what they say is to be done.
+#[derive(Debug)]
+pub(crate) struct Voice {
+    /// The way to say what columns there are.
+    pub give: &'static str,
+    /// Whose columns they are, where nobody has said it.
+    pub known: &'static str,
+    /// Values are objects and others.
+    pub mixed: &'static str,
+    /// A value is not of the type that was given.
+    pub wrong: &'static str,
+}
+
+/// The voice of an operator.
+pub(crate) const OPERATOR: Voice = Voice {
+    give: "give the columns and their types with map_batches(schema=pa.schema([...]))",
+    known: "the first batch had",
+    mixed: "values of one stream must be objects, or none of them; filter them before map_batches",
+    wrong: "fix the producer or the type in schema=, or drop such records with a filter or on_error=",
+};
+
+/// The voice of `foreach_batch`.
+pub(crate) const FOREACH: Voice = Voice {
+    give: "give the columns and their types with foreach_batch(schema=pa.schema([...]))",
+    mixed: "values of one stream must be objects, or none of them; filter them before foreach_batch",
+    ..OPERATOR
+};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     shared: Arc<Shared>,
+    voice: &'static Voice,
     by_row: Arc<str>,
     rows: usize,
     grown: Option<Grown>,
@@ -40,9 +73,10 @@ enum Unfit {
 }
 
 impl Reader {
-    pub fn new(shared: Arc<Shared>, by_row: &str, rows: usize) -> Self {
+    pub fn new(shared: Arc<Shared>, by_row: &str, rows: usize, voice: &'static Voice) -> Self {
         Self {
             shared,
+            voice,
             by_row: by_row.into(),
             rows,
             grown: None,
@@ -55,19 +89,24 @@ impl Reader {
         shape != Some(Shape::Plain)
     }
 
-    /// A row for each record.
+    /// A row for each record; `site` knows where they were read.
     ///
     /// # Errors
     /// Those that don't fit; `Internal` if Arrow refuses what was made.
-    pub fn read(&mut self, records: &[Record]) -> Result<Result<RecordBatch, Vec<Failed>>> {
+    pub fn read(
+        &mut self,
+        records: &[Record],
+        site: Option<&Site>,
+    ) -> Result<Result<RecordBatch, Vec<Failed>>> {
         let mut layout = self.shared.layout();
+        let voice = self.voice;
         let mut learned = false;
         loop {
             let grown = self.grown(layout)?;
             let mut failed = Vec::new();
             let mut untyped = false;
             for (at, record) in records.iter().enumerate() {
-                match grown.push(record) {
+                match grown.push(record, voice) {
                     Ok(()) => {}
                     Err(Unfit::Untyped(_)) if !learned => {
                         untyped = true;
@@ -85,7 +124,7 @@ impl Reader {
                 continue;
             }
             if failed.is_empty() {
-                return grown.finish(records).map(Ok).map_err(unmade);
+                return grown.finish(records, site).map(Ok).map_err(unmade);
             }
             grown.clear();
             return Ok(Err(failed));
@@ -117,11 +156,11 @@ impl Grown {
     }
 
     /// One more row, or nothing has changed.
-    fn push(&mut self, record: &Record) -> Result<(), Unfit> {
+    fn push(&mut self, record: &Record, voice: &Voice) -> Result<(), Unfit> {
         let row = self.members.rows();
         let pushed = self
-            .push_value(&record.value)
-            .and_then(|()| self.push_key(&record.key));
+            .push_value(&record.value, voice)
+            .and_then(|()| self.push_key(&record.key, voice));
         if pushed.is_err() {
             self.members.truncate(row);
             self.key.truncate(row);
@@ -129,7 +168,7 @@ impl Grown {
         pushed
     }
 
-    fn push_value(&mut self, datum: &Datum) -> Result<(), Unfit> {
+    fn push_value(&mut self, datum: &Datum, voice: &Voice) -> Result<(), Unfit> {
         let strict = !self.layout.given;
         if datum.is_null() {
             self.members.end_row();
@@ -150,7 +189,7 @@ impl Grown {
                 ),
             )),
             (Shape::Objects, Some(json)) if json.trim_ascii().starts_with(b"{") => {
-                object(&json, &mut self.members, strict).map_err(|m| self.unfit(m))
+                object(&json, &mut self.members, strict).map_err(|m| self.unfit(m, voice))
             }
             (Shape::Objects, json) => {
                 let found = match &json {
@@ -159,7 +198,7 @@ impl Grown {
                 };
                 Err(Unfit::Wrong(
                     Error::user(format!("the value is no JSON object but {found}"))
-                        .hint("values of one stream must be objects, or none of them; filter them before map_batches"),
+                        .hint(voice.mixed),
                 ))
             }
             (Shape::Plain, json) => {
@@ -170,14 +209,14 @@ impl Grown {
                     Some(json) => value(&json, column, strict),
                     None => scalar(datum, column),
                 };
-                pushed.map_err(|m| self.unfit(m))?;
+                pushed.map_err(|m| self.unfit(m, voice))?;
                 self.members.end_row();
                 Ok(())
             }
         }
     }
 
-    fn push_key(&mut self, key: &Datum) -> Result<(), Unfit> {
+    fn push_key(&mut self, key: &Datum, voice: &Voice) -> Result<(), Unfit> {
         let key = match (key, self.layout.windowed) {
             (Datum::Windowed(window), true) => &window.key,
             (Datum::Windowed(_), false) => {
@@ -200,12 +239,11 @@ impl Grown {
                 }
             }
         };
-        pushed.map_err(|m| self.unfit(m))
+        pushed.map_err(|m| self.unfit(m, voice))
     }
 
-    fn unfit(&self, misfit: Misfit) -> Unfit {
-        const GIVE: &str =
-            "give the columns and their types with map_batches(schema=pa.schema([...]))";
+    fn unfit(&self, misfit: Misfit, voice: &Voice) -> Unfit {
+        let give = voice.give;
         let known = || {
             let all = self.layout.columns.iter();
             let all: Vec<_> = all
@@ -219,40 +257,46 @@ impl Grown {
                     "fix the producer, or read the topic with Serdes.string() or Serdes.bytes()",
                 ),
             ),
-            Misfit::Wrong(what) if self.layout.given => Unfit::Wrong(Error::user(what).hint(
-                "fix the producer or the type in schema=, or drop such records with a filter or on_error=",
-            )),
+            Misfit::Wrong(what) if self.layout.given => {
+                Unfit::Wrong(Error::user(what).hint(voice.wrong))
+            }
             Misfit::Wrong(what) => Unfit::Wrong(
-                Error::user(format!("{what}: that is what the first batch had")).hint(GIVE),
+                Error::user(format!("{what}: that is what {}", voice.known)).hint(give),
             ),
             Misfit::New(name) if name == VALUE || !name.starts_with('_') => Unfit::Wrong(
                 Error::user(format!(
-                    "the field '{name}' is new: the first batch had {}",
+                    "the field '{name}' is new: {} {}",
+                    voice.known,
                     known()
                 ))
-                .hint(GIVE),
+                .hint(give),
             ),
             Misfit::New(name) => Unfit::Wrong(
-                Error::user(if is_added(&name, self.by_row()) {
+                Error::user(if self.is_added(&name) {
                     format!("the value has a member '{name}', but each batch has a column of that name anyway")
                 } else {
-                    format!("the field '{name}' is new: the first batch had {}", known())
+                    format!("the field '{name}' is new: {} {}", voice.known, known())
                 })
-                .hint(format!("{GIVE}: members that are not in it are not read")),
+                .hint(format!("{give}: members that are not in it are not read")),
             ),
             Misfit::Untyped(name) => Unfit::Untyped(
                 Error::user(format!("the field '{name}' has no type: it was null so far, and now holds something that doesn't fit together"))
-                    .hint(GIVE),
+                    .hint(give),
             ),
         }
     }
 
-    fn by_row(&self) -> &str {
+    fn is_added(&self, name: &str) -> bool {
         let last = self.schema.fields().last();
-        last.map_or("", |field| field.name().as_str())
+        let by_row = last.map_or("", |field| field.name().as_str());
+        is_added(name, by_row) || self.layout.origins && ORIGIN.contains(&name)
     }
 
-    fn finish(&mut self, records: &[Record]) -> Result<RecordBatch, ArrowError> {
+    fn finish(
+        &mut self,
+        records: &[Record],
+        site: Option<&Site>,
+    ) -> Result<RecordBatch, ArrowError> {
         let mut arrays = self.members.finish()?;
         arrays.push(self.key.finish()?);
         let utc =
@@ -270,10 +314,33 @@ impl Grown {
         }
         let times = records.iter().map(|record| record.timestamp.0);
         arrays.push(utc(TimestampMillisecondArray::from_iter_values(times)));
+        if self.layout.origins {
+            arrays.extend(origins(records, site));
+        }
         let count = i64::try_from(records.len()).unwrap_or(i64::MAX);
         arrays.push(Arc::new(Int64Array::from_iter_values(0..count)));
         RecordBatch::try_new(Arc::clone(&self.schema), arrays)
     }
+}
+
+/// Topic, partition and offset; null for what no record has caused.
+fn origins(records: &[Record], site: Option<&Site>) -> [ArrayRef; 3] {
+    let read = |record: &Record| (record.origin != NO_ORIGIN).then_some(record.origin);
+    let topics = records.iter().map(|record| {
+        let topic = read(record).zip(site);
+        topic.and_then(|(origin, site)| site.topic_of(&origin))
+    });
+    let partitions = records
+        .iter()
+        .map(|record| read(record).map(|o| o.partition.0));
+    let offsets = records
+        .iter()
+        .map(|record| read(record).map(|o| o.offset.0));
+    [
+        Arc::new(topics.collect::<StringArray>()),
+        Arc::new(partitions.collect::<Int32Array>()),
+        Arc::new(offsets.collect::<Int64Array>()),
+    ]
 }
 
 fn scalar(datum: &Datum, column: &mut Column) -> Result<(), Misfit> {

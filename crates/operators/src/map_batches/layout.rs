@@ -2,7 +2,8 @@
 //!
 //! Takes the plan's columns and records, gives a [`Layout`]. One for all lanes of a node, so that a batch looks
 //! the same wherever it is made. What is known stays: a column's type changes only while nothing but nulls were
-//! seen in it. Never decides about a record that doesn't fit; who reads it does.
+//! seen in it. Who can look at all values beforehand has a layout that fits all of them. Never decides about a record
+//! that doesn't fit; who reads it does.
 
 use super::infer::{infer, merge, widen};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit as Unit};
@@ -11,10 +12,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Bytes, Datum, Record, Result};
+use stoatflow_plan::columns::ORIGIN;
 use stoatflow_plan::{Column, ColumnType, TimeUnit};
 
 /// The column of a value that is no object.
-pub(super) const VALUE: &str = "value";
+pub(crate) const VALUE: &str = "value";
 /// The record's key.
 pub(super) const KEY: &str = "_key";
 /// The record's time.
@@ -24,7 +26,7 @@ pub(super) const WINDOW: [&str; 2] = ["_window_start", "_window_end"];
 
 /// What values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// Nobody knows: nothing but nulls so far.
     Unknown,
     /// JSON objects: a column for each member.
@@ -35,7 +37,7 @@ pub(super) enum Shape {
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub columns: Vec<Column>,
     pub shape: Shape,
     /// Were the columns given? Then other members are not read.
@@ -43,6 +45,8 @@ pub(super) struct Layout {
     pub key: ColumnType,
     /// Are keys in windows?
     pub windowed: bool,
+    /// Does each row say where it was read?
+    pub origins: bool,
 }
 
 impl Layout {
@@ -63,6 +67,7 @@ impl Layout {
                 .next()
                 .map_or(ColumnType::Null, |column| column.kind),
             windowed: false,
+            origins: false,
             columns,
         }
     }
@@ -83,48 +88,80 @@ impl Layout {
         }
         let first = self.shape == Shape::Unknown;
         for record in records {
-            let Some(kind) = type_of(&record.value) else {
-                continue;
-            };
-            match (self.shape, kind) {
-                (_, ColumnType::Null) => {}
-                (Shape::Unknown, kind) => {
-                    let members = match kind {
-                        ColumnType::Struct(members) => {
-                            self.shape = Shape::Objects;
-                            members
-                        }
-                        kind => {
-                            self.shape = Shape::Plain;
-                            vec![column(VALUE, kind)]
-                        }
-                    };
-                    if !self.given {
-                        self.columns = members;
-                    }
-                }
-                _ if self.given => {}
-                (Shape::Objects, ColumnType::Struct(members)) if first => {
-                    merge_members(&mut self.columns, members);
-                }
-                (Shape::Objects, ColumnType::Struct(members)) => {
-                    widen_members(&mut self.columns, &members);
-                }
-                (Shape::Plain, kind) => {
-                    let members = vec![column(VALUE, kind)];
-                    if first {
-                        merge_members(&mut self.columns, members);
-                    } else {
-                        widen_members(&mut self.columns, &members);
-                    }
-                }
-                // It doesn't fit: whoever reads it says so.
-                (Shape::Objects, _) => {}
+            if let Some(kind) = type_of(&record.value) {
+                self.see(kind, first);
             }
         }
+        self.leave_added_out(by_row);
+    }
+
+    /// Some of all the records that will be read: what one of them asks for, the others get too. Are types of keys
+    /// still open?
+    pub fn survey(&mut self, records: &[Record], keys: bool, by_row: &str) {
+        for record in records {
+            if keys {
+                let kind = match &record.key {
+                    Datum::Windowed(window) => key_type(&window.key),
+                    key => key_type(key),
+                };
+                if self.key == ColumnType::Null {
+                    self.key = kind;
+                } else if kind != ColumnType::Null && kind != self.key {
+                    // Keys of several types are their JSON text.
+                    self.key = ColumnType::String;
+                }
+            }
+            if let Some(kind) = type_of(&record.value) {
+                self.see(kind, true);
+            }
+        }
+        self.leave_added_out(by_row);
+    }
+
+    /// A value of this type is to be a row.
+    fn see(&mut self, kind: ColumnType, first: bool) {
+        match (self.shape, kind) {
+            (_, ColumnType::Null) => {}
+            (Shape::Unknown, kind) => {
+                let members = match kind {
+                    ColumnType::Struct(members) => {
+                        self.shape = Shape::Objects;
+                        members
+                    }
+                    kind => {
+                        self.shape = Shape::Plain;
+                        vec![column(VALUE, kind)]
+                    }
+                };
+                if !self.given {
+                    self.columns = members;
+                }
+            }
+            _ if self.given => {}
+            (Shape::Objects, ColumnType::Struct(members)) if first => {
+                merge_members(&mut self.columns, members);
+            }
+            (Shape::Objects, ColumnType::Struct(members)) => {
+                widen_members(&mut self.columns, &members);
+            }
+            (Shape::Plain, kind) => {
+                let members = vec![column(VALUE, kind)];
+                if first {
+                    merge_members(&mut self.columns, members);
+                } else {
+                    widen_members(&mut self.columns, &members);
+                }
+            }
+            // It doesn't fit: whoever reads it says so.
+            (Shape::Objects, _) => {}
+        }
+    }
+
+    fn leave_added_out(&mut self, by_row: &str) {
         if self.shape == Shape::Objects && !self.given {
-            self.columns
-                .retain(|column| !is_added(&column.name, by_row));
+            let origins = self.origins;
+            let added = |name: &str| is_added(name, by_row) || origins && ORIGIN.contains(&name);
+            self.columns.retain(|column| !added(&column.name));
         }
     }
 
@@ -136,6 +173,11 @@ impl Layout {
             fields.extend(WINDOW.map(|name| Field::new(name, timestamp(), true)));
         }
         fields.push(Field::new(TIMESTAMP, timestamp(), false));
+        if self.origins {
+            let kinds = [DataType::Utf8, DataType::Int32, DataType::Int64];
+            let all = ORIGIN.into_iter().zip(kinds);
+            fields.extend(all.map(|(name, kind)| Field::new(name, kind, true)));
+        }
         fields.push(Field::new(by_row, DataType::Int64, false));
         Arc::new(Schema::new(fields))
     }
@@ -150,7 +192,7 @@ fn timestamp() -> DataType {
     DataType::Timestamp(Unit::Millisecond, Some("UTC".into()))
 }
 
-fn column(name: &str, kind: ColumnType) -> Column {
+pub(crate) fn column(name: &str, kind: ColumnType) -> Column {
     Column {
         name: name.into(),
         kind,
@@ -273,9 +315,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(schema: Option<&[Column]>) -> Self {
+    /// Begins with what is known.
+    pub fn new(layout: Layout) -> Self {
         Self {
-            layout: Mutex::new(Arc::new(Layout::new(schema))),
+            layout: Mutex::new(Arc::new(layout)),
         }
     }
 

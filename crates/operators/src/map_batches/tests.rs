@@ -3,6 +3,7 @@
 mod moments;
 mod results;
 mod rows;
+mod sinks;
 
 use super::layout::Shared;
 use crate::testing::*;
@@ -43,6 +44,9 @@ impl Udf for Batches {
         let made = (self.body)(&batch);
         self.seen.lock().push(batch);
         made
+    }
+    fn columns_effect(&self, batch: RecordBatch) -> Result<(), FailedBatch> {
+        self.columns(batch).map(drop)
     }
     fn scope(&self, body: &mut dyn FnMut()) {
         self.scopes.fetch_add(1, Ordering::Relaxed);
@@ -361,9 +365,11 @@ fn columns_that_are_given_are_the_ones_that_are_read() {
 
 #[test]
 fn lanes_share_what_they_know() {
-    let shared = Arc::new(Shared::new(None));
-    let mut lanes = [0, 1].map(|_| super::batch::Reader::new(Arc::clone(&shared), "_row", 8));
-    let read = |lane: &mut super::batch::Reader, value: &str| lane.read(&all(&[value])).unwrap();
+    let shared = Arc::new(Shared::new(super::Layout::new(None)));
+    let mut lanes =
+        [0, 1].map(|_| super::batch::Reader::new(Arc::clone(&shared), "_row", 8, &super::OPERATOR));
+    let read =
+        |lane: &mut super::batch::Reader, value: &str| lane.read(&all(&[value]), None).unwrap();
     let first = read(&mut lanes[0], r#"{"a":1.5}"#).unwrap();
     let second = read(&mut lanes[1], r#"{"a":1}"#).unwrap();
     assert_eq!(first.schema(), second.schema());

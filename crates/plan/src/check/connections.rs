@@ -48,9 +48,14 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
                 (None, _) => found.extend(table_grouping(kind, subtractor.is_some())),
             }
             let value = materialized.as_ref().and_then(|m| m.value.as_ref());
-            if let (Some(native), Some(SerdeSpec::Builtin(name))) = (&native, value)
+            let other = match value {
+                Some(SerdeSpec::Builtin(name)) if name != "json" => Some(name.as_str()),
+                Some(SerdeSpec::Avro { .. }) => Some("avro"),
+                Some(SerdeSpec::Protobuf { .. }) => Some("protobuf"),
+                _ => None,
+            };
+            if let (Some(native), Some(name)) = (&native, other)
                 && native.is_state()
-                && name != "json"
             {
                 found.push(format!(
                     "keeps more than its result, as JSON ({native}), which the serde {name} can't write: leave value= out"

@@ -3,7 +3,7 @@
 //! Takes a call, adds findings. Never looks at other calls.
 
 use super::sees;
-use crate::columns::twice;
+use crate::columns::{ORIGIN, ROW, columns_problem, is_added, rows_problem};
 use crate::logical::{
     Awaiting, Call, Function, LogicalPlan, Offloading, SerdeSpec, TimestampExtractor, Watermark,
 };
@@ -11,58 +11,61 @@ use crate::pattern::topic_pattern;
 use crate::problems::{Problems, suggestion};
 use crate::timetable::Timetable;
 use crate::{Expression, Literal, WatermarkStrategy};
-use stoatflow_core::Late;
+use stoatflow_core::{Error, Late};
+use stoatflow_formats::protobuf::Decode;
 
 const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"];
-/// More would not fit into the 32 bits of Arrow's offsets, with texts of any length.
-const MOST_ROWS: u32 = 1 << 20;
-/// Columns that each batch has beside those of the values; the first may have a type of the user's.
-const ADDED: [&str; 4] = ["_key", "_timestamp", "_window_start", "_window_end"];
 const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
 
 /// What is wrong with the batches that a call asks for.
 fn batch_problem(call: &Call) -> Option<String> {
-    let Call::MapBatches {
-        function,
-        schema,
-        max_rows,
-        max_wait_ms,
-        by_row,
-        ..
-    } = call
-    else {
-        return None;
+    let (function, schema, max_rows, max_wait_ms, others) = match call {
+        Call::MapBatches {
+            function,
+            schema,
+            max_rows,
+            max_wait_ms,
+            by_row,
+            ..
+        } => {
+            if by_row.is_empty() || is_added(by_row) {
+                return Some(format!(
+                    "by_row='{by_row}' must be a name of its own, such as '_row'"
+                ));
+            }
+            (
+                function,
+                schema,
+                max_rows,
+                max_wait_ms,
+                vec![by_row.as_str()],
+            )
+        }
+        Call::ForeachBatch {
+            function,
+            schema,
+            max_rows,
+            max_wait_ms,
+            ..
+        } => {
+            let [topic, partition, offset] = ORIGIN;
+            let others = vec![ROW, topic, partition, offset];
+            (function, schema, max_rows, max_wait_ms, others)
+        }
+        _ => return None,
     };
     if matches!(function, Function::Expr(_)) {
         return Some("takes a function of whole batches, and no expression".into());
     }
-    if !(1..=MOST_ROWS).contains(max_rows) {
-        return Some(format!(
-            "max_rows={max_rows} must be between 1 and {MOST_ROWS}"
-        ));
+    if let Some(problem) = rows_problem(*max_rows as usize) {
+        return Some(problem);
     }
     if *max_wait_ms < 1 {
         return Some(format!(
             "max_wait of {max_wait_ms} ms must be at least 1 ms"
         ));
     }
-    if by_row.is_empty() || ADDED.contains(&by_row.as_str()) {
-        return Some(format!(
-            "by_row='{by_row}' must be a name of its own, such as '_row'"
-        ));
-    }
-    let columns = schema.as_deref()?;
-    if columns.iter().all(|column| column.name == "_key") {
-        return Some("its schema has no column of a value".into());
-    }
-    let taken = |name: &str| name == by_row || ADDED[1..].contains(&name);
-    if let Some(column) = columns.iter().find(|column| taken(&column.name)) {
-        return Some(format!(
-            "its schema has a column '{}', which is added to each batch anyway: leave it out",
-            column.name
-        ));
-    }
-    twice(columns).map(|name| format!("its schema has the column '{name}' twice"))
+    columns_problem(schema.as_deref()?, &others)
 }
 
 /// Checks a call.
@@ -374,12 +377,24 @@ pub(super) fn serde_problem(
         SerdeSpec::SessionWindowed { session_windowed } => {
             serde_problem(plan, argument, session_windowed)
         }
+        SerdeSpec::Avro { avro } => Some(unusable(argument, &avro.format().err()?)),
+        SerdeSpec::Protobuf { protobuf } => match (protobuf.format(), protobuf.decode) {
+            (Err(wrong), _) => Some(unusable(argument, &wrong)),
+            (Ok(_), Decode::Message(custom)) => {
+                serde_problem(plan, argument, &SerdeSpec::Custom { custom })
+            }
+            (Ok(_), _) => None,
+        },
         SerdeSpec::Custom { custom } if (*custom as usize) < plan.serdes.len() => None,
         SerdeSpec::Custom { custom } => Some(format!(
             "its {argument} serde {custom} is not in the table of {} custom serdes",
             plan.serdes.len()
         )),
     }
+}
+
+fn unusable(argument: &str, wrong: &Error) -> String {
+    format!("its {argument} serde can't be used: {}", wrong.brief())
 }
 
 fn expression(plan: &LogicalPlan, i: usize, e: &Expression, problems: &mut Problems) {

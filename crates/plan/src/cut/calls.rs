@@ -3,7 +3,6 @@
 //! Takes a call with an async function, gives its node: once, in the highest stage of its parents, or behind
 //! an exchange where the stream has another key by now, so that all calls of a key begin in one lane.
 
-use super::stores::store_of;
 use super::walk::Walk;
 use super::{Cut, Made, highest};
 use crate::logical::{Awaiting, Call};
@@ -29,7 +28,7 @@ impl Cut<'_> {
         let store = self.new_store(Store {
             named,
             upstream_topics,
-            ..store_of(&name, StoreKind::TimestampedKeyValue, raw(), raw())
+            ..Store::new(&name, StoreKind::TimestampedKeyValue, raw(), raw())
         });
         let parents = self.made[from].clone();
         let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);

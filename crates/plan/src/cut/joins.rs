@@ -3,7 +3,6 @@
 //! Takes the two sides of a join, gives its nodes. Both sides of a join that writes run in one stage:
 //! the lower one walks up. The table of a join with a stream does not walk: it is read by key.
 
-use super::stores::store_of;
 use super::tables::kind_of;
 use super::walk::Walk;
 use super::{Cut, Made, highest};
@@ -57,7 +56,7 @@ impl Cut<'_> {
         let upstream_topics = self.topics_above(i);
         let mut stores = [StoreId(0); 2];
         for (side, value) in [&serdes.left, &serdes.right].into_iter().enumerate() {
-            let own = store_of(
+            let own = Store::new(
                 &names.stores[side],
                 layout,
                 serdes.key.clone(),

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::stores::{raw, store_of};
+use super::stores::raw;
 use super::walk::Walk;
 use super::{Cut, Made, highest, index, number};
 use crate::logical::{Call, Offloading};
@@ -128,7 +128,7 @@ impl Cut<'_> {
             topic: m.map(|m| m.topic.clone()).unwrap_or_default(),
             in_memory: m.is_some_and(|m| m.in_memory),
             upstream_topics,
-            ..store_of(&name, StoreKind::TimestampedKeyValue, raw(), raw())
+            ..Store::new(&name, StoreKind::TimestampedKeyValue, raw(), raw())
         })
     }
 

@@ -7,7 +7,7 @@
 use super::walk::Walk;
 use super::{Cut, Made, highest};
 use crate::logical::Call;
-use crate::physical::Op;
+use crate::physical::{Op, Store};
 use std::collections::BTreeMap;
 use stoatflow_core::{ClockId, ProcessorId, StoreId};
 
@@ -91,7 +91,7 @@ impl Cut<'_> {
             logged: false,
             ordered: true,
             upstream_topics: vec![topic.clone()],
-            ..super::stores::store_of(store, *kind, key, value)
+            ..Store::new(store, *kind, key, value)
         });
         self.named.insert(store.clone(), id);
         let op = Op::Process {

@@ -39,7 +39,7 @@ impl Cut<'_> {
                 topic: topic.clone(),
                 named: true,
                 ordered: true,
-                ..store_of(store, *kind, key, value)
+                ..Store::new(store, *kind, key, value)
             });
             self.named.insert(store.clone(), id);
         }
@@ -92,7 +92,7 @@ impl Cut<'_> {
             cached: m.is_none_or(|m| m.cached) && !on_close && !versioned,
             source_changelog,
             upstream_topics: self.topics_above(i),
-            ..store_of(&name, kind, key.clone(), value)
+            ..Store::new(&name, kind, key.clone(), value)
         });
         if named {
             self.named.insert(name, id);
@@ -119,7 +119,7 @@ impl Cut<'_> {
             in_memory: m.is_some_and(|m| m.in_memory),
             ordered: false,
             upstream_topics,
-            ..store_of(
+            ..Store::new(
                 &name,
                 StoreKind::KeyValue,
                 key,
@@ -141,7 +141,7 @@ impl Cut<'_> {
             named,
             logged,
             upstream_topics,
-            ..store_of(name, StoreKind::TimeOrdered, raw(), raw())
+            ..Store::new(name, StoreKind::TimeOrdered, raw(), raw())
         })
     }
 
@@ -225,25 +225,5 @@ impl Cut<'_> {
                 }
             }
         }
-    }
-}
-
-/// A store with what most have.
-pub(super) fn store_of(name: &str, kind: StoreKind, key: SerdeSpec, value: SerdeSpec) -> Store {
-    Store {
-        id: StoreId(0),
-        name: name.to_owned(),
-        named: true,
-        key,
-        value,
-        kind,
-        logged: true,
-        topic: std::collections::BTreeMap::new(),
-        in_memory: false,
-        cached: false,
-        ordered: !matches!(kind, StoreKind::TimestampedKeyValue),
-        clock: None,
-        source_changelog: None,
-        upstream_topics: vec![],
     }
 }

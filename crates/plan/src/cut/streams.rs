@@ -269,6 +269,18 @@ fn operation(call: &Call) -> Op {
         Call::Foreach { function, .. } => Op::Foreach {
             function: function.clone(),
         },
+        Call::ForeachBatch {
+            function,
+            schema,
+            max_rows,
+            max_wait_ms,
+            ..
+        } => Op::ForeachBatch {
+            function: function.clone(),
+            schema: schema.clone(),
+            max_rows: *max_rows,
+            max_wait_ms: *max_wait_ms,
+        },
         Call::Merge { .. } => Op::Merge,
         Call::ToStream { .. } => Op::ToStream,
         _ => unreachable!("what keeps something is made elsewhere"),

@@ -6,26 +6,48 @@
 
 use super::functions::{Gives, Scalar};
 use super::kinds::Kinds;
+use super::members::typed;
 use super::render::located;
 use super::{Expression as E, Literal, pattern};
+use crate::logical::SerdeSpec;
 
 /// What is known of a record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct Known<'a> {
     pub key: Kinds,
     pub value: Kinds,
+    /// Whose schema says more, if they have one.
+    pub key_serde: Option<&'a SerdeSpec>,
+    pub value_serde: Option<&'a SerdeSpec>,
 }
 
-impl Known {
+impl<'a> Known<'a> {
     /// Nothing.
-    pub const NOTHING: Self = Self {
-        key: Kinds::ALL,
-        value: Kinds::ALL,
-    };
+    pub const NOTHING: Self = Self::kinds(Kinds::ALL, Kinds::ALL);
+
+    /// Kinds alone.
+    pub const fn kinds(key: Kinds, value: Kinds) -> Self {
+        Self {
+            key,
+            value,
+            key_serde: None,
+            value_serde: None,
+        }
+    }
+
+    /// What is read with these.
+    pub fn of(key: Option<&'a SerdeSpec>, value: Option<&'a SerdeSpec>) -> Self {
+        Self {
+            key: Kinds::of_serde(key),
+            value: Kinds::of_serde(value),
+            key_serde: key,
+            value_serde: value,
+        }
+    }
 }
 
 /// The kinds of the result; sentences go to `report`.
-pub(crate) fn check(e: &E, known: Known, report: &mut dyn FnMut(String)) -> Kinds {
+pub(crate) fn check(e: &E, known: Known<'_>, report: &mut dyn FnMut(String)) -> Kinds {
     Pass {
         known,
         line: None,
@@ -36,12 +58,12 @@ pub(crate) fn check(e: &E, known: Known, report: &mut dyn FnMut(String)) -> Kind
 }
 
 /// The kinds of the result.
-pub(crate) fn kinds(e: &E, known: Known) -> Kinds {
+pub(crate) fn kinds(e: &E, known: Known<'_>) -> Kinds {
     check(e, known, &mut |_| {})
 }
 
 struct Pass<'a> {
-    known: Known,
+    known: Known<'a>,
     line: Option<String>,
     /// So many sentences were given.
     found: usize,
@@ -90,8 +112,17 @@ impl Pass<'_> {
             E::Get { name, .. } => {
                 if !of(0).fits(Kinds::OBJECT) {
                     self.says(e, &format!("a value of type {} has no member '{name}'; read the topic with Serdes.json(), or convert it with .cast(\"json\")", of(0)));
+                    return Kinds::JSON;
                 }
-                Kinds::JSON
+                let parent = e.args().first().and_then(|of| typed(of, self.known));
+                match parent.map(|parent| parent.member(name)) {
+                    Some(Ok(member)) => member.kinds(),
+                    Some(Err(what)) => {
+                        self.says(e, &what);
+                        Kinds::ALL
+                    }
+                    None => member_of(of(0)),
+                }
             }
             E::At { .. } => {
                 if !of(0).fits(Kinds::LIST) {
@@ -102,8 +133,9 @@ impl Pass<'_> {
                             of(0)
                         ),
                     );
+                    return Kinds::JSON;
                 }
-                Kinds::JSON
+                typed(e, self.known).map_or_else(|| member_of(of(0)), |found| found.kinds())
             }
             E::Eq { .. } | E::Ne { .. } => {
                 if !may_equal(of(0), of(1)) {
@@ -283,6 +315,14 @@ impl Pass<'_> {
             }
         }
     }
+}
+
+/// A part of JSON is JSON; of what is not known at all, it may be bytes too.
+fn member_of(of: Kinds) -> Kinds {
+    if of == Kinds::ALL {
+        return Kinds::JSON.or(Kinds::BYTES);
+    }
+    Kinds::JSON
 }
 
 fn number(a: Kinds, b: Kinds) -> Kinds {

@@ -3,6 +3,7 @@
 //! Takes serdes and literals, gives sets. Null is in no set: it may be anywhere, and spreads. Never guesses: what
 //! is not known is everything.
 
+use super::members::Typed;
 use crate::Literal;
 use crate::logical::SerdeSpec;
 
@@ -96,6 +97,9 @@ impl Kinds {
             },
             Some(SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }) => {
                 Self::WINDOWED
+            }
+            Some(SerdeSpec::Avro { .. } | SerdeSpec::Protobuf { .. }) => {
+                Typed::of_serde(serde).map_or(Self::ALL, |of| of.kinds())
             }
             Some(SerdeSpec::Custom { .. }) | None => Self::ALL,
         }

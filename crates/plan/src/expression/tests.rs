@@ -25,10 +25,7 @@ fn call(function: &str, args: &[Value]) -> Value {
 
 /// What is found in an expression over values of these kinds, and the kinds of its result.
 fn found(e: Value, value: Kinds) -> (Vec<String>, Kinds) {
-    let known = Known {
-        key: Kinds::STR,
-        value,
-    };
+    let known = Known::kinds(Kinds::STR, value);
     let mut sentences = Vec::new();
     let made = check(&expression(e), known, &mut |what| sentences.push(what));
     (sentences, made)

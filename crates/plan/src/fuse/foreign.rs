@@ -45,6 +45,7 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
         | Op::SelectKey { function }
         | Op::Peek { function }
         | Op::Foreach { function }
+        | Op::ForeachBatch { function, .. }
         | Op::TableFilter { function, .. }
         | Op::TableMapValues { function, .. }
         | Op::TableGroupBy { function, .. }

@@ -10,13 +10,10 @@ use crate::expression::render::located;
 use crate::logical::{Call, Function};
 
 impl Pass<'_> {
-    /// Finds what can't work in a node's expressions, given what its inputs are read with.
-    pub(super) fn expressions(&mut self, i: usize) {
+    /// What is known of the records that a node's expressions see.
+    pub(super) fn known(&self, i: usize) -> Known<'_> {
         let call = &self.plan.nodes[i].call;
-        let mut known = Known {
-            key: Kinds::NULL,
-            value: Kinds::NULL,
-        };
+        let mut known = Known::kinds(Kinds::NULL, Kinds::NULL);
         let inputs = match call {
             // Of the inputs of a join, it is the first that expressions see.
             Call::Join(join) | Call::LeftJoin(join) | Call::OuterJoin(join) => vec![join.from],
@@ -29,9 +26,20 @@ impl Pass<'_> {
             known.key = known.key.or(Kinds::of_serde(key.known()));
             known.value = known.value.or(Kinds::of_serde(value.known()));
         }
-        if inputs.is_empty() {
-            known = Known::NOTHING;
+        match inputs.as_slice() {
+            [] => Known::NOTHING,
+            [only] => {
+                let (key, value) = &self.sides[*only];
+                Known::of(key.known(), value.known())
+            }
+            _ => known,
         }
+    }
+
+    /// Finds what can't work in a node's expressions, given what its inputs are read with.
+    pub(super) fn expressions(&mut self, i: usize) {
+        let call = &self.plan.nodes[i].call;
+        let known = self.known(i);
         let mut found = Vec::new();
         let wanted = match call {
             Call::Filter { .. } | Call::FilterNot { .. } | Call::Branch { .. } => Kinds::BOOL,

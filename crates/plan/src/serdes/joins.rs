@@ -9,6 +9,7 @@ use crate::check::Kind;
 use crate::infer::infer;
 use crate::logical::{Function, Joining, SerdeSpec};
 use crate::problems::place;
+use stoatflow_core::CustomSerde;
 
 impl Pass<'_> {
     /// Decides the serdes of a join, gives the sides of its result.
@@ -205,7 +206,7 @@ impl Pass<'_> {
     /// Records meet by the bytes of their keys.
     fn same_keys(&mut self, i: usize, j: &Joining, left: &Side, right: &Side) {
         if let (Some(l), Some(r)) = (left.known(), right.known())
-            && l != r
+            && !l.writes_as(r)
         {
             let at = |i: usize| place(&self.plan.nodes[i], i);
             let what = format!(
@@ -222,6 +223,14 @@ impl Pass<'_> {
     pub(super) fn words(&self, serde: &SerdeSpec) -> String {
         match serde {
             SerdeSpec::Builtin(name) => name.clone(),
+            SerdeSpec::Avro { avro } => match avro.format() {
+                Ok(format) => format.name().to_owned(),
+                Err(_) => "avro".into(),
+            },
+            SerdeSpec::Protobuf { protobuf } => match protobuf.format() {
+                Ok(format) => format.name().to_owned(),
+                Err(_) => "protobuf".into(),
+            },
             SerdeSpec::Custom { custom } => self
                 .plan
                 .serdes

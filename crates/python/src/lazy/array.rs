@@ -1,8 +1,9 @@
-//! `JsonArray`: a sequence over the text of a JSON array.
+//! `JsonArray`: a sequence over the text of a JSON array, or over a list with a schema.
 //!
 //! Items become Python objects when they are read, all of them when somebody iterates. `v + [x]` gives a
 //! list, in which nested objects and arrays stay views. Never changes.
 
+use super::open::Source;
 use super::parts::Parts;
 use super::scan::{Scanner, Span};
 use super::{given, not_json, part, plain_text, to_python};
@@ -15,15 +16,22 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySlice, PyString, PyTuple};
 use std::sync::OnceLock;
-use stoatflow_core::{Bytes, Error, Result};
+use stoatflow_core::{Bytes, Datum, Error, Result};
 
 /// See the module.
 #[pyclass(frozen, sequence, module = "stoatflow")]
 pub struct JsonArray {
-    /// None: of a list that a function made, which is `all`.
-    text: Option<Text>,
+    kind: Kind,
     /// Its items, once somebody wanted all. Nobody outside ever gets this list itself.
     all: OnceLock<Py<PyList>>,
+}
+
+enum Kind {
+    Text(Text),
+    /// What has a schema.
+    Open(Source),
+    /// A list that a function made, which is `all`.
+    List,
 }
 
 struct Text {
@@ -70,7 +78,7 @@ impl JsonArray {
 
     fn text_of(bytes: Bytes, whole: bool, items: OnceLock<Vec<Span>>) -> Self {
         Self {
-            text: Some(Text {
+            kind: Kind::Text(Text {
                 bytes,
                 whole,
                 items,
@@ -80,21 +88,49 @@ impl JsonArray {
         }
     }
 
+    /// Of a list with a schema.
+    pub const fn open(source: Source) -> Self {
+        Self {
+            kind: Kind::Open(source),
+            all: OnceLock::new(),
+        }
+    }
+
     /// Of a list that a function made.
     pub fn over(list: &Bound<'_, PyList>) -> Self {
         Self {
-            text: None,
+            kind: Kind::List,
             all: OnceLock::from(list.clone().unbind()),
         }
     }
 
-    /// Its text, if a text is what it was made of.
-    pub fn text(&self) -> Option<&Bytes> {
-        self.text.as_ref().map(|text| &text.bytes)
+    /// What it was made of, if that was no list of a function's.
+    pub fn datum(&self) -> Option<Datum> {
+        match &self.kind {
+            Kind::Text(text) => Some(Datum::Json(text.bytes.clone())),
+            Kind::Open(source) => Some(source.datum()),
+            Kind::List => None,
+        }
     }
 
-    pub fn is_whole(&self) -> bool {
-        self.text.as_ref().is_some_and(|text| text.whole)
+    pub const fn is_whole(&self) -> bool {
+        match &self.kind {
+            Kind::Text(text) => text.whole,
+            Kind::Open(source) => source.is_whole(),
+            Kind::List => false,
+        }
+    }
+
+    pub const fn is_json(&self) -> bool {
+        !matches!(self.kind, Kind::Open(_))
+    }
+
+    /// The list that a function made.
+    pub fn list<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyList>> {
+        match self.kind {
+            Kind::List => self.all.get().map(|all| all.bind(py).clone()),
+            _ => None,
+        }
     }
 
     /// A list of all items; not to be given away.
@@ -106,24 +142,31 @@ impl JsonArray {
             return Ok(all.bind(py));
         }
         let made = PyList::empty(py);
-        if let Some(text) = &self.text {
-            for (at, item) in text.items().iter().enumerate() {
-                made.append(text.item(py, at, *item)?)?;
+        match &self.kind {
+            Kind::Text(text) => {
+                for (at, item) in text.items().iter().enumerate() {
+                    made.append(text.item(py, at, *item)?)?;
+                }
             }
+            Kind::Open(source) => {
+                for (at, item) in source.items()?.iter().enumerate() {
+                    made.append(source.shown(py, at, item)?)?;
+                }
+            }
+            Kind::List => {}
         }
         Ok(self.all.get_or_init(|| made.unbind()).bind(py))
     }
 
     /// Compact JSON text.
     pub fn write(&self, py: Python<'_>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
-        match (&self.text, self.all.get()) {
-            (Some(text), _) => {
-                out.extend_from_slice(&text.bytes);
-                Ok(())
-            }
-            (None, Some(all)) => json::write_into(all.bind(py).as_any(), out, depth),
-            (None, None) => Err(Error::internal("a view is made of nothing")),
+        match (&self.kind, self.all.get()) {
+            (Kind::Text(text), _) => out.extend_from_slice(&text.bytes),
+            (Kind::Open(source), _) => out.extend_from_slice(&source.to_json()?),
+            (Kind::List, Some(all)) => json::write_into(all.bind(py).as_any(), out, depth)?,
+            (Kind::List, None) => return Err(Error::internal("a view is made of nothing")),
         }
+        Ok(())
     }
 }
 
@@ -135,8 +178,17 @@ const CHANGES: [&str; 8] = [
 fn unchangeable() -> PyErr {
     PyTypeError::new_err(
         "a JsonArray can't be changed: it stands for a record that others read too. Next: make a new \
-         value, [*v, item], or read real lists with Serdes.json(decode=\"dict\")",
+         value, [*v, item], or read real lists, with decode=\"dict\" in the serde",
     )
+}
+
+/// Where an index points to, unless that is before the first item.
+const fn place(at: isize, count: usize) -> Option<usize> {
+    if at < 0 {
+        count.checked_add_signed(at)
+    } else {
+        Some(at.unsigned_abs())
+    }
 }
 
 /// A list of what may stand beside a list in `+`.
@@ -171,8 +223,10 @@ impl JsonArray {
 
     /// Plain dicts and lists of all of it.
     pub fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        if let Some(text) = &self.text {
-            return Ok(plain_text(py, &text.bytes)?.cast_into::<PyList>()?);
+        match &self.kind {
+            Kind::Text(text) => return Ok(plain_text(py, &text.bytes)?.cast_into::<PyList>()?),
+            Kind::Open(source) => return Ok(source.plain(py)?.cast_into::<PyList>()?),
+            Kind::List => {}
         }
         let plain = self.all(py)?.iter().map(|item| to_python(&item));
         PyList::new(py, plain.collect::<PyResult<Vec<_>>>()?)
@@ -198,34 +252,39 @@ impl JsonArray {
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        match (&self.text, self.all.get()) {
+        match (&self.kind, self.all.get()) {
             (_, Some(all)) => Ok(all.bind(py).len()),
-            (Some(text), None) => Ok(text.items().len()),
-            (None, None) => Ok(0),
+            (Kind::Text(text), None) => Ok(text.items().len()),
+            (Kind::Open(source), None) => Ok(source.items()?.len()),
+            (Kind::List, None) => Ok(0),
         }
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = key.py();
-        let (Some(text), None, false) =
-            (&self.text, self.all.get(), key.is_instance_of::<PySlice>())
-        else {
+        if self.all.get().is_some() || key.is_instance_of::<PySlice>() {
             return self.all(py)?.as_any().get_item(key);
-        };
+        }
         let Ok(at) = key.extract::<isize>() else {
             // Too large, or no number: a list says it best.
             return self.all(py)?.as_any().get_item(key);
         };
-        let items = text.items();
-        let place = if at < 0 {
-            items.len().checked_add_signed(at)
-        } else {
-            Some(at.unsigned_abs())
+        let item = match &self.kind {
+            Kind::Text(text) => {
+                let items = text.items();
+                let place = place(at, items.len());
+                let item = place.and_then(|place| Some((place, *items.get(place)?)));
+                item.map(|(place, item)| text.item(py, place, item))
+            }
+            Kind::Open(source) => {
+                // From the beginning nobody needs to know how long it is.
+                let count = if at < 0 { source.items()?.len() } else { 0 };
+                let item = place(at, count).map(|place| source.item(py, place));
+                item.and_then(Result::transpose)
+            }
+            Kind::List => None,
         };
-        let item = place.and_then(|place| Some((place, *items.get(place)?)));
-        let (place, item) =
-            item.ok_or_else(|| PyIndexError::new_err("array index out of range"))?;
-        text.item(py, place, item)
+        item.unwrap_or_else(|| Err(PyIndexError::new_err("array index out of range")))
     }
 
     fn __contains__(&self, item: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -293,7 +352,7 @@ impl JsonArray {
         Err(if CHANGES.contains(&&*shown) {
             PyAttributeError::new_err(format!(
                 "a JsonArray has no {shown}(): it can't be changed. Next: make a new value, [*v, item], or \
-                 read real lists with Serdes.json(decode=\"dict\")"
+                 read real lists, with decode=\"dict\" in the serde"
             ))
         } else {
             PyAttributeError::new_err(format!("'JsonArray' object has no attribute '{shown}'"))
@@ -309,7 +368,7 @@ impl JsonArray {
         py: Python<'py>,
         memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if self.text.is_some() {
+        if !matches!(self.kind, Kind::List) {
             return Ok(self.to_list(py)?.into_any());
         }
         let deepcopy = py.import("copy")?.getattr("deepcopy")?;
@@ -323,7 +382,8 @@ impl JsonArray {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        if self.text.is_none() {
+        // Text and its parts hold no object that could refer to them.
+        if !matches!(self.kind, Kind::Text(_)) {
             visit.call(self.all.get())?;
         }
         Ok(())

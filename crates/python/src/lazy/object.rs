@@ -1,25 +1,31 @@
-//! `JsonObject`: a mapping over the text of a JSON object.
+//! `JsonObject`: a mapping over the text of a JSON object, or over a record with a schema.
 //!
-//! A view of text finds members by their bytes, and makes a dict of all only when somebody iterates or asks
-//! often. `v | {...}` is a view of both sides: written out, the members that nobody replaced are copied as
-//! they came. Never changes.
+//! A view finds members where they lie, and makes a dict of all only when somebody iterates or asks often.
+//! `v | {...}` is a view of both sides: written out, the members that nobody replaced are copied as they came.
+//! Never changes.
 
+mod merging;
+mod text;
 mod writing;
 
+use super::open::Source;
 use super::parts::Parts;
-use super::scan::{Member, Scanner};
-use super::{decode, given, not_json, part, plain_text, to_python};
+use super::scan::Member;
+use super::{given, member_name, not_json, plain_text, to_python};
 use crate::errors::to_py_err;
 use crate::steady::steady;
+use merging::{Base, Sides};
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyKeyError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
-use std::collections::HashSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use stoatflow_core::{Bytes, Error, Result};
+use stoatflow_core::{Bytes, Datum, Error, Result};
+use stoatflow_formats::near;
+use text::Text;
 
 /// After so many look-ups a dict of all members is the cheaper way.
 const ASKED_OFTEN: u32 = 32;
@@ -34,86 +40,14 @@ pub struct JsonObject {
 
 enum Kind {
     Text(Text),
+    /// What has a schema.
+    Open(Source),
     /// As `front | base | changes` of dicts.
     Over {
         front: Option<Py<PyDict>>,
         base: Option<Py<JsonObject>>,
         changes: Option<Py<PyDict>>,
     },
-}
-
-struct Text {
-    bytes: Bytes,
-    /// Is it a whole key or value, and no part of one?
-    whole: bool,
-    members: OnceLock<Vec<Member>>,
-    parts: Parts,
-    asked: AtomicU32,
-}
-
-impl Text {
-    fn members(&self) -> &[Member] {
-        self.members.get_or_init(|| {
-            let mut members = Vec::with_capacity(8);
-            // The text is a part of one that was checked.
-            if let Ok(mut scanner) = Scanner::of(&self.bytes) {
-                let _checked = scanner.object(0, |member| members.push(member));
-            }
-            members
-        })
-    }
-
-    /// The last one of this name: that is the one which counts.
-    fn find(&self, name: &[u8]) -> Option<(usize, Member)> {
-        let has_slash = name.contains(&b'\\');
-        let is_it = |member: &Member| {
-            let raw = member.name.of(&self.bytes);
-            if member.escaped {
-                *decode::unescaped(raw) == *name
-            } else {
-                !has_slash && raw == name
-            }
-        };
-        let mut members = self.members().iter().enumerate().rev();
-        members
-            .find(|(_, member)| is_it(member))
-            .map(|(at, member)| (at, *member))
-    }
-
-    fn value<'py>(
-        &self,
-        py: Python<'py>,
-        at: usize,
-        member: Member,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match self.bytes.get(member.value.from as usize) {
-            Some(b'{' | b'[') => {
-                let make = || part(py, &self.bytes, member.value);
-                self.parts.get_or(py, at, make)
-            }
-            _ => decode::scalar(py, member.value.of(&self.bytes)),
-        }
-    }
-
-    fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let all = PyDict::new(py);
-        for (at, member) in self.members().iter().enumerate() {
-            let name = decode::name(py, member.name.of(&self.bytes))?;
-            all.set_item(name, self.value(py, at, *member)?)?;
-        }
-        Ok(all)
-    }
-
-    /// How many names there are; `None`: one may be there twice.
-    fn count(&self) -> Option<usize> {
-        let members = self.members();
-        if members.iter().any(|member| member.escaped) {
-            return None;
-        }
-        let names = members.iter().map(|member| member.name.of(&self.bytes));
-        let different = names.collect::<HashSet<_>>().len();
-        (different == members.len()).then_some(different)
-    }
 }
 
 impl JsonObject {
@@ -140,6 +74,14 @@ impl JsonObject {
         }
     }
 
+    /// Of an object with a schema.
+    pub const fn open(source: Source) -> Self {
+        Self {
+            kind: Kind::Open(source),
+            all: OnceLock::new(),
+        }
+    }
+
     /// Of a dict that a function made.
     pub fn over(dict: &Bound<'_, PyDict>) -> Self {
         Self {
@@ -152,16 +94,48 @@ impl JsonObject {
         }
     }
 
-    /// Its text, if nothing was changed.
-    pub const fn text(&self) -> Option<&Bytes> {
+    /// Its text, if it has one and nothing was changed.
+    const fn text(&self) -> Option<&Bytes> {
         match &self.kind {
             Kind::Text(text) => Some(&text.bytes),
+            _ => None,
+        }
+    }
+
+    /// What it was made of, if nothing was changed.
+    pub fn datum(&self) -> Option<Datum> {
+        match &self.kind {
+            Kind::Text(text) => Some(Datum::Json(text.bytes.clone())),
+            Kind::Open(source) => Some(source.datum()),
             Kind::Over { .. } => None,
         }
     }
 
     pub const fn is_whole(&self) -> bool {
-        matches!(&self.kind, Kind::Text(text) if text.whole)
+        match &self.kind {
+            Kind::Text(text) => text.whole,
+            Kind::Open(source) => source.is_whole(),
+            Kind::Over { .. } => false,
+        }
+    }
+
+    /// Is it of text, changed or not?
+    pub fn is_json(&self) -> bool {
+        match &self.kind {
+            Kind::Text(_) => true,
+            Kind::Open(_) => false,
+            Kind::Over { base, .. } => base.as_ref().is_none_or(|base| base.get().is_json()),
+        }
+    }
+
+    /// Its members for a format with a schema; `None`: its plain form says it all.
+    pub fn parts(&self, py: Python<'_>, depth: usize) -> Option<Result<Datum>> {
+        match &self.kind {
+            Kind::Over { .. } if !matches!(self.sides().base, Some(Base::Text(_))) => {
+                Some(self.sides().datum(py, depth))
+            }
+            _ => None,
+        }
     }
 
     /// A dict of all members; not to be given away.
@@ -174,6 +148,16 @@ impl JsonObject {
         }
         let made = match &self.kind {
             Kind::Text(text) => text.all(py)?,
+            Kind::Open(source) => {
+                let made = PyDict::new(py);
+                for (at, (name, value)) in source.members()?.iter().enumerate() {
+                    made.set_item(
+                        member_name(py, name.as_str())?,
+                        source.shown(py, at, value)?,
+                    )?;
+                }
+                made
+            }
             Kind::Over {
                 front,
                 base,
@@ -196,12 +180,21 @@ impl JsonObject {
         Ok(self.all.get_or_init(|| made.unbind()).bind(py))
     }
 
+    #[inline]
     fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = key.py();
-        if let Some(all) = self.all.get() {
-            return all.bind(py).get_item(key);
+        match self.all.get() {
+            Some(all) => all.bind(key.py()).get_item(key),
+            None => self.look_for(key),
         }
+    }
+
+    fn look_for<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = key.py();
         match &self.kind {
+            Kind::Open(source) => match key.cast::<PyString>().map(|name| name.to_str()) {
+                Ok(Ok(name)) => source.member(py, name),
+                _ => self.all(py)?.get_item(key),
+            },
             Kind::Text(text) => {
                 let name = key.cast::<PyString>().ok();
                 let Some(Ok(name)) = name.map(|name| name.to_str()) else {
@@ -244,20 +237,58 @@ impl JsonObject {
                 out.extend_from_slice(&text.bytes);
                 Ok(())
             }
-            Kind::Over {
-                front,
-                base,
-                changes,
-            } => {
-                let base = base.as_ref().and_then(|base| match &base.get().kind {
-                    Kind::Text(text) => Some(text),
-                    // A view over a view is made of that one's sides instead.
-                    Kind::Over { .. } => None,
-                });
-                let (front, changes) = (front.as_ref(), changes.as_ref());
-                writing::write(py, (front, base, changes), out, depth)
+            Kind::Open(source) => {
+                out.extend_from_slice(&source.to_json()?);
+                Ok(())
             }
+            Kind::Over { .. } => self.sides().write(py, out, depth),
         }
+    }
+
+    /// What it is merged of.
+    fn sides(&self) -> Sides<'_> {
+        let Kind::Over {
+            front,
+            base,
+            changes,
+        } = &self.kind
+        else {
+            return Sides::default();
+        };
+        let base = base.as_ref().and_then(|base| match &base.get().kind {
+            Kind::Text(text) => Some(Base::Text(text)),
+            Kind::Open(source) => Some(Base::Open(source)),
+            // A view over a view is made of that one's sides instead.
+            Kind::Over { .. } => None,
+        });
+        Sides {
+            front: front.as_ref(),
+            base,
+            changes: changes.as_ref(),
+        }
+    }
+}
+
+impl JsonObject {
+    /// As of a dict, with the name that may have been meant.
+    #[cold]
+    fn no_such(&self, key: &Bound<'_, PyAny>) -> PyErr {
+        let error = PyKeyError::new_err((key.clone().unbind(),));
+        let py = key.py();
+        let meant = || -> PyResult<()> {
+            let names = self.all(py)?.keys().iter();
+            let names: Vec<String> = names.filter_map(|name| name.extract().ok()).collect();
+            let near = near(&key.extract::<String>()?, names.iter().map(String::as_str));
+            if near.starts_with("did you mean") {
+                // Python 3.10 has no notes.
+                error
+                    .value(py)
+                    .call_method1(intern!(py, "add_note"), (near,))?;
+            }
+            Ok(())
+        };
+        let _only_a_help = meant();
+        error
     }
 }
 
@@ -267,7 +298,7 @@ const CHANGES: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
 fn unchangeable() -> PyErr {
     PyTypeError::new_err(
         "a JsonObject can't be changed: it stands for a record that others read too. Next: make a new \
-         value, v | {\"name\": ...}, or read real dicts with Serdes.json(decode=\"dict\")",
+         value, v | {\"name\": ...}, or read real dicts, with decode=\"dict\" in the serde",
     )
 }
 
@@ -328,8 +359,10 @@ impl JsonObject {
 
     /// Plain dicts and lists of all of it.
     pub fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        if let Kind::Text(text) = &self.kind {
-            return Ok(plain_text(py, &text.bytes)?.cast_into::<PyDict>()?);
+        match &self.kind {
+            Kind::Text(text) => return Ok(plain_text(py, &text.bytes)?.cast_into::<PyDict>()?),
+            Kind::Open(source) => return Ok(source.plain(py)?.cast_into::<PyDict>()?),
+            Kind::Over { .. } => {}
         }
         let plain = PyDict::new(py);
         // A function may have kept the dict that this one is a view of.
@@ -351,17 +384,17 @@ impl JsonObject {
 
     /// The names.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.copy(py)?.call_method0(pyo3::intern!(py, "keys"))
+        self.copy(py)?.call_method0(intern!(py, "keys"))
     }
 
     /// The values.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.copy(py)?.call_method0(pyo3::intern!(py, "values"))
+        self.copy(py)?.call_method0(intern!(py, "values"))
     }
 
     /// Names and values.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.copy(py)?.call_method0(pyo3::intern!(py, "items"))
+        self.copy(py)?.call_method0(intern!(py, "items"))
     }
 
     /// A dict of its members; what is nested stays a view.
@@ -370,18 +403,18 @@ impl JsonObject {
     }
 
     fn __getitem__<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let found = self.find(key)?;
-        found.ok_or_else(|| PyKeyError::new_err((key.clone().unbind(),)))
+        self.find(key)?.ok_or_else(|| self.no_such(key))
     }
 
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
-        if let (Kind::Text(text), None, Ok(name)) =
-            (&self.kind, self.all.get(), key.cast::<PyString>())
-            && let Ok(name) = name.to_str()
-        {
-            return Ok(text.find(name.as_bytes()).is_some());
+        if let Some(all) = self.all.get() {
+            return all.bind(key.py()).contains(key);
         }
-        self.all(key.py())?.contains(key)
+        match (&self.kind, key.cast::<PyString>().map(|name| name.to_str())) {
+            (Kind::Text(text), Ok(Ok(name))) => Ok(text.find(name.as_bytes()).is_some()),
+            (Kind::Open(source), Ok(Ok(name))) => source.has(name),
+            _ => self.all(key.py())?.contains(key),
+        }
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -389,22 +422,25 @@ impl JsonObject {
     }
 
     fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.all(py)?
-            .call_method0(pyo3::intern!(py, "__reversed__"))
+        self.all(py)?.call_method0(intern!(py, "__reversed__"))
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        if let (Kind::Text(text), None) = (&self.kind, self.all.get())
-            && let Some(count) = text.count()
-        {
-            return Ok(count);
+        let count = match (&self.kind, self.all.get()) {
+            (Kind::Text(text), None) => text.count(),
+            (Kind::Open(source), None) => source.count()?,
+            _ => None,
+        };
+        match count {
+            Some(count) => Ok(count),
+            None => Ok(self.all(py)?.len()),
         }
-        Ok(self.all(py)?.len())
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         match &self.kind {
             Kind::Text(text) => Ok(!text.members().is_empty()),
+            Kind::Open(source) => Ok(!source.members()?.is_empty()),
             Kind::Over { .. } => Ok(!self.all(py)?.is_empty()),
         }
     }
@@ -444,7 +480,7 @@ impl JsonObject {
             return Ok(py.NotImplemented().into_bound(py));
         };
         let kind = match &slf.get().kind {
-            Kind::Text(_) => Kind::Over {
+            Kind::Text(_) | Kind::Open(_) => Kind::Over {
                 front: None,
                 base: Some(slf.clone().unbind()),
                 changes: Some(other.unbind()),
@@ -475,7 +511,7 @@ impl JsonObject {
             return Ok(py.NotImplemented().into_bound(py));
         };
         let kind = match &slf.get().kind {
-            Kind::Text(_) => Kind::Over {
+            Kind::Text(_) | Kind::Open(_) => Kind::Over {
                 front: Some(other.unbind()),
                 base: Some(slf.clone().unbind()),
                 changes: None,
@@ -511,7 +547,7 @@ impl JsonObject {
         Err(if CHANGES.contains(&&*shown) {
             PyAttributeError::new_err(format!(
                 "a JsonObject has no {shown}(): it can't be changed. Next: make a new value, \
-                 v | {{\"name\": ...}}, or read real dicts with Serdes.json(decode=\"dict\")"
+                 v | {{\"name\": ...}}, or read real dicts, with decode=\"dict\" in the serde"
             ))
         } else {
             PyAttributeError::new_err(format!(
@@ -529,7 +565,7 @@ impl JsonObject {
         py: Python<'py>,
         memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if matches!(self.kind, Kind::Text(_)) {
+        if !matches!(self.kind, Kind::Over { .. }) {
             return Ok(self.to_dict(py)?.into_any());
         }
         // What a function put in is anything, and knows itself how it is copied.
@@ -544,11 +580,15 @@ impl JsonObject {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        // Text and its parts hold no object that could refer to them.
-        if let Kind::Over { front, changes, .. } = &self.kind {
-            visit.call(front)?;
-            visit.call(changes)?;
-            visit.call(self.all.get())?;
+        match &self.kind {
+            // Text and its parts hold no object that could refer to them.
+            Kind::Text(_) => {}
+            Kind::Open(_) => visit.call(self.all.get())?,
+            Kind::Over { front, changes, .. } => {
+                visit.call(front)?;
+                visit.call(changes)?;
+                visit.call(self.all.get())?;
+            }
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
-use stoatflow_core::{Bytes, Datum, Header, Headers, PlainJson, Record, Timestamp};
+use stoatflow_core::{Bytes, Datum, Header, Headers, Open, PlainJson, Record, Timestamp};
 use stoatflow_operators::Role;
 
 static RECORD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -169,7 +169,10 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
 fn is_fixed(datum: &Datum) -> bool {
     match datum {
         Datum::List(_) | Datum::Change(_) => false,
-        Datum::Opaque(object) => !object.as_any().is::<PlainJson>(),
+        Datum::Opaque(object) => {
+            let is_for_change = object.open().is_some_and(Open::is_for_change);
+            !is_for_change && !object.as_any().is::<PlainJson>()
+        }
         Datum::Windowed(windowed) => is_fixed(&windowed.key),
         _ => true,
     }

@@ -2,6 +2,7 @@
 
 use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
+use crate::Operator;
 use crate::{
     calls, exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_batches,
     map_values, merge, peek, scheduled, select_key, sink, source, split,
@@ -42,23 +43,33 @@ impl Builder<'_> {
                 max_rows,
                 max_wait_ms,
                 by_row,
-            } => {
-                let Function::Udf(index) = function else {
-                    return Err(Error::topology("map_batches takes no expression")
-                        .hint("give a function of whole batches"));
-                };
-                Box::new(map_batches::MapBatches::new(
-                    self.site.clone(),
-                    self.foreign.udf(*index)?,
-                    map_batches::Settings {
-                        schema: schema.clone(),
-                        max_rows: usize::try_from(*max_rows).unwrap_or(usize::MAX),
-                        max_wait_ms: *max_wait_ms,
-                        by_row: by_row.clone(),
-                        flaw: self.options.flaw,
-                    },
-                ))
-            }
+            } => self.batches(
+                function,
+                map_batches::Settings {
+                    schema: schema.clone(),
+                    max_rows: usize::try_from(*max_rows).unwrap_or(usize::MAX),
+                    max_wait_ms: *max_wait_ms,
+                    by_row: by_row.clone(),
+                    sink: false,
+                    flaw: self.options.flaw,
+                },
+            )?,
+            Op::ForeachBatch {
+                function,
+                schema,
+                max_rows,
+                max_wait_ms,
+            } => self.batches(
+                function,
+                map_batches::Settings {
+                    schema: schema.clone(),
+                    max_rows: usize::try_from(*max_rows).unwrap_or(usize::MAX),
+                    max_wait_ms: *max_wait_ms,
+                    by_row: stoatflow_plan::columns::ROW.to_owned(),
+                    sink: true,
+                    flaw: self.options.flaw,
+                },
+            )?,
             Op::SelectKey { function } => Box::new(select_key::SelectKey::new(
                 self.function(function, KeyValue)?,
             )),
@@ -123,6 +134,22 @@ impl Builder<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    fn batches(
+        &self,
+        function: &Function,
+        settings: map_batches::Settings,
+    ) -> Result<Box<dyn Operator>> {
+        let Function::Udf(index) = function else {
+            return Err(Error::topology("batches go to no expression")
+                .hint("give a function of whole batches"));
+        };
+        Ok(Box::new(map_batches::MapBatches::new(
+            self.site.clone(),
+            self.foreign.udf(*index)?,
+            settings,
+        )))
     }
 
     fn target(&self, to: &Sink) -> Result<sink::Target> {

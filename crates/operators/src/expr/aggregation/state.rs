@@ -294,10 +294,7 @@ impl State {
 
     /// The state in a datum, if it is one.
     pub fn of(datum: &Datum) -> Option<&Self> {
-        match datum {
-            Datum::Opaque(object) => object.as_any().downcast_ref(),
-            _ => None,
-        }
+        datum.opaque()
     }
 
     /// Follows a path without writing the whole; `None`: its JSON must be asked.

@@ -230,6 +230,47 @@ fn objects_are_built_in_order() {
     );
 }
 
+/// Nothing is decoded to be encoded again: a number keeps its digits, a text its escapes.
+#[test]
+fn an_object_copies_members_as_they_were_written() {
+    let value = raw(r#"{"n": 1.10, "t": "\u00e9", "o": {"deep": [ 1 ]}, "big": 1e400, "s": "x"}"#);
+    let object = obj(&["n", "t", "o", "big", "none"]);
+    assert_eq!(
+        word(&eval(&object, value.clone()).unwrap()),
+        r#"{"n":1.10,"t":"\u00e9","o":{"deep": [ 1 ]},"big":1e400,"none":null}"#
+    );
+    // What is wrong where it is looked for is said, as for any member.
+    assert!(eval(&obj(&["n"]), raw(r#"{"n": 01}"#)).is_err());
+    assert!(eval(&obj(&["n"]), text("no object")).is_err());
+    let no_text = Datum::Json(Bytes::from_static(b"{\"t\": \"\xff\"}"));
+    assert!(eval(&obj(&["t"]), no_text).is_err());
+}
+
+fn obj(names: &[&str]) -> String {
+    let args = names
+        .iter()
+        .map(|name| serde_json::from_str::<serde_json::Value>(&path(name)).unwrap());
+    serde_json::json!({"op": "object", "names": names, "args": args.collect::<Vec<_>>()})
+        .to_string()
+}
+
+/// Wherever in a text the byte stands that has to be escaped: it is seen.
+#[test]
+fn texts_are_written_as_json_has_them() {
+    for length in [0, 1, 31, 32, 33, 100] {
+        for odd in ["", "\"", "\\", "\n", "\u{1}", "é", "\u{7f}"] {
+            for at in 0..=length {
+                let plain = "x".repeat(length);
+                let (before, after) = plain.split_at(at);
+                let value = format!("{before}{odd}{after}");
+                let mut written = Vec::new();
+                stoatflow_core::serde::write_json(&text(&value), &mut written).unwrap();
+                assert_eq!(written, serde_json::to_vec(&value).unwrap());
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn numbers_and_texts_come_back(i: i64, x in proptest::num::f64::NORMAL, s in "\\PC{0,30}") {

@@ -34,6 +34,9 @@ impl Backend for Counted {
         self.scans.fetch_add(1, Relaxed);
         self.inner.scan(store, range, limit)
     }
+    fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn stoatflow_state::Snapshot>> {
+        self.inner.snapshot(stores)
+    }
     fn apply(&self, batch: EpochBatch) -> Result<()> {
         self.inner.apply(batch)
     }

@@ -3,7 +3,7 @@
 //! Takes the three sides; gives what the dict of them would be written as, in its order. Members of the base
 //! that no other side names are copied as they came, neighbours at once. Never decodes them.
 
-use super::Text;
+use super::text::Text;
 use crate::errors::PyCause;
 use crate::json;
 use crate::lazy::decode;
@@ -12,13 +12,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::collections::HashMap;
 use std::ops::Range;
-use stoatflow_core::Result;
+use stoatflow_core::{Error, Result};
 
 /// Up to so many names are looked through, more are indexed.
 const FEW: usize = 16;
 
 /// The sides, each of which may be missing.
-pub type Sides<'a> = (
+type Sides<'a> = (
     Option<&'a Py<PyDict>>,
     Option<&'a Text>,
     Option<&'a Py<PyDict>>,
@@ -31,11 +31,11 @@ pub fn write(
     out: &mut Vec<u8>,
     depth: usize,
 ) -> Result<()> {
-    let front = Side::of(py, front)?;
+    let front = Side::of(py, front, json::refused)?;
     let mut writing = Writing {
         out,
         depth: depth + 1,
-        changes: Side::of(py, changes)?,
+        changes: Side::of(py, changes, json::refused)?,
         empty: true,
     };
     writing.out.push(b'{');
@@ -60,31 +60,35 @@ pub fn write(
     Ok(())
 }
 
-struct Entry<'py> {
-    name: String,
-    value: Bound<'py, PyAny>,
-    written: bool,
+pub struct Entry<'py> {
+    pub name: String,
+    pub value: Bound<'py, PyAny>,
+    pub written: bool,
 }
 
 /// A side that is a dict.
-struct Side<'py> {
-    entries: Vec<Entry<'py>>,
+pub struct Side<'py> {
+    pub entries: Vec<Entry<'py>>,
     /// Where each name is, if they are many.
     places: Option<HashMap<String, usize>>,
 }
 
 impl<'py> Side<'py> {
-    fn of(py: Python<'py>, dict: Option<&Py<PyDict>>) -> Result<Self> {
+    pub fn of(
+        py: Python<'py>,
+        dict: Option<&Py<PyDict>>,
+        refused: fn(&str) -> Error,
+    ) -> Result<Self> {
         let mut entries = Vec::new();
         let dict = dict.map(|dict| steady(dict.bind(py))).transpose();
-        let dict = dict.map_err(|e| json::refused("a dict").caused_by(PyCause(e)))?;
+        let dict = dict.map_err(|e| refused("a dict").caused_by(PyCause(e)))?;
         for (name, value) in dict.iter().flat_map(PyDictMethods::iter) {
             let name = name
                 .cast::<PyString>()
-                .map_err(|_| json::refused("a dict whose key is not text"))?;
+                .map_err(|_| refused("a dict whose key is not text"))?;
             let name = name
                 .to_cow()
-                .map_err(|_| json::refused("a text with a lone surrogate"))?
+                .map_err(|_| refused("a text with a lone surrogate"))?
                 .into_owned();
             entries.push(Entry {
                 name,
@@ -99,7 +103,14 @@ impl<'py> Side<'py> {
         Ok(Self { entries, places })
     }
 
-    fn place(&self, name: &[u8]) -> Option<usize> {
+    /// The value of this name, once.
+    pub fn take(&mut self, name: &str) -> Option<Bound<'py, PyAny>> {
+        let at = self.place(name.as_bytes())?;
+        let entry = &mut self.entries[at];
+        (!std::mem::replace(&mut entry.written, true)).then(|| entry.value.clone())
+    }
+
+    pub fn place(&self, name: &[u8]) -> Option<usize> {
         match &self.places {
             Some(places) => places.get(std::str::from_utf8(name).ok()?).copied(),
             None => {

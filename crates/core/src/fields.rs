@@ -1,0 +1,164 @@
+//! Objects whose members JSON has no form for (bytes, for one), and what has parts that are read where they lie.
+//!
+//! `Fields` takes names and datums, gives a value that a format with a schema writes member by member. As JSON text it is
+//! an object, if all its members have a form. Never changes itself, but counts as what may: a store that writes it must
+//! give back what it wrote, and not this. `Open` is what formats with a schema say of their values, so that whoever shows
+//! them needs no word of the format.
+
+use crate::serde::write_json;
+use crate::{Datum, Error, Opaque, Result, Text};
+use bytes::Bytes;
+use std::any::Any;
+use std::sync::Arc;
+
+/// An object or a list whose parts are read one by one, and stay what they are until then. Never changes.
+pub trait Open: Send + Sync {
+    /// Is it a list (else an object)?
+    fn is_list(&self) -> bool;
+    /// All of its parts, each as it would be read: a list, or [`Fields`].
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged.
+    fn parts(&self) -> Result<Datum>;
+    /// A member of an object, and its place in [`Self::parts`]; of equal names the last one. `None`: there is none.
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged.
+    fn member(&self, name: &str) -> Result<Option<(usize, Datum)>> {
+        let parts = self.parts()?;
+        Ok(Fields::of(&parts).and_then(|fields| fields.last(name)))
+    }
+    /// An element of a list. `None`: it is shorter.
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged.
+    fn element(&self, at: usize) -> Result<Option<Datum>> {
+        Ok(match self.parts()? {
+            Datum::List(items) => items.get(at).cloned(),
+            _ => None,
+        })
+    }
+    /// The members of an object for whoever writes them again: one may be more than its value, such as the branch of a
+    /// union that it came in. What has no form in JSON (bytes) has one here.
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged.
+    fn as_written(&self) -> Result<Fields> {
+        let parts = self.parts()?;
+        let members = Fields::of(&parts).cloned();
+        members.ok_or_else(|| Error::internal("a list was taken for an object"))
+    }
+    /// An object with other values for some members, and with more of them, for whoever writes it.
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged.
+    fn with_members(&self, changes: Fields) -> Result<Datum> {
+        let mut members = self.as_written()?;
+        members.set(&changes);
+        Ok(members.datum())
+    }
+    /// Do functions get a dict or a list of their own, which they may change?
+    fn is_for_change(&self) -> bool {
+        false
+    }
+}
+
+/// Names and values, in their order.
+#[derive(Clone, Debug)]
+pub struct Fields(pub Vec<(Text, Datum)>);
+
+impl Fields {
+    /// The fields in a datum.
+    #[must_use]
+    pub fn of(datum: &Datum) -> Option<&Self> {
+        datum.opaque()
+    }
+
+    /// The last member of this name, and its place.
+    #[must_use]
+    pub fn last(&self, name: &str) -> Option<(usize, Datum)> {
+        let mut members = self.0.iter().enumerate().rev();
+        let found = members.find(|(_, (member, _))| member.as_str() == name);
+        found.map(|(at, (_, value))| (at, value.clone()))
+    }
+
+    /// Gives members other values, and adds those that are new, as a dict is updated.
+    pub fn set(&mut self, changes: &Self) {
+        for (name, value) in &changes.0 {
+            // An entry of a map may be there twice.
+            let mut known = self.0.iter_mut().filter(|(known, _)| known == name);
+            match known.next() {
+                Some((_, first)) => {
+                    *first = value.clone();
+                    known.for_each(|(_, again)| *again = value.clone());
+                }
+                None => self.0.push((name.clone(), value.clone())),
+            }
+        }
+    }
+
+    /// As a datum.
+    #[must_use]
+    pub fn datum(self) -> Datum {
+        Datum::Opaque(Arc::new(self))
+    }
+}
+
+impl Open for Fields {
+    fn is_list(&self) -> bool {
+        false
+    }
+
+    fn parts(&self) -> Result<Datum> {
+        Ok(self.clone().datum())
+    }
+
+    fn member(&self, name: &str) -> Result<Option<(usize, Datum)>> {
+        Ok(self.last(name))
+    }
+}
+
+impl Opaque for Fields {
+    fn open(&self) -> Option<&dyn Open> {
+        Some(self)
+    }
+
+    fn to_json(&self) -> Result<Bytes> {
+        let mut out = vec![b'{'];
+        for (name, value) in &self.0 {
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            ::serde_json::to_writer(&mut out, name.as_str())
+                .map_err(|e| Error::serde("a name has no JSON form").caused_by(e))?;
+            out.push(b':');
+            write_json(value, &mut out)?;
+        }
+        out.push(b'}');
+        Ok(out.into())
+    }
+
+    fn type_name(&self) -> String {
+        "object".into()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn weight(&self) -> usize {
+        let members = self.0.iter();
+        members
+            .map(|(name, value)| name.as_bytes().len() + value.weight() + 24)
+            .sum()
+    }
+
+    fn unshared(&self) -> Option<Datum> {
+        let members = self.0.iter();
+        let own = members.map(|(name, value)| (name.clone(), value.unshared()));
+        Some(Self(own.collect()).datum())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The serde: a schema, and what stands before the bytes of a record.
+//!
+//! Takes a [`Spec`](super::Spec)'s parts, gives datums of bytes and bytes of datums. Plain Avro, or behind Confluent's
+//! header: a zero and the id of the writer's schema. What another known schema wrote is resolved by Avro's rules, and is
+//! then a value of this schema. A value that was read with this schema is written as the bytes it came in. Never asks a
+//! registry: all schemas are given.
+
+use super::encode;
+use super::scan;
+use super::schema::Schema;
+use super::spec::Decode;
+use super::value::AvroValue;
+use crate::framing;
+use apache_avro::reader::datum::GenericDatumReader;
+use apache_avro::schema_compatibility::SchemaCompatibility;
+use apache_avro::writer::datum::GenericDatumWriter;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stoatflow_core::{CustomSerde, Datum, Error, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Format {
+    schema: Arc<Schema>,
+    name: String,
+    /// The id that is written; without one, records have no header.
+    id: Option<u32>,
+    /// Of other writers, by their ids; `None`: it writes as this one does.
+    writers: BTreeMap<u32, Option<Schema>>,
+    decode: Decode,
+}
+
+impl Format {
+    /// Prepares a format.
+    ///
+    /// # Errors
+    /// `Topology` for what is no schema, and for a writer's schema that this one can't read.
+    pub fn new(schema: &str, id: Option<u32>, writers: &BTreeMap<u32, String>) -> Result<Self> {
+        let schema = Arc::new(Schema::parse(schema)?);
+        let mut known = BTreeMap::new();
+        for (id, text) in writers {
+            let of = |e: Error| {
+                Error::topology(format!(
+                    "the writer's schema with the id {id} can't be used"
+                ))
+                .caused_by(e)
+                .hint("correct it in writer_schemas=")
+            };
+            let writer = Schema::parse(text).map_err(of)?;
+            SchemaCompatibility::can_read(writer.parsed(), schema.parsed()).map_err(|e| {
+                Error::topology(format!(
+                    "what the schema with the id {id} wrote can't be read as '{}'",
+                    schema.title()
+                ))
+                .caused_by(e)
+                .hint("give the fields that are new a default, or leave the id out of writer_schemas=")
+            })?;
+            let same = writer.form() == schema.form();
+            known.insert(*id, (!same).then_some(writer));
+        }
+        // State that was kept with another schema can't be read with this one, unless its records say their schema.
+        let name = match id {
+            None => format!("avro({}, {:08x})", schema.title(), schema.form() >> 32),
+            Some(_) => format!("avro({})", schema.title()),
+        };
+        Ok(Self {
+            schema,
+            name,
+            id,
+            writers: known,
+            decode: Decode::Lazy,
+        })
+    }
+
+    /// What functions get for its values.
+    #[must_use]
+    pub const fn decoding(mut self, decode: Decode) -> Self {
+        self.decode = decode;
+        self
+    }
+
+    /// The schema that values have.
+    #[must_use]
+    pub const fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The body of a record, and who wrote it if it wasn't this schema.
+    fn open(&self, bytes: &Bytes) -> Result<(Bytes, Option<&Schema>)> {
+        let Some(own) = self.id else {
+            return Ok((bytes.clone(), None));
+        };
+        let (id, body) = framing::open(bytes, "Avro")?;
+        if id == own {
+            return Ok((body, None));
+        }
+        match self.writers.get(&id) {
+            Some(writer) => Ok((body, writer.as_ref())),
+            None => Err(Error::serde(format!(
+                "the record was written with the schema id {id}, which the serde {} doesn't know",
+                self.name
+            ))
+            .hint(format!(
+                "give the schema with that id: writer_schemas={{{id}: ...}} (nothing is fetched from a registry)"
+            ))),
+        }
+    }
+
+    /// What another schema wrote, as bytes of this one.
+    fn resolved(&self, body: &Bytes, writer: &Schema) -> Result<Bytes> {
+        // Checked first: what decodes below may take what it reads on trust.
+        scan::check(writer, body)?;
+        let resolve = || {
+            let mut rest = body.as_ref();
+            let reader = self.schema.parsed();
+            let of_writer = GenericDatumReader::builder(writer.parsed())
+                .reader_schema(reader)
+                .build()?;
+            let value = of_writer.read_value(&mut rest)?;
+            GenericDatumWriter::builder(reader)
+                .build()?
+                .write_value_to_vec(value)
+        };
+        resolve().map(Bytes::from).map_err(|e| {
+            Error::serde(format!(
+                "a value of the schema '{}' can't be read as '{}'",
+                writer.title(),
+                self.schema.title()
+            ))
+            .caused_by(e)
+            .hint("check that the schema can read what the writer's schema allows")
+        })
+    }
+}
+
+impl CustomSerde for Format {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn encode(&self, datum: &Datum) -> Result<Bytes> {
+        let header = self.id.map(framing::header);
+        if let Some(value) = AvroValue::of(datum)
+            && value.schema().is(&self.schema)
+            && value.node() == self.schema.root()
+        {
+            match (header, value.framed()) {
+                (None, _) => return Ok(value.bytes().clone()),
+                (Some(header), Some(framed)) if framed.starts_with(&header) => {
+                    return Ok(framed.clone());
+                }
+                _ => {}
+            }
+        }
+        let mut out = Vec::with_capacity(framing::HEADER + datum.weight());
+        out.extend_from_slice(header.as_ref().map_or(&[], |header| header.as_slice()));
+        encode::encode(&self.schema, datum, out).map(Bytes::from)
+    }
+
+    fn decode(&self, bytes: &Bytes) -> Result<Datum> {
+        let (body, writer) = self.open(bytes)?;
+        let for_change = self.decode == Decode::Dict;
+        match writer {
+            None => {
+                scan::check(&self.schema, &body)?;
+                let framed = self.id.map(|_| bytes.clone());
+                AvroValue::read(&self.schema, body, framed, for_change)
+            }
+            Some(writer) => {
+                let body = self.resolved(&body, writer)?;
+                AvroValue::read(&self.schema, body, None, for_change)
+            }
+        }
+    }
+}

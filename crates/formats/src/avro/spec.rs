@@ -1,0 +1,116 @@
+//! A format as the plan carries it: texts and numbers.
+//!
+//! Takes the JSON `{"schema": "...", "schema_id": 7, "writer_schemas": {"3": "..."}, "decode": "dict"}`, gives a [`Format`]
+//! that is made once, whoever asks.
+
+use super::format::Format;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+use stoatflow_core::{Error, Result};
+
+/// What functions get for a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decode {
+    /// A view, which decodes what is read.
+    #[default]
+    Lazy,
+    /// A dict or a list of their own.
+    Dict,
+}
+
+impl Decode {
+    const fn is_lazy(&self) -> bool {
+        matches!(self, Self::Lazy)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// The text of the schema that values have.
+    pub schema: String,
+    /// What Confluent's header says; without it, there is no header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_id: Option<u32>,
+    /// Schemas of other writers, by the ids that their records say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub writer_schemas: BTreeMap<String, String>,
+    /// What functions get.
+    #[serde(default, skip_serializing_if = "Decode::is_lazy")]
+    pub decode: Decode,
+    #[serde(skip)]
+    made: OnceLock<std::result::Result<Arc<Format>, String>>,
+}
+
+impl Spec {
+    /// Of its parts.
+    #[must_use]
+    pub fn new(
+        schema: String,
+        schema_id: Option<u32>,
+        writer_schemas: BTreeMap<String, String>,
+    ) -> Self {
+        Self {
+            schema,
+            schema_id,
+            writer_schemas,
+            decode: Decode::Lazy,
+            made: OnceLock::new(),
+        }
+    }
+
+    /// Do both write the same bytes? Equal ones show them to functions in the same way too.
+    #[must_use]
+    pub fn writes_as(&self, other: &Self) -> bool {
+        (&self.schema, self.schema_id, &self.writer_schemas)
+            == (&other.schema, other.schema_id, &other.writer_schemas)
+    }
+
+    /// The format.
+    ///
+    /// # Errors
+    /// `Topology` for schemas that can't be used.
+    pub fn format(&self) -> Result<Arc<Format>> {
+        let made = self
+            .made
+            .get_or_init(|| self.make().map(Arc::new).map_err(|e| e.brief().to_string()));
+        made.clone().map_err(|what| {
+            Error::topology(what).hint("correct the schema that is given to Serdes.avro(...)")
+        })
+    }
+
+    /// As [`Self::format`], not kept: its error still has its cause.
+    ///
+    /// # Errors
+    /// As [`Self::format`].
+    pub fn make(&self) -> Result<Format> {
+        let ids = self
+            .writer_schemas
+            .iter()
+            .map(|(id, schema)| match id.parse() {
+                Ok(id) => Ok((id, schema.clone())),
+                Err(_) => Err(Error::topology(format!("'{id}' is no schema id"))
+                    .hint("give whole numbers as the keys of writer_schemas=")),
+            });
+        let format = Format::new(&self.schema, self.schema_id, &ids.collect::<Result<_>>()?)?;
+        Ok(format.decoding(self.decode))
+    }
+}
+
+impl PartialEq for Spec {
+    fn eq(&self, other: &Self) -> bool {
+        self.writes_as(other) && self.decode == other.decode
+    }
+}
+
+impl Eq for Spec {}
+
+impl Hash for Spec {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.schema, self.schema_id, &self.writer_schemas).hash(state);
+    }
+}

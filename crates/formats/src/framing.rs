@@ -1,0 +1,30 @@
+//! What Confluent's serializers write before a value: a zero, then the id that a registry gave its schema.
+//!
+//! Takes bytes, gives the id and what is behind it. What an id means is the format's business.
+
+use bytes::Bytes;
+use stoatflow_core::{Error, Result};
+
+/// A zero, then the schema's id in 4 bytes.
+pub(crate) const HEADER: usize = 5;
+
+/// The header of an id.
+pub(crate) fn header(id: u32) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[1..].copy_from_slice(&id.to_be_bytes());
+    header
+}
+
+/// The id before a value of this format, and the rest.
+pub(crate) fn open(bytes: &Bytes, format: &str) -> Result<(u32, Bytes)> {
+    match bytes.first_chunk::<HEADER>() {
+        Some([0, id @ ..]) => Ok((u32::from_be_bytes(*id), bytes.slice(HEADER..))),
+        _ => Err(Error::serde(format!(
+            "the record has no schema id before its {format} value (a zero, then 4 bytes): it begins with {:02x?}",
+            &bytes[..bytes.len().min(HEADER)]
+        ))
+        .hint(format!(
+            "leave framing=\"confluent\" out if the producer writes plain {format}"
+        ))),
+    }
+}

@@ -1,0 +1,20 @@
+//! The name that was meant.
+
+/// `did you mean 'x'?` if one of these is near, else all of them.
+#[must_use]
+pub fn near<'a>(word: &str, valid: impl Iterator<Item = &'a str> + Clone) -> String {
+    let lower = word.to_lowercase();
+    let scored = valid.clone().map(|v| {
+        (
+            strsim::normalized_damerau_levenshtein(&lower, &v.to_lowercase()),
+            v,
+        )
+    });
+    match scored
+        .filter(|(score, _)| *score >= 0.5)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+    {
+        Some((_, v)) => format!("did you mean '{v}'?"),
+        None => format!("there are {}", valid.collect::<Vec<_>>().join(", ")),
+    }
+}

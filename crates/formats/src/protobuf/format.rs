@@ -1,0 +1,191 @@
+//! The serde: a message type, and what stands before the bytes of a record.
+//!
+//! Takes descriptors, gives datums of bytes and bytes of datums. Plain Protobuf, or behind Confluent's header: a zero, the
+//! id of the writer's schema, and where in its file the message stands. Protobuf tells fields by their numbers, so what
+//! another known id wrote needs no resolving. A value that was read with this type is written as the bytes it came in.
+//! Never asks a registry: all ids are given.
+
+use super::encode;
+use super::scan::{self, Cursor};
+use super::schema::Schema;
+use super::value::{ProtobufValue, Shown};
+use crate::framing;
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::{CustomSerde, Datum, Error, Result};
+
+/// What Confluent's header may say.
+#[derive(Clone, Debug)]
+struct Ids {
+    /// The id that is written.
+    own: u32,
+    /// Others that are read.
+    others: Vec<u32>,
+    /// All of the header that is written.
+    header: Vec<u8>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Format {
+    schema: Arc<Schema>,
+    name: String,
+    ids: Option<Ids>,
+    shown: Shown,
+}
+
+impl Format {
+    /// Prepares a format.
+    ///
+    /// # Errors
+    /// `Topology` for what are no descriptors, and for a message that they don't have.
+    pub fn new(descriptors: &[u8], message: &str, id: Option<u32>, others: &[u32]) -> Result<Self> {
+        let schema = Arc::new(Schema::parse(descriptors, message)?);
+        // State that was kept with another type may mean something else with this one, unless its records say their schema.
+        let name = match id {
+            None => format!("protobuf({}, {:08x})", schema.title(), schema.form() >> 96),
+            Some(_) => format!("protobuf({})", schema.title()),
+        };
+        let ids = id.map(|own| {
+            let mut header = framing::header(own).to_vec();
+            indexes(&schema.indexes, &mut header);
+            Ids {
+                own,
+                others: others.to_vec(),
+                header,
+            }
+        });
+        Ok(Self {
+            schema,
+            name,
+            ids,
+            shown: Shown::Lazy,
+        })
+    }
+
+    /// The same, whose values functions get as dicts of their own.
+    #[must_use]
+    pub fn as_dicts(mut self) -> Self {
+        self.shown = Shown::Dict;
+        self
+    }
+
+    /// The same, whose values functions get as what this serde reads.
+    #[must_use]
+    pub fn shown_by(&self, serde: Arc<dyn CustomSerde>) -> Self {
+        Self {
+            shown: Shown::By(serde),
+            ..self.clone()
+        }
+    }
+
+    /// The type that values have.
+    #[must_use]
+    pub const fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// A record without its header.
+    ///
+    /// # Errors
+    /// `Serde` for a record that has none, or one of an id that isn't known.
+    pub fn body(&self, bytes: &Bytes) -> Result<Bytes> {
+        let Some(ids) = &self.ids else {
+            return Ok(bytes.clone());
+        };
+        let (id, rest) = framing::open(bytes, "Protobuf")?;
+        let is_own = id == ids.own;
+        if !is_own && !ids.others.contains(&id) {
+            return Err(Error::serde(format!(
+                "the record was written with the schema id {id}, which the serde {} doesn't know",
+                self.name
+            ))
+            .hint(format!(
+                "add the id if its schema has the same message: schema_ids=[{id}] (nothing is fetched from a registry)"
+            )));
+        }
+        let mut cursor = Cursor::new(&rest);
+        let Some(found) = indexes_of(&mut cursor) else {
+            return Err(Error::serde(
+                "the record doesn't say behind its schema id which message of the schema it is",
+            )
+            .hint("leave framing=\"confluent\" out if the producer writes no message indexes"));
+        };
+        // In another schema the message may stand elsewhere.
+        if is_own && found != self.schema.indexes {
+            return Err(Error::serde(format!(
+                "the record is another message of the schema {id}: the one at {found:?}, where '{}' is at {:?}",
+                self.schema.title(),
+                self.schema.indexes
+            ))
+            .hint("read the topic with the message it was written with"));
+        }
+        Ok(rest.slice(cursor.at..))
+    }
+}
+
+/// Which message of a file it is: places within places. The first one of a file is one zero.
+fn indexes(places: &[i32], out: &mut Vec<u8>) {
+    if places == [0] {
+        return out.push(0);
+    }
+    let count = i32::try_from(places.len()).unwrap_or(i32::MAX);
+    for number in std::iter::once(&count).chain(places) {
+        // Neither is negative: the sign's bit is 0.
+        let mut rest = number.unsigned_abs() << 1;
+        while rest >= 0x80 {
+            out.push((rest & 0x7f) as u8 | 0x80);
+            rest >>= 7;
+        }
+        out.push(rest as u8);
+    }
+}
+
+fn indexes_of(cursor: &mut Cursor<'_>) -> Option<Vec<i32>> {
+    let mut next = || {
+        let number = cursor.varint().ok()?;
+        let is_place = number & 1 == 0;
+        is_place.then(|| i32::try_from(number >> 1).ok()).flatten()
+    };
+    match next()? {
+        0 => Some(vec![0]),
+        // A file has no messages a hundred deep.
+        count @ 1..=100 => (0..count).map(|_| next()).collect(),
+        _ => None,
+    }
+}
+
+impl CustomSerde for Format {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn encode(&self, datum: &Datum) -> Result<Bytes> {
+        let header = self.ids.as_ref().map_or(&[][..], |ids| &ids.header);
+        if let Some(value) = ProtobufValue::of(datum) {
+            let is_same =
+                |schema: &Schema| schema.same(schema.root(), value.schema(), value.node());
+            match (&self.ids, value.framed()) {
+                (None, _) if is_same(&self.schema) => return Ok(value.bytes().clone()),
+                (Some(_), Some(framed))
+                    if framed.len() == header.len() + value.bytes().len()
+                        && framed.starts_with(header)
+                        && is_same(&self.schema) =>
+                {
+                    return Ok(framed.clone());
+                }
+                _ => {}
+            }
+        }
+        let mut out = Vec::with_capacity(header.len() + datum.weight());
+        out.extend_from_slice(header);
+        encode::encode(&self.schema, datum, out).map(Bytes::from)
+    }
+
+    fn decode(&self, bytes: &Bytes) -> Result<Datum> {
+        let body = self.body(bytes)?;
+        scan::check(&self.schema, self.schema.root(), &body)?;
+        let framed = self.ids.as_ref().map(|_| bytes.clone());
+        ProtobufValue::read(&self.schema, body, framed, self.shown.clone())
+    }
+}

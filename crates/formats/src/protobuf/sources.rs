@@ -1,0 +1,129 @@
+//! Descriptors of what the user gave: .proto files and texts, and sets of descriptors that hold more than is needed.
+//!
+//! Gives the bytes of a `FileDescriptorSet`. Reads files once, when a serde is made; never runs protoc.
+
+use super::compile::{find, pool};
+use prost_reflect::DescriptorPool;
+use protox::Compiler;
+use protox::file::{
+    ChainFileResolver, File, FileResolver, GoogleFileResolver, IncludeFileResolver,
+};
+use protox::prost::Message;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use stoatflow_core::{Error, Result};
+
+/// The name of a text that is no file.
+const TEXT: &str = "schema.proto";
+
+/// A text beside files.
+struct One(String);
+
+impl FileResolver for One {
+    fn open_file(&self, name: &str) -> std::result::Result<File, protox::Error> {
+        if name == TEXT {
+            return File::from_source(TEXT, &self.0);
+        }
+        Err(protox::Error::file_not_found(name))
+    }
+}
+
+/// Of the text of a .proto file, which may import from these folders.
+///
+/// # Errors
+/// `Topology` for what doesn't compile, with line and column.
+pub fn of_text(text: &str, folders: &[PathBuf]) -> Result<Vec<u8>> {
+    let mut resolver = ChainFileResolver::new();
+    resolver.add(One(text.to_owned()));
+    compiled(resolver, folders, Path::new(TEXT))
+}
+
+/// Of a .proto file, which may import from these folders.
+///
+/// # Errors
+/// `Topology` for what can't be read or doesn't compile, with file, line and column.
+pub fn of_file(path: &Path, folders: &[PathBuf]) -> Result<Vec<u8>> {
+    compiled(ChainFileResolver::new(), folders, path)
+}
+
+fn compiled(mut resolver: ChainFileResolver, folders: &[PathBuf], path: &Path) -> Result<Vec<u8>> {
+    for folder in folders {
+        resolver.add(IncludeFileResolver::new(folder.clone()));
+    }
+    resolver.add(GoogleFileResolver::new());
+    let mut compiler = Compiler::with_file_resolver(resolver);
+    compiler.include_imports(true);
+    compiler.open_file(path).map_err(|e| refused(&e, folders))?;
+    Ok(compiler.encode_file_descriptor_set())
+}
+
+fn refused(error: &protox::Error, folders: &[PathBuf]) -> Error {
+    // Written this way it says file, line and column.
+    let said = format!("{error:?}");
+    let refused = Error::topology(format!("this is no Protobuf schema: {said}"));
+    if said.contains("edition") {
+        return refused.hint("proto2 and proto3 can be read, editions can't yet: begin the file with syntax = \"proto3\";");
+    }
+    if error.is_file_not_found() {
+        let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
+        let folders = match folders.as_slice() {
+            [] => "there are no folders to look in".to_owned(),
+            some => format!("looked in {}", some.join(", ")),
+        };
+        return refused.hint(format!(
+            "name the folder that imports begin in: include=[...] ({folders})"
+        ));
+    }
+    refused.hint("correct the .proto file there")
+}
+
+/// The files that a message needs, without comments; and its name, which may be left out if there is one only.
+///
+/// # Errors
+/// `Topology` for what are no descriptors, and where it isn't clear which message is meant.
+pub fn needed(descriptors: &[u8], message: Option<&str>) -> Result<(Vec<u8>, String)> {
+    let pool = pool(descriptors)?;
+    let message = match message {
+        Some(message) => message.to_owned(),
+        None => only_one(&pool)?,
+    };
+    let found = find(&pool, &message)?;
+    let mut wanted = HashSet::new();
+    let mut waiting = vec![found.parent_file()];
+    while let Some(file) = waiting.pop() {
+        if wanted.insert(file.name().to_owned()) {
+            waiting.extend(file.dependencies());
+        }
+    }
+    let mut set = Vec::new();
+    for file in pool.files().filter(|file| wanted.contains(file.name())) {
+        let mut file = file.file_descriptor_proto().clone();
+        file.source_code_info = None;
+        // A set is a message of nothing but files: its field 1.
+        set.push(0x0a);
+        set.extend(file.encode_length_delimited_to_vec());
+    }
+    Ok((set, message))
+}
+
+/// The message of the last file, which is the one that was asked for: those that it imports stand before it.
+fn only_one(pool: &DescriptorPool) -> Result<String> {
+    let last = pool.files().last();
+    let names: Vec<String> = last
+        .iter()
+        .flat_map(|file| file.messages().map(|m| m.full_name().to_owned()))
+        .collect();
+    match names.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Error::topology("the Protobuf schema has no message")
+            .hint("give the file that defines the message")),
+        several => Err(Error::topology(format!(
+            "the Protobuf schema has several messages: {}",
+            several.join(", ")
+        ))
+        .hint(format!(
+            "say which one is meant: message=\"{}\"",
+            several[0]
+        ))),
+    }
+}

@@ -1,0 +1,127 @@
+//! A format as the plan carries it: texts and numbers.
+//!
+//! Takes the JSON `{"descriptors": "<base64>", "message": "shop.Order", "schema_id": 7, "schema_ids": [3], "decode": "dict"}`,
+//! gives a [`Format`] that is made once, whoever asks.
+
+use super::format::Format;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use serde::{Deserialize, Serialize};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+use stoatflow_core::{Error, Result};
+
+/// What functions get for a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decode {
+    /// A view, which decodes what is read.
+    #[default]
+    Lazy,
+    /// A dict of their own.
+    Dict,
+    /// A message of the user's class, which the custom serde of this number makes.
+    Message(u32),
+}
+
+impl Decode {
+    const fn is_lazy(&self) -> bool {
+        matches!(self, Self::Lazy)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// A `FileDescriptorSet`, in base64.
+    pub descriptors: String,
+    /// The full name of the message that values are.
+    pub message: String,
+    /// What Confluent's header says; without it, there is no header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_id: Option<u32>,
+    /// Ids of other writers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schema_ids: Vec<u32>,
+    /// What functions get.
+    #[serde(default, skip_serializing_if = "Decode::is_lazy")]
+    pub decode: Decode,
+    #[serde(skip)]
+    made: OnceLock<std::result::Result<Arc<Format>, String>>,
+}
+
+impl Spec {
+    /// Of its parts.
+    #[must_use]
+    pub fn new(
+        descriptors: &[u8],
+        message: String,
+        schema_id: Option<u32>,
+        schema_ids: Vec<u32>,
+    ) -> Self {
+        Self {
+            descriptors: BASE64_STANDARD.encode(descriptors),
+            message,
+            schema_id,
+            schema_ids,
+            decode: Decode::Lazy,
+            made: OnceLock::new(),
+        }
+    }
+
+    /// The format; who shows its values, if that is the user's class, is told to it later.
+    ///
+    /// # Errors
+    /// `Topology` for descriptors that can't be used.
+    pub fn format(&self) -> Result<Arc<Format>> {
+        let made = self
+            .made
+            .get_or_init(|| self.make().map(Arc::new).map_err(|e| e.brief().to_string()));
+        made.clone().map_err(|what| {
+            Error::topology(what).hint("correct what is given to Serdes.protobuf(...)")
+        })
+    }
+
+    fn make(&self) -> Result<Format> {
+        let descriptors = BASE64_STANDARD.decode(&self.descriptors).map_err(|e| {
+            Error::topology("the descriptors are no base64")
+                .caused_by(e)
+                .hint("let Serdes.protobuf(...) write the plan")
+        })?;
+        let format = Format::new(
+            &descriptors,
+            &self.message,
+            self.schema_id,
+            &self.schema_ids,
+        )?;
+        Ok(match self.decode {
+            Decode::Dict => format.as_dicts(),
+            _ => format,
+        })
+    }
+
+    /// Do both write the same bytes? Equal ones show them to functions in the same way too.
+    #[must_use]
+    pub fn writes_as(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+
+    fn identity(&self) -> (&str, &str, Option<u32>, &[u32]) {
+        let (descriptors, message) = (&self.descriptors, &self.message);
+        (descriptors, message, self.schema_id, &self.schema_ids)
+    }
+}
+
+impl PartialEq for Spec {
+    fn eq(&self, other: &Self) -> bool {
+        self.writes_as(other) && self.decode == other.decode
+    }
+}
+
+impl Eq for Spec {}
+
+impl Hash for Spec {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}

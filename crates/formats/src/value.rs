@@ -1,0 +1,100 @@
+//! A value of whichever format: what can be asked of all of them.
+
+use crate::avro::{self, AvroValue};
+use crate::make::Maker;
+use crate::protobuf::{self, ProtobufValue};
+use stoatflow_core::{Datum, Opaque, Result};
+
+/// A step into a value.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// A field of a record, an entry of a map.
+    Member(&'a str),
+    /// An element of an array.
+    Element(usize),
+}
+
+/// A value with a schema.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// Of Avro.
+    Avro(&'a AvroValue),
+    /// Of Protobuf.
+    Protobuf(&'a ProtobufValue),
+}
+
+impl<'a> Value<'a> {
+    /// The value in a datum.
+    #[must_use]
+    pub fn of(datum: &'a Datum) -> Option<Self> {
+        match datum {
+            Datum::Opaque(object) => Self::of_object(&**object),
+            _ => None,
+        }
+    }
+
+    /// The value that a foreign object is.
+    #[must_use]
+    pub fn of_object(object: &'a dyn Opaque) -> Option<Self> {
+        let object = object.as_any();
+        if let Some(value) = object.downcast_ref() {
+            return Some(Self::Avro(value));
+        }
+        object.downcast_ref().map(Self::Protobuf)
+    }
+
+    /// Follows a path; null where there is nothing.
+    ///
+    /// # Errors
+    /// `User` for a member of what has none, `Serde` for bytes that are damaged.
+    pub fn walk<'p>(self, path: impl IntoIterator<Item = Step<'p>>) -> Result<Datum> {
+        match self {
+            Self::Avro(value) => value.walk(path),
+            Self::Protobuf(value) => value.walk(path),
+        }
+    }
+
+    /// The elements of a list; `None` if it is none.
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged.
+    pub fn elements(self) -> Result<Option<Vec<Datum>>> {
+        match self {
+            Self::Avro(value) => value.elements(),
+            Self::Protobuf(value) => value.elements(),
+        }
+    }
+
+    /// Is it an object (else a list)?
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged.
+    pub fn is_object(self) -> Result<bool> {
+        match self {
+            Self::Avro(value) => value.is_object(),
+            Self::Protobuf(value) => Ok(value.is_object()),
+        }
+    }
+
+    /// Elements of a list, members of an object.
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged.
+    pub fn length(self) -> Result<usize> {
+        match self {
+            Self::Avro(value) => value.length(),
+            Self::Protobuf(value) => value.length(),
+        }
+    }
+
+    /// Makes all of it in the terms of another language.
+    ///
+    /// # Errors
+    /// `Serde` for bytes that are damaged, and the maker's own.
+    pub fn make<M: Maker>(self, maker: &mut M) -> Result<M::Made, M::Trouble> {
+        match self {
+            Self::Avro(value) => avro::make(value, maker),
+            Self::Protobuf(value) => protobuf::make(value, maker),
+        }
+    }
+}

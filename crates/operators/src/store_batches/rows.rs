@@ -1,0 +1,177 @@
+//! The rows of a store, page by page, as records.
+//!
+//! Takes a snapshot, gives decoded keys and values in the order of the store's bytes; of windows and sessions the
+//! keys are windowed. Hides what reads hide. Remembers only where the next page begins and, of versions, the last one
+//! that was seen: the next page may have a later one of the same key.
+
+use super::{MOST_BYTES, OpenSnapshot, StoreQuery};
+use std::sync::Arc;
+use stoatflow_core::{Bytes, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_plan::StoreKind;
+use stoatflow_state::{Page, split_session, split_versioned, split_window};
+
+/// The place of the timestamp of a version that is a deletion.
+const DELETED: i64 = i64::MIN;
+
+/// The latest version so far of a key.
+#[derive(Debug)]
+struct Version {
+    key: Bytes,
+    /// `None`: it was deleted.
+    value: Option<Bytes>,
+    since: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Rows {
+    snapshot: Arc<OpenSnapshot>,
+    id: StoreId,
+    name: String,
+    kind: StoreKind,
+    key: Serde,
+    value: Serde,
+    observed: i64,
+    page: Page,
+    /// Where the next page begins; `None`: at the first key.
+    from: Option<Bytes>,
+    over: bool,
+    latest: Option<Version>,
+}
+
+impl Rows {
+    pub fn new(query: &StoreQuery, snapshot: Arc<OpenSnapshot>, observed: i64) -> Self {
+        Self {
+            snapshot,
+            id: query.store.id,
+            name: query.store.name.clone(),
+            kind: query.store.kind,
+            key: query.key.clone(),
+            value: query.value.clone(),
+            observed,
+            page: Page {
+                rows: query.max_rows,
+                bytes: MOST_BYTES,
+            },
+            from: None,
+            over: false,
+            latest: None,
+        }
+    }
+
+    /// Begins again.
+    pub fn rewind(&mut self) {
+        self.from = None;
+        self.over = false;
+        self.latest = None;
+    }
+
+    /// The rows of the next page that has any; `None`: there are no more.
+    pub fn next_page(&mut self) -> Result<Option<Vec<Record>>> {
+        while !self.over {
+            let (id, from, page) = (self.id, self.from.as_ref(), self.page);
+            let entries = self
+                .snapshot
+                .read(|snapshot| snapshot.page(id, from, page))?;
+            match entries.last() {
+                // The smallest key after this one.
+                Some((key, _)) => self.from = Some([key.as_ref(), &[0]].concat().into()),
+                None => self.over = true,
+            }
+            let mut rows = Vec::with_capacity(entries.len());
+            for (key, stored) in &entries {
+                rows.extend(self.row(key, stored)?);
+            }
+            if self.over {
+                rows.extend(self.turn(None)?);
+            }
+            if !rows.is_empty() {
+                return Ok(Some(rows));
+            }
+        }
+        Ok(None)
+    }
+
+    fn row(&mut self, key: &Bytes, stored: &Bytes) -> Result<Option<Record>> {
+        // A time stands before each value of the back end.
+        let Some((time, value)) = stored.split_first_chunk::<8>() else {
+            return Err(self.damaged());
+        };
+        let (time, value) = (i64::from_be_bytes(*time), stored.slice_ref(value));
+        let since = |retention_ms| self.observed.saturating_sub(retention_ms);
+        let (of, window) = match self.kind {
+            StoreKind::Window {
+                retention_ms,
+                size_ms,
+                ..
+            } => {
+                let parts = split_window(key).ok_or_else(|| self.damaged())?;
+                if parts.start <= since(retention_ms) {
+                    return Ok(None);
+                }
+                let end = parts.start.saturating_add(size_ms);
+                (parts.key, Some((parts.start, end)))
+            }
+            StoreKind::Session { retention_ms } => {
+                let parts = split_session(key).ok_or_else(|| self.damaged())?;
+                if parts.end <= since(retention_ms) {
+                    return Ok(None);
+                }
+                (parts.key, Some((parts.start, parts.end)))
+            }
+            StoreKind::Versioned { .. } => {
+                let (of, since) = split_versioned(key).ok_or_else(|| self.damaged())?;
+                return self.turn(Some(Version {
+                    key: key.slice_ref(of),
+                    value: (time != DELETED).then_some(value),
+                    since,
+                }));
+            }
+            _ => (key.as_ref(), None),
+        };
+        self.record(key.slice_ref(of), window, value, time)
+            .map(Some)
+    }
+
+    /// The next version. The one before it was its key's latest if this one is of another key.
+    fn turn(&mut self, next: Option<Version>) -> Result<Option<Record>> {
+        let same = self.latest.as_ref().map(|version| &version.key)
+            == next.as_ref().map(|version| &version.key);
+        let before = std::mem::replace(&mut self.latest, next);
+        match before {
+            Some(Version {
+                key,
+                value: Some(value),
+                since,
+            }) if !same => self.record(key, None, value, since).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn record(
+        &self,
+        key: Bytes,
+        window: Option<(i64, i64)>,
+        value: Bytes,
+        timestamp: i64,
+    ) -> Result<Record> {
+        let key = self.key.decode(Some(key))?;
+        Ok(Record {
+            key: match window {
+                Some((start, end)) => Datum::windowed(key, start, end),
+                None => key,
+            },
+            value: self.value.decode(Some(value))?,
+            timestamp: Timestamp(timestamp),
+            ..Record::default()
+        })
+    }
+
+    fn damaged(&self) -> Error {
+        Error::state_corrupt(format!(
+            "the store '{}' has a row that is too short to be one",
+            self.name
+        ))
+        .hint("stop the application, delete its local state and start again: it is rebuilt from the changelog")
+    }
+}

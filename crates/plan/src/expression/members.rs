@@ -1,0 +1,172 @@
+//! What a schema says of the members of a value, before the first record.
+//!
+//! Takes the schema of a side and the steps of an expression, gives what is found there: kinds, or the sentence that
+//! there is no such field. Null is left out, as everywhere: it may be anywhere, and spreads. One file for each format.
+
+mod avro;
+mod protobuf;
+
+use super::Expression as E;
+use super::check::Known;
+use super::kinds::Kinds;
+use crate::logical::SerdeSpec;
+use stoatflow_formats::near;
+
+/// What a value with a schema can be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Typed {
+    Avro(avro::Place),
+    Protobuf(protobuf::Place),
+}
+
+/// What an object is written as.
+pub(crate) enum Shape {
+    /// Members with names.
+    Record(Record),
+    /// Members of one type, with any names.
+    Map(Typed),
+    /// It is no object.
+    Other,
+    /// Which one is meant shows at run time.
+    Several,
+}
+
+/// What has fields.
+pub(crate) struct Record {
+    /// As in "the Avro record 'User'".
+    pub title: String,
+    pub fields: Vec<Field>,
+}
+
+/// A field that is written.
+pub(crate) struct Field {
+    pub name: String,
+    pub of: Typed,
+    /// Why it can't be left out.
+    pub needed: Option<&'static str>,
+}
+
+impl Record {
+    pub fn get(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// That it has no such field.
+    pub fn lacks(&self, name: &str) -> String {
+        lacks(
+            &self.title,
+            name,
+            self.fields.iter().map(|f| f.name.as_str()),
+        )
+    }
+}
+
+fn lacks<'a>(title: &str, name: &str, fields: impl Iterator<Item = &'a str> + Clone) -> String {
+    let near = match fields.clone().next() {
+        Some(_) => near(name, fields),
+        None => "it has none".into(),
+    };
+    format!("{title} has no field '{name}', {near}")
+}
+
+impl Typed {
+    /// Of a whole value.
+    pub fn of_serde(serde: Option<&SerdeSpec>) -> Option<Self> {
+        // A schema that can't be used is reported where the serdes are checked.
+        match serde? {
+            SerdeSpec::Avro { avro } => {
+                let format = avro.format().ok()?;
+                Some(Self::Avro(avro::Place::whole(format.schema())))
+            }
+            SerdeSpec::Protobuf { protobuf } => {
+                let format = protobuf.format().ok()?;
+                Some(Self::Protobuf(protobuf::Place::whole(format.schema())))
+            }
+            _ => None,
+        }
+    }
+
+    /// The format's name.
+    pub const fn format(&self) -> &'static str {
+        match self {
+            Self::Avro(_) => "Avro",
+            Self::Protobuf(_) => "Protobuf",
+        }
+    }
+
+    /// What its whole is called.
+    pub const fn schema(&self) -> &'static str {
+        match self {
+            Self::Avro(_) => "Avro schema",
+            Self::Protobuf(_) => "Protobuf message",
+        }
+    }
+
+    /// As a user would say it.
+    pub fn word(&self) -> String {
+        match self {
+            Self::Avro(place) => place.word(),
+            Self::Protobuf(place) => place.word(),
+        }
+    }
+
+    /// The kinds that are read.
+    pub fn kinds(&self) -> Kinds {
+        match self {
+            Self::Avro(place) => place.kinds(),
+            Self::Protobuf(place) => place.kinds(),
+        }
+    }
+
+    /// The kinds that can be written; within JSON, bytes may be text.
+    pub fn takes(&self, within: bool) -> Kinds {
+        match self {
+            Self::Avro(place) => place.takes(within),
+            Self::Protobuf(place) => place.takes(within),
+        }
+    }
+
+    /// A member; `Err` says that nothing here has it.
+    pub fn member(&self, name: &str) -> Result<Self, String> {
+        match self {
+            Self::Avro(place) => place.member(name).map(Self::Avro),
+            Self::Protobuf(place) => place.member(name).map(Self::Protobuf),
+        }
+    }
+
+    /// An element of a list.
+    pub fn element(&self) -> Self {
+        match self {
+            Self::Avro(place) => Self::Avro(place.element()),
+            Self::Protobuf(place) => Self::Protobuf(place.element()),
+        }
+    }
+
+    /// What an object is written as.
+    pub fn shape(&self) -> Shape {
+        match self {
+            Self::Avro(place) => place.shape(),
+            Self::Protobuf(place) => place.shape(),
+        }
+    }
+
+    /// The words that a text must be one of, if there are any.
+    pub fn words(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Avro(place) => place.words(),
+            Self::Protobuf(place) => place.words(),
+        }
+    }
+}
+
+/// What an expression reads, if that is a part of a side with a schema.
+pub(crate) fn typed(e: &E, known: Known<'_>) -> Option<Typed> {
+    match e {
+        E::Key => Typed::of_serde(known.key_serde),
+        E::Value => Typed::of_serde(known.value_serde),
+        E::Located { args, .. } => typed(&args[0], known),
+        E::Get { args, name } => typed(&args[0], known)?.member(name).ok(),
+        E::At { args, .. } => Some(typed(&args[0], known)?.element()),
+        _ => None,
+    }
+}

@@ -1,0 +1,190 @@
+//! What a view reads that is no JSON text: values of formats with a schema, and objects of expressions.
+//!
+//! Takes a value that is [`Open`]; gives its parts as Python objects, nested ones as views. The first few are looked for
+//! where they lie; who asks on gets them from a list of all, which is still not decoded beyond this level. Never changes.
+
+use super::parts::Parts;
+use crate::avro;
+use crate::datum::to_py;
+use crate::errors::to_py_err;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use stoatflow_core::{Bytes, Datum, Error, Fields, Opaque, Open, Result, Text};
+use stoatflow_formats::Value;
+
+/// After so many look-ups a list of all parts is the cheaper way.
+const ASKED_AGAIN: u32 = 3;
+
+pub struct Source {
+    value: Arc<dyn Opaque>,
+    /// Is it a whole key or value, and no part of one?
+    whole: bool,
+    /// All of its parts, once somebody asked often.
+    split: OnceLock<Datum>,
+    parts: Parts,
+    asked: AtomicU32,
+}
+
+impl Source {
+    pub fn new(value: Arc<dyn Opaque>, whole: bool) -> Self {
+        Self {
+            value,
+            whole,
+            split: OnceLock::new(),
+            parts: Parts::default(),
+            asked: AtomicU32::new(0),
+        }
+    }
+
+    pub fn datum(&self) -> Datum {
+        Datum::Opaque(Arc::clone(&self.value))
+    }
+
+    pub const fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    pub fn to_json(&self) -> Result<Bytes> {
+        self.value.to_json()
+    }
+
+    /// Its members for whoever writes them.
+    pub fn as_written(&self) -> Result<Fields> {
+        self.open()?.as_written()
+    }
+
+    /// It with other members, for whoever writes it.
+    pub fn with_members(&self, changes: Fields) -> Result<Datum> {
+        self.open()?.with_members(changes)
+    }
+
+    pub fn is_list(&self) -> bool {
+        self.open().is_ok_and(Open::is_list)
+    }
+
+    fn open(&self) -> Result<&dyn Open> {
+        self.value
+            .open()
+            .ok_or_else(|| Error::internal("a view is made of a value without parts"))
+    }
+
+    /// All parts, not decoded. Never runs Python while others wait for them.
+    fn split(&self) -> PyResult<&Datum> {
+        if let Some(split) = self.split.get() {
+            return Ok(split);
+        }
+        let split = self.open().and_then(Open::parts).map_err(to_py_err)?;
+        Ok(self.split.get_or_init(|| split))
+    }
+
+    /// Has somebody asked often enough for a list of all?
+    fn is_asked_again(&self) -> bool {
+        self.split.get().is_some() || self.asked.fetch_add(1, Relaxed) >= ASKED_AGAIN
+    }
+
+    pub fn members(&self) -> PyResult<&[(Text, Datum)]> {
+        Ok(Fields::of(self.split()?).map_or(&[], |fields| &fields.0))
+    }
+
+    pub fn items(&self) -> PyResult<&[Datum]> {
+        Ok(match self.split()? {
+            Datum::List(items) => items,
+            _ => &[],
+        })
+    }
+
+    /// How many names there are; `None`: one is there twice.
+    pub fn count(&self) -> PyResult<Option<usize>> {
+        let members = self.members()?;
+        let names: HashSet<&Text> = members.iter().map(|(name, _)| name).collect();
+        Ok((names.len() == members.len()).then_some(members.len()))
+    }
+
+    /// A member, with its place.
+    fn find(&self, name: &str) -> PyResult<Option<(usize, Datum)>> {
+        if self.is_asked_again() {
+            return Ok(Fields::of(self.split()?).and_then(|fields| fields.last(name)));
+        }
+        let found = self.open().and_then(|open| open.member(name));
+        found.map_err(to_py_err)
+    }
+
+    pub fn has(&self, name: &str) -> PyResult<bool> {
+        self.find(name).map(|found| found.is_some())
+    }
+
+    pub fn member<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = self.find(name)?;
+        found
+            .map(|(at, value)| self.shown(py, at, &value))
+            .transpose()
+    }
+
+    /// An item, counted from the beginning.
+    pub fn item<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.is_asked_again() {
+            let item = self.items()?.get(at);
+            return item.map(|item| self.shown(py, at, item)).transpose();
+        }
+        let found = self.open().and_then(|open| open.element(at));
+        let found = found.map_err(to_py_err)?;
+        found.map(|item| self.shown(py, at, &item)).transpose()
+    }
+
+    /// A dict or a list of it, made anew, with what is nested.
+    pub fn plain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain(py, &*self.value)
+    }
+
+    /// A part as Python sees it.
+    pub fn shown<'py>(
+        &self,
+        py: Python<'py>,
+        at: usize,
+        part: &Datum,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match part {
+            Datum::Opaque(value) if super::is_view(&**value) => self.parts.get_or(py, at, || {
+                super::open_view(py, Self::new(Arc::clone(value), false))
+            }),
+            other => to_py(py, other),
+        }
+    }
+}
+
+/// A dict or a list of what is open, made anew, with what is nested.
+pub fn plain<'py>(py: Python<'py>, value: &dyn Opaque) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(value) = Value::of_object(value) {
+        return avro::whole(py, value);
+    }
+    let parts = match value.open() {
+        Some(open) => open.parts().map_err(to_py_err)?,
+        None => Datum::Null,
+    };
+    if let Some(Fields(members)) = Fields::of(&parts) {
+        let dict = PyDict::new(py);
+        for (name, value) in members {
+            dict.set_item(
+                super::member_name(py, name.as_str())?,
+                plain_part(py, value)?,
+            )?;
+        }
+        return Ok(dict.into_any());
+    }
+    plain_part(py, &parts)
+}
+
+fn plain_part<'py>(py: Python<'py>, part: &Datum) -> PyResult<Bound<'py, PyAny>> {
+    match part {
+        Datum::Opaque(value) if value.open().is_some() => plain(py, &**value),
+        Datum::Json(text) => super::plain_text(py, text),
+        Datum::List(items) => {
+            let items = items.iter().map(|item| plain_part(py, item));
+            Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any())
+        }
+        other => super::to_python(&to_py(py, other)?),
+    }
+}
