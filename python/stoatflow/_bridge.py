@@ -24,7 +24,10 @@ if _native.__version__ != __version__:
         "Next: install again, in a fresh virtual environment if need be"
     )
 
+AvroFormat = _native.AvroFormat
+ProtobufFormat = _native.ProtobufFormat
 Plan = _native.Plan
+StoreBatches = _native.StoreBatches
 Engine = _native.Engine
 Driver = _native.Driver
 EmbeddedBroker = _native.EmbeddedBroker

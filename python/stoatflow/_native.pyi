@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
 
+from stoatflow._formats import AvroFormat, ProtobufFormat
 from stoatflow.durations import Duration, Timestamp
 from stoatflow.punctuation import PunctuationType
 from stoatflow.record import FixedKeyRecord, Record, RecordMetadata
@@ -24,6 +25,7 @@ from stoatflow.windowed import Windowed
 
 __all__ = [
     "ArrowBatch",
+    "AvroFormat",
     "Cancellable",
     "Driver",
     "EmbeddedBroker",
@@ -33,7 +35,9 @@ __all__ = [
     "KeyValueStore",
     "Plan",
     "ProcessorContext",
+    "ProtobufFormat",
     "SessionStore",
+    "StoreBatches",
     "StoreIterator",
     "TimerStore",
     "TimestampedKeyValueStore",
@@ -115,6 +119,15 @@ class ArrowBatch:
     def __arrow_c_schema__(self) -> object:
         """Give the schema."""
     def __len__(self) -> int: ...
+
+@final
+class StoreBatches:
+    """What a store holds, batch by batch. It holds a snapshot until it is gone."""
+
+    def next(self) -> ArrowBatch | None:
+        """Give the next batch; None: that was all. Raises once the application has ended."""
+    def __arrow_c_schema__(self) -> object:
+        """Give the schema of all batches."""
 
 @final
 class Plan:
@@ -200,6 +213,8 @@ class Engine:
         """Log a hint about a function of a node (INFO, `stoatflow::hint`)."""
     def parked(self, name: str) -> list[tuple[Any, Any, int, int, int, int | None, str, str]]:
         """What an offload has parked: key, value, timestamp, since, attempt, due, state, correlation."""
+    def store_batches(self, name: str, schema: str | None, max_rows: int) -> StoreBatches:
+        """What a store holds, as of the last commit; `schema`: the columns of its values, as JSON."""
     def admin_url(self) -> str | None:
         """Where the admin port answers, if it is on and open."""
 
@@ -252,6 +267,8 @@ class Driver:
         """What a versioned store holds for a key, or held at a time: value, since when."""
     def parked(self, name: str) -> list[tuple[Any, Any, int, int, int, int | None, str, str]]:
         """What an offload has parked: key, value, timestamp, since, attempt, due, state, correlation."""
+    def store_batches(self, name: str, schema: str | None, max_rows: int) -> StoreBatches:
+        """What a store holds, as of the last commit; `schema`: the columns of its values, as JSON."""
     def produced_topics(self) -> list[str]:
         """Topics that the topology wrote to, by name."""
     def close(self) -> None:
@@ -497,7 +514,10 @@ def to_python(value: Any) -> Any:
 
 @final
 class JsonObject(Mapping[str, Any]):
-    """A JSON object as functions see it: members are decoded when they are read. It never changes."""
+    """A JSON object, or a record with a schema, as functions see it: members are decoded when they are read.
+
+    It never changes.
+    """
 
     @staticmethod
     def parse(text: str | bytes) -> JsonObject:
@@ -520,7 +540,10 @@ class JsonObject(Mapping[str, Any]):
 
 @final
 class JsonArray(Sequence[Any]):
-    """A JSON array as functions see it: items are decoded when they are read. It never changes."""
+    """A JSON array, or a list with a schema, as functions see it: items are decoded when they are read.
+
+    It never changes.
+    """
 
     @staticmethod
     def parse(text: str | bytes) -> JsonArray:

@@ -261,6 +261,25 @@ class StoatFlow:
 
         return [Parked(*entry) for entry in self._engine.parked(offload)]
 
+    def to_arrow(self, store: str, *, schema: object = None) -> Any:
+        """Give what a store holds, as of the last commit, as a `pyarrow.Table`.
+
+        The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
+        values tell them. The application goes on meanwhile.
+        """
+        from stoatflow.store_batches import table  # nobody else needs it
+
+        return table(self._engine, store, schema)
+
+    def arrow_batches(self, store: str, *, schema: object = None, max_rows: int = 65_536) -> Any:
+        """Give what a store holds, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
+
+        All batches show one moment, however long they are read. The reader ends with the application.
+        """
+        from stoatflow.store_batches import reader
+
+        return reader(self._engine, store, schema, max_rows)
+
     @property
     def error(self) -> BaseException | None:
         """What the engine failed with, if it did."""

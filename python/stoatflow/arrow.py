@@ -1,4 +1,4 @@
-"""What `map_batches` needs of Arrow: its node, the schema as plan data, and the error that names a row.
+"""What operators of batches need of Arrow: their nodes, the schema as plan data, and the error that names a row.
 
 Takes a function of batches and a schema, gives a node. Never sees a record: batches are made natively, and cross
 to the function over Arrow's C data interface without a copy. pyarrow is loaded when it is used, and not before.
@@ -6,9 +6,9 @@ to the function over Arrow's C data interface without a copy. pyarrow is loaded 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from stoatflow.errors import TopologyError
+from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.plan import nodes
 from stoatflow.plan.functions import callable_only
 from stoatflow.windows import span_ms
@@ -73,73 +73,118 @@ class RowError(Exception):
 
 def batches(
     fn: Callable[[Any], ArrowResult],
+    schema: object,
+    max_rows: int,
+    max_wait: Duration,
+    by_row: str,
     *,
     line: str,
     name: str | None,
     on_error: ErrorHandler | None,
     parent: int,
-    schema: object,
-    max_rows: int,
-    max_wait: Duration,
-    by_row: str,
 ) -> nodes.MapBatches:
     """Give the node, or raise `TopologyError` for what can't be one."""
-    pa = _pyarrow(line)
+    who = Caller(f"{line} map_batches")
+    pa = load(who)
     instead = "write filter and map_values with expressions: they need no batches"
-    if isinstance(max_rows, bool) or not isinstance(max_rows, int):
-        raise TopologyError(f"{line} map_batches(max_rows=) needs a whole number, not {max_rows!r}", next_step="1024")
+    _whole(max_rows, who)
     return nodes.MapBatches(
         line=line,
         name=name,
         on_error=on_error,
         parent=parent,
         function=callable_only(fn, ("batch",), "map_batches", line, instead),
-        schema=None if schema is None else _columns(pa, _schema(pa, schema, line), "", line),
+        schema=columns(pa, schema, who),
         max_rows=max_rows,
         max_wait_ms=span_ms(max_wait, "map_batches(max_wait=)", least=1),
         by_row=by_row,
     )
 
 
-def _pyarrow(line: str) -> ModuleType:
+def batches_to(
+    fn: Callable[[Any], object],
+    schema: object,
+    max_rows: int,
+    max_wait: Duration,
+    *,
+    line: str,
+    name: str | None,
+    on_error: ErrorHandler | None,
+    parent: int,
+) -> nodes.ForeachBatch:
+    """Give the node of a function that gives nothing, or raise `TopologyError` for what can't be one."""
+    who = Caller(f"{line} foreach_batch")
+    pa = load(who)
+    _whole(max_rows, who)
+    return nodes.ForeachBatch(
+        line=line,
+        name=name,
+        on_error=on_error,
+        parent=parent,
+        function=callable_only(fn, ("batch",), "foreach_batch", line, "pass a function: an expression has no effect"),
+        schema=columns(pa, schema, who),
+        max_rows=max_rows,
+        max_wait_ms=span_ms(max_wait, "foreach_batch(max_wait=)", least=1),
+    )
+
+
+def _whole(max_rows: object, who: Caller) -> None:
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int):
+        raise who.error(f"{who.call}(max_rows=) needs a whole number, not {max_rows!r}", next_step="1024")
+
+
+class Caller(NamedTuple):
+    """Who needs pyarrow, or a schema of it: for messages."""
+
+    call: str
+    error: type[TopologyError | ConfigError] = TopologyError
+
+
+def load(who: Caller) -> ModuleType:
+    """Give pyarrow, or raise with what to install."""
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise TopologyError(
-            f"{line} map_batches shows batches to its function as pyarrow's, which is not installed",
+        raise who.error(
+            f"{who.call} shows batches as pyarrow's, which is not installed",
             next_step="pip install 'stoatflow[arrow]'",
         ) from error
     module: ModuleType = pa
     return module
 
 
-def _schema(pa: ModuleType, schema: object, line: str) -> Any:
+def columns(pa: ModuleType, schema: object, who: Caller) -> tuple[dict[str, object], ...] | None:
+    """Give a schema as plan data, or raise for what is none, or none that values are read with."""
+    return None if schema is None else _columns(pa, _schema(pa, schema, who), "", who)
+
+
+def _schema(pa: ModuleType, schema: object, who: Caller) -> Any:
     try:
         return schema if isinstance(schema, pa.Schema) else pa.schema(schema)
     except (TypeError, ValueError) as error:
-        raise TopologyError(
-            f"{line} map_batches(schema=) needs a pyarrow.Schema, not {type(schema).__name__}",
+        raise who.error(
+            f"{who.call}(schema=) needs a pyarrow.Schema, not {type(schema).__name__}",
             next_step='write schema=pa.schema([("amount", pa.float64())])',
         ) from error
 
 
-def _columns(pa: ModuleType, fields: Any, above: str, line: str) -> tuple[dict[str, object], ...]:
-    return tuple({"name": field.name, "type": _type(pa, field.type, above + field.name, line)} for field in fields)
+def _columns(pa: ModuleType, fields: Any, above: str, who: Caller) -> tuple[dict[str, object], ...]:
+    return tuple({"name": field.name, "type": _type(pa, field.type, above + field.name, who)} for field in fields)
 
 
-def _type(pa: ModuleType, kind: Any, path: str, line: str) -> object:
+def _type(pa: ModuleType, kind: Any, path: str, who: Caller) -> object:
     if plain := _PLAIN.get(str(kind)):
         return plain
     if pa.types.is_timestamp(kind):
         return {"timestamp": {"unit": kind.unit, "tz": kind.tz}}
     if pa.types.is_struct(kind):
-        return {"struct": list(_columns(pa, [kind.field(i) for i in range(kind.num_fields)], f"{path}.", line))}
+        return {"struct": list(_columns(pa, [kind.field(i) for i in range(kind.num_fields)], f"{path}.", who))}
     if pa.types.is_list(kind):
-        return {"list": _type(pa, kind.value_type, f"{path}[]", line)}
+        return {"list": _type(pa, kind.value_type, f"{path}[]", who)}
     if pa.types.is_large_list(kind):
-        return {"large_list": _type(pa, kind.value_type, f"{path}[]", line)}
-    raise TopologyError(
-        f"{line} map_batches(schema=) has the column '{path}' of type {kind}, which is not read from JSON",
+        return {"large_list": _type(pa, kind.value_type, f"{path}[]", who)}
+    raise who.error(
+        f"{who.call}(schema=) has the column '{path}' of type {kind}, which is not read from JSON",
         next_step="use null, bool, int8 to int64, uint8 to uint64, float32, float64, string, large_string, date32, "
-        "timestamp, list, large_list or struct, and cast it inside the function",
+        "timestamp, list, large_list or struct, and cast it afterwards",
     )

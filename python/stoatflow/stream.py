@@ -235,18 +235,8 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
         from stoatflow.arrow import batches  # nobody else needs it
 
         line = user_line()
-        node = batches(
-            fn,
-            line=line,
-            name=name,
-            on_error=handler(on_error, "map_batches", line),
-            parent=self._at,
-            schema=schema,
-            max_rows=max_rows,
-            max_wait=max_wait,
-            by_row=by_row,
-        )
-        return self._then(node)
+        how, failing = (schema, max_rows, max_wait, by_row), handler(on_error, "map_batches", line)
+        return self._then(batches(fn, *how, line=line, name=name, on_error=failing, parent=self._at))
 
     @overload
     def select_key(
@@ -289,6 +279,27 @@ class KStream(StreamJoins[K, V], StreamOffload[K, V]):
                 line=line, name=name, on_error=handler(on_error, "foreach", line), parent=self._at, function=udf
             )
         )
+
+    def foreach_batch(
+        self,
+        fn: Callable[[Any], object],
+        *,
+        schema: object = None,
+        max_rows: int = 1024,
+        max_wait: Duration = "50ms",
+        name: str | None = None,
+        on_error: OnError | None = None,
+    ) -> None:
+        """Call `fn` at the end of the stream for many records at once, with a `pyarrow.RecordBatch`.
+
+        Columns, batches and errors are those of `map_batches`; beside them `_topic`, `_partition` and `_offset` say
+        where the record was read that a row comes from. After a crash it may see records again, in other batches.
+        """
+        from stoatflow.arrow import batches_to  # nobody else needs it
+
+        line = user_line()
+        how, failing = (schema, max_rows, max_wait), handler(on_error, "foreach_batch", line)
+        self._plan.add(batches_to(fn, *how, line=line, name=name, on_error=failing, parent=self._at))
 
     def merge(self, other: KStream[K, V], *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
         """Put streams together. No order holds between their records."""

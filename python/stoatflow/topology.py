@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from stoatflow import _bridge
-from stoatflow.asynchronous import on_event_loop
+from stoatflow.asynchronous import Awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.handlers import OnError, handler
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
@@ -23,7 +23,7 @@ from stoatflow.wrapping import Wrapper, checked_wrapper, wrapped
 
 if TYPE_CHECKING:
     from stoatflow._bridge import Plan
-    from stoatflow.asynchronous import EventLoop
+    from stoatflow.event_loop import EventLoop
     from stoatflow.late import LatePolicy
     from stoatflow.materialized import Reset, TimestampLike
     from stoatflow.resources import Resource
@@ -315,5 +315,9 @@ def _compile(
     if wrapper is not None:
         # Only what is checked and named can be told to the wrapper, so it is compiled twice.
         encoded = wrapped(encoded, _bridge.compile_plan(encoded).physical_json, plan, wrapper)
-    encoded, loop = on_event_loop(encoded, resources)
+    loop = None
+    if resources or any(isinstance(fn, Awaiting) for fn in encoded.functions):
+        from stoatflow.event_loop import on_event_loop
+
+        encoded, loop = on_event_loop(encoded, resources)
     return encoded, _bridge.compile_plan(encoded), loop

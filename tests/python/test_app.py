@@ -201,17 +201,28 @@ def test_a_second_signal_aborts(make: Callable[..., StoatFlow], broker: Embedded
     assert sum(broker.end_offsets("out").values()) == 0, "what was not committed must not be seen"
 
 
-def test_what_functions_keep_by_thread_stays(broker: EmbeddedBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["in a lane", "where input is read"])
+def test_what_functions_keep_by_thread_stays(where: str, broker: EmbeddedBroker, tmp_path: Path) -> None:
     kept, made = threading.local(), []
 
-    def upper(value: str) -> str:
+    def keep() -> None:
         if not hasattr(kept, "client"):
             kept.client = object()
             made.append(threading.get_ident())
+
+    def upper(value: str) -> str:
+        keep()
         return value.upper()
 
+    def at(record: Any, _partition_time: int) -> int:
+        keep()
+        return int(record.timestamp)
+
     builder = sf.StreamsBuilder()
-    builder.stream("in", key=str, value=str).map_values(upper).to("out", value=str)
+    if where == "in a lane":
+        builder.stream("in", key=str, value=str).map_values(upper).to("out", value=str)
+    else:
+        builder.stream("in", key=str, value=str, timestamp=at).to("out", value=str)
     config: dict[str, object] = {"application.id": "app", "state.dir": str(tmp_path / "state"), "lanes.count": 1}
     with StoatFlow(builder.build(), sf.Settings(config, environ={}), broker=broker):
         for count in range(1, 6):  # a batch each

@@ -108,7 +108,7 @@ def test_a_call_that_begins_after_the_loop_has_died_is_no_records_fault() -> Non
 
 def test_tasks_of_a_resource_are_there_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever sends in the background sends what is left, when it is closed."""
-    monkeypatch.setattr("stoatflow.asynchronous._CLOSING_S", 5.0)
+    monkeypatch.setattr("stoatflow.event_loop._CLOSING_S", 5.0)
     sent: list[str] = []
     builder = sf.StreamsBuilder()
 

@@ -76,6 +76,13 @@ EXPECTED = {
         "payments-scored: ann 20.0",
         "payments-scored: cyd 700.0",
     ],
+    "arrow/store_queries.py": [
+        "DK 1005 2",
+        "SE 740 1",
+        "ann 55",
+        "cyd 700",
+        "bob 950",
+    ],
     "word_count.py": [
         "  6 to",
         "  2 be",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stoatflow.topology import Topology
 
 # What is kept there is what these are called for.
-_EFFECTS = ("peek", "foreach")
+_EFFECTS = ("peek", "foreach", "foreach_batch")
 _STORE = re.compile(r"[- ]*(?:(?P<line>\S+): )?(?P<op>\w+)\(\) (?P<message>.*); (?P<next>add .*)")
 
 

@@ -11,7 +11,6 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.asynchronous import Caller
 from stoatflow.wrapping import names_by_function
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Hints:
 
     def start(self) -> None:
         """Begin to look."""
-        if any(not isinstance(call, Caller) for call in self._topology.encoded.functions):
+        if not all(map(self._is_awaited, self._topology.encoded.functions)):
             self._thread.start()
 
     def end(self) -> None:
@@ -76,9 +75,16 @@ class Hints:
             self._open = {
                 (names[("udf", number)], name): use
                 for number, (call, name, use) in enumerate(functions)
-                if ("udf", number) in names and not isinstance(call, Caller)
+                if ("udf", number) in names and not self._is_awaited(call)
             }
         return self._open
+
+    def _is_awaited(self, call: object) -> bool:
+        if self._topology.event_loop is None:
+            return False
+        from stoatflow.event_loop import Caller
+
+        return isinstance(call, Caller)
 
     def _say(self, spent: dict[str, Any], at: int, field: str) -> None:
         from stoatflow.doctor.kinds import sides

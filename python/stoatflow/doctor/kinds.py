@@ -11,13 +11,13 @@ from typing import Literal, TypeAlias
 
 from stoatflow.expressions import Expression
 from stoatflow.plan import Node, nodes
-from stoatflow.serdes import BuiltinSerde, Serde
+from stoatflow.serdes import AvroSerde, BuiltinSerde, ProtobufSerde, Serde
 
 Kind: TypeAlias = Literal[
-    "any", "bool", "number", "text", "list", "texts", "object", "made", "view", "foreign", "bytes"
+    "any", "bool", "number", "text", "list", "texts", "object", "made", "view", "record", "foreign", "bytes"
 ]
-"""`texts`: a list of texts. `view`: JSON that functions get as a view. `made`: by a function, so of any Python type;
-`foreign`: read with a serde of the user, or windowed."""
+"""`texts`: a list of texts. `view`: JSON that functions get as a view; `record`: the same of what has a schema.
+`made`: by a function, so of any Python type; `foreign`: read with a serde of the user, or windowed."""
 
 _NAMES: dict[str, Kind] = {
     "string": "text", "int32": "number", "int64": "number", "double": "number", "bytes": "bytes", "json": "view",
@@ -45,6 +45,8 @@ def of_serde(serde: Serde[object] | None, otherwise: Kind) -> Kind:
     """Give the kind of what a serde reads."""
     if serde is None:
         return otherwise
+    if isinstance(serde, AvroSerde | ProtobufSerde) and serde.decode == "lazy" and serde.has_members:
+        return "record"
     if not isinstance(serde, BuiltinSerde):
         return "foreign"
     # Plain dicts are JSON too, but functions may change them.

@@ -91,7 +91,7 @@ def changed_view(function: Written, where: Place | None) -> Mistake | None:
     if where is None:
         return None
     pairs = zip(function.parameters, where.parameters, strict=False)
-    views = {name for name, part in pairs if part.kind == "view"}
+    views = {name for name, part in pairs if part.kind in ("view", "record")}
     # One that is set stands for something else from there on.
     views -= {each.id for each in _own(function.body) if isinstance(each, ast.Name) and _is_set(each)}
     for node in _own(function.body):
@@ -99,8 +99,8 @@ def changed_view(function: Written, where: Place | None) -> Mistake | None:
             if name in views:
                 return Mistake(
                     "changed view",
-                    f"it changes '{name}', a view of JSON that can't be changed: the first record will fail",
-                    f'give another one, such as {name} | {{...}}, or read with Serdes.json(decode="dict")',
+                    f"it changes '{name}', a view that can't be changed: the first record will fail",
+                    f'give another one, such as {name} | {{...}}, or read real dicts, with decode="dict" in the serde',
                 )
     return None
 

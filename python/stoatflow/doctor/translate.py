@@ -136,7 +136,7 @@ class Translator:
             if part.kind == "made":
                 self.say(Difference.MADE)
                 part = Part(part.expression, "any", part.none, part.unsure)
-            return part if part.kind != "view" else Part(part.expression, "any", part.none, part.unsure)
+            return part if part.kind not in ("view", "record") else Part(part.expression, "any", part.none, part.unsure)
         found = self.resolve(node.id)
         if found is MISSING:
             raise NotAnExpression
@@ -227,6 +227,9 @@ class Translator:
         """Members alone, or in place of some of a base."""
         if base is None:
             return Part(obj(members), "object")
+        # As an expression all of it becomes JSON; the function copies what it doesn't change.
+        if any(leaf.kind == "record" and leaf.expression is base.expression for leaf in self.leaves.values()):
+            raise NotAnExpression
         missing = self.needed(base)
         made = base.expression.with_fields(members) if members else base.expression
         return Part(made, "object", unsure=missing)

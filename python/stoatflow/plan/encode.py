@@ -17,7 +17,14 @@ from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
 from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
 from stoatflow.plan.specs import Spec
-from stoatflow.serdes import BuiltinSerde, Serde, SessionWindowedSerde, TimeWindowedSerde
+from stoatflow.serdes import (
+    AvroSerde,
+    BuiltinSerde,
+    ProtobufSerde,
+    Serde,
+    SessionWindowedSerde,
+    TimeWindowedSerde,
+)
 
 VERSION = 1
 
@@ -85,11 +92,18 @@ class _Tables:
             return {"time_windowed": self.serde(serde.inner), "size_ms": serde.size_ms}
         if isinstance(serde, SessionWindowedSerde):
             return {"session_windowed": self.serde(serde.inner)}
+        if isinstance(serde, AvroSerde):
+            return serde.to_plan()
+        if isinstance(serde, ProtobufSerde):
+            return serde.to_plan(self.custom(serde) if serde.decode == "message" else None)
+        return {"custom": self.custom(serde)}
+
+    def custom(self, serde: Serde[Any]) -> int:
         for index, known in enumerate(self.serdes):
             if known is serde:
-                return {"custom": index}
+                return index
         self.serdes.append(serde)
-        return {"custom": len(self.serdes) - 1}
+        return len(self.serdes) - 1
 
     def field(self, content: object) -> object:  # noqa: PLR0911, C901  # one return per form
         if isinstance(content, Expression):

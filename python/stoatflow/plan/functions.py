@@ -31,7 +31,8 @@ D = TypeVar("D")
 _ITERATED = ("flat_map", "flat_map_values", "to(partitioner=)")
 # Called where records are read, or where one has failed: nothing there may wait for an event loop.
 _PLAIN_ONLY = (
-    "(timestamp=)", "(late=)", "Decide", "DecideLate", "Watermark.custom", "map_batches", "(on_timeout=)", "(on_error=)"
+    "(timestamp=)", "(late=)", "Decide", "DecideLate", "Watermark.custom", "map_batches", "foreach_batch",
+    "(on_timeout=)", "(on_error=)"
 )  # fmt: skip
 _REQUIRED: Any = object()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -290,6 +290,18 @@ class Foreach(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ForeachBatch(Node):
+    """A function for its effects, with many records at once."""
+
+    op = "foreach_batch"
+    parent: int
+    function: Function
+    schema: tuple[Mapping[str, object], ...] | None = None
+    max_rows: int
+    max_wait_ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Merge(Node):
     """Two streams as one."""
 
@@ -562,7 +574,8 @@ NODE_CLASSES: tuple[type[Node], ...] = (
     Stream, Table, GlobalTable, StateStore, GlobalStore, Scheduled,
     Filter, FilterNot, Map, MapValues, FlatMap, FlatMapValues,
     MapBatches,
-    SelectKey, Peek, Foreach, Merge, Split, Branch, Repartition, ToTable, Process, ProcessValues, TransformValues,
+    SelectKey, Peek, Foreach, ForeachBatch, Merge, Split, Branch, Repartition, ToTable, Process,
+    ProcessValues, TransformValues,
     GroupByKey, GroupBy, WindowedBy, EmitStrategyNode, Cogroup, Count, Reduce, Aggregate, Suppress, Join, LeftJoin,
     OuterJoin, Deduplicate, Offload, ToStream, To,
 )  # fmt: skip

@@ -4,12 +4,14 @@ Takes a serde, or a type that stands for one; gives the serde. The engine runs t
 Rust; their Python halves here serve the test driver and the embedded broker's users.
 """
 
+from stoatflow.serdes.avro import AvroSchema, AvroSerde
 from stoatflow.serdes.base import Serde
 from stoatflow.serdes.builtin import BuiltinSerde, Serdes, builtin_by_name
+from stoatflow.serdes.protobuf import ProtobufSchema, ProtobufSerde
 from stoatflow.serdes.resolve import SerdeLike, resolve
 from stoatflow.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
 
 __all__ = [
-    "BuiltinSerde", "Serde", "SerdeLike", "Serdes", "SessionWindowedSerde", "TimeWindowedSerde", "builtin_by_name",
-    "resolve",
+    "AvroSchema", "AvroSerde", "BuiltinSerde", "ProtobufSchema", "ProtobufSerde", "Serde", "SerdeLike", "Serdes",
+    "SessionWindowedSerde", "TimeWindowedSerde", "builtin_by_name", "resolve",
 ]  # fmt: skip

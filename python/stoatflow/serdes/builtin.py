@@ -16,6 +16,11 @@ from stoatflow.errors import SerdeError, TopologyError
 from stoatflow.serdes.base import Serde
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from stoatflow.serdes.avro import AvroSchema, AvroSerde
+    from stoatflow.serdes.protobuf import ProtobufSchema, ProtobufSerde
     from stoatflow.serdes.resolve import SerdeLike
     from stoatflow.windowed import Windowed
 
@@ -143,6 +148,49 @@ class Serdes:
             f"{user_line()} Serdes.json(decode={decode!r}): there are views and dicts",
             next_step='write decode="lazy" or decode="dict"',
         )
+
+    @staticmethod
+    def avro(
+        schema: AvroSchema,
+        *,
+        framing: Literal["plain", "confluent"] = "plain",
+        schema_id: int | None = None,
+        writer_schemas: Mapping[int, AvroSchema] | None = None,
+        decode: Literal["lazy", "dict"] = "lazy",
+    ) -> AvroSerde:
+        """Avro, by a schema: its JSON text, a dict of it, or the path of an .avsc file.
+
+        Expressions read fields where they lie, and are checked against the schema; functions get views that decode
+        what they read, as of JSON. With `decode="dict"` they get dicts and lists of their own, which they may change.
+        With `framing="confluent"` records begin with a zero and the id of their schema: `schema_id` is written and
+        read, others are read if `writer_schemas` has their schemas. No registry is asked.
+        """
+        from stoatflow.serdes.avro import AvroSerde
+
+        return AvroSerde(schema, framing, schema_id, writer_schemas, decode)
+
+    @staticmethod
+    def protobuf(
+        schema: ProtobufSchema,
+        message: str | None = None,
+        *,
+        include: Iterable[str | os.PathLike[str]] = (),
+        framing: Literal["plain", "confluent"] = "plain",
+        schema_id: int | None = None,
+        schema_ids: Iterable[int] = (),
+        decode: Literal["lazy", "dict", "message"] = "lazy",
+    ) -> ProtobufSerde:
+        """Protobuf, by a message type: a generated class, a .proto file, its text, or a serialized FileDescriptorSet.
+
+        `message` is the full name of the message, where the schema has several. A .proto file imports from its own
+        folder and from those of `include`. Expressions read fields where they lie, and are checked against the message.
+        With `decode="message"` functions get messages of the generated class. With `framing="confluent"` records begin
+        with a zero, the id of their schema, and which message of it they are: `schema_id` is written and read, those of
+        `schema_ids` are read too. No registry is asked.
+        """
+        from stoatflow.serdes.protobuf import ProtobufSerde
+
+        return ProtobufSerde(schema, message, include, framing, schema_id, schema_ids, decode)
 
     @staticmethod
     def time_windowed(inner: SerdeLike[T], size: Duration) -> Serde[Windowed[T]]:

@@ -19,6 +19,8 @@ from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.handlers import OnError, with_handlers
 from stoatflow.offload import Parked
 from stoatflow.serdes import (
+    AvroSerde,
+    ProtobufSerde,
     Serde,
     SerdeLike,
     Serdes,
@@ -161,6 +163,25 @@ class TopologyTestDriver:
             return TestWindowStore(name, scan, rows, key, value)
         return TestStore(name, scan, rows, key, value)
 
+    def to_arrow(self, store: str, *, schema: object = None) -> Any:
+        """Give what a store holds, as of the last commit, as a `pyarrow.Table`.
+
+        The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
+        values tell them. As `StoatFlow.to_arrow`.
+        """
+        from stoatflow.store_batches import table  # nobody else needs it
+
+        return table(self._native, store, schema)
+
+    def arrow_batches(self, store: str, *, schema: object = None, max_rows: int = 65_536) -> Any:
+        """Give what a store holds, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
+
+        All batches show one moment, however long they are read. A crash or a restart ends the reader.
+        """
+        from stoatflow.store_batches import reader
+
+        return reader(self._native, store, schema, max_rows)
+
     def parked(self, offload: str) -> list[Parked]:
         """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes."""
         return [Parked(*entry) for entry in self._native.parked(offload)]
@@ -248,13 +269,20 @@ class TopologyTestDriver:
     get_key_value_store = store
     produced_topic_names = produced_topics
 
-    def _from_spec(self, spec: Any) -> Serde[Any]:
+    def _from_spec(self, spec: Any) -> Serde[Any]:  # noqa: PLR0911  # one return per form
         if isinstance(spec, str):
             return builtin_by_name(spec)
         if "time_windowed" in spec:
             return TimeWindowedSerde(self._from_spec(spec["time_windowed"]), spec["size_ms"])
         if "session_windowed" in spec:
             return SessionWindowedSerde(self._from_spec(spec["session_windowed"]))
+        if "avro" in spec:
+            return AvroSerde.from_plan(spec["avro"])
+        if "protobuf" in spec:
+            decode = spec["protobuf"].get("decode")
+            if isinstance(decode, dict):
+                return self._topology.custom_serde(decode["message"])
+            return ProtobufSerde.from_plan(spec["protobuf"])
         return self._topology.custom_serde(spec["custom"])
 
 

@@ -1,0 +1,58 @@
+"""Formats with a schema: the part of `_native.pyi` that says their types. There is no such module: never import it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+__all__ = ["AvroFormat", "ProtobufFormat"]
+
+@final
+class AvroFormat:
+    """A schema with what stands before the bytes of its records."""
+
+    def __new__(
+        cls, schema: str, schema_id: int | None = None, writer_schemas: Mapping[int, str] = ...
+    ) -> AvroFormat: ...
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+    @property
+    def title(self) -> str:
+        """The full name of a record's schema, the type of any other."""
+    def encode(self, value: object) -> bytes:
+        """The bytes of a value."""
+    def view(self, data: bytes) -> Any:
+        """What a function gets for bytes."""
+    def decode(self, data: bytes) -> Any:
+        """The value of bytes, plain."""
+
+@final
+class ProtobufFormat:
+    """A message type with what stands before the bytes of its records."""
+
+    def __new__(
+        cls,
+        descriptors: bytes,
+        message: str | None = None,
+        schema_id: int | None = None,
+        schema_ids: Sequence[int] = ...,
+    ) -> ProtobufFormat: ...
+    @staticmethod
+    def of_text(text: str, folders: Sequence[str]) -> bytes:
+        """The descriptors of a .proto file's text."""
+    @staticmethod
+    def of_file(path: str, folders: Sequence[str]) -> bytes:
+        """The descriptors of a .proto file."""
+    @property
+    def descriptors(self) -> bytes:
+        """The descriptors of all that the message needs."""
+    @property
+    def message(self) -> str:
+        """The full name of the message."""
+    def encode(self, value: object) -> bytes:
+        """The bytes of a value."""
+    def decode(self, data: bytes) -> Any:
+        """The value of bytes, plain."""
+    def view(self, data: bytes) -> Any:
+        """What a function gets for bytes."""
+    def body(self, data: bytes) -> bytes:
+        """The message's own bytes, without what stands before them."""

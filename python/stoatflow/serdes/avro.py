@@ -1,0 +1,138 @@
+"""Avro with a schema that is given, as the engine reads and writes it.
+
+Takes a schema (text, a dict, or the path of an .avsc file), gives the serde. The engine does the work: this half hands
+bytes to it for the test driver and the embedded broker's users. Never asks a schema registry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from stoatflow.errors import TopologyError
+from stoatflow.serdes.base import Serde
+from stoatflow.serdes.framing import check_framing, checked_id
+
+if TYPE_CHECKING:
+    from stoatflow._bridge import AvroFormat
+
+AvroSchema: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | list[Any]"
+"""The text of a schema, what `json.loads` makes of it, or the path of a file that holds it."""
+
+_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+
+class AvroSerde(Serde[Any]):
+    """Made by `Serdes.avro`."""
+
+    def __init__(
+        self,
+        schema: AvroSchema,
+        framing: Literal["plain", "confluent"] = "plain",
+        schema_id: int | None = None,
+        writer_schemas: Mapping[int, AvroSchema] | None = None,
+        decode: Literal["lazy", "dict"] = "lazy",
+    ) -> None:
+        """Read the schemas."""
+        from stoatflow.plan.functions import user_line  # the plan is made of serdes
+
+        place = f"{user_line()} Serdes.avro(...)"
+        check_framing(place, "Avro", framing, schema_id, writer_schemas=writer_schemas)
+        if decode not in {"lazy", "dict"}:
+            raise TopologyError(
+                f"{place}: decode={decode!r}: there are views and dicts",
+                next_step='write decode="lazy" or decode="dict"',
+            )
+        self.decode = decode
+        self.schema = _text(schema, place)
+        self.schema_id = schema_id
+        self.writer_schemas = {
+            checked_id(number, place): _text(one, place) for number, one in (writer_schemas or {}).items()
+        }
+        self._made: AvroFormat | None = None
+        try:
+            self._title = self._format.title
+        except TopologyError as wrong:
+            raise TopologyError(f"{place}: {wrong.message}", next_step=wrong.next_step) from None
+
+    @property
+    def _format(self) -> AvroFormat:
+        if self._made is None:
+            from stoatflow._bridge import AvroFormat  # of the engine, which imports serdes
+
+            self._made = AvroFormat(self.schema, self.schema_id, self.writer_schemas)
+        return self._made
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return f"avro({self._title})"
+
+    @property
+    def has_members(self) -> bool:
+        """Are its values objects, and never anything else?"""
+        schema = json.loads(self.schema)
+        return isinstance(schema, dict) and schema.get("type") in ("record", "map", "error")
+
+    def serialize(self, value: Any) -> bytes:
+        """Give the bytes of a value."""
+        return self._format.encode(value)
+
+    def deserialize(self, data: bytes) -> Any:
+        """Give the value of the bytes."""
+        return self._format.decode(data)
+
+    def view(self, data: bytes) -> Any:
+        """Give what a function gets for the bytes; for tests of functions."""
+        if self.decode == "dict":
+            return self.deserialize(data)
+        return self._format.view(data)
+
+    def to_plan(self) -> dict[str, object]:
+        """Give its form in the plan."""
+        spec: dict[str, object] = {"schema": self.schema}
+        if self.schema_id is not None:
+            spec["schema_id"] = self.schema_id
+        if self.writer_schemas:
+            spec["writer_schemas"] = {str(number): text for number, text in self.writer_schemas.items()}
+        if self.decode != "lazy":
+            spec["decode"] = self.decode
+        return {"avro": spec}
+
+    @classmethod
+    def from_plan(cls, spec: Mapping[str, Any]) -> AvroSerde:
+        """Give the serde of such a form."""
+        framing: Literal["plain", "confluent"] = "plain" if spec.get("schema_id") is None else "confluent"
+        writers = {int(number): text for number, text in spec.get("writer_schemas", {}).items()}
+        return cls(spec["schema"], framing, spec.get("schema_id"), writers or None, spec.get("decode", "lazy"))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling: the engine's half is made again."""
+        framing = "plain" if self.schema_id is None else "confluent"
+        return (AvroSerde, (self.schema, framing, self.schema_id, self.writer_schemas or None, self.decode))
+
+
+def _text(schema: AvroSchema, place: str) -> str:
+    if isinstance(schema, os.PathLike):
+        try:
+            return Path(schema).read_text("utf-8")
+        except OSError as cause:
+            raise TopologyError(
+                f"{place}: the schema can't be read: {cause}", next_step="give the path of an .avsc file"
+            ) from cause
+    if isinstance(schema, str):
+        if schema.endswith(".avsc"):
+            raise TopologyError(
+                f"{place}: {schema!r} is a name, not the text of a schema",
+                next_step=f"write pathlib.Path({schema!r})",
+            )
+        return json.dumps(schema) if schema in _PRIMITIVES else schema
+    if isinstance(schema, Mapping | list):
+        return json.dumps(schema, ensure_ascii=False, default=dict)
+    raise TopologyError(
+        f"{place} needs a schema, not {type(schema).__name__}",
+        next_step="give the JSON text of a schema, a dict of it, or the path of an .avsc file",
+    )

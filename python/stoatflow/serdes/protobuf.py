@@ -1,0 +1,221 @@
+"""Protobuf with a message type that is given, as the engine reads and writes it.
+
+Takes a generated class, a .proto file or its text, or descriptors; gives the serde. The engine compiles and does the
+work: this half hands bytes to it for the test driver and the embedded broker's users, and makes messages of the class
+where functions want them. Never imports the package `protobuf`, and never asks a schema registry.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from stoatflow.errors import SerdeError, TopologyError
+from stoatflow.serdes.base import Serde
+from stoatflow.serdes.framing import check_framing, checked_id
+
+if TYPE_CHECKING:
+    from stoatflow._bridge import ProtobufFormat
+
+ProtobufSchema: TypeAlias = "type[Any] | str | os.PathLike[str] | bytes"
+"""A generated class, the text of a .proto file, the path of one, or a serialized FileDescriptorSet."""
+
+_WRAPPERS = frozenset(
+    f"google.protobuf.{of}Value"
+    for of in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+"""Their values are what they wrap."""
+
+Decode: TypeAlias = Literal["lazy", "dict", "message"]
+
+
+class ProtobufSerde(Serde[Any]):
+    """Made by `Serdes.protobuf`."""
+
+    def __init__(
+        self,
+        schema: ProtobufSchema,
+        message: str | None = None,
+        include: Iterable[str | os.PathLike[str]] = (),
+        framing: Literal["plain", "confluent"] = "plain",
+        schema_id: int | None = None,
+        schema_ids: Iterable[int] = (),
+        decode: Decode = "lazy",
+    ) -> None:
+        """Read the schema."""
+        from stoatflow.plan.functions import user_line  # the plan is made of serdes
+
+        place = f"{user_line()} Serdes.protobuf(...)"
+        self.schema_ids = [checked_id(number, place) for number in schema_ids]
+        check_framing(place, "Protobuf", framing, schema_id, schema_ids=self.schema_ids or None)
+        self.schema_id = schema_id
+        self.decode: Decode = _decoding(decode, schema, place)
+        self._class: Any = schema if isinstance(schema, type) else None
+        try:
+            descriptors, message = _descriptors(schema, message, [os.fspath(folder) for folder in include], place)
+            self._made: ProtobufFormat | None = _made(descriptors, message, schema_id, self.schema_ids)
+        except TopologyError as wrong:
+            said = wrong.message if wrong.message.startswith(place) else f"{place}: {wrong.message}"
+            raise TopologyError(said, next_step=wrong.next_step) from None
+        self.descriptors = self._made.descriptors
+        self.message = self._made.message
+
+    @property
+    def _format(self) -> ProtobufFormat:
+        if self._made is None:
+            self._made = _made(self.descriptors, self.message, self.schema_id, self.schema_ids)
+        return self._made
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return f"protobuf({self.message})"
+
+    @property
+    def has_members(self) -> bool:
+        """Are its values objects, and never anything else?"""
+        return self.message not in _WRAPPERS
+
+    def serialize(self, value: Any) -> bytes:
+        """Give the bytes of a value."""
+        return self._format.encode(value)
+
+    def deserialize(self, data: bytes) -> Any:
+        """Give the value of the bytes: a message of the class with `decode="message"`, else plain dicts."""
+        if self.decode != "message":
+            return self._format.decode(data)
+        try:
+            return self._class.FromString(self._format.body(data))
+        except SerdeError:
+            raise
+        except Exception as cause:  # the package `protobuf` has its own, which is not ours to import
+            raise SerdeError(
+                f"the bytes are no value of the Protobuf message '{self.message}': {cause}",
+                next_step="read the topic with the message it was written with",
+            ) from cause
+
+    def view(self, data: bytes) -> Any:
+        """Give what a function gets for the bytes; for tests of functions."""
+        return self._format.view(data) if self.decode == "lazy" else self.deserialize(data)
+
+    def to_plan(self, shown_by: int | None = None) -> dict[str, object]:
+        """Give its form in the plan; `shown_by` is its own number among the custom serdes."""
+        spec: dict[str, object] = {
+            "descriptors": base64.b64encode(self.descriptors).decode(),
+            "message": self.message,
+        }
+        if self.schema_id is not None:
+            spec["schema_id"] = self.schema_id
+        if self.schema_ids:
+            spec["schema_ids"] = self.schema_ids
+        if shown_by is not None:
+            spec["decode"] = {"message": shown_by}
+        elif self.decode == "dict":
+            spec["decode"] = self.decode
+        return {"protobuf": spec}
+
+    @classmethod
+    def from_plan(cls, spec: Mapping[str, Any]) -> ProtobufSerde:
+        """Give the serde of such a form."""
+        framing: Literal["plain", "confluent"] = "plain" if spec.get("schema_id") is None else "confluent"
+        return cls(
+            base64.b64decode(spec["descriptors"]),
+            spec["message"],
+            framing=framing,
+            schema_id=spec.get("schema_id"),
+            schema_ids=spec.get("schema_ids", ()),
+            decode=spec.get("decode", "lazy"),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Survive pickling: the engine's half is made again."""
+        return {**self.__dict__, "_made": None}
+
+
+def _made(descriptors: bytes, message: str | None, schema_id: int | None, schema_ids: Iterable[int]) -> ProtobufFormat:
+    from stoatflow._bridge import ProtobufFormat  # of the engine, which imports serdes
+
+    return ProtobufFormat(descriptors, message, schema_id, list(schema_ids))
+
+
+def _decoding(decode: object, schema: object, place: str) -> Decode:
+    if decode == "message":
+        if not isinstance(schema, type):
+            raise TopologyError(
+                f'{place}: decode="message" makes messages of a class, and none is given',
+                next_step='give the generated class: Serdes.protobuf(shop_pb2.Order, decode="message")',
+            )
+        return "message"
+    if decode == "lazy":
+        return "lazy"
+    if decode == "dict":
+        return "dict"
+    raise TopologyError(
+        f"{place}: decode={decode!r}: there are views, dicts and messages",
+        next_step='write decode="lazy", decode="dict" or decode="message"',
+    )
+
+
+def _descriptors(
+    schema: ProtobufSchema, message: str | None, include: list[str], place: str
+) -> tuple[bytes, str | None]:
+    from stoatflow._bridge import ProtobufFormat  # of the engine, which imports serdes
+
+    if isinstance(schema, type):
+        return _of_class(schema, message, include, place)
+    if isinstance(schema, bytes):
+        return schema, message
+    if isinstance(schema, os.PathLike):
+        path = Path(schema)
+        if not path.is_file():
+            raise TopologyError(
+                f"{place}: there is no file {os.fspath(path)!r}", next_step="give the path of a .proto file"
+            )
+        # A root of imports that holds the file comes first: the file's name in imports is relative to it.
+        return ProtobufFormat.of_file(os.fspath(path), [*include, os.fspath(path.parent)]), message
+    if isinstance(schema, str):
+        if schema.endswith(".proto"):
+            raise TopologyError(
+                f"{place}: {schema!r} is a name, not the text of a schema",
+                next_step=f"write pathlib.Path({schema!r})",
+            )
+        return ProtobufFormat.of_text(schema, include), message
+    raise TopologyError(f"{place} needs a schema, not {type(schema).__name__}", next_step=_WAYS)
+
+
+_WAYS = "give a generated class, the path or the text of a .proto file, or the bytes of a FileDescriptorSet"
+
+
+def _of_class(schema: type[Any], message: str | None, include: list[str], place: str) -> tuple[bytes, str]:
+    descriptor = getattr(schema, "DESCRIPTOR", None)
+    name, file = getattr(descriptor, "full_name", None), getattr(descriptor, "file", None)
+    if not isinstance(name, str) or file is None:
+        raise TopologyError(f"{place}: {schema.__qualname__} is no class of Protobuf messages", next_step=_WAYS)
+    if message not in {None, name} or include:
+        raise TopologyError(
+            f"{place}: the class says that the message is {name}",
+            next_step="leave message= and include= out, or give another class",
+        )
+    files: dict[str, bytes] = {}
+
+    def collect(one: Any) -> None:
+        if one.name not in files:
+            for needed in one.dependencies:
+                collect(needed)
+            files[one.name] = one.serialized_pb
+
+    collect(file)
+    # A set of descriptors is a message of nothing but files: its field 1.
+    return b"".join(b"\x0a" + _varint(len(content)) + content for content in files.values()), name
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

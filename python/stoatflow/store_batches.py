@@ -1,0 +1,55 @@
+"""What a store holds, as pyarrow sees it: a table, or a reader of batches.
+
+Takes an engine and a store's name, gives pyarrow's objects. Never holds more of the store than a batch, unless a
+table is asked for. pyarrow is loaded when it is used, and not before.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stoatflow.arrow import Caller, columns, load
+from stoatflow.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stoatflow import _bridge
+
+_ROWS = 65_536
+
+
+class HasStores(Protocol):
+    """The engine, or that of a test driver."""
+
+    def store_batches(self, name: str, schema: str | None, max_rows: int) -> _bridge.StoreBatches:
+        """Give the batches of a store."""
+
+
+def table(engine: HasStores, store: str, schema: object) -> Any:
+    """Give all rows at once."""
+    pa = load(Caller("to_arrow", ConfigError))
+    batches = _ask(pa, engine, store, schema, _ROWS, "to_arrow")
+    return pa.Table.from_batches(_each(pa, batches), schema=pa.schema(batches))
+
+
+def reader(engine: HasStores, store: str, schema: object, max_rows: int) -> Any:
+    """Give the rows batch by batch."""
+    pa = load(Caller("arrow_batches", ConfigError))
+    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
+        raise ConfigError(
+            f"arrow_batches(max_rows=) needs a whole number from 1 on, not {max_rows!r}", next_step=f"write {_ROWS}"
+        )
+    batches = _ask(pa, engine, store, schema, max_rows, "arrow_batches")
+    return pa.RecordBatchReader.from_batches(pa.schema(batches), _each(pa, batches))
+
+
+def _ask(pa: Any, engine: HasStores, store: str, schema: object, max_rows: int, call: str) -> _bridge.StoreBatches:
+    named = columns(pa, schema, Caller(call, ConfigError))
+    return engine.store_batches(store, None if named is None else json.dumps(named), max_rows)
+
+
+def _each(pa: Any, batches: _bridge.StoreBatches) -> Iterator[Any]:
+    while (batch := batches.next()) is not None:
+        yield pa.record_batch(batch)
