@@ -20,7 +20,8 @@ MINUTES ?= 30
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
-	test-recovery sim-long chaos soak versus bench-latency bench-restore bench-timers bench-functions bench-instructions bench docs docs-check clean
+	test-recovery sim-long chaos soak versus bench-latency bench-restore bench-charts bench-timers bench-functions \
+	bench-scaling bench-border bench-instructions bench docs docs-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,7 +95,7 @@ soak: ## steady work with kills: memory, file handles and threads stay bounded (
 	@scripts/wheel.sh
 	@$(VENV)/bin/python tests/integration/chaos/soak.py $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
 
-versus: ## six jobs on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
+versus: ## seven jobs on Kafka Streams and here, on one broker (needs a JDK and Maven; ARGS=--help)
 	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
@@ -112,8 +113,23 @@ bench-restore: ## restore of 2 million keys, cold and after a kill, on Kafka Str
 	@scripts/wheel.sh
 	@$(VENV)/bin/python benches/versus/restore.py $(ARGS)
 
+RESULTS ?= $(wildcard docs/reference/figures/*.json)
+CHARTS ?= docs/reference/pictures
+bench-charts: ## draw results of versus and bench-latency again (RESULTS="a.json b.json" CHARTS=folder ARGS=--check)
+	@scripts/setup.sh build
+	@$(VENV)/bin/python benches/versus/charts.py $(RESULTS) --charts $(CHARTS) $(ARGS)
+
 bench-functions: wheel ## CPU per record of one job as expression, Arrow batch and lambda (ARGS=--help)
 	@$(VENV)/bin/python benches/functions/functions.py $(ARGS)
+
+bench-scaling: wheel ## CPU per record as lanes, keys, state, records, stores, re-keyings grow; a model of more cores (ARGS=--help)
+	@$(VENV)/bin/python benches/scaling/scaling.py $(ARGS)
+
+bench-border: ## what crossing into Python costs: calls, views, dicts, encoding, async (ARGS="-k call")
+	@scripts/setup.sh build bench
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python -m pytest -q -p no:cacheprovider benches/border --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name $(ARGS)
 
 bench-timers: wheel ## CPU per timer that fires, memory with 20 million that are pending (ARGS=--help)
 	@$(VENV)/bin/python benches/timers/timers.py $(ARGS)

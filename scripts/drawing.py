@@ -12,6 +12,12 @@ from html import escape
 
 INK, SOFT, LINE, BAND = "#17242a", "#55666d", "#dce3e1", "#f3f5f4"
 TEAL, BLUE, AMBER, VIOLET, RED = "#0b7a70", "#2f66b0", "#a8660c", "#7350b5", "#b3342c"
+CARD = "#ffffff"
+# What each colour is on a dark page, in pictures that follow the page.
+DARK = {
+    CARD: "#161d21", INK: "#e6edef", SOFT: "#a4b2b8", LINE: "#3a474d", BAND: "#212a2f",
+    TEAL: "#33b5a6", BLUE: "#75a8ea", AMBER: "#dd9d45", VIOLET: "#ad92ef", RED: "#e8776d",
+}  # fmt: skip
 
 Point = tuple[float, float]
 
@@ -23,11 +29,15 @@ def number(value: float) -> str:
 
 @dataclass
 class Drawing:
-    """A picture on a white card, which reads in dark pages too."""
+    """A picture on a white card, which reads in dark pages too; with a `description` one that follows the page.
+
+    The description says in words what is to be seen, to those who can't see it.
+    """
 
     width: int
     height: int
     title: str
+    description: str = ""
     parts: list[str] = field(default_factory=list)
 
     def add(self, tag: str, content: str | None = None, **attributes: object) -> None:
@@ -87,11 +97,35 @@ class Drawing:
         """Fill a rectangle."""
         self.add("rect", x=corner[0], y=corner[1], width=size[0], height=size[1], fill=fill)
 
+    def bar(self, corner: Point, size: Point, fill: str, told: str) -> None:
+        """Draw a rectangle that says what it is when it is pointed at."""
+        (x, y), (width, height) = ([number(one) for one in pair] for pair in (corner, size))
+        shape = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="2" fill="{fill}"/>'
+        self.parts.append(f"<g><title>{escape(told)}</title>{shape}</g>")
+
     def svg(self) -> str:
         """Give the whole."""
+        if self.description:
+            return self._with_description()
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
             f'height="{self.height}" role="img" font-family="system-ui, sans-serif">'
         )
         card = f'<rect width="{self.width}" height="{self.height}" rx="10" fill="#ffffff" stroke="{LINE}"/>'
         return "\n".join([head, f"<title>{escape(self.title)}</title>", card, *self.parts, "</svg>", ""])
+
+    def _with_description(self) -> str:
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
+            f'height="{self.height}" role="img" aria-labelledby="title description" '
+            'font-family="system-ui, sans-serif">'
+        )
+        words = [
+            f'<title id="title">{escape(self.title)}</title>',
+            f'<desc id="description">{escape(self.description)}</desc>',
+        ]
+        # The attributes say the colours of a light page; a style sheet is stronger than they are.
+        rules = [f'[{what}="{light}"]{{{what}:{dark}}}' for light, dark in DARK.items() for what in ("fill", "stroke")]
+        style = f"<style>@media (prefers-color-scheme: dark) {{{' '.join(rules)}}}</style>"
+        card = f'<rect width="{self.width}" height="{self.height}" rx="10" fill="{CARD}" stroke="{LINE}"/>'
+        return "\n".join([head, *words, style, card, *self.parts, "</svg>", ""])

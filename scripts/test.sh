@@ -26,7 +26,7 @@ step_python() {
     pytest -n 2 tests/python
     # A process of its own: the benchmarks are scripts beside each other, which find each other by their folder. Those
     # that need a broker are in the step `integration`.
-    pytest -n 2 -m "not broker and not slow" benches/versus
+    pytest -n 2 -m "not broker and not slow" benches/versus benches/scaling
 }
 
 step_conformance() { pytest -n 2 tests/conformance tests/semantics; }

@@ -73,7 +73,7 @@ def main() -> int:
         recovery_config=RecoveryConfig(snapshots),
     )
     seconds = time.monotonic() - start
-    own_figures.say("bytewax", peer_run.Progress(at).records(), seconds, "at_least_once")
+    own_figures.say("bytewax", peer_run.Progress(at).records(), start, seconds, "at_least_once")
     return 0
 
 

@@ -179,7 +179,7 @@ def main() -> int:
     start = time.monotonic()
     loop = WordCount(options) if options.workload == "w2" else Loop(options)
     records = loop.run(options.inputs)
-    own_figures.say(options.loop, records, time.monotonic() - start, guarantee(options))
+    own_figures.say(options.loop, records, start, time.monotonic() - start, guarantee(options))
     return 0
 
 

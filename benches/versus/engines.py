@@ -26,7 +26,7 @@ import kstreams_build
 import peers
 from broker.java_home import find_java
 from conditions import Conditions
-from machine import ProcessTree, machine_cpu, process_cpu
+from machine import ProcessTree, machine_cpu, process_cpu, steady_rss_kb
 from peers import PEERS
 from workloads import WORKLOADS
 
@@ -58,6 +58,11 @@ class Job:
     records: int
     consumed: int
 
+    @property
+    def application(self) -> str:
+        """Its name on the broker, which is in the names of all topics that an engine makes for itself."""
+        return f"{self.name}-app"
+
 
 @dataclass(frozen=True)
 class Run:
@@ -78,7 +83,11 @@ class Run:
     guarantee: str
     # At most at a time; with more than one, the peak of memory is that of their sum, looked at every second.
     processes: int
+    # The median in the second half of the work; None if it was too short for that.
+    steady_rss_kb: int | None = None
     output_records: int | None = None
+    # What it has left on the broker, by kind of topic.
+    broker_bytes: Mapping[str, int] | None = None
     table_hash: str | None = None
 
     @property
@@ -86,9 +95,14 @@ class Run:
         """CPU seconds of the whole process per million input records."""
         return self.process_cpu_seconds / self.records * 1e6
 
+    @property
+    def bytes_per_record(self) -> float | None:
+        """Bytes on the broker per input record."""
+        return sum(self.broker_bytes.values()) / self.records if self.broker_bytes is not None else None
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self) | {"cpu_per_million": self.cpu_per_million}
+        return asdict(self) | {"cpu_per_million": self.cpu_per_million, "bytes_per_record": self.bytes_per_record}
 
 
 @dataclass(frozen=True)
@@ -138,7 +152,7 @@ def _missing_peers(asked: Sequence[peers.Peer]) -> dict[str, str]:
 
 def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> list[str]:
     """How the engine is started: to work off what is there, or to `follow` what is still being written."""
-    application = f"{job.name}-app"
+    application = job.application
     inputs, outputs = ",".join(job.inputs), ",".join(job.outputs)
     if job.engine == KSTREAMS:
         return [
@@ -203,6 +217,7 @@ def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
         other_cpu_seconds=round(max(other, 0.0), 2),
         guarantee=said.get("guarantee", at.guarantee),
         processes=tree.processes,
+        steady_rss_kb=steady_rss_kb(tree.samples, said["started"], said["seconds"]),
     )
 
 

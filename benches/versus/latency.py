@@ -4,7 +4,8 @@
 
 Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
 Gives: for each workload and rate the latencies P50 to P99.9 and the CPU seconds of each engine, and ratios; the same as
-JSON. Where records did not come in time, the figures stand beside how many are MISSING: the engine did not keep up.
+JSON, as Markdown, and as pictures. Where records did not come in time, the figures stand beside how many are MISSING:
+the engine did not keep up.
 Owns: the broker and the order of the runs. Never: reports an engine that failed, or from which it saw a record come
 twice; counts from when a record was sent instead of from when it was due.
 """
@@ -27,6 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
+import page  # noqa: E402
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
 from conditions import Conditions, add_arguments, names  # noqa: E402
@@ -40,6 +42,8 @@ from workloads.probes import PROBES  # noqa: E402
 from workloads.workload import NEW_YEAR_MS, Load  # noqa: E402
 
 ENGINES = (KSTREAMS, "native", "lambda")
+# Arguments that say where something is on this machine, and nothing of the measurement.
+PLACES = ("python", "json", "markdown", "charts")
 QUANTILES = (50.0, 95.0, 99.0, 99.9)
 # An engine may take so long to end after a signal.
 END_S = 60.0
@@ -229,6 +233,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--patience", type=float, default=10.0, help="how long is waited for the last record of a rate")
     add_arguments(parser, repeats=1)
     parser.add_argument("--json", type=Path, help=f"where the JSON goes; {cache_dir() / 'versus'} by default")
+    page.add_arguments(parser)
     options = parser.parse_args(given)
     try:
         options.rates = sorted(float(rate) for rate in options.rates.split(","))
@@ -267,14 +272,16 @@ def main(given: list[str] | None = None) -> int:
     found: dict[str, Any] = {
         "benchmark": "latency",
         "machine": describe(find_java()),
-        "conditions": {name: str(value) for name, value in vars(options).items()} | {"stoatflow": available.version},
+        "conditions": {name: str(value) for name, value in vars(options).items() if name not in PLACES}
+        | {"stoatflow": available.version},
         "runs": [asdict(one) for one in measured],
         "failed": failed,
     }
     target = options.json or cache_dir() / "versus" / f"latency-{time.strftime('%Y%m%d-%H%M%S')}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(found, indent=2) + "\n")
-    say(f"written: {target}")
+    for file in (target, *page.write(found, options.markdown, options.charts)):
+        say(f"written: {file}")
     return 1 if failed else 0
 
 

@@ -9,14 +9,20 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import statistics
 import subprocess
 import time
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
 import confluent_kafka
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_SAMPLE_S = 0.1
+_FAMILY_S = 1.0
+# Fewer samples say nothing about a half of a run.
+_ENOUGH_SAMPLES = 3
 
 
 def _first(path: str, label: str) -> str | None:
@@ -55,24 +61,38 @@ def process_cpu(pid: int) -> float:
 
 
 class ProcessTree:
-    """A process and all that it has started, looked at once a second: more often would be work beside it."""
+    """A process and all that it has started: who they are once a second, since that is work; memory more often."""
 
     def __init__(self, pid: int) -> None:
         """Not looked at yet."""
         self._pid = pid
-        self._next = 0.0
+        self._found = [pid]
+        self._next_family = self._next_sample = 0.0
         self.processes = 1
         self.peak_rss_kb = 0
+        # When, by the monotonic clock, and how much memory they had together.
+        self.samples: list[tuple[float, int]] = []
 
     def look(self) -> None:
-        """Remembers how many there are, and how much memory they have together, at most."""
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + 1.0
-        found = _with_children(self._pid)
-        if len(found) > 1:
-            self.processes = max(self.processes, len(found))
-            self.peak_rss_kb = max(self.peak_rss_kb, sum(map(_rss_kb, found)))
+        """Remembers how many there are, and how much memory they have together."""
+        now = time.monotonic()
+        if now >= self._next_family:
+            self._next_family = now + _FAMILY_S
+            self._found = _with_children(self._pid)
+            self.processes = max(self.processes, len(self._found))
+        if now >= self._next_sample:
+            self._next_sample = now + _SAMPLE_S
+            together = sum(map(_rss_kb, self._found))
+            if together:  # it has not ended meanwhile
+                self.samples.append((now, together))
+            if len(self._found) > 1:
+                self.peak_rss_kb = max(self.peak_rss_kb, together)
+
+
+def steady_rss_kb(samples: Sequence[tuple[float, int]], started: float, seconds: float) -> int | None:
+    """The median of the samples in the second half of the work; None if it was too short to say."""
+    half = [rss for at, rss in samples if started + seconds / 2 <= at <= started + seconds]
+    return round(statistics.median(half)) if len(half) >= _ENOUGH_SAMPLES else None
 
 
 def _with_children(pid: int) -> list[int]:

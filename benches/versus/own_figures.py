@@ -25,11 +25,12 @@ def peak_rss_kb() -> int:
     raise RuntimeError("/proc/self/status has no VmHWM: run the benchmark on Linux")
 
 
-def say(engine: str, records: int, seconds: float, guarantee: str) -> None:
-    """Prints them, and what holds after a crash."""
+def say(engine: str, records: int, started: float, seconds: float, guarantee: str) -> None:
+    """Prints them, and what holds after a crash. `started` is of the monotonic clock, which all processes share."""
     report = {
         "engine": engine,
         "records": records,
+        "started": round(started, 3),
         "seconds": round(seconds, 3),
         "guarantee": guarantee,
         "cpu_seconds": round(cpu_seconds(), 3),

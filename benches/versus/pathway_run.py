@@ -72,7 +72,7 @@ def end_with_the_input(at: argparse.Namespace, start: float) -> None:
     try:
         progress = peer_run.Progress(at)
         seconds = progress.wait(commits=False) - start
-        own_figures.say("pathway", progress.records(), seconds, "at_least_once")
+        own_figures.say("pathway", progress.records(), start, seconds, "at_least_once")
         status = 0
     except Exception:
         traceback.print_exc()

@@ -78,8 +78,8 @@ def sessions(app: Application, inputs: list[str], output: str) -> None:
 PROGRAMS = {"w1": filter_json, "w2": count_words, "w3": sum_windows, "w4": join_table, "w5": sessions}
 
 
-def run(at: argparse.Namespace) -> tuple[int, float]:
-    """How many records there were, and the seconds from the start to the last commit."""
+def run(at: argparse.Namespace) -> tuple[int, float, float]:
+    """How many records there were, when it started, and the seconds from then to the last commit."""
     app = Application(
         broker_address=at.bootstrap,
         consumer_group=at.application_id,
@@ -101,14 +101,13 @@ def run(at: argparse.Namespace) -> tuple[int, float]:
     start = time.monotonic()
     threading.Thread(target=stop_at_the_end, daemon=True).start()
     app.run()
-    return progress.records(), ended[0] - start
+    return progress.records(), start, ended[0] - start
 
 
 def main() -> int:
     """Runs, prints."""
     at = peer_run.options(__doc__)
-    records, seconds = run(at)
-    own_figures.say("quix", records, seconds, at.guarantee)
+    own_figures.say("quix", *run(at), at.guarantee)
     return 0
 
 

@@ -14,13 +14,39 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from engines import BARE, KSTREAMS, Run
-from workloads.workload import Workload
 
 # What others are compared with, where it ran.
 BASES = (KSTREAMS, BARE)
+
+
+class Measured(Protocol):
+    """What one engine gave in one repeat, of whatever work."""
+
+    @property
+    def engine(self) -> str:
+        """Which one."""
+
+    @property
+    def repeat(self) -> int:
+        """In which repeat."""
+
+    def as_runs(self) -> list[dict[str, Any]]:
+        """The runs behind it, for JSON."""
+
+
+class Titled(Protocol):
+    """The work that was measured."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+
+    @property
+    def title(self) -> str:
+        """In words."""
 
 
 @dataclass(frozen=True)
@@ -47,25 +73,40 @@ class Measurement:
         records = self.full.records - self.short.records
         return cpu / records * 1e6 if cpu > 0 and records > 0 else None
 
-
-@dataclass(frozen=True)
-class Results:
-    """All measurements of one workload, and why an engine is not among them: it could not run, or it failed."""
-
-    workload: Workload
-    measured: Sequence[Measurement]
-    left_out: Mapping[str, str]
-    wrong: Mapping[str, str] = field(default_factory=dict)
+    def as_runs(self) -> list[dict[str, Any]]:
+        """Both runs, for JSON."""
+        return [run.as_dict() for run in (self.short, self.full)]
 
 
-Metric = Callable[[Measurement], "float | None"]
+Metric = Callable[[Any], "float | None"]
 
 METRICS: tuple[tuple[str, str, Metric], ...] = (
     ("cpu_per_million", "CPU s per million records, whole process", lambda one: one.full.cpu_per_million),
     ("marginal_cpu_per_million", "CPU s per million records, marginal", lambda one: one.marginal_cpu_per_million),
     ("peak_rss_mb", "peak RSS, MB", lambda one: one.full.peak_rss_kb / 1024),
+    ("steady_rss_mb", "steady RSS, MB", lambda one: _mb(one.full.steady_rss_kb)),
     ("records_per_second", "records per second, start included", lambda one: one.full.records / one.full.seconds),
+    ("bytes_per_record", "bytes on the broker per record", lambda one: one.full.bytes_per_record),
 )
+
+
+def _mb(kb: int | None) -> float | None:
+    return None if kb is None else kb / 1024
+
+
+@dataclass(frozen=True)
+class Results:
+    """All measurements of one workload, and why an engine is not among them: it could not run, or it failed.
+
+    `notes` are lines for people that the figures do not say by themselves.
+    """
+
+    workload: Titled
+    measured: Sequence[Measured]
+    left_out: Mapping[str, str]
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[tuple[str, str, Metric], ...] = METRICS
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +127,7 @@ class Spread:
         return f"{self.low:9.1f} {self.median:9.1f} {self.high:9.1f}"
 
 
-def spreads(measured: Sequence[Measurement], metric: Metric) -> dict[str, Spread]:
+def spreads(measured: Sequence[Measured], metric: Metric) -> dict[str, Spread]:
     """Of one metric, by engine, in the order in which the engines first ran."""
     values: dict[str, list[float]] = {}
     for one in measured:
@@ -96,7 +137,7 @@ def spreads(measured: Sequence[Measurement], metric: Metric) -> dict[str, Spread
     return {engine: Spread.of(found) for engine, found in values.items()}
 
 
-def paired_ratios(measured: Sequence[Measurement], metric: Metric, base: str = KSTREAMS) -> dict[str, Spread]:
+def paired_ratios(measured: Sequence[Measured], metric: Metric, base: str = KSTREAMS) -> dict[str, Spread]:
     """Each engine against one of them in the same repeat, so that a busy minute hits both sides."""
     of_base = {one.repeat: metric(one) for one in measured if one.engine == base}
     ratios: dict[str, list[float]] = {}
@@ -118,29 +159,37 @@ def as_text(results: Results) -> str:
     measured, workload = results.measured, results.workload
     lines = ["", f"{workload.name}: {workload.title}"]
     bases = [base for base in BASES if any(one.engine == base for one in measured)]
-    for _, title, metric in METRICS:
+    for _, title, metric in results.metrics:
         ratios = {base: paired_ratios(measured, metric, base) for base in bases}
         heads = "".join(f"{'against ' + base:>28}" for base in bases)
         lines += ["", f"{title:42} {'min':>9} {'median':>9} {'max':>9}{heads}"]
         for engine, spread in spreads(measured, metric).items():
             lines.append(f"  {engine:40} {spread}" + "".join(f"  {_column(engine, b, ratios[b])}" for b in bases))
-    outputs = {one.engine: one.full.output_records for one in measured}
-    if outputs:
-        busy = [run.other_cpu_seconds / run.wall_seconds for one in measured for run in (one.short, one.full)]
-        folds = "; an engine that folds more updates writes less" if workload.updates else ""
-        lines += [
-            "",
-            "ratios are paired within a repeat: min, median, max",
-            f"output records (last repeat{folds}): " + ", ".join(f"{name} {count}" for name, count in outputs.items()),
-            "after a crash, as they say: "
-            + ", ".join(
-                f"{name} {said}" for name, said in {one.engine: one.full.guarantee for one in measured}.items()
-            ),
-            f"other processes meanwhile used {min(busy):.2f} to {max(busy):.2f} cores",
-        ]
+    if measured:
+        lines += ["", "ratios are paired within a repeat: min, median, max", *results.notes]
     lines += [f"left out: {engine}: {why}" for engine, why in results.left_out.items()]
     lines += [f"FAILED, so without figures: {why}" for why in results.wrong.values()]
     return "\n".join(lines)
+
+
+def notes_on(measured: Sequence[Measurement], *, updates: bool) -> list[str]:
+    """What is to be known of these runs; with `updates` an engine may fold several into one."""
+    if not measured:
+        return []
+    last = {one.engine: one.full for one in measured}
+    busy = [run.other_cpu_seconds / run.wall_seconds for one in measured for run in (one.short, one.full)]
+    folds = "; an engine that folds more updates writes less" if updates else ""
+    kinds = {
+        name: " ".join(f"{kind} {size / 2**20:.1f}" for kind, size in (run.broker_bytes or {}).items() if size)
+        for name, run in last.items()
+    }
+    return [
+        f"output records (last repeat{folds}): "
+        + ", ".join(f"{name} {run.output_records}" for name, run in last.items()),
+        "MB on the broker (last repeat): " + ", ".join(f"{name} {said or '-'}" for name, said in kinds.items()),
+        "after a crash, as they say: " + ", ".join(f"{name} {run.guarantee}" for name, run in last.items()),
+        f"other processes meanwhile used {min(busy):.2f} to {max(busy):.2f} cores",
+    ]
 
 
 def as_json(all_results: Sequence[Results], machine: dict[str, Any], conditions: dict[str, Any]) -> dict[str, Any]:
@@ -159,8 +208,10 @@ def _one_as_json(results: Results) -> dict[str, Any]:
         "title": results.workload.title,
         "left_out": dict(results.left_out),
         "wrong": dict(results.wrong),
+        "notes": list(results.notes),
         "summary": {
             key: {
+                "title": title,
                 "spread": {engine: vars(spread) for engine, spread in spreads(measured, metric).items()},
                 **{
                     f"ratio_to_{base}": {
@@ -169,7 +220,7 @@ def _one_as_json(results: Results) -> dict[str, Any]:
                     for base in BASES
                 },
             }
-            for key, _, metric in METRICS
+            for key, title, metric in results.metrics
         },
-        "runs": [run.as_dict() for one in measured for run in (one.short, one.full)],
+        "runs": [run for one in measured for run in one.as_runs()],
     }

@@ -23,8 +23,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -39,9 +41,10 @@ from engines import EngineError  # noqa: E402
 from final_table import TableError, differences, read_final_table  # noqa: E402
 from machine import describe, machine_cpu, process_cpu  # noqa: E402
 
-KSTREAMS, STOATFLOW = "kstreams", "stoatflow"
+KSTREAMS, STOATFLOW = "kstreams", "native"
 SIDES = (KSTREAMS, STOATFLOW)
 PARTITIONS = 8
+KEYS, FEED = 2_000_000, 20_000
 # A step without a common divisor with any round number of keys: every key once, in no order.
 STRIDE = 1_299_709
 METRICS = (
@@ -102,12 +105,24 @@ def write(bootstrap: str, topic: str, records: Iterable[tuple[bytes, bytes]]) ->
         raise EngineError(f"{left} records were not delivered, {len(refused)} refused: {refused[:1]}")
 
 
+@dataclass(frozen=True)
+class Task:
+    """What is restored, by whom, how often: what both sides share."""
+
+    keys: int
+    feed: int
+    repeats: int
+    threads: int
+    timeout_s: float
+    python: str
+
+
 class Side:
     """One engine with its topics and what its counts must be."""
 
-    def __init__(self, name: str, broker: KafkaBroker, options: argparse.Namespace) -> None:
+    def __init__(self, name: str, broker: KafkaBroker, task: Task) -> None:
         """Nothing is made on the broker yet."""
-        self.name, self.broker, self.options = name, broker, options
+        self.name, self.broker, self.task = name, broker, task
         self.application = f"restore-{name}"
         self.source, self.sink = f"{name}-in", f"{name}-out"
         self.fed: Counter[int] = Counter()
@@ -115,7 +130,7 @@ class Side:
 
     def fill(self) -> None:
         """Topics, and the changelog as an application would have left it."""
-        keys = self.options.keys
+        keys = self.task.keys
         changelog = f"{self.application}-counts-changelog"
         for topic in (self.source, self.sink):
             self.broker.create_topic(topic, PARTITIONS)
@@ -126,8 +141,8 @@ class Side:
 
     def feed(self, repeat: int, part: int) -> None:
         """Input for some keys, so that there is work when it is killed."""
-        first = (repeat * 2 + part) * self.options.feed
-        numbers = [(first + n) * STRIDE % self.options.keys for n in range(self.options.feed)]
+        first = (repeat * 2 + part) * self.task.feed
+        numbers = [(first + n) * STRIDE % self.task.keys for n in range(self.task.feed)]
         write(self.broker.bootstrap, self.source, ((key_of(n).encode(), b"x") for n in numbers))
         self.fed.update(numbers)
 
@@ -153,10 +168,10 @@ class Side:
             return [
                 str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                 "-cp", kstreams_build.class_path(), "stoatflow.versus.Restore", self.broker.bootstrap,
-                self.application, self.source, self.sink, str(self.options.threads), state,
+                self.application, self.source, self.sink, str(self.task.threads), state,
             ]  # fmt: skip
         return [
-            self.options.python, str(Path(__file__).resolve().parent / "stoatflow_restore.py"),
+            self.task.python, str(Path(__file__).resolve().parent / "stoatflow_restore.py"),
             "--bootstrap", self.broker.bootstrap, "--application-id", self.application, "--input", self.source,
             "--output", self.sink, "--state-dir", state,
         ]  # fmt: skip
@@ -172,7 +187,7 @@ class Side:
         if process.stdout is None:
             raise EngineError("a pipe was asked for and is not there")
         try:
-            line = _line(process.stdout, self.options.timeout)
+            line = _line(process.stdout, self.task.timeout_s)
             if not line:
                 raise EngineError(f"{self.name} did not say that it runs; its log:\n{log.read_text()[-3000:]}")
             said: dict[str, Any] = json.loads(line)
@@ -195,7 +210,7 @@ def _line(stream: IO[bytes], timeout: float) -> bytes:
     return stream.readline() if ready else b""
 
 
-def one_repeat(side: Side, repeat: int) -> dict[str, dict[str, Any]]:
+def one_repeat(side: Side, repeat: int) -> Restored:
     """Cold, killed at work, warm."""
     shutil.rmtree(side.folder / "state", ignore_errors=True)
     with side.run() as cold:
@@ -206,23 +221,84 @@ def one_repeat(side: Side, repeat: int) -> dict[str, dict[str, Any]]:
         side.check()
     for kind, found in (("cold", cold), ("warm", warm)):
         say(f"repeat {repeat + 1}, {side.name:9} {kind}: " + ", ".join(f"{k} {found[k]}" for k, _ in METRICS))
-    return {"cold": cold, "warm": warm}
+    return Restored(side.name, repeat, side.task.keys, cold, warm)
 
 
-def table(runs: list[dict[str, Any]]) -> str:
+@dataclass(frozen=True)
+class Restored:
+    """One side in one repeat."""
+
+    engine: str
+    repeat: int
+    keys: int
+    cold: dict[str, Any]
+    warm: dict[str, Any]
+
+    def as_runs(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        return [asdict(self)]
+
+
+@dataclass
+class Outcome:
+    """What was measured, and what became of a side that failed: it has no figures."""
+
+    restored: list[Restored] = field(default_factory=list)
+    wrong: dict[str, str] = field(default_factory=dict)
+
+
+def _take(outcome: Outcome, side: Side, repeat: int) -> None:
+    outcome.restored.append(one_repeat(side, repeat))
+
+
+def measure(names: list[str], broker: KafkaBroker, task: Task) -> Outcome:
+    """All repeats on a running broker, sides in turn; one that is wrong once has no figures, the other goes on."""
+    outcome = Outcome()
+    sides = [Side(name, broker, task) for name in names]
+
+    def attempt(side: Side, what: Callable[[], None]) -> None:
+        if side.name in outcome.wrong:
+            return
+        try:
+            what()
+        except (BrokerError, EngineError, TableError) as error:
+            say(f"error: {error}")
+            outcome.wrong[side.name] = str(error)
+
+    try:
+        for side in sides:
+            say(f"Kafka at {broker.bootstrap}: writing the changelog of {side.name}, {task.keys} keys")
+            attempt(side, side.fill)
+        for repeat in range(task.repeats):
+            shift = repeat % len(sides)
+            for side in sides[shift:] + sides[:shift]:
+                attempt(side, partial(_take, outcome, side, repeat))
+    finally:
+        for side in sides:
+            shutil.rmtree(side.folder, ignore_errors=True)
+    outcome.restored = [one for one in outcome.restored if one.engine not in outcome.wrong]
+    return outcome
+
+
+def table(restored: Sequence[Restored]) -> str:
     """Medians and paired ratios."""
     lines = []
     for kind in ("cold", "warm"):
         title = "cold: empty state directory" if kind == "cold" else "warm: after SIGKILL, state directory intact"
         lines += ["", f"{title:44} {'min':>9} {'median':>9} {'max':>9}   Kafka Streams / this (min median max)"]
         for metric, words in METRICS:
-            values = {s: [r[s][kind][metric] for r in runs if s in r] for s in SIDES}
-            for name in (s for s in SIDES if values[s]):
-                found = values[name]
+            values = {(one.engine, one.repeat): getattr(one, kind)[metric] for one in restored}
+            for name in SIDES:
+                found = [value for (engine, _), value in values.items() if engine == name]
+                if not found:
+                    continue
                 row = f"  {words:28} {name:13} {min(found):9.2f} {statistics.median(found):9.2f} {max(found):9.2f}"
-                both = [r for r in runs if len(r) == len(SIDES) and r[STOATFLOW][kind][metric]]
-                if name == STOATFLOW and both and metric not in {"broker_cpu_seconds", "other_cores"}:
-                    ratios = [r[KSTREAMS][kind][metric] / r[STOATFLOW][kind][metric] for r in both]
+                ratios = [
+                    values[KSTREAMS, repeat] / value
+                    for (engine, repeat), value in values.items()
+                    if engine == name == STOATFLOW and (KSTREAMS, repeat) in values and value
+                ]
+                if ratios and metric not in {"broker_cpu_seconds", "other_cores"}:
                     row += f"   {min(ratios):.1f}x {statistics.median(ratios):.1f}x {max(ratios):.1f}x"
                 lines.append(row)
     return "\n".join(lines)
@@ -231,9 +307,9 @@ def table(runs: list[dict[str, Any]]) -> str:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Restore: StoatFlow against Kafka Streams, on one broker.")
-    parser.add_argument("--keys", type=int, default=2_000_000)
+    parser.add_argument("--keys", type=int, default=KEYS)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--feed", type=int, default=20_000, help="input records before and at the kill")
+    parser.add_argument("--feed", type=int, default=FEED, help="input records before and at the kill")
     parser.add_argument("--engines", default=",".join(SIDES), help="comma-separated, of: %(default)s")
     parser.add_argument("--threads", type=int, default=2, help="num.stream.threads of Kafka Streams")
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds that one start may take")
@@ -243,33 +319,30 @@ def arguments() -> argparse.Namespace:
     unknown = sorted(set(options.engines.split(",")) - set(SIDES))
     if unknown:
         parser.error(f"unknown engine {unknown[0]!r}; there are {', '.join(SIDES)}")
-    if options.keys < 2 or options.keys % STRIDE == 0 or options.repeats < 1:
-        parser.error("--keys must be at least 2, --repeats at least 1")
+    if options.repeats < 1:
+        parser.error("--repeats must be at least 1")
+    if why := refused_keys(options.keys):
+        parser.error(why)
     return options
+
+
+def refused_keys(keys: int) -> str | None:
+    """Why so many keys can't be restored; None if they can."""
+    return "--keys must be at least 2, and no multiple of 1299709" if keys < 2 or keys % STRIDE == 0 else None
 
 
 def main() -> int:
     """Measures, prints, writes."""
     options = arguments()
     names = list(dict.fromkeys(options.engines.split(",")))
+    task = Task(options.keys, options.feed, options.repeats, options.threads, options.timeout, options.python)
     began = time.monotonic()
-    runs: list[dict[str, Any]] = []
     try:
         if KSTREAMS in names:
             kstreams_build.class_path()
         with KafkaBroker() as broker:
-            sides = [Side(name, broker, options) for name in names]
-            try:
-                for side in sides:
-                    say(f"Kafka at {broker.bootstrap}: writing the changelog of {side.name}, {options.keys} keys")
-                    side.fill()
-                for repeat in range(options.repeats):
-                    shift = repeat % len(sides)
-                    runs.append({s.name: one_repeat(s, repeat) for s in sides[shift:] + sides[:shift]})
-            finally:
-                for side in sides:
-                    shutil.rmtree(side.folder, ignore_errors=True)
-    except (BrokerError, EngineError, TableError) as error:
+            outcome = measure(names, broker, task)
+    except (BrokerError, EngineError) as error:
         say(f"error: {error}")
         return 1
     machine = describe(find_java()) | {"load": os.getloadavg()[0]}
@@ -280,13 +353,23 @@ def main() -> int:
         "threads": options.threads,
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    report = {"benchmark": "restore", "machine": machine, "conditions": conditions, "runs": runs}
+    runs = [run for one in outcome.restored for run in one.as_runs()]
+    report = {
+        "benchmark": "restore",
+        "machine": machine,
+        "conditions": conditions,
+        "runs": runs,
+        "wrong": outcome.wrong,
+    }
     options.json.write_text(json.dumps(report, indent=2) + "\n")
     print("\nmachine: " + ", ".join(f"{key} {value}" for key, value in machine.items()))
     print("conditions: " + ", ".join(f"{key} {value}" for key, value in conditions.items()))
-    print(table(runs))
-    print(f"all counts went on from the restored ones; {time.monotonic() - began:.0f} s in all\nJSON: {options.json}")
-    return 0
+    print(table(outcome.restored))
+    for why in outcome.wrong.values():
+        print(f"FAILED, so without figures: {why}")
+    print(f"all counts behind these figures went on from the restored ones; {time.monotonic() - began:.0f} s in all")
+    print(f"JSON: {options.json}")
+    return 1 if outcome.wrong else 0
 
 
 if __name__ == "__main__":

@@ -43,15 +43,15 @@ def follow(app: sf.StoatFlow) -> None:
     app.run()
 
 
-def run(app: sf.StoatFlow) -> float:
-    """Seconds from start() until nothing lags."""
+def run(app: sf.StoatFlow) -> tuple[float, float]:
+    """When it was started, and the seconds from then until nothing lags."""
     start = time.monotonic()
     app.start()
     _wait_until_read(app)
     seconds = time.monotonic() - start
     if not app.close(timeout="60s"):
         raise RuntimeError("StoatFlow did not close within 60 s, its last commit was given up")
-    return seconds
+    return start, seconds
 
 
 def _wait_until_read(app: sf.StoatFlow) -> None:
@@ -83,8 +83,8 @@ def main() -> int:
     if options.follow:
         follow(application(options))
         return 0
-    seconds = run(application(options))
-    own_figures.say(f"stoatflow-{options.flavour}", options.records, seconds, options.guarantee)
+    started, seconds = run(application(options))
+    own_figures.say(f"stoatflow-{options.flavour}", options.records, started, seconds, options.guarantee)
     return 0
 
 

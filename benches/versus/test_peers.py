@@ -26,7 +26,7 @@ from engines import KSTREAMS, USUAL, Available, EngineError, Job, command, prepa
 from filling import fill_topic  # noqa: E402
 from machine import ProcessTree  # noqa: E402
 from peers import PEERS, Peer, PeerError  # noqa: E402
-from report import Measurement, Results, as_text  # noqa: E402
+from report import Measurement, Results, as_text, notes_on  # noqa: E402
 from versus import arguments, chosen  # noqa: E402
 from workloads import WORKLOADS, json_filter, sessions, windowed_sum, word_count  # noqa: E402
 from workloads.reading import Cell, Form, canonical  # noqa: E402
@@ -149,15 +149,23 @@ def test_children_are_seen_and_their_memory_counts() -> None:
 
 
 def test_what_an_engine_says_of_a_crash_stands_in_the_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = {"records": 20, "seconds": 1, "cpu_seconds": 1, "peak_rss_kb": 1000, "guarantee": "none at all"}
+    said = {
+        "records": 20,
+        "started": 0.0,
+        "seconds": 1,
+        "cpu_seconds": 1,
+        "peak_rss_kb": 1000,
+        "guarantee": "none at all",
+    }
     script = tmp_path / "says.py"
     script.write_text(f"print({json.dumps(said)!r})")
     monkeypatch.setattr("engines.process_cpu", lambda _: 0.0)
     monkeypatch.setattr("engines.command", lambda *_: [sys.executable, str(script)])
     run = run_engine(job("quix"), 0, AT)
     assert (run.guarantee, run.processes) == ("none at all", 1)
+    notes = notes_on([Measurement(run, run)], updates=True)
     assert "after a crash, as they say: quix none at all" in as_text(
-        Results(WORKLOADS["w2"], [Measurement(run, run)], {})
+        Results(WORKLOADS["w2"], [Measurement(run, run)], {}, notes=notes)
     )
     script.write_text("raise SystemExit('it broke')")
     with pytest.raises(EngineError, match="it broke"):

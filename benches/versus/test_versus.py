@@ -22,6 +22,7 @@ from engines import FLAVOURS, KSTREAMS, LOOPS, Available, EngineError, Job, Run,
 from filling import fill_topic  # noqa: E402
 from final_table import FinalTable, TableError, differences, read_final_table, table_hash  # noqa: E402
 from report import Measurement, Results, as_json, as_text, paired_ratios  # noqa: E402
+from restore import Restored  # noqa: E402
 from versus import Bench, arguments, checked, chosen, order_of  # noqa: E402
 from workloads import WORKLOADS, json_filter, out_of_order, sessions, shop, table_join, windowed_sum  # noqa: E402
 from workloads.reading import (  # noqa: E402
@@ -199,20 +200,16 @@ def test_a_restore_is_compared_with_the_other_side_of_the_same_repeat() -> None:
         return {name: seconds for name, _ in restore.METRICS}
 
     runs = [
-        {
-            restore.KSTREAMS: {"cold": said(8.0), "warm": said(6.0)},
-            restore.STOATFLOW: {"cold": said(2.0), "warm": said(1.0)},
-        },
-        {
-            restore.KSTREAMS: {"cold": said(9.0), "warm": said(6.0)},
-            restore.STOATFLOW: {"cold": said(1.0), "warm": said(1.0)},
-        },
+        Restored(restore.KSTREAMS, 0, 100, said(8.0), said(6.0)),
+        Restored(restore.STOATFLOW, 0, 100, said(2.0), said(1.0)),
+        Restored(restore.STOATFLOW, 1, 100, said(1.0), said(1.0)),
+        Restored(restore.KSTREAMS, 1, 100, said(9.0), said(6.0)),
     ]
     text = restore.table(runs)
     cold, warm = text.split("warm:")
     assert "4.0x 6.5x 9.0x" in cold
     assert "6.0x 6.0x 6.0x" in warm
-    alone = restore.table([{restore.STOATFLOW: runs[0][restore.STOATFLOW]}])
+    alone = restore.table(runs[1:3])
     assert "x" not in alone.replace("max", ""), "no ratio without the other side"
 
 
@@ -387,7 +384,14 @@ def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> 
             assert said in begun
     ours = command(Job("w1", "native", "run", ("orders",), ("out",), 10, 10), replace(at, settings=("a=b",)), "state")
     assert "--set=a=b" in ours
-    for refused in (["--workloads", "w1,w9"], ["--engines", "nobody"], ["--set", "a"], ["--records", "8"]):
+    assert arguments([]).workloads == ["w1", "w2", "w3", "w4", "w5", "w6", "w7"]
+    for refused in (
+        ["--workloads", "w1,w9"],
+        ["--keys", "1"],
+        ["--engines", "nobody"],
+        ["--set", "a"],
+        ["--records", "8"],
+    ):
         with pytest.raises(SystemExit):
             arguments(refused)
 

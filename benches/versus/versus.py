@@ -1,9 +1,10 @@
-"""Six jobs on Kafka Streams, StoatFlow and others, exactly once, all in one run on one broker.
+"""Seven jobs on Kafka Streams, StoatFlow and others, exactly once, all in one run on one broker.
 
 `python benches/versus/versus.py --workloads w1,w3 --records 200000 --repeats 3`
 
 Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
-Gives: for each workload a table of CPU seconds per million records, peak memory, speed and ratios; the same as JSON.
+Gives: for each workload a table of CPU seconds per million records, memory, speed, bytes on the broker and ratios; the
+same as JSON, as Markdown, and as pictures.
 Owns: the broker (see tests/integration/broker) and the order of the runs.
 Never: compares times before every output was found to be what it must be; leaves an engine out without saying so.
 """
@@ -21,19 +22,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
+import page  # noqa: E402
+import restore  # noqa: E402
+import restore_row  # noqa: E402
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
+from broker_bytes import KEEP_DELETED, bytes_of  # noqa: E402
 from conditions import Conditions, add_arguments, names  # noqa: E402
 from engines import ENGINES, KSTREAMS, USUAL, Available, EngineError, Job, Run, prepare, run_engine  # noqa: E402
 from filling import FillingError, fill_topic  # noqa: E402
 from final_table import TableError, differences, read_final_table, table_hash  # noqa: E402
 from machine import describe  # noqa: E402
 from peers import PEERS  # noqa: E402
-from report import Measurement, Results, as_json, as_text  # noqa: E402
+from report import Measurement, Results, as_json, as_text, notes_on  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 from workloads.reading import Cell  # noqa: E402
 from workloads.workload import Load, Workload  # noqa: E402
 
+TITLES = {one.name: one.title for one in WORKLOADS.values()} | {restore_row.WORKLOAD.name: restore_row.WORKLOAD.title}
+ALL = sorted(TITLES)
 LENGTHS = ("short", "full")
 # Event time of the inputs begins so long ago: nothing lies in the future, nothing is old enough to be deleted.
 AGO_MS = 6 * 3600 * 1000
@@ -120,6 +127,7 @@ class Bench:
         run = run_engine(job, repeat, self._at)
         wanted = self._wanted_of(engine, length)
         run = checked(run, self._at.bootstrap, sinks, load.partitions, wanted)
+        run = replace(run, broker_bytes=bytes_of(self._broker.folder, job.application, sinks))
         say(
             f"{workload.name}, repeat {repeat + 1}, {engine:11} {run.records:9} records: {run.seconds:6.1f} s, "
             f"{run.process_cpu_seconds:6.1f} CPU s, {run.peak_rss_kb / 1024:6.0f} MB, output right"
@@ -142,10 +150,16 @@ def measure(options: argparse.Namespace, found: Available) -> list[Results]:
         base_ms=time.time_ns() // 1_000_000 - AGO_MS,
     )
     all_results: list[Results] = []
-    with KafkaBroker() as broker:
+    task = restore.Task(
+        options.keys, min(restore.FEED, options.keys), options.repeats, options.threads, options.timeout, options.python
+    )
+    with KafkaBroker(settings=KEEP_DELETED) as broker:
         say(f"Kafka at {broker.bootstrap}")
         at = Conditions.of(options, broker)
         for name in options.workloads:
+            if name == restore_row.WORKLOAD.name:
+                all_results.append(restore_row.measure(options.engines, broker, task))
+                continue
             workload = WORKLOADS[name]
             engines, left_out = chosen(workload, options.engines, found)
             for engine, why in left_out.items():
@@ -157,7 +171,8 @@ def measure(options: argparse.Namespace, found: Available) -> list[Results]:
                 say(f"error: {error}")
                 bench.wrong.update(dict.fromkeys(engines, f"{name}: {error}"))
             measured = bench.measure(engines, options.repeats)
-            all_results.append(Results(workload, measured, left_out, bench.wrong))
+            notes = notes_on(measured, updates=workload.updates)
+            all_results.append(Results(workload, measured, left_out, bench.wrong, notes=notes))
     return all_results
 
 
@@ -165,8 +180,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="StoatFlow against Kafka Streams, on one broker.")
     parser.add_argument(
-        "--workloads", type=names(WORKLOADS, "workload"), default=list(WORKLOADS),
-        help="comma-separated, of: " + "; ".join(f"{one.name} {one.title}" for one in WORKLOADS.values()),
+        "--workloads", type=names(ALL, "workload"), default=list(ALL),
+        help="comma-separated, of: " + "; ".join(f"{name} {TITLES[name]}" for name in ALL),
     )  # fmt: skip
     parser.add_argument(
         "--engines", type=names(ENGINES, "engine"), default=list(USUAL),
@@ -174,11 +189,15 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         f"{', '.join(PEERS)} are installed when they are asked for, and left out otherwise",
     )  # fmt: skip
     parser.add_argument("--records", "--lines", type=int, default=200_000, help="per workload (a line is a record)")
+    parser.add_argument("--keys", type=int, default=restore.KEYS, help="that w6 restores")
     add_arguments(parser, repeats=3)
     parser.add_argument("--json", type=Path, default=cache_dir() / "versus" / "versus.json", help="where JSON goes")
+    page.add_arguments(parser)
     options = parser.parse_args(given)
     if options.records < 400:
         parser.error("--records must be at least 400")
+    if why := restore.refused_keys(options.keys):
+        parser.error(why)
     return options
 
 
@@ -195,6 +214,7 @@ def main() -> int:
     machine = describe(find_java()) | {"stoatflow": found.version}
     conditions = {
         "records": options.records,
+        "restored_keys": options.keys,
         "table_keys": options.table_keys,
         "seed": options.seed,
         "partitions": Load(1, 1).partitions,
@@ -207,16 +227,19 @@ def main() -> int:
         **{name: PEERS[name].version for name in options.engines if name in PEERS},
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(as_json(results, machine, conditions), indent=2) + "\n")
+    report = as_json(results, machine, conditions)
+    options.json.write_text(json.dumps(report, indent=2) + "\n")
     print("\nmachine: " + ", ".join(f"{key} {value}" for key, value in machine.items()))
     print("conditions: " + ", ".join(f"{key} {value}" for key, value in conditions.items()))
     for one in results:
         print(as_text(one))
     if KSTREAMS not in options.engines:
         print("no ratios to Kafka Streams: it did not run (--engines)")
-    runs = 2 * sum(len(one.measured) for one in results)
+    runs = sum(len(one.as_runs()) for result in results for one in result.measured)
     print(f"\nall {runs} outputs behind these figures are what they must be; {time.monotonic() - began:.0f} s in all")
     print(f"JSON: {options.json}")
+    for file in page.write(report, options.markdown, options.charts):
+        print(f"written: {file}")
     return 1 if any(one.wrong for one in results) else 0
 
 

@@ -1,4 +1,4 @@
-"""The workloads, by name. W6 is the restore, which `restore.py` measures."""
+"""The workloads with inputs and outputs, by name. W6 is the restore: `restore_row.py`."""
 
 from __future__ import annotations
 

@@ -74,9 +74,9 @@ public final class Versus {
                 throw new IllegalStateException("Kafka Streams did not close within 60 s");
             }
             System.out.printf(Locale.ROOT,
-                    "{\"engine\": \"kstreams\", \"records\": %d, \"seconds\": %.3f, \"cpu_seconds\": %.3f, "
+                    "{\"engine\": \"kstreams\", \"records\": %d, \"started\": %.3f, \"seconds\": %.3f, \"cpu_seconds\": %.3f, "
                             + "\"peak_rss_kb\": %d}%n",
-                    now.total(), seconds, cpuSeconds(), peakRssKb());
+                    now.total(), start / 1e9, seconds, cpuSeconds(), peakRssKb());
         }
     }
 

@@ -1,0 +1,144 @@
+"""Pictures of results: `charts.py RESULT.json... --charts FOLDER`; with `--check`: are they those of the results?
+
+Takes: what `versus.py` or `latency.py` has written as JSON. Gives: SVG files, a picture for each axis.
+Owns: which axes there are, and what a file is called. Never: draws what is not in the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from bars import Bar, Group, grouped
+
+KSTREAMS = "kstreams"
+AXES = {
+    "cpu_per_million": "CPU seconds per million records",
+    "marginal_cpu_per_million": "CPU seconds per million records, without the start",
+    "peak_rss_mb": "Peak memory, MB",
+    "steady_rss_mb": "Memory in the second half of the work, MB",
+    "records_per_second": "Records per second, start included",
+    "bytes_per_record": "Bytes on the broker per record",
+}
+QUANTILES = {"50": "P50", "99": "P99"}
+ABOUT = "Medians; lines: what repeats differ by; 0.50x: the ratio to Kafka Streams. Each group has a scale of its own."
+
+
+def pictures(found: Mapping[str, Any]) -> dict[str, str]:
+    """File names and pictures of one result."""
+    kinds = {"versus": _of_versus, "latency": _of_latency}
+    kind = found.get("benchmark")
+    if kind not in kinds:
+        raise ValueError(f"there are no pictures of {kind!r}, only of {' and '.join(kinds)}")
+    return {f"{kind}-{name}.svg": svg for name, svg in kinds[kind](found).items()}
+
+
+def write(found: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Writes them; those that a result has no figures for are left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, svg in pictures(found).items():
+        files.append(folder / name)
+        files[-1].write_text(svg, encoding="utf-8")
+    return files
+
+
+def stale(found: Mapping[str, Any], folder: Path) -> list[str]:
+    """Names of those that are not there, or not as they would be drawn now."""
+    made = pictures(found).items()
+    return [name for name, svg in made if not (folder / name).is_file() or (folder / name).read_text("utf-8") != svg]
+
+
+def _of_versus(found: Mapping[str, Any]) -> dict[str, str]:
+    drawn = {}
+    for axis, title in AXES.items():
+        groups = [
+            Group(f"{name}  {said['title']}", bars)
+            for name, said in found["workloads"].items()
+            if (bars := bars_of(said, axis))
+        ]
+        if groups:
+            drawn[axis.replace("_", "-")] = grouped(title, ABOUT, groups)
+    return drawn
+
+
+def bars_of(workload: Mapping[str, Any], axis: str) -> tuple[Bar, ...]:
+    """The engines of a workload on one axis."""
+    summary = workload["summary"].get(axis, {})
+    ratios = summary.get(f"ratio_to_{KSTREAMS}", {})
+    return tuple(
+        Bar(engine, one["median"], one["low"], one["high"], ratios.get(engine, {}).get("median"))
+        for engine, one in sorted(summary.get("spread", {}).items(), key=lambda pair: place(pair[0]))
+    )
+
+
+def place(engine: str) -> tuple[int, str]:
+    """Kafka Streams first, then as they are usually named; the order of running changes with the repeats."""
+    order = (KSTREAMS, "native", "arrow", "lambda", "handwritten", "bare", "bare-plain")
+    return (order.index(engine), "") if engine in order else (len(order), engine)
+
+
+def _of_latency(found: Mapping[str, Any]) -> dict[str, str]:
+    drawn = {}
+    for quantile, name in QUANTILES.items():
+        groups = latency_groups(found, quantile)
+        if groups:
+            drawn[name.lower()] = grouped(f"{name} of the latency, milliseconds", ABOUT, groups)
+    return drawn
+
+
+def latency_groups(found: Mapping[str, Any], quantile: str) -> list[Group]:
+    """A group for each workload and rate."""
+    runs, groups = found["runs"], []
+    for workload, rate in dict.fromkeys((run["workload"], run["rate"]) for run in runs):
+        at = [run for run in runs if (run["workload"], run["rate"]) == (workload, rate)]
+        groups.append(Group(f"{workload}  {rate:g} records a second", _latency_bars(at, quantile)))
+    return groups
+
+
+def _latency_bars(runs: list[Mapping[str, Any]], quantile: str) -> tuple[Bar, ...]:
+    # Who did not keep up is nobody's measure.
+    base = {
+        run["repeat"]: run["quantiles_ms"][quantile] for run in runs if run["engine"] == KSTREAMS and not run["missing"]
+    }
+    bars = []
+    for engine in sorted({run["engine"] for run in runs}, key=place):
+        own = [run for run in runs if run["engine"] == engine]
+        values = [run["quantiles_ms"][quantile] for run in own]
+        ratios = [run["quantiles_ms"][quantile] / base[run["repeat"]] for run in own if base.get(run["repeat"])]
+        ratio = statistics.median(ratios) if ratios and engine != KSTREAMS else None
+        missing = sum(run["missing"] for run in own)
+        note = f"{missing} missing: did not keep up" if missing else ""
+        bars.append(Bar(engine, statistics.median(values), min(values), max(values), ratio, note))
+    return tuple(bars)
+
+
+def main() -> int:
+    """Writes, or compares."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, nargs="+", help="JSON of versus.py or latency.py")
+    parser.add_argument("--charts", type=Path, required=True, help="the folder of the pictures")
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if one is another")
+    options = parser.parse_args()
+    old: list[str] = []
+    for file in options.results:
+        found = json.loads(file.read_text("utf-8"))
+        if options.check:
+            old += stale(found, options.charts)
+        else:
+            for made in write(found, options.charts):
+                print(made)
+    for name in old:
+        print(f"{name} is not what its result gives: write it again without --check", file=sys.stderr)
+    return 1 if old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
