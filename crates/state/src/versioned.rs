@@ -223,8 +223,10 @@ impl<'a> VersionedView<'a> {
             alone &= self.store.prune(self.epoch, dirty, &key)?;
         }
         // The newest of them still holds at the oldest time that can be asked for. A deletion shows
-        // nothing by itself, but must stay while it hides a version that could not be pruned yet.
+        // nothing by itself, but must stay while it hides a version that could not be pruned yet, and while a lane of
+        // the epoch before may still put a value in its place: pruned here, that value would not be seen in this epoch.
         if let Some((ts, None)) = newest
+            && ts < self.oldest()
             && alone
             && self.hides_nothing(key, ts)?
         {

@@ -196,6 +196,21 @@ fn a_deletion_stays_while_it_hides_a_version_of_the_next_epoch() {
     assert_eq!(show(next.get_as_of(b"k", 28).unwrap()), "old@28");
 }
 
+/// The oldest time that may still be written is one at which a lane of the epoch before may put a value.
+#[test]
+fn a_deletion_stays_while_a_late_lane_may_replace_it() {
+    let (store, _) = store(10);
+    let (mut late, mut ahead) = (Dirty::default(), Dirty::default());
+    let mut view = VersionedView::new(&store, Epoch(1), -1).unwrap();
+    view.put(&mut late, b"k", None, 20).unwrap();
+    let mut next = VersionedView::new(&store, Epoch(2), 20).unwrap();
+    next.put(&mut ahead, b"k", Some(text("new")), 30).unwrap();
+    let mut view = VersionedView::new(&store, Epoch(1), 30).unwrap();
+    view.put(&mut late, b"k", Some(text("in time")), 20)
+        .unwrap();
+    assert_eq!(show(next.get_as_of(b"k", 29).unwrap()), "in time@20");
+}
+
 #[test]
 fn a_delete_gives_what_held_before() {
     let (store, _) = store(100);
