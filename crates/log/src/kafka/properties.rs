@@ -153,7 +153,7 @@ const PRODUCER: &[(&str, &str)] = &[
     ("enable.idempotence", "true"),
     ("acks", "all"),
     ("partitioner", "murmur2_random"),
-    ("linger.ms", "5"),
+    ("linger.ms", "1"),
     ("queue.buffering.max.messages", "500000"),
     ("queue.buffering.max.kbytes", "32768"),
 ];
