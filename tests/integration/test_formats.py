@@ -18,7 +18,7 @@ import shopping
 import totals
 from confluent_kafka.serialization import MessageField
 from confluents import IN_HEADERS, Deserializer, Registry, Serializer
-from counting import consume
+from counting import until, until_consumed
 from processes import Process
 from topics import KafkaTopics
 
@@ -40,10 +40,15 @@ def create(kafka: KafkaTopics, name: str, *topics: str, partitions: int = 1) -> 
         kafka.create(f"{name}-{topic}", partitions)
 
 
-def run(kafka: KafkaTopics, name: str, state: Path, builder: sf.StreamsBuilder) -> None:
-    """Until all of the input is committed."""
+def run(kafka: KafkaTopics, name: str, state: Path, builder: sf.StreamsBuilder, last: str, records: int) -> None:
+    """Until all of the input is committed, and so many records in the last topic.
+
+    What is behind a topic of its own may come later: until that is read, nothing of it is waited for.
+    """
     config = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": state, "lanes.count": 2}
-    consume(sf.StoatFlow(builder.build(), config))
+    with sf.StoatFlow(builder.build(), config) as app:
+        until_consumed(app)
+        until(lambda: kafka.count(f"{name}-{last}") >= records or app.wait(0.01), f"{last} is written")
 
 
 def summed(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -123,7 +128,7 @@ def test_avro_between_confluents_serializers(kafka: KafkaTopics, registry: Regis
     stream.map_batches(summed, schema=columns(("price", pa.string()))).to(f"{name}-batch", value=summary)
     # What the engine wrote is read again, for a function that gets dicts of its own.
     builder.stream(f"{name}-same", key=str, value=plain).map_values(changed).to(f"{name}-dict", value=plain)
-    run(kafka, name, tmp_path, builder)
+    run(kafka, name, tmp_path, builder, "dict", len(given))
 
     def values(topic: str) -> list[Any]:
         return [value for _, value in confluents.read(kafka, f"{name}-{topic}", registry.reads_avro())]
@@ -190,7 +195,7 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
     stream = builder.stream(visits, key=str, value=visit)
     stream.to(f"{name}-out", value=visit)
     stream.map_values(lambda v: v | {"paid": 1.0}).to(f"{name}-changed", value=visit)
-    run(kafka, name, tmp_path, builder)
+    run(kafka, name, tmp_path, builder, "changed", 3)
     wanted = [
         {**given, "contact": "mail", "customer": {"name": "ann", "home": None}, "tags": ["none"]},
         {
@@ -306,7 +311,7 @@ def test_protobuf_between_confluents_serializers(
     stream.map_batches(summed, schema=columns(("cents", pa.int64()))).to(f"{name}-batch", value=summary)
     # What the engine wrote is read again, for a function that gets messages of the class.
     builder.stream(f"{name}-same", key=str, value=message).map_values(moved).to(f"{name}-renamed", value=message)
-    run(kafka, name, tmp_path, builder)
+    run(kafka, name, tmp_path, builder, "renamed", len(given))
 
     def values(topic: str, kind: Any) -> list[Any]:
         return [value for _, value in confluents.read(kafka, f"{name}-{topic}", registry.reads_protobuf(kind))]
@@ -340,7 +345,7 @@ def test_ids_in_headers(kafka: KafkaTopics, registry: Registry, name: str, tmp_p
     for topic, serde in (("avro", order), ("protobuf", message)):
         stream = builder.stream(f"{name}-{topic}", key=str, value=serde)
         stream.map_values(lambda v: v | {"note": "seen"}).to(f"{name}-{topic}-out", value=serde)
-    run(kafka, name, tmp_path, builder)
+    run(kafka, name, tmp_path, builder, "protobuf-out", 1)
     assert confluents.read(kafka, f"{name}-avro-out", registry.reads_avro()) == [("k", {**one, "note": "seen"})]
     other.note = "seen"
     assert confluents.read(kafka, f"{name}-protobuf-out", registry.reads_protobuf(of)) == [("k", other)]
