@@ -40,12 +40,20 @@ def create(kafka: KafkaTopics, name: str, *topics: str, partitions: int = 1) -> 
         kafka.create(f"{name}-{topic}", partitions)
 
 
-def run(kafka: KafkaTopics, name: str, state: Path, builder: sf.StreamsBuilder, last: str, records: int) -> None:
+def run(
+    kafka: KafkaTopics, name: str, state: Path, builder: sf.StreamsBuilder, last: str, records: int, **settings: object
+) -> None:
     """Until all of the input is committed, and so many records in the last topic.
 
     What is behind a topic of its own may come later: until that is read, nothing of it is waited for.
     """
-    config = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": state, "lanes.count": 2}
+    config = {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": state,
+        "lanes.count": 2,
+        **settings,
+    }
     with sf.StoatFlow(builder.build(), config) as app:
         until_consumed(app)
         until(lambda: kafka.count(f"{name}-{last}") >= records or app.wait(0.01), f"{last} is written")
@@ -176,7 +184,7 @@ def test_avro_between_confluents_serializers(kafka: KafkaTopics, registry: Regis
 
 def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name: str, tmp_path: Path) -> None:
     """Both of its schemas are in the topic: what an application sees and writes is the newer one."""
-    create(kafka, name, "visits", "out", "changed")
+    create(kafka, name, "visits", "out", "changed", "dead")
     visits, own = f"{name}-visits", registry.avro_id(f"{name}-out", shopping.AVRO_VISIT)
     old = registry.avro_id(visits, shopping.AVRO_OLD_VISIT)
     given = {"id": 1, "customer": {"name": "ann"}, "rate": Decimal("-3.1416"), "paid": 0.5, "level": "LOW"}
@@ -187,6 +195,11 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
     newer = {**given, "id": 2**40, "contact": None, "paid": None, "tags": [], "customer": {"name": "bob", "home": None}}
     confluents.write(kafka, visits, [("k", one) for one in older], registry.writes_avro(shopping.AVRO_OLD_VISIT))
     confluents.write(kafka, visits, [("k", newer)], registry.writes_avro(shopping.AVRO_VISIT))
+    # Registered later than the application has asked: whoever decides about what can't be read gets it as it came.
+    later = {**shopping.AVRO_VISIT, "fields": shopping.AVRO_VISIT["fields"][:3]}
+    strange = confluents.write(
+        kafka, visits, [("k", {**newer, "id": number}) for number in (8, 9)], registry.writes_avro(later)
+    )
     # The same schema has another id for another topic: each one that comes is named.
     known = {old: shopping.AVRO_OLD_VISIT, registry.avro_id(visits, shopping.AVRO_VISIT): shopping.AVRO_VISIT}
     assert own not in known
@@ -195,7 +208,7 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
     stream = builder.stream(visits, key=str, value=visit)
     stream.to(f"{name}-out", value=visit)
     stream.map_values(lambda v: v | {"paid": 1.0}).to(f"{name}-changed", value=visit)
-    run(kafka, name, tmp_path, builder, "changed", 3)
+    run(kafka, name, tmp_path, builder, "changed", 3, **{"deserialization.exception.handler": f"dlq:{name}-dead"})
     wanted = [
         {**given, "contact": "mail", "customer": {"name": "ann", "home": None}, "tags": ["none"]},
         {
@@ -205,6 +218,7 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
         newer,
     ]  # fmt: skip
     assert [value for _, value in confluents.read(kafka, f"{name}-out", registry.reads_avro())] == wanted
+    assert [row.value for row in kafka.read(f"{name}-dead")] == strange
     changed = [{**one, "paid": 1.0} for one in wanted]
     assert [value for _, value in confluents.read(kafka, f"{name}-changed", registry.reads_avro())] == changed
 
