@@ -56,9 +56,33 @@ _LINE = {
 }
 
 
-def avro(decode: Literal["lazy", "dict"]) -> Form:
+# The same as a message, with the fields in the same places.
+_MESSAGE = f"""
+syntax = "proto3";
+message Line {{
+  int64 id = 1;
+  {" ".join(f"string {name} = {at};" for at, name in enumerate(_TEXTS[:9], 2))}
+  double amount = 11;
+  {" ".join(f"optional string {name} = {at};" for at, name in enumerate(_TEXTS[9:], 12))}
+  User user = 20;
+  message User {{ string name = 1; }}
+}}
+"""
+Decode = Literal["lazy", "dict"]
+
+
+def avro(decode: Decode) -> Form:
     """Records of 20 fields, about 600 bytes: what functions get for them is the choice."""
-    serde = sf.Serdes.avro(_LINE, decode=decode)
+    return lines(sf.Serdes.avro(_LINE, decode=decode))
+
+
+def protobuf(decode: Decode) -> Form:
+    """The same records in Protobuf."""
+    return lines(sf.Serdes.protobuf(_MESSAGE, "Line", decode=decode))
+
+
+def lines(serde: sf.Serde[Any]) -> Form:
+    """Records of 20 fields by that serde."""
     texts = {name: f"this is the text of {name}, of 32" for name in _TEXTS}
 
     def line(number: int) -> bytes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from draining import Draining, Job, avro, cpu, draining, order
+from draining import Decode, Draining, Form, Job, avro, cpu, draining, order, protobuf
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import stoatflow as sf
@@ -51,7 +51,8 @@ def test_records(benchmark: BenchmarkFixture, name: str) -> None:
         noted(benchmark, drained)
 
 
-AVRO_JOBS: dict[str, Job] = {
+FORMATS: dict[str, Callable[[Decode], Form]] = {"avro": avro, "protobuf": protobuf}
+FIELDS_JOBS: dict[str, Job] = {
     "pass on": lambda stream: stream,
     "expression that reads a field": lambda stream: stream.filter(sf.value["amount"] > 0),
     "call that reads a field": lambda stream: stream.filter(lambda _, value: value["amount"] > 0),
@@ -62,11 +63,12 @@ AVRO_JOBS: dict[str, Job] = {
 }
 
 
-@pytest.mark.benchmark(group=f"a topology over {RECORDS} records of Avro, 20 fields", timer=cpu)
+@pytest.mark.benchmark(group=f"a topology over {RECORDS} records of 20 fields", timer=cpu)
 @pytest.mark.parametrize("decode", ["lazy", "dict"])
-@pytest.mark.parametrize("name", AVRO_JOBS)
-def test_records_of_avro(benchmark: BenchmarkFixture, name: str, decode: Literal["lazy", "dict"]) -> None:
-    with draining(AVRO_JOBS[name], RECORDS, avro(decode)) as drained:
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("name", FIELDS_JOBS)
+def test_records_of_fields(benchmark: BenchmarkFixture, name: str, kind: str, decode: Decode) -> None:
+    with draining(FIELDS_JOBS[name], RECORDS, FORMATS[kind](decode)) as drained:
         benchmark.pedantic(drained, rounds=ROUNDS, warmup_rounds=1)
         noted(benchmark, drained)
 

@@ -32,6 +32,8 @@ class Row(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    """On Kafka."""
 
 
 class Topics(Protocol):
@@ -151,7 +153,8 @@ class KafkaTopics:
                     assert partition is not None
                     assert offset is not None
                     if message.error() is None:
-                        rows.append(Row(partition, offset, _bytes(message.key()), _bytes(message.value())))
+                        headers = tuple((of, _bytes(held) or b"") for of, held in message.headers() or ())
+                        rows.append(Row(partition, offset, _bytes(message.key()), _bytes(message.value()), headers))
                     elif offset >= ends[partition]:  # the end of the partition
                         open_partitions.discard(partition)
                     else:
@@ -166,12 +169,11 @@ class KafkaTopics:
         """How many records are committed: offsets would count the markers of transactions too."""
         return len(self.read(topic))
 
-    def ends(self, topic: str) -> dict[int, int]:
+    def ends(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, int]:
         """Where the next record of each partition will stand, in a transaction that is not over too."""
-        consumer = Consumer({
-            "bootstrap.servers": self._bootstrap, "group.id": "reader", "isolation.level": "read_uncommitted",
-            "log_level": 0,
-        })  # fmt: skip
+        consumer = Consumer(
+            {"bootstrap.servers": self._bootstrap, "group.id": "reader", "isolation.level": isolation, "log_level": 0}
+        )
         try:
             return {
                 p: consumer.get_watermark_offsets(TopicPartition(topic, p), PATIENCE_S)[1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import stoatflow as sf
@@ -339,6 +341,38 @@ def test_arrow_batches_have_columns_of_fields() -> None:
     (batch,) = seen
     assert batch["boss"].to_pylist() == [{"name": "bob"}, None]
     assert batch["_key"].to_pylist() == ["a", "b"]
+
+
+def test_arrow_columns_of_decimals_times_and_bytes_go_back_in_the_forms_they_came_in() -> None:
+    kinds = {
+        "price": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "at": {"type": "long", "logicalType": "timestamp-millis"},
+        "day": {"type": "int", "logicalType": "date"},
+        "photo": "bytes",
+    }
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    serde = sf.Serdes.avro({"type": "record", "name": "Sale", "fields": fields})
+
+    def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
+        price = pc.multiply(pc.cast(batch["price"], pa.decimal128(9, 2)), pa.scalar(Decimal(2)))
+        day = pc.cast(pc.cast(batch["day"], pa.int32()), pa.date32())
+        photos = [(text.encode("latin-1") + b"\xfe").decode("latin-1") for text in batch["photo"].to_pylist()]
+        at = pc.add(pc.cast(batch["at"], pa.timestamp("ms")), pa.scalar(1, pa.duration("ms")))
+        return pa.record_batch(
+            {
+                "price": pc.cast(price, pa.string()),
+                "at": pc.cast(at, pa.int64()),
+                "day": pc.add(pc.cast(day, pa.int32()), 1),
+                "photo": pa.array(photos),
+            }
+        )
+
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=serde).map_batches(changed).to("out", value=serde)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("in", str, serde).pipe("k", {"price": "-12.50", "at": 5, "day": 19_782, "photo": b"\x00\xff"})
+        wanted = {"price": "-25.00", "at": 6, "day": 19_783, "photo": b"\x00\xff\xfe"}
+        assert driver.output("out", str, serde).read_value() == wanted
 
 
 def test_stores_of_avro_are_shown_as_arrow() -> None:
