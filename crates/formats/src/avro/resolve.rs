@@ -45,7 +45,8 @@ impl Resolver<'_> {
         to: NodeId,
         depth: usize,
     ) -> Result<()> {
-        cursor.deeper(self.from, depth)?;
+        // As where they were checked: what has nothing within it may be one deeper.
+        cursor.deeper(self.from, depth.saturating_sub(1))?;
         let (source, target) = (self.from, self.to);
         match (source.node(from), target.node(to)) {
             (Node::Union(branches), _) => {
@@ -61,7 +62,7 @@ impl Resolver<'_> {
                     return Err(self.other(from, to));
                 };
                 self.size(at);
-                return self.value(cursor, from, branches[at], depth + 1);
+                return self.value(cursor, from, branches[at], depth);
             }
             _ => {}
         }
@@ -222,10 +223,6 @@ impl Resolver<'_> {
 
     /// Types are told apart by their names, without namespaces.
     fn is_called_alike(&self, from: NodeId, to: NodeId) -> bool {
-        let short = |name: Option<&str>| {
-            name.and_then(|name| name.rsplit('.').next())
-                .map(str::to_owned)
-        };
         short(self.from.name(from)) == short(self.to.name(to))
     }
 
@@ -246,6 +243,11 @@ impl Resolver<'_> {
             self.to.word(to)
         ))
     }
+}
+
+/// A name without its namespace.
+fn short(name: Option<&str>) -> Option<&str> {
+    name.and_then(|name| name.rsplit('.').next())
 }
 
 /// Of what is bytes, whatever they mean: `Some(None)` behind their length, `Some(Some(n))` so many.
