@@ -22,6 +22,7 @@ pub(super) fn encode(schema: &Schema, datum: &Datum, out: Vec<u8>) -> Result<Vec
         schema,
         out,
         json: false,
+        fallback: false,
         depth: 0,
     };
     match encoder.put(schema.root(), datum) {
@@ -36,6 +37,7 @@ pub(super) fn default(schema: &Schema, node: NodeId, value: &serde_json::Value) 
         schema,
         out: Vec::new(),
         json: true,
+        fallback: true,
         depth: 0,
     };
     let value = tree(value.to_string().as_bytes())?;
@@ -50,7 +52,20 @@ struct Encoder<'a> {
     out: Vec<u8>,
     /// Inside JSON text, bytes are texts of one character for each.
     json: bool,
+    /// In the default of a schema, so are decimals and UUIDs.
+    fallback: bool,
     depth: usize,
+}
+
+/// A number in zigzag and variable length.
+#[allow(clippy::cast_sign_loss)]
+pub(super) fn put_long(out: &mut Vec<u8>, number: i64) {
+    let mut rest = ((number << 1) ^ (number >> 63)) as u64;
+    while rest >= 0x80 {
+        out.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
 }
 
 fn whose(schema: &Schema) -> String {
@@ -58,14 +73,8 @@ fn whose(schema: &Schema) -> String {
 }
 
 impl Encoder<'_> {
-    #[allow(clippy::cast_sign_loss)] // zigzag
     fn long(&mut self, number: i64) {
-        let mut rest = ((number << 1) ^ (number >> 63)) as u64;
-        while rest >= 0x80 {
-            self.out.push((rest & 0x7f) as u8 | 0x80);
-            rest >>= 7;
-        }
-        self.out.push(rest as u8);
+        put_long(&mut self.out, number);
     }
 
     fn size(&mut self, size: usize) {
@@ -223,6 +232,14 @@ impl Encoder<'_> {
             (Node::Bytes, Datum::Str(text)) if self.json => self.sized(&unlatin(text)?),
             (Node::Fixed(size), Datum::Str(text)) if self.json => {
                 self.fixed(*size, &unlatin(text)?)?;
+            }
+            (Node::Uuid, Datum::Str(text)) if self.fallback => self.fixed(16, &unlatin(text)?)?,
+            (Node::Decimal { size, .. }, Datum::Str(text)) if self.fallback => {
+                let bytes = unlatin(text)?;
+                match size {
+                    Some(size) => self.fixed(*size, &bytes)?,
+                    None => self.sized(&bytes),
+                }
             }
             (Node::Uuid, Datum::Bytes(bytes)) => self.fixed(16, bytes)?,
             (Node::Uuid, Datum::Str(text)) => match decimal::uuid_bytes(text.as_str()) {

@@ -6,14 +6,13 @@
 //! registry: all schemas are given.
 
 use super::encode;
+use super::resolve;
 use super::scan;
 use super::schema::Schema;
 use super::spec::Decode;
 use super::value::AvroValue;
 use crate::framing;
-use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::schema_compatibility::SchemaCompatibility;
-use apache_avro::writer::datum::GenericDatumWriter;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,20 +108,8 @@ impl Format {
 
     /// What another schema wrote, as bytes of this one.
     fn resolved(&self, body: &Bytes, writer: &Schema) -> Result<Bytes> {
-        // Checked first: what decodes below may take what it reads on trust.
         scan::check(writer, body)?;
-        let resolve = || {
-            let mut rest = body.as_ref();
-            let reader = self.schema.parsed();
-            let of_writer = GenericDatumReader::builder(writer.parsed())
-                .reader_schema(reader)
-                .build()?;
-            let value = of_writer.read_value(&mut rest)?;
-            GenericDatumWriter::builder(reader)
-                .build()?
-                .write_value_to_vec(value)
-        };
-        resolve().map(Bytes::from).map_err(|e| {
+        resolve::resolve(writer, &self.schema, body).map_err(|e| {
             Error::serde(format!(
                 "a value of the schema '{}' can't be read as '{}'",
                 writer.title(),

@@ -68,6 +68,8 @@ pub struct Field {
     pub node: NodeId,
     /// The bytes of its default.
     pub default: Option<Bytes>,
+    /// What a writer may call it.
+    pub aliases: Box<[Text]>,
 }
 
 /// The fields of a record.
@@ -115,6 +117,10 @@ impl Fields {
 /// A schema, ready to read with.
 pub struct Schema {
     nodes: Vec<Node>,
+    /// Of records, enums and what is fixed.
+    names: HashMap<NodeId, String>,
+    /// The words of enums that stand for words they don't have.
+    fallbacks: HashMap<NodeId, usize>,
     root: NodeId,
     fingerprint: u128,
     form: u64,
@@ -140,8 +146,11 @@ impl Schema {
         })?;
         let mut compiler = Compiler::default();
         let root = compiler.node(&parsed)?;
+        let names = compiler.named.into_iter().map(|(name, id)| (id, name));
         let mut schema = Self {
             nodes: compiler.nodes,
+            names: names.collect(),
+            fallbacks: compiler.fallbacks,
             root,
             fingerprint: xxh3_128(text.as_bytes()),
             form: 0,
@@ -188,6 +197,16 @@ impl Schema {
     #[must_use]
     pub const fn root(&self) -> NodeId {
         self.root
+    }
+
+    /// The full name of a record, an enum, or what is fixed.
+    pub(super) fn name(&self, id: NodeId) -> Option<&str> {
+        self.names.get(&id).map(String::as_str)
+    }
+
+    /// The word of an enum that stands for words it doesn't have.
+    pub(super) fn fallback(&self, id: NodeId) -> Option<usize> {
+        self.fallbacks.get(&id).copied()
     }
 
     /// As `apache-avro` has it.
@@ -252,6 +271,7 @@ type Defaulted = (NodeId, usize, serde_json::Value);
 struct Compiler {
     nodes: Vec<Node>,
     named: HashMap<String, NodeId>,
+    fallbacks: HashMap<NodeId, usize>,
     defaults: Vec<Defaulted>,
 }
 
@@ -317,7 +337,14 @@ impl Compiler {
             Parsed::Enum(named) => {
                 let symbols = named.symbols.iter().map(|s| Text::from(s.as_str()));
                 let node = Node::Enum(symbols.collect());
-                self.put_named(&named.name, node)
+                let id = self.put_named(&named.name, node);
+                let default = named.default.as_ref();
+                if let Some(at) =
+                    default.and_then(|word| named.symbols.iter().position(|one| one == word))
+                {
+                    self.fallbacks.insert(id, at);
+                }
+                id
             }
             Parsed::Array(array) => {
                 let id = self.reserve();
@@ -352,6 +379,11 @@ impl Compiler {
                         name: Text::from(field.name.as_str()),
                         node,
                         default: None,
+                        aliases: field
+                            .aliases
+                            .iter()
+                            .map(|alias| Text::from(alias.as_str()))
+                            .collect(),
                     });
                 }
                 self.set(id, Node::Record(fields))
