@@ -153,10 +153,13 @@ const PRODUCER: &[(&str, &str)] = &[
     ("enable.idempotence", "true"),
     ("acks", "all"),
     ("partitioner", "murmur2_random"),
-    ("linger.ms", "1"),
+    ("linger.ms", "5"),
     ("queue.buffering.max.messages", "500000"),
     ("queue.buffering.max.kbytes", "32768"),
 ];
+
+/// What sends one burst after another need not wait for more.
+const BURSTS: &[(&str, &str)] = &[("linger.ms", "1")];
 
 /// The configurations of all clients of one application.
 #[derive(Clone, Debug)]
@@ -227,7 +230,7 @@ impl Properties {
     }
 
     pub(super) fn transactional(&self, id: &str, timeout: Duration) -> ClientConfig {
-        let mut config = self.idempotent();
+        let mut config = self.layers(&[PRODUCER, BURSTS].concat(), ClientRole::Producer);
         config.set("transactional.id", id);
         config.set("transaction.timeout.ms", timeout.as_millis().to_string());
         config
