@@ -18,6 +18,7 @@ from concurrent.futures import CancelledError as Cancelled
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from stoatflow.asynchronous import Awaiting
@@ -84,7 +85,7 @@ class Caller:
         failed = True
         self._tally.began()
         try:
-            result, leaving = self._loop.run(self._guarded(arguments)).result()
+            result, leaving = self._loop.run(partial(self._guarded, arguments)).result()
             failed = leaving is not None
         except Cancelled:
             raise self._loop.why_cancelled(self._display) from None
@@ -303,11 +304,13 @@ class EventLoop:
                 _log.warning("the event loop is still closing its resources after %g s; going on without", _CLOSING_S)
             self._thread = None
 
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Begin something there, from another thread."""
+    def run(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> Future[Any]:
+        """Begin something there, from another thread.
+
+        It is made there too: of a loop that ends at this moment nothing is left that nobody has awaited.
+        """
         loop, life = self._loop, self._life
         if loop is None or life is None or threading.current_thread() is self._thread:
-            coroutine.close()
             if loop is None:
                 self._raise_if_died()
             where = "on the event loop itself" if loop is not None else "while no application runs"
@@ -315,10 +318,9 @@ class EventLoop:
         future: Future[Any] = Future()
         life.waiting.add(future)
         try:
-            loop.call_soon_threadsafe(life.begin, coroutine, future)
+            loop.call_soon_threadsafe(life.begin, make, future)
         except RuntimeError:
             # It was closed this moment.
-            coroutine.close()
             future.cancel()
         return future
 

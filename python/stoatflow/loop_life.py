@@ -8,7 +8,7 @@ thread wait for a loop that is gone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
@@ -44,7 +44,7 @@ class Life:
         """Did it end before its time?"""
         return self.closing is not None and self.closing.cancelled()
 
-    def begin(self, coroutine: Coroutine[Any, Any, Any], future: Future[Any]) -> None:
+    def begin(self, make: Callable[[], Coroutine[Any, Any, Any]], future: Future[Any]) -> None:
         """Begin a call that a thread waits for, on the loop."""
 
         def end(task: asyncio.Task[Any]) -> None:
@@ -58,9 +58,8 @@ class Life:
                 future.set_result(task.result())
 
         if self.has_died():
-            coroutine.close()
             future.cancel()
             return
-        task = asyncio.get_running_loop().create_task(coroutine)
+        task = asyncio.get_running_loop().create_task(make())
         self.calls.add(task)
         task.add_done_callback(end)

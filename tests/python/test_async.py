@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
@@ -430,7 +430,7 @@ def test_a_run_that_is_aborted_cancels_nothing_of_another_one() -> None:
 
     loop.acquire()
     loop.acquire()
-    call = loop.run(hangs())
+    call = loop.run(hangs)
     assert begun.wait(10)
     loop.cancel()
     with pytest.raises(TimeoutError):
@@ -439,6 +439,33 @@ def test_a_run_that_is_aborted_cancels_nothing_of_another_one() -> None:
     loop.cancel()
     with pytest.raises(CancelledError):
         call.result(10)
+    loop.release()
+
+
+def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -> None:
+    """What is never begun there is never made: nobody would await it."""
+    loop = EventLoop()
+    ending, made = threading.Event(), []
+
+    async def call() -> None:
+        """Would be begun."""
+
+    def make() -> Coroutine[Any, Any, None]:
+        made.append(1)
+        return call()
+
+    def last() -> None:
+        assert ending.wait(10)
+        raise SystemExit
+
+    loop.acquire()
+    # The loop leaves with what is in front of the call in its queue.
+    loop.soon(last)
+    future = loop.run(make)
+    ending.set()
+    with pytest.raises(CancelledError):
+        future.result(10)
+    assert made == []
     loop.release()
 
 
