@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
+import gc
 import json
 import subprocess
 import sys
@@ -154,6 +155,25 @@ def test_a_dict_that_another_thread_changes_becomes_plain() -> None:
             stop.set()
 
     at_once(work)
+
+
+def test_a_dict_that_garbage_collection_changes_becomes_plain() -> None:
+    """Callbacks of the collector are Python, and so is a thread that gets its turn there."""
+    shared: dict[str, Any] = {f"n{number}": {"n": number} for number in range(100)}
+
+    def change(_phase: str, _info: dict[str, int]) -> None:
+        shared[f"n{len(shared)}"] = {"n": len(shared)}
+
+    before = gc.get_threshold()
+    gc.callbacks.append(change)
+    gc.set_threshold(1)
+    try:
+        plain = to_python(shared)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(change)
+    assert len(plain) >= 100
+    assert all(plain[name] == {"n": int(name[1:])} for name in plain)
 
 
 def test_settings_that_all_read() -> None:

@@ -157,7 +157,7 @@ pub fn part(object: &Bound<'_, PyAny>, depth: usize) -> Result<Datum> {
     if let Ok(dict) = object.cast::<PyDict>() {
         let dict = steady(dict).map_err(unreadable)?;
         let mut members = Vec::with_capacity(dict.len());
-        for (name, value) in dict.iter() {
+        for (name, value) in dict {
             let Ok(name) = name.cast::<PyString>() else {
                 return Err(
                     Error::serde("a schema has no form for a dict whose key is not text")

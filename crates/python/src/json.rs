@@ -62,7 +62,7 @@ pub fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) ->
     } else if let Ok(dict) = object.cast::<PyDict>() {
         out.push(b'{');
         let dict = steady(dict).map_err(|e| refused("a dict").caused_by(PyCause(e)))?;
-        for (i, (name, value)) in dict.iter().enumerate() {
+        for (i, (name, value)) in dict.into_iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }

@@ -213,7 +213,7 @@ pub fn to_python<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     }
     if let Ok(dict) = value.cast_exact::<PyDict>() {
         let plain = PyDict::new(py);
-        for (name, value) in steady(dict)?.iter() {
+        for (name, value) in steady(dict)? {
             plain.set_item(name, to_python(&value)?)?;
         }
         return Ok(plain.into_any());

@@ -366,7 +366,7 @@ impl JsonObject {
         }
         let plain = PyDict::new(py);
         // A function may have kept the dict that this one is a view of.
-        for (name, value) in steady(self.all(py)?)?.iter() {
+        for (name, value) in steady(self.all(py)?)? {
             plain.set_item(name, to_python(&value)?)?;
         }
         Ok(plain)

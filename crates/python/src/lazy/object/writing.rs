@@ -82,7 +82,7 @@ impl<'py> Side<'py> {
         let mut entries = Vec::new();
         let dict = dict.map(|dict| steady(dict.bind(py))).transpose();
         let dict = dict.map_err(|e| refused("a dict").caused_by(PyCause(e)))?;
-        for (name, value) in dict.iter().flat_map(PyDictMethods::iter) {
+        for (name, value) in dict.into_iter().flatten() {
             let name = name
                 .cast::<PyString>()
                 .map_err(|_| refused("a dict whose key is not text"))?;
