@@ -115,7 +115,7 @@ pub enum ProducerMode {
     /// Everything between `begin` and `commit` appears at once. Opening one fences every older
     /// producer with the same id and aborts what it left open.
     Transactional {
-        /// The transactional id: `application.id`. A broker may use a second one that is made of it.
+        /// The transactional id: `application.id`.
         id: String,
         /// How long the broker keeps an open transaction of a silent producer.
         timeout: Duration,
@@ -275,19 +275,11 @@ pub trait Producer: Send {
     /// # Errors
     /// `Fenced`, `Internal`.
     fn begin(&mut self) -> Result<()>;
-    /// Hands records over; drains `records`. Waits only when the client's own buffer is full. A producer may keep
-    /// them back until those before are acknowledged.
+    /// Hands records over; drains `records`. Waits only when the client's own buffer is full.
     ///
     /// # Errors
     /// `Fenced`, `Unavailable`, `MissingTopic`, `Unauthorized`, `Serde` (record too large).
     fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()>;
-    /// Goes on with what `send` has kept back; gives how many bytes still are. Never waits.
-    ///
-    /// # Errors
-    /// As `send`.
-    fn pursue(&mut self) -> Result<usize> {
-        Ok(0)
-    }
     /// Waits until every record that was sent is acknowledged.
     ///
     /// # Errors

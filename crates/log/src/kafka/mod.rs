@@ -12,13 +12,11 @@ mod consume;
 mod errors;
 mod group;
 mod native;
-mod outgoing;
 mod produce;
 mod properties;
 mod queues;
 mod reports;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 pub use broker::{KafkaBroker, connect};

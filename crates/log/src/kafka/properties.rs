@@ -158,9 +158,6 @@ const PRODUCER: &[(&str, &str)] = &[
     ("queue.buffering.max.kbytes", "32768"),
 ];
 
-/// What sends one burst after another need not wait for more.
-const BURSTS: &[(&str, &str)] = &[("linger.ms", "1")];
-
 /// The configurations of all clients of one application.
 #[derive(Clone, Debug)]
 pub(super) struct Properties {
@@ -230,7 +227,7 @@ impl Properties {
     }
 
     pub(super) fn transactional(&self, id: &str, timeout: Duration) -> ClientConfig {
-        let mut config = self.layers(&[PRODUCER, BURSTS].concat(), ClientRole::Producer);
+        let mut config = self.idempotent();
         config.set("transactional.id", id);
         config.set("transaction.timeout.ms", timeout.as_millis().to_string());
         config

@@ -32,8 +32,7 @@ fn open(broker: &KafkaBroker) -> Box<dyn Producer> {
         id: "app".into(),
         timeout: WAIT,
     };
-    let mut producer = KafkaProducer::new(&properties, admin, &mode).unwrap();
-    producer.open(WAIT).unwrap();
+    let mut producer = KafkaProducer::new(&properties, admin, &mode, WAIT).unwrap();
     producer.add_target(&"t".into()).unwrap();
     Box::new(producer)
 }
