@@ -22,6 +22,8 @@ use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 
 /// How long a clean end may take to be noted.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How soon is looked again for records that the producer keeps back.
+const PURSUIT: Duration = Duration::from_millis(1);
 
 /// A store and where its changelog goes.
 #[derive(Clone, Debug)]
@@ -97,6 +99,8 @@ pub struct CommitRoom {
     sealed: Writes,
     seals: u32,
     outputs: u64,
+    /// The room in flight of records that the producer still keeps back.
+    owed: i64,
 }
 
 impl CommitRoom {
@@ -119,6 +123,7 @@ impl CommitRoom {
             sealed: Writes::default(),
             seals: 0,
             outputs: 0,
+            owed: 0,
             parts,
         }
     }
@@ -135,6 +140,12 @@ impl CommitRoom {
     /// # Errors
     /// What the producer and the back end fail with. The transaction is aborted where that is right.
     pub fn step(&mut self, wait: Duration) -> Result<bool> {
+        self.pursue().inspect_err(|_| self.abandon())?;
+        let wait = if self.owed > 0 {
+            wait.min(PURSUIT)
+        } else {
+            wait
+        };
         if self.inbox.is_empty() && !self.parts.shared.outbox.take_all(&mut self.inbox, wait) {
             return Ok(false);
         }
@@ -145,6 +156,22 @@ impl CommitRoom {
             }
         }
         Ok(true)
+    }
+
+    /// Has the producer go on with what it keeps back, and gives up the room of what it doesn't.
+    fn pursue(&mut self) -> Result<()> {
+        if self.owed > 0 {
+            let kept = i64::try_from(self.parts.producer.pursue()?).unwrap_or(i64::MAX);
+            self.release_beyond(kept);
+        }
+        Ok(())
+    }
+
+    fn release_beyond(&mut self, kept: i64) {
+        if self.owed > kept {
+            self.parts.shared.release(self.owed - kept);
+            self.owed = kept;
+        }
     }
 
     fn handle(&mut self, item: OutItem) -> Result<()> {
@@ -212,9 +239,9 @@ impl CommitRoom {
             .status
             .records_out
             .fetch_add(records.len() as u64, Relaxed);
-        let sent = self.parts.producer.send(&mut records);
-        self.parts.shared.release(bytes);
-        sent
+        self.owed += bytes;
+        self.parts.producer.send(&mut records)?;
+        self.pursue()
     }
 
     /// Before anything is sent: is this still the one instance? Asks the broker only if the last proof is too
@@ -250,7 +277,9 @@ impl CommitRoom {
         if self.outputs > 0 {
             self.assure()?;
         }
-        self.parts.producer.flush(self.parts.timeout)
+        self.parts.producer.flush(self.parts.timeout)?;
+        self.release_beyond(0);
+        Ok(())
     }
 
     fn begin(&mut self) -> Result<()> {

@@ -275,11 +275,20 @@ pub trait Producer: Send {
     /// # Errors
     /// `Fenced`, `Internal`.
     fn begin(&mut self) -> Result<()>;
-    /// Hands records over; drains `records`. Waits only when the client's own buffer is full.
+    /// Hands records over; drains `records`. Waits only when the client's own buffer is full. A producer may keep
+    /// them back until those before are acknowledged.
     ///
     /// # Errors
     /// `Fenced`, `Unavailable`, `MissingTopic`, `Unauthorized`, `Serde` (record too large).
     fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()>;
+    /// Goes on with what `send` has kept back; gives how many bytes still are. Waits for a millisecond
+    /// at most.
+    ///
+    /// # Errors
+    /// As `send`.
+    fn pursue(&mut self) -> Result<usize> {
+        Ok(0)
+    }
     /// Waits until every record that was sent is acknowledged.
     ///
     /// # Errors

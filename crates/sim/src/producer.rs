@@ -50,6 +50,13 @@ impl SimProducer {
         self.buffer.len()
     }
 
+    /// What of it is keys and values.
+    pub fn buffered_bytes(&self) -> usize {
+        let size = |part: &Option<bytes::Bytes>| part.as_ref().map_or(0, bytes::Bytes::len);
+        let buffer = self.buffer.iter();
+        buffer.map(|r| size(&r.key) + size(&r.value)).sum()
+    }
+
     /// Lets so many buffered records reach the broker.
     pub fn deliver(&mut self, count: usize) -> Result<()> {
         for _ in 0..count {

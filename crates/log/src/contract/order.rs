@@ -6,6 +6,45 @@ use crate::{Broker, Fetched, Outgoing};
 use bytes::Bytes;
 use stoatflow_core::{Header, Offset, Partition, Result, Timestamp, TopicPartition};
 
+/// Records of a key come in the order in which they were sent, however many.
+pub fn much_at_once_keeps_its_order(broker: &dyn Broker, tag: &str) -> Result<()> {
+    const COUNT: usize = 3000;
+    let stage = Stage::new(broker, tag, "much");
+    let topic = stage.topic("t", 2)?;
+    let mut producer = stage.transactional("p")?;
+    producer.begin()?;
+    // More than one request takes, of which a client may keep much back; in pieces of all sizes.
+    let padding = "x".repeat(1000);
+    let mut left = (0..COUNT)
+        .map(|n| record(&topic, None, Some("k"), &format!("{n} {padding}")))
+        .collect::<Vec<_>>();
+    for size in (1..).step_by(37) {
+        let rest = left.split_off(size.min(left.len()));
+        producer.send(&mut left)?;
+        producer.pursue()?;
+        left = rest;
+        if left.is_empty() {
+            break;
+        }
+    }
+    producer.flush(WAIT)?;
+    let kept = producer.pursue()?;
+    promise!(kept == 0, "{kept} bytes are kept back behind a flush");
+    producer.commit(WAIT)?;
+    let parts = [0, 1].map(|p| TopicPartition::new(topic.clone(), p));
+    let seen = values(&stage.all(&parts, COUNT)?);
+    let numbers: Vec<_> = (seen.iter())
+        .map(|value| value.split(' ').next().unwrap_or_default().to_owned())
+        .collect();
+    let expected: Vec<_> = (0..COUNT).map(|n| n.to_string()).collect();
+    promise!(
+        numbers == expected,
+        "{} of {COUNT} records came, or not in their order",
+        numbers.len()
+    );
+    Ok(())
+}
+
 /// Per partition, records come in the order they were sent, at rising offsets, in the right slot.
 pub fn order_within_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "order");

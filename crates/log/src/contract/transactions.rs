@@ -1,8 +1,8 @@
 //! Transactions: whole or not at all.
 
 use super::stage::{Stage, WAIT, commit, numbered, promise, read, record, silence, values};
-use crate::Broker;
-use stoatflow_core::{Result, TopicPartition};
+use crate::{Broker, CommitOutcome, CutEntry};
+use stoatflow_core::{Offset, Result, TopicPartition};
 
 /// Records of an open transaction are invisible, acknowledged or not.
 pub fn open_transaction_is_invisible(broker: &dyn Broker, tag: &str) -> Result<()> {
@@ -20,6 +20,42 @@ pub fn open_transaction_is_invisible(broker: &dyn Broker, tag: &str) -> Result<(
         seen.len() == 20,
         "20 records were committed, {} came",
         seen.len()
+    );
+    Ok(())
+}
+
+/// Transactions that follow each other as fast as they can: readers and the group get them in their order.
+pub fn transactions_follow_one_another(broker: &dyn Broker, tag: &str) -> Result<()> {
+    const ROUNDS: i64 = 25;
+    let stage = Stage::new(broker, tag, "rapid");
+    let (topic, group) = (stage.topic("t", 1)?, stage.name("group"));
+    let part = TopicPartition::new(topic.clone(), 0);
+    let mut producer = stage.transactional("p")?;
+    for round in 1..=ROUNDS {
+        let cut = CutEntry {
+            partition: part.clone(),
+            offset: Offset(round),
+            metadata: format!("round {round}"),
+        };
+        producer.begin()?;
+        producer.send(&mut numbered(&topic, 0, &format!("{round}."), 1))?;
+        producer.flush(WAIT)?;
+        producer.offsets(&group, &[cut], WAIT)?;
+        let outcome = producer.commit(WAIT)?;
+        promise!(
+            outcome == CommitOutcome::Committed,
+            "round {round} gave {outcome:?}"
+        );
+    }
+    let expected: Vec<_> = (1..=ROUNDS).map(|round| format!("{round}.0")).collect();
+    let seen = values(&stage.all(std::slice::from_ref(&part), expected.len())?);
+    promise!(seen == expected, "of {expected:?} came {seen:?}");
+    // The successor waits for what the broker still has to do, as a recovery does.
+    let _successor = stage.transactional("p")?;
+    let found = broker.committed(&group, &[part], WAIT)?;
+    promise!(
+        found[0].as_ref().map(|c| c.offset.0) == Some(ROUNDS),
+        "committed are {found:?}"
     );
     Ok(())
 }

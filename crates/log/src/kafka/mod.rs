@@ -12,6 +12,7 @@ mod consume;
 mod errors;
 mod group;
 mod native;
+mod outgoing;
 mod produce;
 mod properties;
 mod queues;

@@ -2,23 +2,21 @@
 //!
 //! Takes records, offsets and the end of the transaction; gives outcomes. Owns the idempotent
 //! client that writes, and in plain mode a second, transactional one that only guards the offsets.
-//! `produceva` is used because the batch call can carry neither timestamps nor headers. Never waits
-//! in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
+//! Never waits in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
 
 use super::admin::Admin;
 use super::errors::{Doing, error};
 use super::native::{Client, Fault, c_text, list, millis};
+use super::outgoing::{headers, produce, weight};
 use super::properties::Properties;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
-use std::ffi::c_void;
+use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
-
-use sys::rd_kafka_vtype_t as Tag;
 
 /// How long a first write to a topic may take to find out whether it exists.
 const LOOK_UP: Duration = Duration::from_secs(30);
@@ -30,11 +28,19 @@ const ROOM: Duration = Duration::from_millis(20);
 /// (offsets): without this wait, nearly every commit of a busy application took 20 ms longer.
 const MARKERS: Duration = Duration::from_millis(8);
 
+/// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes` of a topic).
+const BURST: usize = 900_000;
+/// So much goes at once, behind what is not acknowledged: at low rates nothing waits, and nobody has to look again.
+const FEW: usize = 32 << 10;
+/// For so long a burst is waited for, before what else there is to do is looked at.
+const PUSH: Duration = Duration::from_millis(1);
+/// So much may wait for the burst before.
+const KEPT: usize = 24 << 20;
+/// For so long a flush sends one burst after another.
+const PATIENCE: Duration = Duration::from_millis(40);
+
 /// How librdkafka names the state of a transaction that can only be aborted.
 const GIVEN_UP: &str = "AbortableError";
-
-/// librdkafka's "let the key decide" (a C macro that has no binding).
-const ANY: i32 = -1;
 
 /// librdkafka's handle of a topic: saves a look-up by name per record.
 #[derive(Debug)]
@@ -55,6 +61,8 @@ struct Target {
     /// As senders name it: one pointer comparison finds it.
     name: Arc<str>,
     topic: Topic,
+    /// Over so many partitions keys spread its records, at a careful guess.
+    spread: usize,
 }
 
 /// What a transaction needs to know of a group.
@@ -76,6 +84,11 @@ impl Drop for Group {
 pub(super) struct KafkaProducer {
     targets: Vec<Target>,
     last: usize,
+    /// What waits for the acknowledgement of what was sent before.
+    kept: VecDeque<Outgoing>,
+    kept_bytes: usize,
+    /// What was handed over since the client had nothing.
+    burst: usize,
     remembered: Vec<Arc<str>>,
     group: Option<Group>,
     client: Client,
@@ -115,6 +128,9 @@ impl KafkaProducer {
         let producer = Self {
             targets: Vec::new(),
             last: 0,
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            burst: 0,
             remembered: Vec::new(),
             group: None,
             client,
@@ -215,18 +231,18 @@ impl KafkaProducer {
             return Ok(found);
         }
         // The client would wait 30 s for a topic that does not exist, or have the broker make it.
-        if self.admin.topics(&[name], LOOK_UP)?[0].is_none() {
-            return Err(error(
+        match &self.admin.topics(&[name], LOOK_UP)?[0] {
+            Some(found) => self.add_target(name, found.partitions),
+            None => Err(error(
                 Code::UnknownTopicOrPartition,
                 "unknown topic",
                 self.doing("writing", Some(name)),
-            ));
+            )),
         }
-        self.add_target(name)
     }
 
     /// Makes the handle of a topic that exists.
-    pub(super) fn add_target(&mut self, name: &Arc<str>) -> Result<usize> {
+    pub(super) fn add_target(&mut self, name: &Arc<str>, partitions: i32) -> Result<usize> {
         let text = c_text(name)?;
         // SAFETY: client and name are alive; a null configuration means the client's own.
         let handle =
@@ -237,6 +253,7 @@ impl KafkaProducer {
         self.targets.push(Target {
             name: name.clone(),
             topic: Topic(handle),
+            spread: usize::try_from(partitions / 2).unwrap_or(1).max(1),
         });
         self.last = self.targets.len() - 1;
         self.client
@@ -247,7 +264,8 @@ impl KafkaProducer {
         Ok(self.last)
     }
 
-    fn write(&mut self, record: &Outgoing) -> Result<()> {
+    /// Hands a record over; gives which target it is for.
+    fn write(&mut self, record: &Outgoing) -> Result<usize> {
         let index = self.target(&record.topic)?;
         loop {
             let headers = headers(record)?;
@@ -267,7 +285,7 @@ impl KafkaProducer {
                 fault
             };
             match fault {
-                None => return Ok(()),
+                None => return Ok(index),
                 Some(fault) if fault.code == Code::QueueFull => {
                     self.client.serve(ROOM);
                     self.delivered()?;
@@ -326,7 +344,59 @@ impl KafkaProducer {
         }
     }
 
-    fn roll_back(&self, timeout: Duration) -> Result<(), Fault> {
+    /// How many of the records that the client has are not acknowledged.
+    fn unacknowledged(&self) -> i32 {
+        // SAFETY: the client is alive.
+        unsafe { sys::rd_kafka_outq_len(self.client.ptr()) }
+    }
+
+    /// Gives the client of what was kept back, until some partition may have so many bytes of it.
+    fn hand_over(&mut self, bytes: usize) -> Result<()> {
+        let mut most = 0;
+        while most < bytes
+            && let Some(record) = self.kept.pop_front()
+        {
+            let weight = weight(&record);
+            self.kept_bytes -= weight;
+            self.burst += weight;
+            let target = self.write(&record)?;
+            // Those without a key go to one partition for a while.
+            let spreads = record.key.is_some() && record.partition.is_none();
+            most += weight
+                / if spreads {
+                    self.targets[target].spread
+                } else {
+                    1
+                };
+        }
+        Ok(())
+    }
+
+    /// Has the client send all it has, at once and whole, and waits until it is acknowledged.
+    fn push(&self, timeout: Duration) -> Result<Code> {
+        // SAFETY: the client is alive.
+        let code = Code::from(unsafe { sys::rd_kafka_flush(self.client.ptr(), millis(timeout)) });
+        self.delivered()?;
+        Ok(code)
+    }
+
+    /// Fails if what the client has is not acknowledged in time.
+    fn acknowledge(&self, timeout: Duration) -> Result<()> {
+        let code = self.push(timeout)?;
+        if code == Code::NoError {
+            return Ok(());
+        }
+        let left = self.unacknowledged();
+        let fault = self.client.fatal().unwrap_or((
+            code,
+            format!("{left} records are not acknowledged after {timeout:?}"),
+        ));
+        Err(error(fault.0, &fault.1, self.doing("flushing", None)))
+    }
+
+    fn roll_back(&mut self, timeout: Duration) -> Result<(), Fault> {
+        self.kept.clear();
+        self.kept_bytes = 0;
         let rk = self.guard().ptr();
         // SAFETY: the client is alive.
         let aborted = self.retried(timeout, |wait| unsafe {
@@ -353,30 +423,50 @@ impl Producer for KafkaProducer {
     }
 
     fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
-        if self.sends_are_fenced() {
-            self.settle();
+        if !self.sends_are_fenced() {
+            // Nobody waits for a commit to see them: they go at once.
+            for record in records.drain(..) {
+                self.write(&record)?;
+            }
+            self.client.serve(Duration::ZERO);
+            return self.delivered();
         }
-        for record in records.drain(..) {
-            self.write(&record)?;
-        }
+        self.settle();
+        self.kept_bytes += records.iter().map(weight).sum::<usize>();
+        self.kept.extend(records.drain(..));
+        self.pursue()?;
+        // The broker is far or slow: better a thread that turns than one burst at a time.
+        self.hand_over(self.kept_bytes.saturating_sub(KEPT))
+    }
+
+    /// One burst after another: while a partition has a request under way, librdkafka sends no second one, but its
+    /// thread turns for as long as there is something to send. What comes meanwhile waits here, for the next burst.
+    fn pursue(&mut self) -> Result<usize> {
         self.client.serve(Duration::ZERO);
-        self.delivered()
+        self.delivered()?;
+        if self.kept.is_empty() {
+            return Ok(0);
+        }
+        if self.unacknowledged() == 0 {
+            self.burst = 0;
+        }
+        if self.burst == 0 && self.kept_bytes > FEW {
+            self.hand_over(BURST)?;
+            self.push(PUSH)?;
+        } else {
+            self.hand_over(FEW.saturating_sub(self.burst))?;
+        }
+        Ok(self.kept_bytes)
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
-        // SAFETY: the client is alive.
-        let code = Code::from(unsafe { sys::rd_kafka_flush(self.client.ptr(), millis(timeout)) });
-        self.delivered()?;
-        if code == Code::NoError {
-            return Ok(());
+        let clock = SystemClock::new();
+        while !self.kept.is_empty() {
+            self.acknowledge(timeout.saturating_sub(clock.monotonic()))?;
+            let far = clock.monotonic() > PATIENCE;
+            self.hand_over(if far { usize::MAX } else { BURST })?;
         }
-        // SAFETY: the client is alive.
-        let left = unsafe { sys::rd_kafka_outq_len(self.client.ptr()) };
-        let fault = self.client.fatal().unwrap_or((
-            code,
-            format!("{left} records are not acknowledged after {timeout:?}"),
-        ));
-        Err(error(fault.0, &fault.1, self.doing("flushing", None)))
+        self.acknowledge(timeout.saturating_sub(clock.monotonic()))
     }
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
@@ -399,6 +489,9 @@ impl Producer for KafkaProducer {
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
         let clock = SystemClock::new();
+        if !self.kept.is_empty() {
+            return Err(Error::internal("a commit before a flush"));
+        }
         let rk = self.guard().ptr();
         // SAFETY: the client is alive.
         let Err(fault) = self.retried(timeout, |wait| unsafe {
@@ -462,94 +555,4 @@ impl Drop for KafkaProducer {
         unsafe { sys::rd_kafka_purge(self.client.ptr(), QUEUE_AND_FLIGHT) };
         self.client.serve(Duration::ZERO);
     }
-}
-
-/// The headers of a record as librdkafka's, or null.
-fn headers(record: &Outgoing) -> Result<*mut sys::rd_kafka_headers_t> {
-    let Some(headers) = record.headers.as_ref().filter(|h| !h.is_empty()) else {
-        return Ok(ptr::null_mut());
-    };
-    // SAFETY: names and values live as long as the calls, which copy them.
-    unsafe {
-        let native = sys::rd_kafka_headers_new(headers.len());
-        for header in headers.iter() {
-            let (value, size) = header
-                .value
-                .as_ref()
-                .map_or((ptr::null(), 0), |v| (v.as_ptr(), v.len()));
-            let name_size = header.name.len().cast_signed();
-            let code = sys::rd_kafka_header_add(
-                native,
-                header.name.as_ptr().cast(),
-                name_size,
-                value.cast(),
-                size.cast_signed(),
-            );
-            if code != sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
-                sys::rd_kafka_headers_destroy(native);
-                return Err(Error::serde(format!(
-                    "the header '{}' can't be written",
-                    header.name
-                )));
-            }
-        }
-        Ok(native)
-    }
-}
-
-/// Hands one record over.
-///
-/// # Safety
-/// Client and topic are alive; `headers` is null or ours to give away.
-unsafe fn produce(
-    rk: *mut sys::rd_kafka_t,
-    topic: *mut sys::rd_kafka_topic_t,
-    index: usize,
-    record: &Outgoing,
-    headers: *mut sys::rd_kafka_headers_t,
-) -> Option<Fault> {
-    type Union = sys::rd_kafka_vu_s__bindgen_ty_1;
-    let mem = |part: &Option<bytes::Bytes>| {
-        let (ptr, size) = part.as_ref().map_or((ptr::null_mut(), 0), |b| {
-            (b.as_ptr().cast_mut().cast::<c_void>(), b.len())
-        });
-        Union {
-            mem: sys::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1 { ptr, size },
-        }
-    };
-    let row = |vtype, u| sys::rd_kafka_vu_t { vtype, u };
-    // The number of the topic travels with the record, so that its report needs no look-up by name.
-    let opaque = ptr::without_provenance_mut::<c_void>(index);
-    let rows = [
-        row(Tag::RD_KAFKA_VTYPE_RKT, Union { rkt: topic }),
-        row(
-            Tag::RD_KAFKA_VTYPE_PARTITION,
-            Union {
-                i32_: record.partition.map_or(ANY, |p| p.0),
-            },
-        ),
-        row(
-            Tag::RD_KAFKA_VTYPE_MSGFLAGS,
-            Union {
-                i: sys::RD_KAFKA_MSG_F_COPY,
-            },
-        ),
-        row(Tag::RD_KAFKA_VTYPE_KEY, mem(&record.key)),
-        row(Tag::RD_KAFKA_VTYPE_VALUE, mem(&record.value)),
-        row(
-            Tag::RD_KAFKA_VTYPE_TIMESTAMP,
-            Union {
-                i64_: record.timestamp.0,
-            },
-        ),
-        row(Tag::RD_KAFKA_VTYPE_OPAQUE, Union { ptr: opaque }),
-        row(Tag::RD_KAFKA_VTYPE_HEADERS, Union { headers }),
-    ];
-    let count = if headers.is_null() {
-        rows.len() - 1
-    } else {
-        rows.len()
-    };
-    // SAFETY: the caller's promise; the rows and what they point to live as long as the call.
-    unsafe { Fault::take(sys::rd_kafka_produceva(rk, rows.as_ptr(), count)) }
 }

@@ -33,7 +33,7 @@ fn open(broker: &KafkaBroker) -> Box<dyn Producer> {
         timeout: WAIT,
     };
     let mut producer = KafkaProducer::new(&properties, admin, &mode, WAIT).unwrap();
-    producer.add_target(&"t".into()).unwrap();
+    producer.add_target(&"t".into(), 1).unwrap();
     Box::new(producer)
 }
 

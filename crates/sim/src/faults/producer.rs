@@ -47,6 +47,11 @@ impl Producer for FaultyProducer {
         })
     }
 
+    fn pursue(&mut self) -> Result<usize> {
+        self.deliver_some()?;
+        Ok(self.producer.buffered_bytes())
+    }
+
     fn flush(&mut self, timeout: Duration) -> Result<()> {
         let fault = self.instance.fate(Point::Flush)?;
         if matches!(fault, Fault::CrashBefore | Fault::FailBefore) {

@@ -75,6 +75,10 @@ impl Producer for Slow {
         self.waiting.extend(slow);
         self.inner.send(&mut others)
     }
+    fn pursue(&mut self) -> Result<usize> {
+        let size = |record: &Outgoing| record.value.as_ref().map_or(0, bytes::Bytes::len);
+        Ok(self.waiting.iter().map(size).sum())
+    }
     fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.inner.send(&mut self.waiting)?;
         self.inner.flush(timeout)

@@ -68,3 +68,24 @@ fn who_is_behind_commits_once_per_interval() {
     engine.settle().unwrap();
     assert_eq!(commits(&mut engine).iter().sum::<u64>(), 9000);
 }
+
+#[test]
+fn what_the_producer_keeps_back_takes_room_until_it_goes() {
+    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let in_flight = |engine: &mut Inline| {
+        let shared = &engine.house().shared;
+        shared.in_flight.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    // Nothing is kept back: what was handed over takes no room.
+    stand.send("in", &[("a", "1", 1)]);
+    engine.settle().unwrap();
+    assert_eq!(in_flight(&mut engine), 0);
+    super::calls::slow_down(&mut engine, &stand, "out");
+    stand.send("in", &[("a", "22", 2), ("b", "333", 3)]);
+    engine.settle().unwrap();
+    assert_eq!(in_flight(&mut engine), 5);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(in_flight(&mut engine), 0);
+}
