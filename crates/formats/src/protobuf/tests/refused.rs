@@ -114,7 +114,7 @@ fn what_does_not_fit_says_where_and_what_to_do() {
             .encode(&bytes)
             .unwrap_err()
             .to_string()
-            .contains("shop.Order is wanted")
+            .contains("the bytes are no value of the Protobuf message 'shop.Order'")
     );
     // Bytes that are no JSON's are bytes, and no text.
     let text = Fields(vec![(Text::from("photo"), Datum::text("x"))]).datum();
