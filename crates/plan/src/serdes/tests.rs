@@ -137,7 +137,6 @@ fn a_sink_knows_whether_its_records_are_as_they_were_read() {
     assert_eq!(sides("filter", function()), (true, true));
     assert_eq!(sides("filter_not", function()), (true, true));
     assert_eq!(sides("repartition", json!({"value": "json"})), (true, true));
-    assert_eq!(sides("merge", json!({"other": 0})), (true, true));
     assert_eq!(sides("map_values", function()), (true, false));
     assert_eq!(sides("flat_map_values", function()), (true, false));
     assert_eq!(sides("select_key", function()), (false, true));
@@ -156,7 +155,12 @@ fn a_merge_or_a_table_gives_what_was_made_too() {
         {"op": "to_table", "from": 0, "materialized": {"store": "t"}},
         {"op": "to_stream", "from": 4},
         to(5),
+        {"op": "filter", "from": 0, "function": udf()},
+        {"op": "merge", "from": 0, "other": 7},
+        to(8),
     ]));
     let sides = |at: usize| (plan.sinks[at].key_as_read, plan.sinks[at].value_as_read);
-    assert_eq!((sides(0), sides(1)), ((true, false), (false, false)));
+    assert_eq!(sides(0), (true, false), "a merge with what was made");
+    assert_eq!(sides(1), (false, false), "a table");
+    assert_eq!(sides(2), (true, true), "a merge of what was read");
 }
