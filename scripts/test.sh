@@ -22,11 +22,13 @@ step_wheel() { scripts/wheel.sh; }
 step_lint_python() { scripts/lint.sh python; }
 
 step_python() {
-    scripts/setup.sh examples
+    scripts/setup.sh examples bench
     pytest -n 2 tests/python
     # A process of its own: the benchmarks are scripts beside each other, which find each other by their folder. Those
     # that need a broker are in the step `integration`.
     pytest -n 2 -m "not broker and not slow" benches/versus benches/scaling
+    # Each of them once with few records, untimed: they run for `make bench-border` only, and must not rot meanwhile.
+    pytest --benchmark-disable benches/border
 }
 
 step_conformance() { pytest -n 2 tests/conformance tests/semantics; }

@@ -117,6 +117,10 @@ class Draining:
                         raise RuntimeError("the application stopped by itself: see its log above")
                 self.calls = app.metrics().get("functions") or []
 
+    def written(self) -> int:
+        """Results of all runs."""
+        return sum(1 for _ in self._broker.read("out"))
+
 
 @contextmanager
 def draining(job: Job, records: int, form: Form = ORDERS) -> Iterator[Draining]:

@@ -21,6 +21,8 @@ Serializer = Callable[[Any, SerializationContext], bytes]
 Deserializer = Callable[[bytes, SerializationContext], Any]
 IN_HEADERS = {"schema.id.serializer": header_schema_id_serializer}
 """For a serializer: the schema is named in a header of the record, and before the value stands nothing."""
+HEADER_OF_VALUES = "__value_schema_id"
+"""That header."""
 
 
 class Registry:

@@ -347,22 +347,50 @@ def test_protobuf_between_confluents_serializers(
 
 
 def test_ids_in_headers(kafka: KafkaTopics, registry: Registry, name: str, tmp_path: Path) -> None:
-    """Then the bytes are plain, and the header goes on with what is made of the record."""
-    create(kafka, name, "avro", "avro-out", "protobuf", "protobuf-out")
-    of = SHOP["Order"]
+    """Then the bytes are plain, and the header goes on with what is made of the record by the same schema.
+
+    A sink of another one drops it: Confluent's deserializers believe it before anything else.
+    """
+    outs = [f"{topic}-{out}" for topic in ("avro", "protobuf") for out in ("out", "framed", "plain")]
+    create(kafka, name, "avro", "protobuf", *outs)
+    of, summary_class = SHOP["Order"], SHOP["Summary"]
     one, other = shopping.avro_order(1), shopping.protobuf_order(of, 1)
     confluents.write(kafka, f"{name}-avro", [("k", one)], registry.writes_avro(shopping.AVRO_ORDER, **IN_HEADERS))
     confluents.write(kafka, f"{name}-protobuf", [("k", other)], registry.writes_protobuf(of, **IN_HEADERS))
-    order = sf.Serdes.avro(shopping.AVRO_ORDER)
-    message = sf.Serdes.protobuf(shopping.PROTOBUF, "shop.Order")
+    avro_id = registry.avro_id(f"{name}-avro-framed", shopping.AVRO_SUMMARY)
+    protobuf_id = registry.protobuf_id(f"{name}-protobuf-framed", summary_class)
+    order, summary = sf.Serdes.avro(shopping.AVRO_ORDER), sf.Serdes.avro(shopping.AVRO_SUMMARY)
+    message, short_message = (sf.Serdes.protobuf(shopping.PROTOBUF, f"shop.{kind}") for kind in ("Order", "Summary"))
+    framed = {
+        "avro": sf.Serdes.avro(shopping.AVRO_SUMMARY, framing="confluent", schema_id=avro_id),
+        "protobuf": sf.Serdes.protobuf(summary_class, framing="confluent", schema_id=protobuf_id),
+    }
+    made = sf.obj(who=sf.value["customer"]["name"], level=sf.value["level"], pieces=sf.value["items"].len())
     builder = sf.StreamsBuilder()
-    for topic, serde in (("avro", order), ("protobuf", message)):
+    for topic, serde, short in (("avro", order, summary), ("protobuf", message, short_message)):
         stream = builder.stream(f"{name}-{topic}", key=str, value=serde)
         stream.map_values(lambda v: v | {"note": "seen"}).to(f"{name}-{topic}-out", value=serde)
-    run(kafka, name, tmp_path, builder, "protobuf-out", 1)
+        stream.map_values(made).to(f"{name}-{topic}-framed", value=framed[topic])
+        stream.map_values(made).to(f"{name}-{topic}-plain", value=short)
+    run(kafka, name, tmp_path, builder, "protobuf-plain", 1)
+
+    def headers(topic: str) -> list[str]:
+        (row,) = kafka.read(f"{name}-{topic}")
+        return [header for header, _ in row.headers]
+
+    in_headers = ["avro", "avro-out", "protobuf", "protobuf-out"]
+    assert {topic: headers(topic) for topic in ["avro", "protobuf", *outs]} == {
+        topic: [confluents.HEADER_OF_VALUES] if topic in in_headers else [] for topic in ["avro", "protobuf", *outs]
+    }
     assert confluents.read(kafka, f"{name}-avro-out", registry.reads_avro()) == [("k", {**one, "note": "seen"})]
     other.note = "seen"
     assert confluents.read(kafka, f"{name}-protobuf-out", registry.reads_protobuf(of)) == [("k", other)]
+    ((_, read),) = confluents.read(kafka, f"{name}-avro-framed", registry.reads_avro())
+    assert {key: read[key] for key in ("who", "level", "pieces")} == {
+        "who": one["customer"]["name"], "level": one["level"], "pieces": len(one["items"]),
+    }  # fmt: skip
+    short = summary_class(who=other.customer.name, level=other.level, pieces=len(other.items))
+    assert confluents.read(kafka, f"{name}-protobuf-framed", registry.reads_protobuf(summary_class)) == [("k", short)]
 
 
 class Bought(NamedTuple):

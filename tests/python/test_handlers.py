@@ -148,13 +148,28 @@ def test_consumed_carries_a_handler() -> None:
 
 
 def test_an_extractor_does_not_see_what_cannot_be_decoded() -> None:
-    topology = numbers(on_error=sf.DLQ("bad"), timestamp=lambda record, before: record.value)
-    with TopologyTestDriver(topology) as driver:
+    """Nor does the time that it gives for another record become that of one that it didn't see."""
+    seen: list[Any] = []
+
+    def extract(record: Any, before: int) -> int:
+        seen.append(record.value)
+        return int(record.value)
+
+    def number(value: int) -> bytes:
+        return value.to_bytes(8, "big")
+
+    with TopologyTestDriver(numbers(on_error=sf.DLQ("bad"), timestamp=extract)) as driver:
         raw = driver.input("in")
-        raw.pipe(b"a", (7).to_bytes(8, "big"))
-        raw.pipe(b"b", b"short", timestamp=5)
-        assert driver.output("out").read().timestamp == 7
-        assert driver.output("bad").read().value == b"short"
+        with driver.epoch():
+            raw.pipe_all(
+                [(b"a", number(7)), (b"b", b"short"), (b"c", number(9)), (b"d", b"shorter"), (b"e", number(8))]
+            )
+        raw.pipe(b"f", b"short too", timestamp=5)
+        assert [record.timestamp for record in driver.output("out").read_all()] == [7, 9, 8]
+        bad = driver.output("bad").read_all()
+    assert [record.value for record in bad] == [b"short", b"shorter", b"short too"]
+    assert bad[2].timestamp == 5
+    assert seen == [7, 9, 8]
 
 
 def test_what_a_sink_cannot_write_is_a_matter_of_production() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import pickle
+import resource
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -377,7 +380,6 @@ def test_it_never_changes() -> None:
 
 
 def test_cycles_are_collected() -> None:
-    import gc
     import weakref
 
     class Mine:
@@ -392,8 +394,17 @@ def test_cycles_are_collected() -> None:
     assert seen() is None
 
 
+def resident() -> int:
+    """Bytes of this process that are in memory; where nobody says it, the most there were."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def test_nothing_leaks() -> None:
-    text = json.dumps({f"n{i}": {"x": [i]} for i in range(50)})
+    """Neither Python's objects, nor the text, which lies outside of its heap."""
+    text = json.dumps({f"n{i}": {"x": [i]} for i in range(50)} | {"long": "x" * 500_000})
 
     def use() -> None:
         view = JsonObject.parse(text)
@@ -402,11 +413,17 @@ def test_nothing_leaks() -> None:
         to_python(view | {"a": 1})
         written_as(view | {"n3": None})
 
-    use()
-    before = sys.getrefcount(None), len(JsonObject.__dict__)
-    for _ in range(50):
+    rounds = 100
+    # The heap has its size then.
+    for _ in range(rounds):
         use()
-    assert sys.getrefcount(None) - before[0] < 50
+    gc.collect()
+    blocks, size = sys.getallocatedblocks(), resident()
+    for _ in range(rounds):
+        use()
+    gc.collect()
+    assert sys.getallocatedblocks() - blocks < rounds
+    assert resident() - size < rounds * len(text) // 2
 
 
 def test_many_threads_read_one_view() -> None:

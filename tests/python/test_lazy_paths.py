@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,72 @@ def test_aggregates_are_views_in_every_call() -> None:
             assert driver.output("out", str, dict).read_all()[-1].value == {"n": 4, "all": [1, 2, 3, 4]}
             assert driver.store("s").get("k") == {"n": 4, "all": [1, 2, 3, 4]}
     assert set(seen) == {JsonObject}
+
+
+Reduced = Callable[[Any, Any], Any]
+Shape = Callable[[sf.KGroupedStream[str, Any], Reduced, Any], Any]
+
+
+def reduced(grouped: sf.KGroupedStream[str, Any], reducer: Reduced, serde: Any) -> Any:
+    return grouped.reduce(reducer, store="s", value=serde)
+
+
+def reduced_in_windows(grouped: sf.KGroupedStream[str, Any], reducer: Reduced, serde: Any) -> Any:
+    return grouped.windowed_by(sf.TimeWindows.of_size_with_no_grace("10s")).reduce(reducer, store="s", value=serde)
+
+
+def reduced_in_sessions(grouped: sf.KGroupedStream[str, Any], reducer: Reduced, serde: Any) -> Any:
+    return grouped.windowed_by(sf.SessionWindows.of_inactivity_gap_with_no_grace("10s")).reduce(
+        reducer, store="s", value=serde
+    )
+
+
+AVRO = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}]}
+
+
+@pytest.mark.parametrize("shape", [reduced, reduced_in_windows, reduced_in_sessions])
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("gives", ["a new dict", "a view of both", "the value"])
+@pytest.mark.parametrize(
+    ("serde", "wanted"),
+    [
+        (sf.Serdes.json(), JsonObject),
+        (sf.Serdes.json(decode="dict"), dict),
+        (sf.Serdes.avro(AVRO), JsonObject),
+        (sf.Serdes.avro(AVRO, decode="dict"), dict),
+    ],
+)
+def test_the_aggregate_of_a_reduction_is_the_same_in_every_call(
+    shape: Shape, made: bool, gives: str, serde: Any, wanted: type
+) -> None:
+    """Whether the first one was made by a function or read, and whether it comes from a call or from the store."""
+    seen: list[type] = []
+
+    def add(agg: Any, value: Any) -> Any:
+        seen.append(type(agg))
+        total = {"n": agg["n"] + value["n"]}
+        return {"a new dict": total, "a view of both": value | total, "the value": value}[gives]
+
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=dict)
+    if made:
+        stream = stream.map_values(lambda value: {"n": value["n"]})
+    table = shape(stream.group_by_key(key=str, value=dict), add, serde)
+    table.to_stream().select_key(lambda key, value: "k").to("out", key=str, value=dict)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.input("in", str, dict)
+        with driver.epoch():
+            for n in (1, 2, 3):
+                source.pipe("k", {"n": n}, timestamp=n)
+        source.pipe("k", {"n": 4}, timestamp=4)
+        driver.crash()
+        driver.restart()
+        source.pipe("k", {"n": 5}, timestamp=5)
+        total = 5 if gives == "the value" else 15
+        values = [value for value in driver.output("out", str, dict).read_values_to_list() if value is not None]
+        assert values[-1] == {"n": total}
+    assert len(seen) >= 4
+    assert set(seen) == {wanted}
 
 
 def test_an_aggregate_changed_in_place_fails_at_the_first_record() -> None:

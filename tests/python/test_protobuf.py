@@ -259,6 +259,13 @@ def test_confluent_framing() -> None:
     assert messages.serialize(User(id=7)) == framed
 
 
+def of_an_edition() -> bytes:
+    """Descriptors as protoc has them."""
+    files = descriptor_pb2.FileDescriptorSet()
+    files.file.add(name="m.proto", syntax="editions", edition=descriptor_pb2.EDITION_2023).message_type.add(name="M")
+    return files.SerializeToString()
+
+
 def test_a_serde_survives_pickling() -> None:
     text = sf.Serdes.protobuf(SHOP, "shop.User", framing="confluent", schema_id=7, schema_ids=[3])
     moments = sf.Serdes.protobuf(timestamp_pb2.Timestamp, decode="message")
@@ -275,6 +282,7 @@ def test_a_serde_survives_pickling() -> None:
         ({"schema": 'syntax = "proto3";\nmessage M { strin a = 1; }'}, r"schema.proto:2:\d+: .*strin.*not defined"),
         ({"schema": 'syntax = "proto3";\nmesage M {}'}, r"schema.proto:2:1: expected"),
         ({"schema": 'edition = "2023"; message M {}'}, "editions can't yet"),
+        ({"schema": of_an_edition()}, "'m.proto' is written in editions.*editions can't yet"),
         ({"schema": SHOP}, r"several messages: shop.User, shop.Named. Next: .*message=\"shop.User\""),
         ({"schema": SHOP, "message": "shop.Usr"}, r"no Protobuf message 'shop.Usr', did you mean 'shop.User'\?"),
         ({"schema": SHOP, "message": "User"}, r"did you mean 'shop.User'\?"),

@@ -15,6 +15,13 @@ pub(crate) fn header(id: u32) -> [u8; HEADER] {
     header
 }
 
+/// Bytes that were to be written as they are are no value of it.
+pub(crate) fn unencoded(whose: &str, error: Error) -> Error {
+    Error::serde(format!("the bytes are no value of {whose}"))
+        .caused_by(error)
+        .hint("bytes are written as they are: give what that schema writes, without a header; or give a dict, which is encoded here")
+}
+
 /// The id before a value of this format, and the rest.
 pub(crate) fn open(bytes: &Bytes, format: &str) -> Result<(u32, Bytes)> {
     match bytes.first_chunk::<HEADER>() {

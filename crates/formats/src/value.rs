@@ -3,6 +3,7 @@
 use crate::avro::{self, AvroValue};
 use crate::make::Maker;
 use crate::protobuf::{self, ProtobufValue};
+use bytes::Bytes;
 use stoatflow_core::{Datum, Opaque, Result};
 
 /// A step into a value.
@@ -41,6 +42,15 @@ impl<'a> Value<'a> {
             return Some(Self::Avro(value));
         }
         object.downcast_ref().map(Self::Protobuf)
+    }
+
+    /// What it is written as, without a header.
+    #[must_use]
+    pub const fn bytes(self) -> &'a Bytes {
+        match self {
+            Self::Avro(value) => value.bytes(),
+            Self::Protobuf(value) => value.bytes(),
+        }
     }
 
     /// Follows a path; null where there is nothing.

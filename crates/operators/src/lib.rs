@@ -30,6 +30,7 @@ pub mod offload;
 mod parked;
 mod partition_counts;
 mod runtime;
+mod schema_ids;
 mod site;
 mod spread;
 mod store_batches;

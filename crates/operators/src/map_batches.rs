@@ -30,6 +30,7 @@ use result::{Asked, values};
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_formats::Value as FormatValue;
 use stoatflow_plan::Column;
 
 /// A lane collects no more: long values must not gather beside the admission budget.
@@ -286,10 +287,10 @@ impl MapBatches {
     }
 }
 
-/// Does it hold an object of the foreign language?
+/// Does it hold an object of the foreign language? Values of formats with a schema are read where they lie.
 fn is_object(datum: &Datum) -> bool {
     match datum {
-        Datum::Opaque(_) => true,
+        Datum::Opaque(_) => FormatValue::of(datum).is_none(),
         Datum::List(items) => items.iter().any(is_object),
         _ => false,
     }

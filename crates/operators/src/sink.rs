@@ -1,7 +1,8 @@
 //! `sink` (`to`): writes records to a topic.
 //!
 //! Takes records, gives encoded ones to the outbox. Null keys and null values are legal. A function may
-//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted).
+//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted). Headers that name the
+//! schema of what was read go no further than they are true.
 //! Never produces: that is the outbox, inside the epoch's transaction.
 
 #[cfg(test)]
@@ -9,6 +10,7 @@ mod tests;
 
 use crate::function::Function;
 use crate::guest::Guest;
+use crate::schema_ids::SchemaIds;
 use crate::site::Site;
 use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions, dropped};
 use bytes::Bytes;
@@ -43,6 +45,7 @@ pub(crate) struct Sink {
     sink: SinkId,
     key: Serde,
     value: Serde,
+    ids: SchemaIds,
     target: Target,
     topics: Vec<Arc<str>>,
     sized: Vec<(Arc<str>, u32)>,
@@ -50,12 +53,19 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    pub fn new(site: Site, sink: SinkId, key: Serde, value: Serde, target: Target) -> Self {
+    pub fn new(
+        site: Site,
+        sink: SinkId,
+        (key, value): (Serde, Serde),
+        ids: SchemaIds,
+        target: Target,
+    ) -> Self {
         Self {
             site,
             sink,
             key,
             value,
+            ids,
             target,
             topics: Vec::new(),
             sized: Vec::new(),
@@ -123,7 +133,7 @@ impl Sink {
             key,
             value,
             timestamp: record.timestamp,
-            headers: record.headers,
+            headers: self.ids.true_of(record.headers, &record.origin),
             origin: record.origin,
         }
     }

@@ -304,6 +304,8 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
         partitioner: None,
         key: serde("string"),
         value: serde(value),
+        key_as_read: false,
+        value_as_read: false,
     };
     let stage = Stage {
         id: StageId(0),

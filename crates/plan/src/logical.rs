@@ -105,7 +105,7 @@ pub enum SerdeSpec {
 
 impl SerdeSpec {
     /// Are the bytes of equal values equal? How functions see them is another matter.
-    pub(crate) fn writes_as(&self, other: &Self) -> bool {
+    pub fn writes_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Avro { avro: one }, Self::Avro { avro: other }) => one.writes_as(other),
             (Self::Protobuf { protobuf: one }, Self::Protobuf { protobuf: other }) => {

@@ -69,6 +69,12 @@ pub struct Sink {
     pub key: SerdeSpec,
     /// Serde of values.
     pub value: SerdeSpec,
+    /// Are its keys still what a stream read?
+    #[serde(skip_serializing_if = "is_false")]
+    pub key_as_read: bool,
+    /// And its values?
+    #[serde(skip_serializing_if = "is_false")]
+    pub value_as_read: bool,
 }
 
 /// A store.

@@ -5,6 +5,7 @@
 //! still unknown where bytes are needed is the plan's default or a finding. Native expressions keep
 //! what is certain of their result. Never guesses what a callable returns.
 
+mod as_read;
 mod calls;
 mod expressions;
 mod fitting;
@@ -56,6 +57,8 @@ pub(crate) struct Serdes {
     /// Of async calls: key and value of what they get.
     pub(crate) called: Vec<Option<(SerdeSpec, SerdeSpec)>>,
     pub(crate) offload: Vec<Option<OffloadSerdes>>,
+    /// Key and value: are they still what a stream read?
+    pub(crate) as_read: Vec<(bool, bool)>,
 }
 
 /// What a join writes.
@@ -86,6 +89,7 @@ pub(crate) fn serdes(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
             join: vec![None; n],
             called: vec![None; n],
             offload: vec![None; n],
+            as_read: as_read::as_read(plan),
         },
     };
     for i in 0..n {

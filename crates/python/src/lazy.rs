@@ -201,6 +201,14 @@ pub fn over<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(object)
 }
 
+/// A dict or a list of its own for a view; others stay what they are.
+pub fn own<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if object.cast_exact::<JsonObject>().is_ok() || object.cast_exact::<JsonArray>().is_ok() {
+        return to_python(&object);
+    }
+    Ok(object)
+}
+
 /// Gives plain dicts and lists for views, also within dicts, lists and tuples. Everything else stays as it is.
 #[pyfunction]
 pub fn to_python<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -77,13 +77,14 @@ pub fn compile(
 ) -> PyResult<Plan> {
     let plan = stoatflow_plan::compile(plan_json).map_err(to_py_err)?;
     let calls = crate::event_loop::calls(py, &functions, &function_names)?;
-    let roles = roles(&plan);
+    let serdes = serdes.iter().map(serde::custom);
+    let serdes = serdes.collect::<PyResult<Vec<_>>>()?;
+    let roles = roles(&plan, &serdes);
     let named = functions.into_iter().zip(function_names);
     let udfs = (0..).zip(named).map(|(number, (callable, name))| {
         let role = roles.get(&number).copied().unwrap_or_default();
         Arc::new(PyUdf::new(name, callable).with_role(role)) as Arc<dyn Udf>
     });
-    let serdes = serdes.iter().map(serde::custom);
     let processors = processors
         .into_iter()
         .zip(processor_names)
@@ -92,7 +93,7 @@ pub fn compile(
         });
     let foreign = Foreign {
         udfs: udfs.collect(),
-        serdes: serdes.collect::<PyResult<_>>()?,
+        serdes,
         processors: processors.collect(),
         calls,
         runtime: Some(Arc::new(PyRuntime { pauses: true })),

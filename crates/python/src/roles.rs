@@ -1,9 +1,13 @@
 //! What the functions of a plan are there for, as far as the border must know.
 //!
-//! Takes the physical plan; gives for each callable whether its results are keys, and whether they are the
-//! aggregates of a store whose values functions get as views. One that is used for several things is neither.
+//! Takes the physical plan and its custom serdes; gives for each callable whether its results are keys, and whether they are the
+//! aggregates of a store whose values functions get as views, or as objects of their own. One that is used for several
+//! things is neither.
 
+use crate::serde::PLAIN_JSON;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use stoatflow_core::CustomSerde;
 use stoatflow_formats::{avro, protobuf};
 use stoatflow_plan::physical::{Node, Op, SerdeSpec};
 use stoatflow_plan::{PhysicalPlan, callables};
@@ -17,13 +21,15 @@ pub enum Role {
     Key,
     /// A value that the function sees again, from the store or as it was left: both times as a view.
     Aggregate,
+    /// The same, both times as a dict or a list that it may change.
+    OwnAggregate,
 }
 
 /// The roles of a plan's callables, by their numbers.
-pub fn roles(plan: &PhysicalPlan) -> BTreeMap<u32, Role> {
+pub fn roles(plan: &PhysicalPlan, serdes: &[Arc<dyn CustomSerde>]) -> BTreeMap<u32, Role> {
     let mut roles = BTreeMap::new();
     for node in &plan.nodes {
-        let role = role(plan, node);
+        let role = role(plan, node, serdes);
         for function in callables(&node.op) {
             let known = roles.entry(function).or_insert(role);
             if *known != role {
@@ -34,7 +40,7 @@ pub fn roles(plan: &PhysicalPlan) -> BTreeMap<u32, Role> {
     roles
 }
 
-fn role(plan: &PhysicalPlan, node: &Node) -> Role {
+fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> Role {
     match &node.op {
         Op::SelectKey { .. } => Role::Key,
         Op::Reduce { store, .. }
@@ -44,20 +50,28 @@ fn role(plan: &PhysicalPlan, node: &Node) -> Role {
         | Op::SessionAggregate { store, .. }
         | Op::TableAggregate { store, .. } => {
             let store = plan.stores.get(usize::from(store.0));
-            match store {
-                Some(store) if is_shown_as_view(&store.value) => Role::Aggregate,
-                _ => Role::Value,
-            }
+            store.map_or(Role::Value, |store| of_aggregate(&store.value, serdes))
         }
         _ => Role::Value,
     }
 }
 
-fn is_shown_as_view(value: &SerdeSpec) -> bool {
+fn of_aggregate(value: &SerdeSpec, serdes: &[Arc<dyn CustomSerde>]) -> Role {
     match value {
-        SerdeSpec::Builtin(name) => name == "json",
-        SerdeSpec::Avro { avro } => avro.decode == avro::Decode::Lazy,
-        SerdeSpec::Protobuf { protobuf } => protobuf.decode == protobuf::Decode::Lazy,
-        _ => false,
+        SerdeSpec::Builtin(name) if name == "json" => Role::Aggregate,
+        SerdeSpec::Avro { avro } => match avro.decode {
+            avro::Decode::Lazy => Role::Aggregate,
+            avro::Decode::Dict => Role::OwnAggregate,
+        },
+        SerdeSpec::Protobuf { protobuf } => match protobuf.decode {
+            protobuf::Decode::Lazy => Role::Aggregate,
+            protobuf::Decode::Dict => Role::OwnAggregate,
+            protobuf::Decode::Message(_) => Role::Value,
+        },
+        SerdeSpec::Custom { custom } => match serdes.get(*custom as usize) {
+            Some(serde) if serde.name() == PLAIN_JSON => Role::OwnAggregate,
+            _ => Role::Value,
+        },
+        _ => Role::Value,
     }
 }

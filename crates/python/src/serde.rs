@@ -69,6 +69,9 @@ impl CustomSerde for PySerde {
     }
 }
 
+/// The name of [`PlainJsonSerde`].
+pub const PLAIN_JSON: &str = "json(decode=dict)";
+
 /// `Serdes.json(decode="dict")`: the bytes of the JSON serde, shown to functions as dicts and lists of their
 /// own. Never calls Python: the text is decoded where a function gets it.
 #[derive(Debug)]
@@ -76,7 +79,7 @@ pub struct PlainJsonSerde;
 
 impl CustomSerde for PlainJsonSerde {
     fn name(&self) -> &'static str {
-        "json(decode=dict)"
+        PLAIN_JSON
     }
 
     fn encode(&self, datum: &Datum) -> Result<Bytes> {

@@ -56,11 +56,21 @@ impl PyUdf {
         match self.role {
             Role::Value => from_py(&result),
             Role::Key => key_from_py(&result),
-            Role::Aggregate => {
+            Role::Aggregate | Role::OwnAggregate => {
                 let py = result.py();
-                let seen = lazy::over(result).map_err(|e| self.raised(py, e))?;
+                let seen = self.seen(result).map_err(|e| self.raised(py, e))?;
                 from_py(&seen)
             }
+        }
+    }
+
+    /// An aggregate as the serde of its store shows it, wherever it comes from: what a function made before, or the
+    /// first value of a key, which a reduction takes as it is.
+    fn seen<'py>(&self, aggregate: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match self.role {
+            Role::Value | Role::Key => Ok(aggregate),
+            Role::Aggregate => lazy::over(aggregate),
+            Role::OwnAggregate => lazy::own(aggregate),
         }
     }
 
@@ -408,7 +418,8 @@ impl Udf for PyUdf {
                 match arguments {
                     [] => callable.call0(),
                     [a] => callable.call1((to_py(py, a)?,)),
-                    [a, b] => callable.call1((to_py(py, a)?, to_py(py, b)?)),
+                    // Of a reduction: the aggregate and the value.
+                    [a, b] => callable.call1((self.seen(to_py(py, a)?)?, to_py(py, b)?)),
                     [a, b, c] => callable.call1((to_py(py, a)?, to_py(py, b)?, to_py(py, c)?)),
                     more => {
                         let all: Vec<_> =

@@ -2,13 +2,13 @@
 //!
 //! Takes a [`Spec`](super::Spec)'s parts, gives datums of bytes and bytes of datums. Plain Avro, or behind Confluent's
 //! header: a zero and the id of the writer's schema. What another known schema wrote is resolved by Avro's rules, and is
-//! then a value of this schema. A value that was read with this schema is written as the bytes it came in. Never asks a
-//! registry: all schemas are given.
+//! then a value of this schema. A value that was read with this schema is written as the bytes it came in. Bytes that stand
+//! for a whole record, map or array are taken for an encoded one. Never asks a registry: all schemas are given.
 
 use super::encode;
 use super::resolve;
 use super::scan;
-use super::schema::Schema;
+use super::schema::{Node, Schema};
 use super::spec::Decode;
 use super::value::AvroValue;
 use crate::framing;
@@ -142,6 +142,14 @@ impl CustomSerde for Format {
         }
         let mut out = Vec::with_capacity(framing::HEADER + datum.weight());
         out.extend_from_slice(header.as_ref().map_or(&[], |header| header.as_slice()));
+        if let (Datum::Bytes(body), Node::Record(_) | Node::Map(_) | Node::Array(_)) =
+            (datum, self.schema.node(self.schema.root()))
+        {
+            let whose = || format!("the Avro schema '{}'", self.schema.title());
+            scan::check(&self.schema, body).map_err(|e| framing::unencoded(&whose(), e))?;
+            out.extend_from_slice(body);
+            return Ok(out.into());
+        }
         encode::encode(&self.schema, datum, out).map(Bytes::from)
     }
 

@@ -9,6 +9,8 @@ use crate::make::Leaf;
 use crate::near::near;
 use bytes::Bytes;
 use indexmap::IndexSet;
+use prost_reflect::prost::Message as _;
+use prost_reflect::prost_types::FileDescriptorSet;
 use prost_reflect::{
     DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, Syntax, Value,
 };
@@ -42,16 +44,26 @@ pub(super) fn compile(descriptors: &[u8], message: &str) -> Result<Compiled> {
     })
 }
 
+/// What to do about a file that is of an edition.
+pub(super) const EDITIONS: &str = "proto2 and proto3 can be read, editions can't yet: begin the file with syntax = \"proto3\"; (fields of edition 2023 that are not repeated are `optional` ones there)";
+
 /// What a `FileDescriptorSet` holds.
 pub(super) fn pool(descriptors: &[u8]) -> Result<DescriptorPool> {
-    DescriptorPool::decode(descriptors).map_err(|e| {
-        let is_editions = e.to_string().contains("syntax");
-        let error = Error::topology(format!("these are no descriptors of Protobuf messages: {e}"));
-        if is_editions {
-            return error.hint("proto2 and proto3 can be read, editions can't yet: give the file a syntax");
-        }
-        error.hint("give a serialized FileDescriptorSet with all imports (protoc --include_imports --descriptor_set_out=...)")
-    })
+    let none = |e: &dyn std::fmt::Display| {
+        Error::topology(format!("these are no descriptors of Protobuf messages: {e}")).hint("give a serialized FileDescriptorSet with all imports (protoc --include_imports --descriptor_set_out=...)")
+    };
+    // The pool refuses an unknown syntax too, but panics where it is that of the first file.
+    let set = FileDescriptorSet::decode(descriptors).map_err(|e| none(&e))?;
+    let known = |syntax: &str| matches!(syntax, "" | "proto2" | "proto3");
+    if let Some(file) = set.file.iter().find(|file| !known(file.syntax())) {
+        return Err(Error::topology(format!(
+            "the Protobuf file '{}' is written in {}, which can't be read",
+            file.name(),
+            file.syntax()
+        ))
+        .hint(EDITIONS));
+    }
+    DescriptorPool::decode(descriptors).map_err(|e| none(&e))
 }
 
 /// A message by its full name.

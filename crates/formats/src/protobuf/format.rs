@@ -7,7 +7,7 @@
 
 use super::encode;
 use super::scan::{self, Cursor};
-use super::schema::Schema;
+use super::schema::{Node, Schema};
 use super::value::{ProtobufValue, Shown};
 use crate::framing;
 use bytes::Bytes;
@@ -179,6 +179,14 @@ impl CustomSerde for Format {
         }
         let mut out = Vec::with_capacity(header.len() + datum.weight());
         out.extend_from_slice(header);
+        let (schema, root) = (&self.schema, self.schema.root());
+        // A wrapper stands for what it wraps, and that may be bytes.
+        if let (Datum::Bytes(body), Node::Message(_)) = (datum, schema.node(root)) {
+            let whose = || format!("the Protobuf message '{}'", schema.title());
+            scan::check(schema, root, body).map_err(|e| framing::unencoded(&whose(), e))?;
+            out.extend_from_slice(body);
+            return Ok(out.into());
+        }
         encode::encode(&self.schema, datum, out).map(Bytes::from)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Gives the bytes of a `FileDescriptorSet`. Reads files once, when a serde is made; never runs protoc.
 
-use super::compile::{find, pool};
+use super::compile::{EDITIONS, find, pool};
 use prost_reflect::DescriptorPool;
 use protox::Compiler;
 use protox::file::{
@@ -62,7 +62,7 @@ fn refused(error: &protox::Error, folders: &[PathBuf]) -> Error {
     let said = format!("{error:?}");
     let refused = Error::topology(format!("this is no Protobuf schema: {said}"));
     if said.contains("edition") {
-        return refused.hint("proto2 and proto3 can be read, editions can't yet: begin the file with syntax = \"proto3\";");
+        return refused.hint(EDITIONS);
     }
     if error.is_file_not_found() {
         let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();

@@ -15,6 +15,7 @@ use arrow_array::{
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_formats::Value as FormatValue;
 use stoatflow_plan::Column as Spec;
 use stoatflow_plan::columns::ORIGIN;
 
@@ -174,6 +175,9 @@ impl Grown {
             self.members.end_row();
             return Ok(());
         }
+        if self.layout.encoded {
+            return self.push_encoded(datum);
+        }
         let json = match json_of(datum) {
             Some(json) => Some(json.map_err(Unfit::Wrong)?),
             None => None,
@@ -214,6 +218,30 @@ impl Grown {
                 Ok(())
             }
         }
+    }
+
+    /// The bytes that a value is, or is written as.
+    fn push_encoded(&mut self, datum: &Datum) -> Result<(), Unfit> {
+        let bytes = match (datum, FormatValue::of(datum)) {
+            (_, Some(value)) => value.bytes(),
+            (Datum::Bytes(bytes), None) => bytes,
+            _ => {
+                let found = datum.type_name();
+                return Err(Unfit::Wrong(
+                    Error::user(format!(
+                        "the column '{VALUE}' holds bytes, but the value is {found}"
+                    ))
+                    .hint("bytes have values of Avro and Protobuf as they were read, and those of Serdes.bytes(): change them behind the batches, or give their members as columns"),
+                ));
+            }
+        };
+        let column = self.members.columns.first_mut();
+        if !column.is_some_and(|column| column.push_bytes(bytes)) {
+            let what = "more bytes than a batch can hold; give a smaller max_rows=";
+            return Err(Unfit::Wrong(Error::user(what)));
+        }
+        self.members.end_row();
+        Ok(())
     }
 
     fn push_key(&mut self, key: &Datum, voice: &Voice) -> Result<(), Unfit> {

@@ -47,6 +47,8 @@ pub(crate) struct Layout {
     pub windowed: bool,
     /// Does each row say where it was read?
     pub origins: bool,
+    /// Is the value what it is written as (by Avro or Protobuf)?
+    pub encoded: bool,
 }
 
 impl Layout {
@@ -55,8 +57,12 @@ impl Layout {
         let (key, columns): (Vec<_>, Vec<_>) = all.iter().cloned().partition(|c| c.name == KEY);
         // One column `value` may be that of plain values, or the only member of objects.
         let plain = matches!(columns.as_slice(), [only] if only.name == VALUE);
+        // No member of an object is bytes in JSON, so bytes are the whole of it.
+        let encoded = plain && columns[0].kind == ColumnType::Binary;
         Self {
-            shape: if columns.is_empty() || plain {
+            shape: if encoded {
+                Shape::Plain
+            } else if columns.is_empty() || plain {
                 Shape::Unknown
             } else {
                 Shape::Objects
@@ -68,6 +74,7 @@ impl Layout {
                 .map_or(ColumnType::Null, |column| column.kind),
             windowed: false,
             origins: false,
+            encoded,
             columns,
         }
     }

@@ -15,6 +15,7 @@ use crate::function::Function;
 use crate::joiner::Joiner;
 use crate::judge::is_of_a_record;
 use crate::parked::Codec;
+use crate::schema_ids::SchemaIds;
 use crate::site::Site;
 use crate::{Context, Flaw, LaneStore, Share, dropped};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -42,6 +43,8 @@ pub(crate) struct Settings {
     pub response: Serde,
     /// How requests are written.
     pub asks: Serde,
+    /// Which schemas their headers may name.
+    pub ids: SchemaIds,
     /// The largest record that the producer sends.
     pub largest: Option<usize>,
     pub request: Option<Function>,

@@ -277,3 +277,24 @@ fn what_becomes_of_a_record_is_decided_outside_of_its_runtime() {
         assert_eq!((rig.handled().len(), entered.load(Relaxed)), (2, 3));
     }
 }
+
+#[test]
+fn the_header_of_a_schema_ends_where_another_is_written() {
+    let of = |name: &str| Header {
+        name: name.into(),
+        value: Some("\u{1}".into()),
+    };
+    for (as_read, left) in [(true, 2), (false, 1)] {
+        let sink = vec![(Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)];
+        let mut rig = Rig::changed(sink, vec![], |plan| {
+            plan.sinks[0].value_as_read = as_read;
+        })
+        .unwrap();
+        let mut with_headers = record("k", "v", 5);
+        with_headers.headers = Some(Arc::from([of("__value_schema_id"), of("trace")]));
+        rig.push(vec![with_headers]).unwrap();
+        let headers = rig.effects.outputs[0].headers.clone().unwrap();
+        assert_eq!(headers.len(), left);
+        assert_eq!(&*headers[left - 1].name, "trace");
+    }
+}

@@ -40,6 +40,8 @@ impl Cut<'_> {
             partitioner: None,
             key: serdes.key.clone(),
             value: raw(),
+            key_as_read: false,
+            value_as_read: false,
         });
         let mut last = Vec::new();
         for (slot, (of, parents)) in [(o.from, &records), (i, &source)].into_iter().enumerate() {

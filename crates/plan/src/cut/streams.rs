@@ -109,6 +109,7 @@ impl Cut<'_> {
         };
         let sink = SinkId(number(self.out.sinks.len()));
         let (key, value) = self.used(i);
+        let (key_as_read, value_as_read) = self.serdes.as_read[i];
         let name = &self.names.node[i];
         self.out.sinks.push(Sink {
             id: sink,
@@ -118,6 +119,8 @@ impl Cut<'_> {
             partitioner: partitioner.clone(),
             key,
             value,
+            key_as_read,
+            value_as_read,
         });
         let parents: Vec<Made> = from.all().iter().map(|&f| self.made[f].clone()).collect();
         self.each(i, &parents, name, &Op::Sink { sink })

@@ -121,3 +121,46 @@ fn tables_of_aggregations() {
     let aggregate = json!({"op": "aggregate", "from": 1, "initializer": {"expr": {"op": "lit", "value": 0}}, "function": udf()});
     assert!(refused(&json!([stream(), group, aggregate])).contains("Materialized(value=...)"));
 }
+
+#[test]
+fn a_sink_knows_whether_its_records_are_as_they_were_read() {
+    let sides = |op: &str, more: Value| {
+        let mut node = json!({"op": op, "from": 0});
+        let members = node.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        let plan = compiled(
+            &json!([stream(), node, {"op": "peek", "from": 1, "function": udf()}, {"op": "to", "from": 2, "topic": "o", "key": "bytes", "value": "bytes"}]),
+        );
+        (plan.sinks[0].key_as_read, plan.sinks[0].value_as_read)
+    };
+    let function = || json!({"function": udf()});
+    assert_eq!(sides("filter", function()), (true, true));
+    assert_eq!(sides("filter_not", function()), (true, true));
+    assert_eq!(sides("repartition", json!({"value": "json"})), (true, true));
+    assert_eq!(sides("map_values", function()), (true, false));
+    assert_eq!(sides("flat_map_values", function()), (true, false));
+    assert_eq!(sides("select_key", function()), (false, true));
+    assert_eq!(sides("map", function()), (false, false));
+    assert_eq!(sides("flat_map", function()), (false, false));
+}
+
+#[test]
+fn a_merge_or_a_table_gives_what_was_made_too() {
+    let to = |from: usize| json!({"op": "to", "from": from, "topic": "o", "key": "string", "value": "string"});
+    let plan = compiled(&json!([
+        stream(),
+        {"op": "map_values", "from": 0, "function": udf()},
+        {"op": "merge", "from": 0, "other": 1},
+        to(2),
+        {"op": "to_table", "from": 0, "materialized": {"store": "t"}},
+        {"op": "to_stream", "from": 4},
+        to(5),
+        {"op": "filter", "from": 0, "function": udf()},
+        {"op": "merge", "from": 0, "other": 7},
+        to(8),
+    ]));
+    let sides = |at: usize| (plan.sinks[at].key_as_read, plan.sinks[at].value_as_read);
+    assert_eq!(sides(0), (true, false), "a merge with what was made");
+    assert_eq!(sides(1), (false, false), "a table");
+    assert_eq!(sides(2), (true, true), "a merge of what was read");
+}

@@ -90,6 +90,8 @@ pub(super) fn plan() -> PhysicalPlan {
             partitioner: None,
             key: serde("string"),
             value: serde("int64"),
+            key_as_read: false,
+            value_as_read: false,
         }],
         stores: vec![Store {
             cached: true,

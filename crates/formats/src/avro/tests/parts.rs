@@ -162,3 +162,45 @@ fn a_change_that_does_not_fit_says_where() {
     let name = Fields::of(&parts).unwrap().last("name");
     assert_eq!(name, Some((1, Datum::text("bob"))));
 }
+
+#[test]
+fn bytes_are_taken_for_an_encoded_value() {
+    let user = format(USER);
+    let bytes = encoded(&user, r#"{"id": 7, "name": "ann"}"#);
+    let given = Datum::Bytes(bytes.clone());
+    assert_eq!(user.encode(&given).unwrap(), bytes);
+    let framed = Format::new(USER, Some(7), &BTreeMap::new()).unwrap();
+    let written = framed.encode(&given).unwrap();
+    assert_eq!(written, [&[0, 0, 0, 0, 7], &bytes[..]].concat());
+    for (text, json) in [
+        (r#"{"type": "array", "items": "bytes"}"#, r#"["a", "b"]"#),
+        (r#"{"type": "map", "values": "int"}"#, r#"{"a": 1}"#),
+    ] {
+        let format = format(text);
+        let bytes = encoded(&format, json);
+        assert_eq!(format.encode(&Datum::Bytes(bytes.clone())).unwrap(), bytes);
+    }
+    // They are a value here, not one that is encoded.
+    assert_eq!(
+        format(r#""bytes""#)
+            .encode(&Datum::Bytes("ab".into()))
+            .unwrap(),
+        "\u{4}ab"
+    );
+}
+
+#[test]
+fn bytes_that_are_no_encoded_value_are_refused() {
+    let user = format(USER);
+    let bytes = encoded(&user, r#"{"id": 7, "name": "ann"}"#);
+    let longer = Bytes::from([&bytes[..], &[0]].concat());
+    for wrong in [Bytes::new(), bytes.slice(..bytes.len() - 1), longer] {
+        let error = user.encode(&Datum::Bytes(wrong)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Serde);
+        let said = error.to_string();
+        assert!(
+            said.contains("no value of the Avro schema 'shop.User'"),
+            "{said}"
+        );
+    }
+}

@@ -114,7 +114,7 @@ fn what_does_not_fit_says_where_and_what_to_do() {
             .encode(&bytes)
             .unwrap_err()
             .to_string()
-            .contains("shop.Order is wanted")
+            .contains("the bytes are no value of the Protobuf message 'shop.Order'")
     );
     // Bytes that are no JSON's are bytes, and no text.
     let text = Fields(vec![(Text::from("photo"), Datum::text("x"))]).datum();
@@ -244,6 +244,20 @@ fn what_is_no_schema_says_where() {
     );
     let said = refused("edition = \"2023\"; message M {}");
     assert!(said.contains("editions can't yet"), "{said}");
+    // As protoc and generated classes have it; also where it is the first file, or none that the message needs.
+    let named = |name: &str, syntax: &str| prost_reflect::prost_types::FileDescriptorProto {
+        name: Some(name.into()),
+        syntax: Some(syntax.into()),
+        ..Default::default()
+    };
+    for (first, second) in [("editions", "proto3"), ("proto3", "editions")] {
+        let file = vec![named("a.proto", first), named("b.proto", second)];
+        let set = prost_reflect::prost_types::FileDescriptorSet { file };
+        let said = needed(&prost_reflect::prost::Message::encode_to_vec(&set), None);
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains("is written in editions"), "{said}");
+        assert!(said.contains("editions can't yet"), "{said}");
+    }
 
     let set = of_text(SHOP, &[]).unwrap();
     let of = |message: Option<&str>| needed(&set, message).unwrap_err().to_string();

@@ -163,3 +163,28 @@ fn a_plan_carries_a_format() {
     let error = other.format().unwrap_err().to_string();
     assert!(error.contains("did you mean 'shop.Order'?"), "{error}");
 }
+
+#[test]
+fn bytes_are_taken_for_an_encoded_message() {
+    let written = Datum::Bytes(Bytes::from_static(&[8, 5]));
+    let plain = Format::new(&of_text(PLACES, &[]).unwrap(), "p.First", None, &[]).unwrap();
+    assert_eq!(&plain.encode(&written).unwrap()[..], [8, 5]);
+    let framed = framed("p.Second", 7, &[]);
+    assert_eq!(
+        &framed.encode(&written).unwrap()[..],
+        [0, 0, 0, 0, 7, 2, 2, 8, 5]
+    );
+    let cut = Datum::Bytes(Bytes::from_static(&[8]));
+    let said = plain.encode(&cut).unwrap_err().to_string();
+    assert!(
+        said.contains("no value of the Protobuf message 'p.First'"),
+        "{said}"
+    );
+    // A wrapper stands for what it wraps.
+    let text = "syntax = \"proto3\"; import \"google/protobuf/wrappers.proto\"; message M { google.protobuf.BytesValue x = 1; }";
+    let wrapped = format_of(text, "google.protobuf.BytesValue");
+    assert_eq!(
+        &wrapped.encode(&Datum::Bytes("ab".into())).unwrap()[..],
+        b"\x0a\x02ab"
+    );
+}

@@ -4,6 +4,7 @@ use super::{Builder, Made};
 use crate::Args::Value;
 use crate::Judge;
 use crate::offload::{Desk, Offload, OffloadAnswers, Settings};
+use crate::schema_ids::SchemaIds;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use stoatflow_core::{Error, Failing, Result};
@@ -71,6 +72,7 @@ impl Builder<'_> {
             value: self.foreign.serde(value)?,
             response: self.foreign.serde(response)?,
             asks: self.foreign.serde(request_value)?,
+            ids: SchemaIds::new(self.plan, (key, false), (request_value, false)),
             largest: self.options.largest,
             request: request
                 .as_ref()

@@ -3,6 +3,7 @@
 use super::{Builder, Made};
 use crate::Args::{KeyValue, Value};
 use crate::Operator;
+use crate::schema_ids::SchemaIds;
 use crate::{
     calls, exchange, filter, filter_not, flat_map, flat_map_values, foreach, map, map_batches,
     map_values, merge, peek, scheduled, select_key, sink, source, split,
@@ -127,8 +128,12 @@ impl Builder<'_> {
                 Box::new(sink::Sink::new(
                     self.writing(node)?,
                     *sink,
-                    self.foreign.serde(&to.key)?,
-                    self.foreign.serde(&to.value)?,
+                    (self.foreign.serde(&to.key)?, self.foreign.serde(&to.value)?),
+                    SchemaIds::new(
+                        self.plan,
+                        (&to.key, to.key_as_read),
+                        (&to.value, to.value_as_read),
+                    ),
                     self.target(to)?,
                 ))
             }

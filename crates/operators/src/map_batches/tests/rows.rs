@@ -1,6 +1,7 @@
 //! Which record a row comes from, and what happens to records when a call fails.
 
 use super::*;
+use stoatflow_core::CustomSerde;
 
 /// Gives these rows of its input, with a column that says so.
 fn taking(rows: &'static [i64]) -> Arc<Batches> {
@@ -231,5 +232,51 @@ fn objects_become_json_with_one_attach_for_all_of_them() {
         udf.scopes.load(Ordering::Relaxed),
         2,
         "JSON needs no interpreter"
+    );
+}
+
+/// A value of Avro, and its bytes.
+fn avro(schema_id: Option<u32>) -> (Datum, Vec<u8>) {
+    let schema = r#"{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}"#;
+    let spec = stoatflow_formats::avro::Spec::new(schema.into(), schema_id, [].into());
+    let format = spec.format().unwrap();
+    let header: &[u8] = if schema_id.is_some() {
+        &[0, 0, 0, 0, 7]
+    } else {
+        &[]
+    };
+    let bytes = [header, &[10]].concat();
+    (format.decode(&bytes.into()).unwrap(), vec![10])
+}
+
+#[test]
+fn a_column_of_bytes_holds_what_values_are_written_as() {
+    let schema = vec![column("value", ColumnType::Binary)];
+    let same = same();
+    let mut rig = rig(op(Some(schema), 3), &same);
+    let ((plain, bytes), (framed, _)) = (avro(None), avro(Some(7)));
+    let records = [plain, framed, Datum::Null].map(|value| {
+        let mut record = record("k", "", 0);
+        record.value = value;
+        record
+    });
+    // The sink is one of JSON, which has no bytes: what comes to it is seen in its error.
+    let error = rig.push(records.to_vec()).unwrap_err();
+    assert!(error.message().contains("a value of type bytes"), "{error}");
+    let seen = same.seen.lock();
+    let column = seen[0].column_by_name("value").unwrap().as_binary::<i32>();
+    assert_eq!(column.value(0), bytes);
+    assert_eq!(column.value(1), bytes, "without its header");
+    assert!(column.is_null(2));
+}
+
+#[test]
+fn what_has_no_bytes_does_not_go_into_a_column_of_them() {
+    let schema = vec![column("value", ColumnType::Binary)];
+    let mut rig = rig(op(Some(schema), 1), &same());
+    let error = rig.push(vec![of(r#"{"value": "x"}"#, 0)]).unwrap_err();
+    assert!(
+        error.message().contains("the column 'value' holds bytes"),
+        "{error}"
     );
 }

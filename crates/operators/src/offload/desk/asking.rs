@@ -73,7 +73,10 @@ impl Desk {
     ) -> Result<Option<Record>> {
         let settings = &self.settings;
         let correlation = correlation(&settings.name, number);
-        request.headers = marked(&request.headers, correlation, attempt);
+        let headers = settings
+            .ids
+            .true_of(request.headers.take(), &request.origin);
+        request.headers = marked(&headers, correlation, attempt);
         let value = settings.site.attempt(record, context, |_| {
             let value = settings.asks.encode(&request.value)?;
             let size = size_on_wire(Some(key), value.as_deref(), &request.headers);

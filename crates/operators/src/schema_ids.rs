@@ -1,0 +1,97 @@
+//! Headers by which Confluent's serializers name the schema of a key or a value.
+//!
+//! Takes the serdes of sources and of what is written, gives the headers that are still true of it: Confluent's
+//! deserializers believe them before anything else. Where the record came from says whose schema they name. Never makes
+//! such a header: ids are known to the registry alone.
+
+#[cfg(test)]
+mod tests;
+
+use stoatflow_core::{Header, Headers, Origin};
+use stoatflow_plan::{PhysicalPlan, SerdeSpec};
+
+/// The header of keys.
+const KEY: &str = "__key_schema_id";
+/// The header of values.
+const VALUE: &str = "__value_schema_id";
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SchemaIds {
+    key: Kept,
+    value: Kept,
+}
+
+/// Of which records a header may stay.
+#[derive(Debug)]
+enum Kept {
+    /// Of all: nothing is written anew.
+    Always,
+    /// Of those from these sources, by number.
+    From(Vec<bool>),
+}
+
+impl SchemaIds {
+    /// For keys and values that are written by these serdes; beside each: is it as it was read?
+    pub fn new(plan: &PhysicalPlan, key: (&SerdeSpec, bool), value: (&SerdeSpec, bool)) -> Self {
+        let sources = plan.sources.iter();
+        Self {
+            key: Kept::new(sources.clone().map(|source| &source.key), key),
+            value: Kept::new(sources.map(|source| &source.value), value),
+        }
+    }
+
+    /// The headers of a record that is written.
+    #[inline]
+    pub fn true_of(&self, headers: Headers, origin: &Origin) -> Headers {
+        match headers {
+            None => None,
+            Some(all) => self.without_lies(all, origin),
+        }
+    }
+
+    fn without_lies(&self, all: std::sync::Arc<[Header]>, origin: &Origin) -> Headers {
+        let is_lie = |header: &Header| match &*header.name {
+            KEY => !self.key.has(origin),
+            VALUE => !self.value.has(origin),
+            _ => false,
+        };
+        if !all.iter().any(is_lie) {
+            return Some(all);
+        }
+        let others = all.iter().filter(|header| !is_lie(header)).cloned();
+        let others: Vec<Header> = others.collect();
+        (!others.is_empty()).then(|| others.into())
+    }
+}
+
+impl Kept {
+    fn new<'p>(
+        sources: impl Iterator<Item = &'p SerdeSpec>,
+        (serde, as_read): (&SerdeSpec, bool),
+    ) -> Self {
+        // Who writes bytes has written them before, and the headers with them.
+        if *serde == SerdeSpec::Builtin("bytes".into()) {
+            return Self::Always;
+        }
+        let may = match serde {
+            // The header of a record says the same as its bytes, or it lies.
+            SerdeSpec::Avro { avro } => avro.schema_id.is_none(),
+            SerdeSpec::Protobuf { protobuf } => protobuf.schema_id.is_none(),
+            // It has no schema: what was made since may be anything.
+            _ => as_read,
+        };
+        Self::From(
+            sources
+                .map(|source| may && serde.writes_as(source))
+                .collect(),
+        )
+    }
+
+    fn has(&self, origin: &Origin) -> bool {
+        match self {
+            Self::Always => true,
+            Self::From(sources) => sources.get(usize::from(origin.source.0)) == Some(&true),
+        }
+    }
+}
