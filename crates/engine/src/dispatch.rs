@@ -9,6 +9,7 @@
 
 mod awaited;
 mod epochs;
+mod overlay;
 mod room;
 mod times;
 
@@ -18,6 +19,7 @@ use crate::queue::Item;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use awaited::Awaited;
+use overlay::Overlay;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use stoatflow_core::{Epoch, Offset, Timestamp};
 use stoatflow_log::Fetched;
 use stoatflow_operators::{jump_hash, key_hash};
 use stoatflow_protocol::{Admission, Schedule};
+use stoatflow_state::KeyValueStore;
 use times::Times;
 
 /// Added to a record's bytes in the budget: its structs in queues.
@@ -85,6 +88,7 @@ pub struct Dispatch {
     times: Times,
     epoch_records: u64,
     epoch_bytes: u64,
+    overlay: Overlay,
     /// Did the cut move past something that is no record (the end of a transaction)?
     skipped: bool,
     /// Is there a partition of which nothing is committed yet? Where reading began would be asked again
@@ -110,6 +114,7 @@ impl Dispatch {
         schedule: Schedule,
         limits: Limits,
         by_watermark: bool,
+        stores: Vec<Arc<KeyValueStore>>,
     ) -> Self {
         let now = shared.clock.monotonic();
         let dispatch = Self {
@@ -133,6 +138,7 @@ impl Dispatch {
             cut: slots.iter().map(|s| s.start).collect(),
             epoch_records: 0,
             epoch_bytes: 0,
+            overlay: Overlay::new(stores, schedule.max_bytes / 32),
             skipped: false,
             fresh: slots.iter().any(|s| s.fresh),
             last_barrier: now,
@@ -198,11 +204,16 @@ impl Dispatch {
     }
 
     fn has_credit(&mut self) -> bool {
-        // While an epoch commits, the next one fills; its size is bounded too, or a slow broker would
-        // let outputs and overlays grow without end.
         self.admission.has_room(self.shared.in_flight.load(Relaxed))
             && !self.shared.run.is_crowded()
-            && (!self.is_committing() || self.epoch_bytes < self.schedule.max_bytes * 2)
+            && (!self.is_committing() || self.epoch_size() < self.schedule.max_bytes * 2)
+    }
+
+    /// While an epoch commits, the next one fills; its size is bounded too, or a slow broker would let outputs and what
+    /// stores hold of it grow without end. A small record may write many times its size: both count.
+    fn epoch_size(&mut self) -> u64 {
+        let admitted = self.epoch_bytes;
+        admitted + self.overlay.written(admitted, &self.shared.status)
     }
 
     fn say_when_it_opens(&self) {

@@ -184,6 +184,7 @@ impl Blueprint {
             self.schedule(),
             self.limits(),
             settings.time_by_watermark,
+            stores.iter().map(|s| Arc::clone(&s.store)).collect(),
         );
         let options = ChainOptions {
             cached: settings.cache_max_bytes > 0 || settings.emit_at_barrier,

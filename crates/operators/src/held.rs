@@ -13,6 +13,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Record};
 
+#[cfg(test)]
+mod tests;
+
 #[derive(Debug)]
 struct Entry {
     hash: u64,
@@ -71,13 +74,17 @@ impl Held {
     pub fn release(&mut self, out: &mut Vec<Record>) {
         self.index.clear();
         self.updates = 0;
-        self.entries.sort_unstable_by_key(|entry| entry.touched);
-        out.reserve_exact(self.entries.len());
-        for entry in self.entries.drain(..) {
-            // Born and deleted within the epoch: nobody below ever heard of it (as Kafka Streams).
-            if entry.existed || !table_update::new(&entry.record.value).is_null() {
-                out.push(entry.record);
-            }
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.sort_unstable_by_key(|entry| entry.touched);
+        // Born and deleted within the epoch: nobody below ever heard of it (as Kafka Streams).
+        let heard =
+            |entry: &Entry| entry.existed || !table_update::new(&entry.record.value).is_null();
+        let records = entries.into_iter().filter(heard).map(|entry| entry.record);
+        if out.is_empty() {
+            // In the room of the entries: a large epoch is not held twice.
+            *out = records.collect();
+        } else {
+            out.extend(records);
         }
     }
 }

@@ -97,6 +97,7 @@ impl Dispatch {
         self.epoch = self.epoch.next();
         self.epoch_records = 0;
         self.epoch_bytes = 0;
+        self.overlay.begin(&self.shared.status);
         (self.skipped, self.fresh) = (false, false);
         self.last_barrier = now;
         self.up_to_date = false;

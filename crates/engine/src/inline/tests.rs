@@ -7,6 +7,7 @@ mod failpoints;
 mod late;
 mod offload;
 mod order;
+mod overlay;
 mod reset;
 mod restore;
 mod schedule;

@@ -158,6 +158,9 @@ const PRODUCER: &[(&str, &str)] = &[
     ("queue.buffering.max.kbytes", "32768"),
 ];
 
+/// It only asks. Figures of its own, which librdkafka would collect for the broker, take some 100 KB for each connection.
+const ADMIN: &[(&str, &str)] = &[("enable.metrics.push", "false")];
+
 /// The configurations of all clients of one application.
 #[derive(Clone, Debug)]
 pub(super) struct Properties {
@@ -201,8 +204,9 @@ impl Properties {
         &self.bootstrap
     }
 
+    /// For questions of a group that reads nothing by this client.
     pub(super) fn consumer(&self, group: &str) -> ClientConfig {
-        let mut config = self.layers(CONSUMER, ClientRole::Consumer);
+        let mut config = self.layers(&[CONSUMER, ADMIN].concat(), ClientRole::Consumer);
         config.set("group.id", group);
         config
     }
@@ -234,7 +238,7 @@ impl Properties {
     }
 
     pub(super) fn admin(&self) -> ClientConfig {
-        self.layers(&[], ClientRole::Admin)
+        self.layers(ADMIN, ClientRole::Admin)
     }
 
     /// Defaults, then the user's for all clients, then the user's for this one.

@@ -63,6 +63,25 @@ fn the_nearer_layer_wins() {
 }
 
 #[test]
+fn who_only_asks_collects_no_figures() {
+    let pushes = |properties: &Properties| {
+        [
+            properties.admin(),
+            properties.consumer("group"),
+            properties.divided_consumer("group", 1),
+            properties.idempotent(),
+        ]
+        .map(|config| config.get("enable.metrics.push").map(str::to_owned))
+    };
+    let no = || Some("false".to_owned());
+    let plain = Properties::new("b:1", &[]).unwrap();
+    assert_eq!(pushes(&plain), [no(), no(), None, None]);
+    let user = [row(ClientRole::All, "enable.metrics.push", "true")];
+    let mine = Properties::new("b:1", &user).unwrap();
+    assert!(pushes(&mine).iter().all(|p| p.as_deref() == Some("true")));
+}
+
+#[test]
 fn what_is_fetched_ahead_is_divided_among_partitions() {
     let properties = Properties::new("b:1", &[]).unwrap();
     let ahead = |partitions| {

@@ -1,0 +1,68 @@
+//! How large an epoch becomes while the one before is being committed.
+
+use super::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+const BUDGET: usize = 1 << 20;
+
+fn counting() -> Stand {
+    let mut stand = Stand::new(
+        &["in"],
+        1,
+        compile(json!([
+            {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+            {"op": "group_by_key", "from": 0, "key": "string", "value": "string"},
+            {"op": "count", "from": 1, "materialized": {"store": "counts"}},
+        ])),
+    );
+    let mut settings = (*stand.blueprint.settings).clone();
+    settings.in_flight_max_bytes = BUDGET;
+    stand.blueprint.settings = Arc::new(settings);
+    stand
+}
+
+/// Records with keys of which every `keys` are different.
+fn fill(stand: &Stand, records: usize, keys: usize) {
+    let record = |number: usize| Outgoing {
+        topic: "in".into(),
+        partition: None,
+        key: Some(Bytes::from(format!("{:06}", number % keys))),
+        value: Some(Bytes::from_static(b"v")),
+        timestamp: Timestamp(number as i64),
+        headers: None,
+    };
+    stand.write((0..records).map(record).collect());
+}
+
+/// How many records are admitted while a commit never ends.
+fn admitted_beside_a_commit(records: usize, keys: usize) -> (i64, u64) {
+    let stand = counting();
+    fill(&stand, records, keys);
+    let mut engine = stand.start();
+    engine.take(Turn::Intake).unwrap();
+    let at = |engine: &mut Inline| -> i64 {
+        let dispatch = engine.house().intake.dispatch();
+        dispatch.positions().map(|(at, _)| at.0).sum()
+    };
+    engine.house().intake.dispatch().barrier();
+    let before = at(&mut engine);
+    for _ in 0..5_000 {
+        engine.take(Turn::Intake).unwrap();
+        while engine.take(Turn::Lane(0)).unwrap() {}
+    }
+    let staged = &engine.house().shared.status.staged_bytes;
+    let staged = staged.load(Relaxed);
+    (at(&mut engine) - before, staged)
+}
+
+#[test]
+fn what_stores_hold_of_an_epoch_bounds_it() {
+    let (many, staged) = admitted_beside_a_commit(30_000, 30_000);
+    let (few, little) = admitted_beside_a_commit(30_000, 10);
+    // A record weighs 135, and twice the budget is the bound.
+    assert!((15_000..16_000).contains(&few), "{few}");
+    // A key that is written weighs more than the record that wrote it.
+    assert!((4_000..8_000).contains(&many), "{many}");
+    assert!(staged > 1 << 20, "{staged}");
+    assert!(little < 10_000, "{little}");
+}
