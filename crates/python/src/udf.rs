@@ -3,12 +3,15 @@
 //! Takes a batch, attaches the interpreter once, calls the function per record (vectorcall), gives
 //! datums. A failure names the record's place in the batch; the exception is kept as the cause.
 
+mod described;
+
 use crate::datum::{from_py, key_from_py, to_py};
 use crate::errors::{PyCause, raised};
 use crate::lazy;
 use crate::profile::Profile;
 use crate::roles::Role;
 use arrow_array::RecordBatch;
+use described::{consumed, context};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -266,49 +269,7 @@ fn kind(object: &Bound<'_, PyAny>) -> String {
     name.map_or_else(|_| "?".to_owned(), |n| n.to_string())
 }
 
-static RECORD_CONTEXT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// `RecordContext(topic, partition, offset, timestamp, headers)`.
-fn context<'py>(record: &Record, topic: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let py = topic.py();
-    let headers = headers(py, record)?;
-    let origin = &record.origin;
-    RECORD_CONTEXT
-        .import(py, "stoatflow.record_context", "RecordContext")?
-        .call1((
-            topic,
-            origin.partition.0,
-            origin.offset.0,
-            record.timestamp.0,
-            headers,
-        ))
-}
-
-fn headers<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple>> {
-    let headers = record.headers.iter().flat_map(|headers| headers.iter());
-    let headers = headers.map(|h| (&*h.name, h.value.as_ref().map(|v| PyBytes::new(py, v))));
-    PyTuple::new(py, headers.collect::<Vec<_>>())
-}
-
 static DLQ: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-static CONSUMED_RECORD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// `ConsumedRecord(key, value, timestamp, topic, partition, offset, headers)`.
-fn consumed<'py>(record: &Record, topic: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
-    let py = topic.py();
-    CONSUMED_RECORD
-        .import(py, "stoatflow.consumed_record", "ConsumedRecord")?
-        .call1((
-            to_py(py, &record.key)?,
-            to_py(py, &record.value)?,
-            record.timestamp.0,
-            topic,
-            record.origin.partition.0,
-            record.origin.offset.0,
-            headers(py, record)?,
-        ))
-}
 
 /// A whole number of 64 bits, if it is one.
 fn whole(given: &Bound<'_, PyAny>) -> Option<i64> {
