@@ -30,8 +30,9 @@ const MARKERS: Duration = Duration::from_millis(8);
 
 /// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes` of a topic).
 const BURST: usize = 900_000;
-/// So much goes at once, behind what is not acknowledged: at low rates nothing waits, and nobody has to look again.
-const FEW: usize = 32 << 10;
+/// So much of a transaction goes as it comes. Where no more is written between two commits, a burst would save little, and
+/// waiting for its answer takes longer than the rest.
+const AT_ONCE: usize = 2 << 20;
 /// For so long a burst is waited for, before what else there is to do is looked at.
 const PUSH: Duration = Duration::from_millis(1);
 /// So much may wait for the burst before.
@@ -87,8 +88,8 @@ pub(super) struct KafkaProducer {
     /// What waits for the acknowledgement of what was sent before.
     kept: VecDeque<Outgoing>,
     kept_bytes: usize,
-    /// What was handed over since the client had nothing.
-    burst: usize,
+    /// What was handed over since the transaction began.
+    sent: usize,
     remembered: Vec<Arc<str>>,
     group: Option<Group>,
     client: Client,
@@ -130,7 +131,7 @@ impl KafkaProducer {
             last: 0,
             kept: VecDeque::new(),
             kept_bytes: 0,
-            burst: 0,
+            sent: 0,
             remembered: Vec::new(),
             group: None,
             client,
@@ -358,7 +359,7 @@ impl KafkaProducer {
         {
             let weight = weight(&record);
             self.kept_bytes -= weight;
-            self.burst += weight;
+            self.sent += weight;
             let target = self.write(&record)?;
             // Those without a key go to one partition for a while.
             let spreads = record.key.is_some() && record.partition.is_none();
@@ -415,6 +416,7 @@ impl Producer for KafkaProducer {
     }
 
     fn begin(&mut self) -> Result<()> {
+        self.sent = 0;
         // SAFETY: the client is alive; the error object is ours.
         let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
         fault.map_or(Ok(()), |fault| {
@@ -447,14 +449,11 @@ impl Producer for KafkaProducer {
         if self.kept.is_empty() {
             return Ok(0);
         }
-        if self.unacknowledged() == 0 {
-            self.burst = 0;
-        }
-        if self.burst == 0 && self.kept_bytes > FEW {
+        if self.sent < AT_ONCE {
+            self.hand_over(AT_ONCE - self.sent)?;
+        } else if self.unacknowledged() == 0 {
             self.hand_over(BURST)?;
             self.push(PUSH)?;
-        } else {
-            self.hand_over(FEW.saturating_sub(self.burst))?;
         }
         Ok(self.kept_bytes)
     }
