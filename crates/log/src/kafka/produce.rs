@@ -351,24 +351,30 @@ impl KafkaProducer {
         unsafe { sys::rd_kafka_outq_len(self.client.ptr()) }
     }
 
-    /// Gives the client of what was kept back, until some partition may have so many bytes of it.
-    fn hand_over(&mut self, bytes: usize) -> Result<()> {
+    /// Gives the client the first record that was kept back; says how much of it one partition may have.
+    fn hand_over(&mut self) -> Result<usize> {
+        let Some(record) = self.kept.pop_front() else {
+            return Ok(0);
+        };
+        let weight = weight(&record);
+        self.kept_bytes -= weight;
+        self.sent += weight;
+        let target = self.write(&record)?;
+        // Those without a key go to one partition for a while.
+        let spreads = record.key.is_some() && record.partition.is_none();
+        Ok(weight
+            / if spreads {
+                self.targets[target].spread
+            } else {
+                1
+            })
+    }
+
+    /// Gives the client one burst of it.
+    fn burst(&mut self) -> Result<()> {
         let mut most = 0;
-        while most < bytes
-            && let Some(record) = self.kept.pop_front()
-        {
-            let weight = weight(&record);
-            self.kept_bytes -= weight;
-            self.sent += weight;
-            let target = self.write(&record)?;
-            // Those without a key go to one partition for a while.
-            let spreads = record.key.is_some() && record.partition.is_none();
-            most += weight
-                / if spreads {
-                    self.targets[target].spread
-                } else {
-                    1
-                };
+        while most < BURST && !self.kept.is_empty() {
+            most += self.hand_over()?;
         }
         Ok(())
     }
@@ -438,7 +444,10 @@ impl Producer for KafkaProducer {
         self.kept.extend(records.drain(..));
         self.pursue()?;
         // The broker is far or slow: better a thread that turns than one burst at a time.
-        self.hand_over(self.kept_bytes.saturating_sub(KEPT))
+        while self.kept_bytes > KEPT {
+            self.hand_over()?;
+        }
+        Ok(())
     }
 
     /// One burst after another: while a partition has a request under way, librdkafka sends no second one, but its
@@ -446,13 +455,11 @@ impl Producer for KafkaProducer {
     fn pursue(&mut self) -> Result<usize> {
         self.client.serve(Duration::ZERO);
         self.delivered()?;
-        if self.kept.is_empty() {
-            return Ok(0);
+        while self.sent < AT_ONCE && !self.kept.is_empty() {
+            self.hand_over()?;
         }
-        if self.sent < AT_ONCE {
-            self.hand_over(AT_ONCE - self.sent)?;
-        } else if self.unacknowledged() == 0 {
-            self.hand_over(BURST)?;
+        if !self.kept.is_empty() && self.unacknowledged() == 0 {
+            self.burst()?;
             self.push(PUSH)?;
         }
         Ok(self.kept_bytes)
@@ -463,7 +470,10 @@ impl Producer for KafkaProducer {
         while !self.kept.is_empty() {
             self.acknowledge(timeout.saturating_sub(clock.monotonic()))?;
             let far = clock.monotonic() > PATIENCE;
-            self.hand_over(if far { usize::MAX } else { BURST })?;
+            while far && !self.kept.is_empty() {
+                self.hand_over()?;
+            }
+            self.burst()?;
         }
         self.acknowledge(timeout.saturating_sub(clock.monotonic()))
     }
