@@ -141,7 +141,7 @@ class Caller:
         self._fill()
 
     def _fill(self) -> None:
-        if self._loop.has_died():
+        if self._loop.ends():
             self.abandon()
             return
         loop = asyncio.get_running_loop()
@@ -335,6 +335,10 @@ class EventLoop:
     def has_died(self) -> bool:
         """Did it end though nobody has asked it to?"""
         return self._life is not None and self._life.has_died()
+
+    def ends(self) -> bool:
+        """Is it over, or about to be?"""
+        return self._life is not None and self._life.ends()
 
     def why_cancelled(self, display: str) -> BaseException:
         """Give what a call of this function failed with that was cancelled."""

@@ -44,6 +44,10 @@ class Life:
         """Did it end before its time?"""
         return self.closing is not None and self.closing.cancelled()
 
+    def ends(self) -> bool:
+        """Does it end, asked to or not? What begins now might never be awaited."""
+        return self.closing is not None and self.closing.done()
+
     def begin(self, make: Callable[[], Coroutine[Any, Any, Any]], future: Future[Any]) -> None:
         """Begin a call that a thread waits for, on the loop."""
 
@@ -57,7 +61,8 @@ class Life:
             else:
                 future.set_result(task.result())
 
-        if self.has_died():
+        if self.ends():
+            self.waiting.discard(future)
             future.cancel()
             return
         task = asyncio.get_running_loop().create_task(make())

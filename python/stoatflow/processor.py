@@ -20,6 +20,7 @@ from stoatflow.plan import PlanBuilder
 from stoatflow.plan.functions import accepts, display_name, never_runs, processor
 from stoatflow.plan.nodes import ProcessorRef
 from stoatflow.record import FixedKeyRecord, Record
+from stoatflow.signatures import signature_of
 
 if TYPE_CHECKING:
     from stoatflow.stores import StoreBuilder
@@ -273,20 +274,17 @@ def _plainly(name: str, fn: Any) -> str:
 
 def _signature(made: object, cls: type, name: str, fn: Any) -> inspect.Signature | None:
     """Give the parameters without `self`, if they are known."""
-    try:
-        signature = inspect.signature(fn)
-    except (ValueError, TypeError):
-        return None
-    if made is not cls:
-        return signature
+    known = signature_of(fn)
+    if known is None or made is not cls:
+        return known
     static = inspect.getattr_static(cls, name)
     if isinstance(static, (staticmethod, classmethod)):
-        return signature
-    own = list(signature.parameters.values())
+        return known
+    own = list(known.parameters.values())
     if not isinstance(static, FunctionType) or not own:
         return None
     positional = own[0].kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return signature.replace(parameters=own[1:] if positional else own)
+    return known.replace(parameters=own[1:] if positional else own)
 
 
 def _instead(made: object, work: str, wanted: str) -> str:

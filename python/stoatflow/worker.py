@@ -9,7 +9,6 @@ answered again, which the `offload` drops. Never ends because a function raises:
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import signal
 import threading
@@ -27,6 +26,7 @@ from stoatflow.errors import ConfigError
 from stoatflow.offload import CORRELATION
 from stoatflow.serdes import Serde, SerdeLike, Serdes, resolve
 from stoatflow.settings import Settings, as_settings
+from stoatflow.signatures import signature_of
 from stoatflow.worker_calls import Calls
 from stoatflow.worker_delivery import Answer, Delivery, Request
 
@@ -295,9 +295,12 @@ def _annotations(function: Callable[..., Any]) -> tuple[object, object]:
     """Give what a function says of its first parameter and of its result; `None` for what it doesn't say."""
     try:
         hints = typing.get_type_hints(function)
-        first = next(iter(inspect.signature(function).parameters), None)
     except (TypeError, ValueError, NameError):
         return None, None
+    known = signature_of(function)
+    if known is None:
+        return None, None
+    first = next(iter(known.parameters), None)
     return None if first is None else hints.get(first), hints.get("return")
 
 

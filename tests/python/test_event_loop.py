@@ -11,6 +11,8 @@ from unittest.mock import Mock
 import pytest
 
 import stoatflow as sf
+from stoatflow.asynchronous import awaiting
+from stoatflow.event_loop import EventLoop
 from stoatflow.testing import TopologyTestDriver
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -104,6 +106,33 @@ def test_a_call_that_begins_after_the_loop_has_died_is_no_records_fault() -> Non
             while not loop.has_died():
                 pass
             topic.pipe("k", "c")
+
+
+def test_a_call_that_comes_while_the_loop_ends_is_never_made() -> None:
+    """Its task would be left pending when the loop closes, and say so in the log."""
+    made: list[int] = []
+
+    async def one(value: int) -> int:
+        made.append(value)
+        return value
+
+    async def closes_late() -> AsyncIterator[None]:
+        yield
+        # Thread and loop as they are when a lane calls at the last moment.
+        with pytest.raises(RuntimeError, match="because the application stops"):
+            await asyncio.to_thread(caller, 7)
+        call = Mock(line=1)
+        caller.submit([call], 0.0)
+        await asyncio.sleep(0)
+        call.failed.assert_called_once()
+        made.append(0)
+
+    loop = EventLoop([sf.StreamsBuilder().resource(closes_late)])
+    caller = loop.caller(awaiting(one), "one")
+    loop.acquire()
+    assert caller(1) == 1
+    loop.release()
+    assert made == [1, 0]
 
 
 def test_tasks_of_a_resource_are_there_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

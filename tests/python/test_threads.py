@@ -211,6 +211,22 @@ def test_topologies_that_are_built_at_once() -> None:
         assert {each.to_json() for each in made} == {wanted.to_json()}
 
 
+def test_topologies_that_are_built_at_once_while_garbage_is_collected() -> None:
+    """A collection's callbacks let threads in while CPython reads what a builtin takes; some versions fail then."""
+
+    def callback(phase: str, info: dict[str, int]) -> None:
+        sum(range(20))
+
+    before = gc.get_threshold()
+    gc.callbacks.append(callback)
+    gc.set_threshold(5)
+    try:
+        at_once(lambda _: [built() for _ in range(10)])
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(callback)
+
+
 def test_every_node_of_a_plan_has_its_own_place() -> None:
     for _ in range(10):
         plan = PlanBuilder()

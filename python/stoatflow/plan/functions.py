@@ -18,6 +18,7 @@ from stoatflow.asynchronous import as_awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression, array
 from stoatflow.plan.nodes import Function, ProcessorRef, Udf
+from stoatflow.signatures import signature_of
 
 VALUE = ("value",)
 KEY_VALUE = ("key", "value")
@@ -109,13 +110,10 @@ def check_callback(callback: object) -> None:
             f"{line} schedule() got {display}, which {why}: calling it would do nothing. "
             "Next: pass a plain function that forwards and writes itself"
         )
-    try:
-        signature = inspect.signature(callback)
-    except (ValueError, TypeError):
-        return
-    if not accepts(signature, 1):
+    known = signature_of(callback)
+    if known is not None and not accepts(known, 1):
         raise TypeError(
-            f"{line} schedule() calls its function with (timestamp), but {display} takes {signature}. "
+            f"{line} schedule() calls its function with (timestamp), but {display} takes {known}. "
             "Next: give it one parameter, the time it is due"
         )
 
@@ -149,13 +147,10 @@ def processor(supplier: object, method: str, line: str) -> ProcessorRef:
             next_step=f"pass the class itself, not an object of it: {method}(MyProcessor)",
         )
     display = display_name(supplier, line)
-    try:
-        signature = inspect.signature(supplier)
-    except (ValueError, TypeError):
-        return ProcessorRef(supplier, display)
-    if not accepts(signature, 0):
+    known = signature_of(supplier)
+    if known is not None and not accepts(known, 0):
         raise TopologyError(
-            f"{line} {method} calls {display} without arguments, but it takes {signature}",
+            f"{line} {method} calls {display} without arguments, but it takes {known}",
             next_step=f"wrap it: {method}(lambda: {getattr(supplier, '__name__', 'MyProcessor')}(...))",
         )
     return ProcessorRef(supplier, display)
@@ -183,14 +178,11 @@ def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf
             f"{line} {method} got {display}, which {why}: calling it would not run it",
             next_step="pass a function that returns its result; flat_map and flat_map_values take functions with yield",
         )
-    try:
-        signature = inspect.signature(fn)
-    except (ValueError, TypeError):
-        return Udf(fn, display)  # some builtins don't tell; then the first record does
-    if not accepts(signature, len(shape)):
+    known = signature_of(fn)  # some builtins don't tell; then the first record does
+    if known is not None and not accepts(known, len(shape)):
         raise TopologyError(
-            f"{line} {method} calls its function with {wanted}, but {display} takes {signature}",
-            next_step=_advice(signature, shape, method),
+            f"{line} {method} calls its function with {wanted}, but {display} takes {known}",
+            next_step=_advice(known, shape, method),
         )
     return Udf(fn, display)
 
