@@ -133,6 +133,27 @@ pub fn keys_choose_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
+/// Much without keys is spread evenly.
+pub fn keyless_records_spread_when_they_are_many(broker: &dyn Broker, tag: &str) -> Result<()> {
+    const COUNT: usize = 3000;
+    let stage = Stage::new(broker, tag, "keyless");
+    let topic = stage.topic("t", 3)?;
+    let parts = [0, 1, 2].map(|p| TopicPartition::new(topic.clone(), p));
+    let padding = "x".repeat(1000);
+    let records = (0..COUNT).map(|_| record(&topic, None, None, &padding));
+    let mut producer = stage.transactional("p")?;
+    commit(producer.as_mut(), records.collect())?;
+    let seen = stage.all(&parts, COUNT)?;
+    for slot in 0..3 {
+        let found = seen.iter().filter(|r| r.slot == slot).count();
+        promise!(
+            (COUNT / 4..COUNT / 2).contains(&found),
+            "of {COUNT} records {found} are in partition {slot}"
+        );
+    }
+    Ok(())
+}
+
 /// Nulls, empties, headers and timestamps arrive as they were sent.
 pub fn records_round_trip(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "parts");

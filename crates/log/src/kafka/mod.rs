@@ -13,6 +13,7 @@ mod errors;
 mod group;
 mod native;
 mod outgoing;
+mod partition;
 mod produce;
 mod properties;
 mod queues;

@@ -3,6 +3,7 @@
 //! Takes configurations, gives clients, lists and errors that free themselves. Owns the pointers
 //! and the callbacks (log, error, delivery). Never waits and never maps an error.
 
+use super::partition::Label;
 use super::reports::Reports;
 use parking_lot::Mutex;
 use rdkafka::config::ClientConfig;
@@ -241,7 +242,7 @@ unsafe extern "C" fn on_delivery(
     let ok = message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
     let failed = (!ok).then(|| Code::from(message.err));
     events.reports.lock().take(
-        message._private as usize,
+        Label::unpack(message._private).topic as usize,
         message.partition,
         message.offset,
         failed,

@@ -4,6 +4,7 @@
 //! timestamps nor headers.
 
 use super::native::Fault;
+use super::partition::Label;
 use crate::Outgoing;
 use rdkafka_sys as sys;
 use std::ffi::c_void;
@@ -12,7 +13,7 @@ use stoatflow_core::{Error, Result};
 
 use sys::rd_kafka_vtype_t as Tag;
 
-/// librdkafka's "let the key decide" (a C macro that has no binding).
+/// librdkafka's "let the partitioner decide" (a C macro that has no binding).
 const ANY: i32 = -1;
 
 /// What a record takes in a request, about.
@@ -67,7 +68,7 @@ pub(super) fn headers(record: &Outgoing) -> Result<*mut sys::rd_kafka_headers_t>
 pub(super) unsafe fn produce(
     rk: *mut sys::rd_kafka_t,
     topic: *mut sys::rd_kafka_topic_t,
-    index: usize,
+    label: Label,
     record: &Outgoing,
     headers: *mut sys::rd_kafka_headers_t,
 ) -> Option<Fault> {
@@ -81,8 +82,6 @@ pub(super) unsafe fn produce(
         }
     };
     let row = |vtype, u| sys::rd_kafka_vu_t { vtype, u };
-    // The number of the topic travels with the record, so that its report needs no look-up by name.
-    let opaque = ptr::without_provenance_mut::<c_void>(index);
     let rows = [
         row(Tag::RD_KAFKA_VTYPE_RKT, Union { rkt: topic }),
         row(
@@ -105,7 +104,7 @@ pub(super) unsafe fn produce(
                 i64_: record.timestamp.0,
             },
         ),
-        row(Tag::RD_KAFKA_VTYPE_OPAQUE, Union { ptr: opaque }),
+        row(Tag::RD_KAFKA_VTYPE_OPAQUE, Union { ptr: label.pack() }),
         row(Tag::RD_KAFKA_VTYPE_HEADERS, Union { headers }),
     ];
     let count = if headers.is_null() {

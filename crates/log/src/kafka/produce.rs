@@ -8,12 +8,13 @@ use super::admin::Admin;
 use super::errors::{Doing, error};
 use super::native::{Client, Fault, c_text, list, millis};
 use super::outgoing::{headers, produce, weight};
+use super::partition::{Label, Sticks, topic_config};
 use super::properties::Properties;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::collections::VecDeque;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
@@ -62,7 +63,8 @@ struct Target {
     /// As senders name it: one pointer comparison finds it.
     name: Arc<str>,
     topic: Topic,
-    /// Over so many partitions keys spread its records, at a careful guess.
+    sticks: Sticks,
+    /// Over so many partitions its records spread, at a careful guess.
     spread: usize,
 }
 
@@ -245,15 +247,18 @@ impl KafkaProducer {
     /// Makes the handle of a topic that exists.
     pub(super) fn add_target(&mut self, name: &Arc<str>, partitions: i32) -> Result<usize> {
         let text = c_text(name)?;
-        // SAFETY: client and name are alive; a null configuration means the client's own.
-        let handle =
-            unsafe { sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), ptr::null_mut()) };
+        // SAFETY: client and name are alive; the configuration is given away.
+        let handle = unsafe {
+            let config = topic_config(&self.client);
+            sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), config)
+        };
         let handle = NonNull::new(handle).ok_or_else(|| {
             Error::internal(format!("the client gives no handle for topic '{name}'"))
         })?;
         self.targets.push(Target {
             name: name.clone(),
             topic: Topic(handle),
+            sticks: Sticks::new(),
             spread: usize::try_from(partitions / 2).unwrap_or(1).max(1),
         });
         self.last = self.targets.len() - 1;
@@ -265,9 +270,20 @@ impl KafkaProducer {
         Ok(self.last)
     }
 
+    fn label(&mut self, target: usize, record: &Outgoing) -> Label {
+        let stick = if record.key.is_none() && record.partition.is_none() {
+            self.targets[target].sticks.take(weight(record))
+        } else {
+            0
+        };
+        let topic = u32::try_from(target).unwrap_or(u32::MAX);
+        Label { topic, stick }
+    }
+
     /// Hands a record over; gives which target it is for.
     fn write(&mut self, record: &Outgoing) -> Result<usize> {
         let index = self.target(&record.topic)?;
+        let label = self.label(index, record);
         loop {
             let headers = headers(record)?;
             // SAFETY: the topic handle and the record's parts live as long as the call, which copies
@@ -276,7 +292,7 @@ impl KafkaProducer {
                 let fault = produce(
                     self.client.ptr(),
                     self.targets[index].topic.0.as_ptr(),
-                    index,
+                    label,
                     record,
                     headers,
                 );
@@ -360,14 +376,12 @@ impl KafkaProducer {
         self.kept_bytes -= weight;
         self.sent += weight;
         let target = self.write(&record)?;
-        // Those without a key go to one partition for a while.
-        let spreads = record.key.is_some() && record.partition.is_none();
-        Ok(weight
-            / if spreads {
-                self.targets[target].spread
-            } else {
-                1
-            })
+        let spread = if record.partition.is_none() {
+            self.targets[target].spread
+        } else {
+            1
+        };
+        Ok(weight / spread)
     }
 
     /// Gives the client one burst of it.

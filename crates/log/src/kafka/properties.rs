@@ -152,7 +152,8 @@ const BULK: &[(&str, &str)] = &[
 const PRODUCER: &[(&str, &str)] = &[
     ("enable.idempotence", "true"),
     ("acks", "all"),
-    ("partitioner", "murmur2_random"),
+    // Our own is asked about records without a key too.
+    ("sticky.partitioning.linger.ms", "0"),
     ("linger.ms", "5"),
     ("queue.buffering.max.messages", "500000"),
     ("queue.buffering.max.kbytes", "32768"),
