@@ -5,6 +5,8 @@
 //! transaction being ended), and no longer than it was given.
 
 mod delete;
+#[cfg(test)]
+mod tests;
 
 use super::errors::{Doing, error};
 use super::native::{Client, Fault, c_text, list, millis, text};
@@ -26,6 +28,9 @@ use sys::rd_kafka_admin_op_t as Op;
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest time between two such looks.
 const MOST_PATIENT: Duration = Duration::from_secs(2);
+
+/// In place of an offset: the client hasn't been told one.
+const NO_ANSWER: i64 = sys::RD_KAFKA_OFFSET_INVALID as i64;
 
 /// The client for questions.
 #[derive(Debug)]
@@ -478,6 +483,10 @@ impl Admin {
                         &format!("partition {}", row.partition),
                         Some(&topic),
                     ));
+                }
+                // A leader that was lost before it answered is no error to the client.
+                if row.offset == NO_ANSWER {
+                    continue;
                 }
                 for (partition, found) in partitions.iter().zip(&mut found) {
                     if *partition.topic == *topic && partition.partition.0 == row.partition {

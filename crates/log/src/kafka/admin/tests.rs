@@ -1,0 +1,29 @@
+use super::{Admin, NO_ANSWER};
+use crate::kafka::properties::Properties;
+use rdkafka::mocking::MockCluster;
+use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
+use std::time::Duration;
+use stoatflow_core::{ErrorKind, Offset, TopicPartition};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+/// While a broker is being started again, `ListOffsets` gives offset -1001 and no error.
+#[test]
+fn an_end_that_nobody_told_is_no_end() {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("t", 2, 1).unwrap();
+    let properties = Properties::new(&cluster.bootstrap_servers(), &[]).unwrap();
+    let admin = Admin::new(&properties).unwrap();
+    let call = admin.call(WAIT, "asking").unwrap();
+    let parts = [TopicPartition::new("t", 0), TopicPartition::new("t", 1)];
+    let ask = || admin.offsets(&call, &parts, -1);
+    for _ in 0..3 {
+        cluster.request_errors(Api::ListOffsets, &[Native::RD_KAFKA_RESP_ERR__TRANSPORT; 8]);
+        let answer = ask();
+        cluster.clear_request_errors(Api::ListOffsets);
+        let refused = answer.expect_err("there was no answer");
+        assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    }
+    let told = call.until_ready(ask).unwrap();
+    assert!(!told.contains(&Offset(NO_ANSWER)), "{told:?}");
+}
