@@ -1,9 +1,10 @@
 """The few words of Kafka's protocol that the harness needs, with the standard library only.
 
 Takes: a host and a port.
-Gives: ApiVersions (does it answer?), Metadata (who leads what?), CreateTopics.
+Gives: ApiVersions (does it answer?), Metadata (who leads what?), CreateTopics, Fetch (whose batches are these? Clients
+don't say).
 Owns: one socket per call; no connection outlives a question.
-Never: produces or consumes: real clients do that in the tests. Starting a JVM for each question would cost
+Never: produces, or reads records: real clients do that in the tests. Starting a JVM for each question would cost
 seconds, and a Python client would be a dependency of the demo.
 
 Only versions without compact ("flexible") encoding are used: they are the simple ones, and Kafka 4 still has them.
@@ -16,7 +17,8 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_METADATA, _API_VERSIONS, _CREATE_TOPICS = 3, 18, 19
+_FETCH, _METADATA, _API_VERSIONS, _CREATE_TOPICS = 1, 3, 18, 19
+_FETCH_BYTES = 8 << 20
 _CLIENT_ID = "stoatflow-harness"
 TOPIC_ALREADY_EXISTS = 36
 
@@ -68,6 +70,11 @@ class _Reader:
             return None
         self._at += length
         return self._data[self._at - length : self._at].decode()
+
+    def data(self) -> bytes:
+        length = max(0, self.number("i"))
+        self._at += length
+        return self._data[self._at - length : self._at]
 
     def skip_numbers(self) -> None:
         for _ in range(self.number("i")):
@@ -145,3 +152,24 @@ def create_topic(
         raise WireError("CreateTopics did not answer for the topic")
     answer.string()
     return answer.number("h"), answer.string() or ""
+
+
+def fetch(host: str, port: int, topic: str, partition: int, offset: int, timeout: float = 30.0) -> bytes:
+    """Some batches as the broker keeps them, those of open transactions too; the first may begin before the offset, the
+    last may be cut short. Nothing at the end."""
+    body = struct.pack(">iiiib", -1, 0, 1, _FETCH_BYTES, 0)
+    body += struct.pack(">i", 1) + _string(topic) + struct.pack(">iiqi", 1, partition, offset, _FETCH_BYTES)
+    answer = _ask(host, port, _FETCH, 4, body, timeout)
+    answer.number("i")  # throttle time
+    if answer.number("i") != 1 or answer.string() != topic or answer.number("i") != 1:
+        raise WireError("Fetch did not answer for the partition")
+    answer.number("i")  # partition
+    error = answer.number("h")
+    if error != 0:
+        raise WireError(f"Fetch of {topic} from {offset} answered with error {error}")
+    answer.number("q")  # high watermark
+    answer.number("q")  # last stable offset
+    for _ in range(answer.number("i")):  # aborted transactions
+        answer.number("q")
+        answer.number("q")
+    return answer.data()

@@ -1,8 +1,7 @@
 """The bank: money only moves, so that every committed cut adds up to nothing.
 
-Takes the rows of the topic of balances, which has one partition; gives what is wrong, and how many cuts were seen.
-A transaction ends with a marker, which takes an offset of its own: rows without a gap between them belong to one
-epoch, and at every gap all balances together must be zero.
+Takes the rows of the topic of balances, which has one partition, and its transactions; gives what is wrong, and how
+many cuts were seen. Where a transaction ends, all balances together must be zero.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Iterable
 from topics import Row
 
 from chaos.inputs import Inputs, read_long
+from chaos.transactions import Transaction, mixed
 
 
 def transfer(value: bytes | None) -> list[tuple[str, int]]:
@@ -31,25 +31,29 @@ def moved(inputs: Inputs) -> dict[str, Counter[int]]:
     return dict(found)
 
 
-def cuts(rows: Iterable[Row]) -> list[int]:
+def cuts(rows: Iterable[Row], transactions: Iterable[Transaction]) -> list[int]:
     """The sum of all balances at every cut."""
+    ends = {each.last for each in transactions}
     balances: dict[bytes | None, int] = {}
     found: list[int] = []
-    total, before = 0, -1
+    total = 0
     for row in rows:
-        if before not in {-1, row.offset - 1}:
-            found.append(total)
         value = read_long(row.value or b"")
         total += value - balances.get(row.key, 0)
         balances[row.key] = value
-        before = row.offset
-    return [*found, total]
+        if row.offset in ends:
+            found.append(total)
+    return found
 
 
-def wrong(rows: list[Row], inputs: Inputs) -> list[str]:
+def wrong(rows: list[Row], transactions: list[Transaction], inputs: Inputs) -> list[str]:
     """What is: cuts that don't add up, and transfers that are lost, there twice, or nobody's."""
-    torn = [total for total in cuts(rows) if total]
+    found_cuts = cuts(rows, transactions)
+    torn = [total for total in found_cuts if total]
     told = [f"balances: {len(torn)} committed cuts don't add up to nothing: {torn[:8]}"] if torn else []
+    if len(found_cuts) != len(transactions) or (rows and not found_cuts):
+        told.append(f"balances: {len(transactions)} transactions, but rows of {len(found_cuts)} have come")
+    told += [f"balances: {one} and {other} are mixed" for one, other in mixed(transactions)]
     steps: dict[str, Counter[int]] = defaultdict(Counter)
     balances: dict[str, int] = {}
     for row in rows:

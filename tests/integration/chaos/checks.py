@@ -17,6 +17,7 @@ from chaos import alarms, bank, expected
 from chaos import application as app
 from chaos.inputs import END, Inputs
 from chaos.inputs import read_long as long
+from chaos.transactions import Transaction, committed_on
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -55,6 +56,10 @@ class Found:
         if topic not in self._read:
             self._read[topic] = self._kafka.read(f"{self._name}-{topic}")
         return self._read[topic]
+
+    def transactions(self, topic: str) -> list[Transaction]:
+        """Those that are committed, of a topic with one partition."""
+        return committed_on(self._kafka.address, f"{self._name}-{topic}")
 
     def lists(self, topic: str, key: Callable[[bytes], K], value: Callable[[bytes], V]) -> dict[K, list[V | None]]:
         """All values of each key, in order."""
@@ -121,7 +126,7 @@ def exact(found: Found, given: Inputs) -> list[str]:
         *_readings(found),
         *_joins(found, given),
         *_tables(found, given),
-        *bank.wrong(found.rows("balances"), given),
+        *bank.wrong(found.rows("balances"), found.transactions("balances"), given),
         *_alarms(found, given),
         *same(
             "changelog of accounts", found.table("accounts-changelog", text, long), found.table("balances", text, long)

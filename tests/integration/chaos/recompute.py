@@ -23,6 +23,7 @@ from chaos import application as app
 from chaos.comparing import counting, last_values, multisets, tables
 from chaos.findings import Findings, Part
 from chaos.inputs import END
+from chaos.transactions import committed_on
 from stoatflow.spark import wordcount
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.session import local_session
@@ -38,6 +39,7 @@ class Recompute:
 
     def __init__(self, spark: SparkSession, bootstrap: str, name: str) -> None:
         self._topics, self._name = KafkaTopics(spark, bootstrap), name
+        self._spark, self._bootstrap = spark, bootstrap
         self.rows = cache(self._rows)
 
     def all(self) -> Findings:
@@ -274,13 +276,12 @@ class Recompute:
         balances = self.read("balances")
         before = f.coalesce(f.lag("value").over(Window.partitionBy("key").orderBy("offset")), f.lit(0))
         steps = balances.select("key", "offset", (f.col("value") - before).alias("value"))
-        # One partition: rows of a transaction have no gap between them, its marker is one.
         in_order = Window.partitionBy(f.lit(0)).orderBy("offset")
         total = f.sum("value").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-        ends = f.coalesce(f.lead("offset").over(in_order), f.lit(-1)) != f.col("offset") + 1
-        cuts = steps.select("offset", total.alias("value"), ends.alias("ends")).where("ends").select(
-            f.col("offset").alias("key"), "value"
-        )  # fmt: skip
+        ends = [(each.last,) for each in committed_on(self._bootstrap, f"{self._name}-balances")]
+        cuts = steps.select(f.col("offset").alias("key"), total.alias("value")).join(
+            self._spark.createDataFrame(ends, "key long"), "key", "right"
+        )
         last = last_values(balances, ["key"])
         return [
             multisets("bank, each transfer once", steps, moved, ["key", "value"]),

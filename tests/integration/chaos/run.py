@@ -49,7 +49,7 @@ def judge(kafka: KafkaTopics, chaos: Chaos) -> tuple[bool, str]:
         wrong = at_least(found, chaos.inputs)
         return not wrong, f"wrong: {describe(wrong)}" if wrong else "all right: nothing is lost"
     wrong = exact(found, chaos.inputs)
-    cuts = len(bank.cuts(found.rows("balances")))
+    cuts = len(bank.cuts(found.rows("balances"), found.transactions("balances")))
     good = f"all right: missing 0, duplicated 0, wrong 0; {cuts} committed cuts of the bank add up to nothing"
     return not wrong, f"wrong: {describe(wrong)}" if wrong else good
 

@@ -22,6 +22,7 @@ from chaos.faults import OTHERS, PLACES, Kind, schedule
 from chaos.harness import BROKER, SENTENCE, Chaos
 from chaos.inputs import Inputs, long
 from chaos.run import report
+from chaos.transactions import CONTROL, HEAD, TRANSACTIONAL, Transaction, committed, mixed
 
 KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "12"))
 SEED = int(os.environ.get("STOATFLOW_CHAOS_SEED", "1"))
@@ -113,20 +114,60 @@ def test_the_check_of_the_bank_sees_what_it_should() -> None:
     inputs.round()
     balances: Counter[str] = Counter()
     rows: list[Row] = []
-    at = 0
+    transactions: list[Transaction] = []
     for given in inputs.of("transfers"):
         for account, amount in bank.transfer(given.value):
             balances[account] += amount
-            rows.append(Row(0, at, account.encode(), long(balances[account])))
-            at += 1
-        at += 1  # the marker of a transaction
-    assert bank.wrong(rows, inputs) == []
-    assert len(bank.cuts(rows)) == len(rows) // 2
-    torn = [row._replace(offset=row.offset + (row.offset > 0)) for row in rows]
-    assert "1 committed cuts" in bank.wrong(torn, inputs)[0]
-    assert "lost" in bank.wrong(rows[:-2], inputs)[0]
-    again = [*rows, *(row._replace(offset=row.offset + 100_000) for row in rows[-2:])]
-    assert "too many {0: 1}" in bank.wrong(again, inputs)[0]
+            rows.append(Row(0, len(rows), account.encode(), long(balances[account])))
+        transactions.append(Transaction(len(rows) - 2, len(rows) - 1))
+    assert bank.wrong(rows, transactions, inputs) == []
+    assert len(bank.cuts(rows, transactions)) == len(rows) // 2
+    torn = [Transaction(0, 0), Transaction(1, 1), *transactions[1:]]
+    assert "1 committed cuts" in bank.wrong(rows, torn, inputs)[0]
+    late = [transactions[0]._replace(last=transactions[1].first), *transactions[1:]]
+    assert "are mixed" in bank.wrong(rows, late, inputs)[1]
+    assert "but rows of" in bank.wrong(rows[:-2], transactions, inputs)[0]
+    assert "lost" in bank.wrong(rows[:-2], transactions[:-1], inputs)[0]
+    at = len(rows)
+    again = [*rows, *(row._replace(offset=at + n) for n, row in enumerate(rows[-2:]))]
+    assert "too many {0: 1}" in bank.wrong(again, [*transactions, Transaction(at, at + 1)], inputs)[0]
+
+
+def test_transactions_are_told_from_their_batches() -> None:
+    """Of two producers in turn: markers among the records of the next, an abort, one that is not over."""
+
+    def batch(first: int, count: int, producer: int, attributes: int, records: bytes = b"") -> bytes:
+        numbers = (first, HEAD.size - 12 + len(records), 0, 2, 0, attributes, count - 1, 0, 0, producer, 0, 0, count)
+        return HEAD.pack(*numbers) + records
+
+    def marker(first: int, producer: int, kind: int) -> bytes:
+        return batch(first, 1, producer, TRANSACTIONAL | CONTROL, b"\0\0\0\0\x08" + bytes([0, 0, 0, kind]))
+
+    log = [
+        batch(0, 3, 7, TRANSACTIONAL),
+        batch(3, 2, 8, TRANSACTIONAL),
+        marker(5, 7, 1),
+        batch(6, 2, 8, TRANSACTIONAL),
+        batch(8, 1, 7, TRANSACTIONAL),
+        marker(9, 8, 1),
+        batch(10, 4, 7, TRANSACTIONAL),
+        marker(14, 7, 0),
+        batch(15, 1, 9, 0),
+        batch(16, 1, 7, TRANSACTIONAL),
+    ]
+    whole = b"".join(log)
+    wanted = [Transaction(0, 2), Transaction(3, 7)]
+    assert committed(lambda at: whole if at < 17 else b"") == wanted
+    # The broker gives so many bytes at a time: the last batch may be cut short, the first begin too early.
+    starts = [0, 3, 5, 6, 8, 9, 10, 14, 15, 16, 17]
+
+    def piece(at: int) -> bytes:
+        of = max(n for n, start in enumerate(starts) if start <= at)
+        return b"".join(log[max(0, of - 1) : of + 1]) + b"".join(log[of + 1 : of + 2])[:-1]
+
+    assert committed(piece) == wanted
+    assert mixed(wanted) == []
+    assert mixed([Transaction(0, 3), Transaction(3, 4)]) == [(Transaction(0, 3), Transaction(3, 4))]
 
 
 def test_the_check_of_alarms_sees_what_it_should() -> None:

@@ -1,0 +1,89 @@
+"""Where the transactions of a partition are, by its batches as the broker keeps them.
+
+Takes batches; gives the offsets of what each committed transaction has written. The gaps that a reader sees don't say
+it: the marker of one transaction may stand among the records of the next.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from broker import wire
+
+HEAD = struct.Struct(">qiibIhiqqqhii")
+"""Of a batch: offset, length, epoch of the leader, format, checksum, attributes, last offset from the first, first and
+last time, producer, its epoch, first sequence number, number of records."""
+BEHIND_LENGTH = 12
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+COMMIT = 1
+
+
+class Transaction(NamedTuple):
+    """What a committed one has written to the partition."""
+
+    first: int
+    last: int
+
+
+class Batch(NamedTuple):
+    """What matters of one here."""
+
+    first: int
+    last: int
+    producer: int
+    attributes: int
+    records: bytes
+
+
+def batches(data: bytes) -> Iterator[Batch]:
+    """Those that are whole."""
+    at = 0
+    while at + HEAD.size <= len(data):
+        offset, length, _, version, _, attributes, last, _, _, producer, *_ = HEAD.unpack_from(data, at)
+        end = at + BEHIND_LENGTH + length
+        if end > len(data):
+            return
+        assert version == 2, f"a batch of format {version}"
+        yield Batch(offset, offset + last, producer, attributes, data[at + HEAD.size : end])
+        at = end
+
+
+def is_commit(marker: bytes) -> bool:
+    """Does this control record commit? Its key is two numbers of two bytes, behind five of one byte."""
+    version, kind = struct.unpack_from(">hh", marker, 5)
+    assert version == 0, f"a marker of version {version}"
+    return bool(kind == COMMIT)
+
+
+def committed(read: Callable[[int], bytes]) -> list[Transaction]:
+    """In the order of their first records; `read` gives batches from an offset on."""
+    found: list[Transaction] = []
+    under_way: dict[int, Transaction] = {}
+    at = 0
+    while some := [batch for batch in batches(read(at)) if batch.last >= at]:
+        for batch in some:
+            if not batch.attributes & TRANSACTIONAL:
+                continue
+            if batch.attributes & CONTROL:
+                ended = under_way.pop(batch.producer, None)
+                if ended and is_commit(batch.records):
+                    found.append(ended)
+            else:
+                begun = under_way.get(batch.producer, Transaction(batch.first, batch.last))
+                under_way[batch.producer] = begun._replace(last=batch.last)
+        at = some[-1].last + 1
+    return sorted(found)
+
+
+def committed_on(bootstrap: str, topic: str) -> list[Transaction]:
+    """Those of a topic with one partition."""
+    host, port = bootstrap.rsplit(":", 1)
+    return committed(lambda offset: wire.fetch(host, int(port), topic, 0, offset))
+
+
+def mixed(transactions: list[Transaction]) -> list[tuple[Transaction, Transaction]]:
+    """Those of which one has begun before the other one's last record."""
+    return [(one, other) for one, other in pairwise(transactions) if other.first <= one.last]
