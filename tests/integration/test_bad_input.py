@@ -178,8 +178,9 @@ def guarded() -> Iterator[KafkaBroker]:
         (ResourceType.TOPIC, AclOperation.WRITE, "-out"),
         (ResourceType.GROUP, AclOperation.READ, ""),
         (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, ""),
+        (ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, "~2"),
     ],
-    ids=["read-input", "write-output", "group", "transactional-id"],
+    ids=["read-input", "write-output", "group", "transactional-id", "second-transactional-id"],
 )
 def test_a_missing_permission_is_named(
     guarded: KafkaBroker, name: str, tmp_path: Path, kind: ResourceType, operation: AclOperation, named: str

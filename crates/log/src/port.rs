@@ -115,7 +115,7 @@ pub enum ProducerMode {
     /// Everything between `begin` and `commit` appears at once. Opening one fences every older
     /// producer with the same id and aborts what it left open.
     Transactional {
-        /// The transactional id: `application.id`.
+        /// The transactional id: `application.id`. A broker may use a second one that is made of it.
         id: String,
         /// How long the broker keeps an open transaction of a silent producer.
         timeout: Duration,

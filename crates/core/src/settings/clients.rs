@@ -56,7 +56,7 @@ pub const OWNED: &[(&str, &str)] = &[
         "transaction.timeout.ms",
         "set transaction.timeout.ms without a prefix",
     ),
-    ("transactional.id", "it is application.id"),
+    ("transactional.id", "it is made of application.id"),
     ("value.deserializer", "give the source its serde"),
     ("value.serializer", "give the sink its serde"),
 ];

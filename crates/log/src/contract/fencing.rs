@@ -25,6 +25,35 @@ pub fn newer_transactional_producer_fences(broker: &dyn Broker, tag: &str) -> Re
     Ok(())
 }
 
+/// However many transactions the older one has committed, and whichever way the newer one commits: what is open is lost.
+pub fn whatever_is_open_is_fenced(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "parity");
+    let topic = stage.topic("t", 1)?;
+    let mut expected = Vec::new();
+    for (commits, plain) in [(0, false), (1, false), (2, true), (3, true)] {
+        let id = format!("p{commits}");
+        let mut old = stage.transactional(&id)?;
+        for _ in 0..commits {
+            commit(old.as_mut(), numbered(&topic, 0, &id, 1))?;
+            expected.push(format!("{id}0"));
+        }
+        old.begin()?;
+        old.send(&mut numbered(&topic, 0, "left", 1))?;
+        old.flush(WAIT)?;
+        let new = if plain {
+            stage.plain(&id)?
+        } else {
+            stage.transactional(&id)?
+        };
+        fenced(old.commit(WAIT), "commit")?;
+        fenced(old.begin(), "begin")?;
+        drop(new);
+    }
+    let seen = values(&stage.all(&[TopicPartition::new(topic, 0)], expected.len())?);
+    promise!(seen == expected, "of {expected:?} came {seen:?}");
+    Ok(())
+}
+
 /// The same in plain mode: at the commit of offsets at the latest, and those offsets are lost.
 pub fn newer_plain_producer_fences(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "plainfence");

@@ -30,7 +30,7 @@ macro_rules! contract_cases {
             open_transaction_is_invisible, transaction_appears_whole, transactions_follow_one_another, aborted_records_never_appear, empty_transaction_commits,
             plain_records_appear_at_flush,
             offsets_only_with_commit, plain_offsets_only_with_commit, offsets_of_a_fenced_producer_never_appear,
-            newer_transactional_producer_fences, newer_plain_producer_fences, ids_do_not_fence_each_other,
+            newer_transactional_producer_fences, whatever_is_open_is_fenced, newer_plain_producer_fences, ids_do_not_fence_each_other,
             fenced_sends_are_refused, standing_offsets_ask_for_the_fence,
             positions_pass_an_aborted_tail, pause_holds_and_loses_nothing, pause_at_the_end_loses_nothing,
             a_reader_knows_whether_it_has_caught_up, acknowledged_offsets_are_the_logs,

@@ -7,8 +7,8 @@
 use super::admin::Admin;
 use super::consume::KafkaConsumer;
 use super::group::Group;
-use super::produce::KafkaProducer;
 use super::properties::Properties;
+use super::turns::{self, Turns};
 use crate::{Broker, Committed, Consumer, NewTopic, Producer, ProducerMode, Range, TopicInfo};
 use parking_lot::Mutex;
 use rdkafka::config::ClientConfig;
@@ -114,11 +114,13 @@ impl Broker for KafkaBroker {
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {
-        Ok(Box::new(KafkaProducer::new(
-            &self.properties,
-            self.admin.clone(),
-            mode,
-            timeout,
-        )?))
+        let (properties, admin) = (&self.properties, &self.admin);
+        Ok(match mode {
+            ProducerMode::Transactional {
+                id,
+                timeout: silence,
+            } => Box::new(Turns::open(properties, admin, id, *silence, timeout)?),
+            ProducerMode::Plain { .. } => Box::new(turns::plain(properties, admin, mode, timeout)?),
+        })
     }
 }

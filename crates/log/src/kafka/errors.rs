@@ -167,7 +167,7 @@ fn permission(code: Code, topic: Option<&str>) -> String {
             "grant this user Read on the group named like application.id".to_owned()
         }
         (Code::TransactionalIdAuthorizationFailed, _) => {
-            "grant this user Describe and Write on the transactional id named like application.id"
+            "grant this user Describe and Write on the transactional ids that begin with application.id (there are two)"
                 .to_owned()
         }
         (Code::ClusterAuthorizationFailed, _) => {

@@ -20,5 +20,6 @@ mod queues;
 mod reports;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use broker::{KafkaBroker, connect};

@@ -105,11 +105,11 @@ pub(super) struct KafkaProducer {
 }
 
 impl KafkaProducer {
+    /// Makes the clients, which connect by themselves. To be opened before it is used.
     pub(super) fn new(
         properties: &Properties,
         admin: Arc<Admin>,
         mode: &ProducerMode,
-        timeout: Duration,
     ) -> Result<Self> {
         let (ProducerMode::Transactional {
             id,
@@ -128,7 +128,7 @@ impl KafkaProducer {
                 Some(transactional),
             ),
         };
-        let producer = Self {
+        Ok(Self {
             targets: Vec::new(),
             last: 0,
             kept: VecDeque::new(),
@@ -143,19 +143,22 @@ impl KafkaProducer {
             id: id.clone(),
             committed: None,
             clock: SystemClock::new(),
-        };
+        })
+    }
+
+    /// Takes its transactional id over: older ones with it are fenced, what they left open is aborted.
+    pub(super) fn open(&self, timeout: Duration) -> Result<()> {
         // librdkafka asks for the coordinator once at first, and half a second later if no broker was
         // connected then.
         let clock = SystemClock::new();
-        producer.guard().connect(timeout);
+        self.guard().connect(timeout);
         let left = timeout.saturating_sub(clock.monotonic());
-        let rk = producer.guard().ptr();
+        let rk = self.guard().ptr();
         // SAFETY: the client is alive.
-        let opened = producer.retried(left, |wait| unsafe {
+        let opened = self.retried(left, |wait| unsafe {
             sys::rd_kafka_init_transactions(rk, wait)
         });
-        opened.map_err(|fault| producer.fail(&fault, "opening the producer"))?;
-        Ok(producer)
+        opened.map_err(|fault| self.fail(&fault, "opening the producer"))
     }
 
     /// The client whose transaction carries the offsets.

@@ -94,7 +94,7 @@ pub(super) const OWNED: &[(&str, &str)] = &[
         "transaction.timeout.ms",
         "set the application's own transaction.timeout.ms",
     ),
-    ("transactional.id", "it is application.id"),
+    ("transactional.id", "it is made of application.id"),
     ("value.deserializer", "give the source or sink a serde"),
     ("value.serializer", "give the source or sink a serde"),
 ];

@@ -32,7 +32,8 @@ fn open(broker: &KafkaBroker) -> Box<dyn Producer> {
         id: "app".into(),
         timeout: WAIT,
     };
-    let mut producer = KafkaProducer::new(&properties, admin, &mode, WAIT).unwrap();
+    let mut producer = KafkaProducer::new(&properties, admin, &mode).unwrap();
+    producer.open(WAIT).unwrap();
     producer.add_target(&"t".into(), 1).unwrap();
     Box::new(producer)
 }

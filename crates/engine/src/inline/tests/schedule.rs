@@ -27,7 +27,7 @@ fn who_has_read_all_there_is_commits_after_the_shortest_interval() {
     engine.settle_and_commit().unwrap();
     let before = commits(&mut engine).len();
     stand.send("in", &[("a", "1", 1)]);
-    stand.clock.advance(Duration::from_millis(19));
+    stand.clock.advance(Duration::from_millis(9));
     engine.settle().unwrap();
     assert_eq!(commits(&mut engine).len(), before);
     stand.clock.advance(Duration::from_millis(1));
