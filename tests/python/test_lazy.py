@@ -414,16 +414,19 @@ def test_nothing_leaks() -> None:
         written_as(view | {"n3": None})
 
     rounds = 100
-    # The heap has its size then.
-    for _ in range(rounds):
-        use()
-    gc.collect()
-    blocks, size = sys.getallocatedblocks(), resident()
-    for _ in range(rounds):
-        use()
-    gc.collect()
-    assert sys.getallocatedblocks() - blocks < rounds
-    assert resident() - size < rounds * len(text) // 2
+
+    def growth() -> tuple[int, int]:
+        blocks, size = sys.getallocatedblocks(), resident()
+        for _ in range(rounds):
+            use()
+        gc.collect()
+        return sys.getallocatedblocks() - blocks, resident() - size
+
+    growth()  # the heap has its size then
+    # What leaks does so every time; threads of other tests, and the heap, have their ups and downs.
+    blocks, size = (min(each) for each in zip(*(growth() for _ in range(3)), strict=True))
+    assert blocks < rounds
+    assert size < rounds * len(text) // 2
 
 
 def test_many_threads_read_one_view() -> None:
