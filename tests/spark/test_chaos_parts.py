@@ -14,8 +14,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 from chaos.comparing import counting, last_values, multisets, tables
 from chaos.findings import Findings, Part
 from chaos.recompute import Recompute
+from chaos.transactions import Transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = "key string, value long"
@@ -88,10 +91,16 @@ def test_nothing_proves_nothing() -> None:
 class InMemory(Recompute):
     """Topics that a test writes."""
 
-    def __init__(self, spark: SparkSession, topics: dict[str, list[tuple[int, str | None, bytes]]]) -> None:
-        """Offset, key and value of each row."""
-        self._spark, self._written = spark, topics
+    def __init__(
+        self, spark: SparkSession, topics: dict[str, list[tuple[int, str | None, bytes]]], ends: Sequence[int] = ()
+    ) -> None:
+        """Offset, key and value of each row; where transactions end."""
+        self._spark, self._written, self._ends = spark, topics, ends
         self.rows = self._rows
+
+    def transactions(self, topic: str) -> list[Transaction]:
+        """The same in each topic."""
+        return [Transaction(end, end) for end in self._ends]
 
     def _rows(self, topic: str) -> DataFrame:
         schema = "partition int, offset long, key binary, value binary, timestamp long"
@@ -107,14 +116,15 @@ def test_the_bank(spark: SparkSession, broken: str | None) -> None:
         (1, None, b'{"from": "b", "to": "a", "amount": 2}'),
     ]
     balances = [(0, "a", -5), (1, "b", 5), (3, "b", 3), (4, "a", -3)]
+    ends = [1, 4]
     if broken == "torn":
-        balances = [(0, "a", -5), (2, "b", 5), (3, "b", 3), (4, "a", -3)]
+        ends = [0, 4]
     elif broken == "lost":
-        balances = balances[:2]
+        balances, ends = balances[:2], ends[:1]
     elif broken == "twice":
-        balances += [(6, "b", 1), (7, "a", -1)]
+        balances, ends = [*balances, (6, "b", 1), (7, "a", -1)], [*ends, 7]
     rows = [(at, account, struct.pack(">q", balance)) for at, account, balance in balances]
     topics = {"transfers": transfers, "balances": rows, "accounts-changelog": rows}
-    once, cuts, _ = InMemory(spark, topics).bank()
+    once, cuts, _ = InMemory(spark, topics, ends).bank()
     assert cuts.ok == (broken != "torn")
     assert faults(once) == {"lost": {"missing": 2}, "twice": {"duplicated": 2}}.get(broken or "", {})

@@ -23,7 +23,7 @@ from chaos import application as app
 from chaos.comparing import counting, last_values, multisets, tables
 from chaos.findings import Findings, Part
 from chaos.inputs import END
-from chaos.transactions import committed_on
+from chaos.transactions import Transaction, committed_on
 from stoatflow.spark import wordcount
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.session import local_session
@@ -54,6 +54,10 @@ class Recompute:
 
     def _rows(self, topic: str) -> DataFrame:
         return self._topics.read_committed(f"{self._name}-{topic}", 30.0).cache()
+
+    def transactions(self, topic: str) -> list[Transaction]:
+        """Those that are committed, of a topic with one partition."""
+        return committed_on(self._bootstrap, f"{self._name}-{topic}")
 
     def read(self, topic: str, key: str = "text", value: str = "long") -> DataFrame:
         """Partition, offset, key columns and value, decoded."""
@@ -278,7 +282,7 @@ class Recompute:
         steps = balances.select("key", "offset", (f.col("value") - before).alias("value"))
         in_order = Window.partitionBy(f.lit(0)).orderBy("offset")
         total = f.sum("value").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-        ends = [(each.last,) for each in committed_on(self._bootstrap, f"{self._name}-balances")]
+        ends = [(each.last,) for each in self.transactions("balances")]
         cuts = steps.select(f.col("offset").alias("key"), total.alias("value")).join(
             self._spark.createDataFrame(ends, "key long"), "key", "right"
         )
