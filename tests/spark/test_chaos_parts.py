@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 from chaos.comparing import counting, last_values, multisets, tables
 from chaos.findings import Findings, Part
 from chaos.recompute import Recompute
-from chaos.transactions import Transaction
+from transactions import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

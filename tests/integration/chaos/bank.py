@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from topics import Row
+from transactions import Transaction, mixed
 
 from chaos.inputs import Inputs, read_long
-from chaos.transactions import Transaction, mixed
 
 
 def transfer(value: bytes | None) -> list[tuple[str, int]]:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from topics import KafkaTopics, Row
+from transactions import Transaction, committed_on
 
 from chaos import alarms, bank, expected
 from chaos import application as app
 from chaos.inputs import END, Inputs
 from chaos.inputs import read_long as long
-from chaos.transactions import Transaction, committed_on
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -50,6 +50,7 @@ class Found:
     def __init__(self, kafka: KafkaTopics, name: str) -> None:
         self._kafka, self._name = kafka, name
         self._read: dict[str, list[Row]] = {}
+        self._transactions: dict[str, list[Transaction]] = {}
 
     def rows(self, topic: str) -> list[Row]:
         """Everything committed, read once."""
@@ -58,8 +59,10 @@ class Found:
         return self._read[topic]
 
     def transactions(self, topic: str) -> list[Transaction]:
-        """Those that are committed, of a topic with one partition."""
-        return committed_on(self._kafka.address, f"{self._name}-{topic}")
+        """Those that are committed, of a topic with one partition, read once."""
+        if topic not in self._transactions:
+            self._transactions[topic] = committed_on(self._kafka.address, f"{self._name}-{topic}")
+        return self._transactions[topic]
 
     def lists(self, topic: str, key: Callable[[bytes], K], value: Callable[[bytes], V]) -> dict[K, list[V | None]]:
         """All values of each key, in order."""

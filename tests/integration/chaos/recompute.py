@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 if __package__ in {None, ""}:  # run as a script: the packages are in the folder above
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from transactions import Transaction, committed_on
+
 from chaos import application as app
 from chaos.comparing import counting, last_values, multisets, tables
 from chaos.findings import Findings, Part
 from chaos.inputs import END
-from chaos.transactions import Transaction, committed_on
 from stoatflow.spark import wordcount
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.session import local_session

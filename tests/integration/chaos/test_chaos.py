@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from broker.kafka_broker import KafkaBroker
 from topics import KafkaTopics, Row
+from transactions import CONTROL, HEAD, TRANSACTIONAL, Transaction, committed, mixed
 
 from chaos import alarms, bank
 from chaos.application import INPUTS, OUTPUTS
@@ -22,7 +23,6 @@ from chaos.faults import OTHERS, PLACES, Kind, schedule
 from chaos.harness import BROKER, SENTENCE, Chaos
 from chaos.inputs import Inputs, long
 from chaos.run import report
-from chaos.transactions import CONTROL, HEAD, TRANSACTIONAL, Transaction, committed, mixed
 
 KILLS = int(os.environ.get("STOATFLOW_CHAOS_KILLS", "12"))
 SEED = int(os.environ.get("STOATFLOW_CHAOS_SEED", "1"))

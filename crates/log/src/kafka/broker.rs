@@ -8,7 +8,7 @@ use super::admin::Admin;
 use super::consume::KafkaConsumer;
 use super::group::Group;
 use super::properties::Properties;
-use super::turns::{self, Turns};
+use super::turns;
 use crate::{Broker, Committed, Consumer, NewTopic, Producer, ProducerMode, Range, TopicInfo};
 use parking_lot::Mutex;
 use rdkafka::config::ClientConfig;
@@ -114,13 +114,6 @@ impl Broker for KafkaBroker {
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {
-        let (properties, admin) = (&self.properties, &self.admin);
-        Ok(match mode {
-            ProducerMode::Transactional {
-                id,
-                timeout: silence,
-            } => Box::new(Turns::open(properties, admin, id, *silence, timeout)?),
-            ProducerMode::Plain { .. } => Box::new(turns::plain(properties, admin, mode, timeout)?),
-        })
+        turns::open(&self.properties, &self.admin, mode, timeout)
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Sticks {
 impl Sticks {
     /// Begins anywhere: applications that write little and are started often would all use the first partition.
     pub(super) fn new() -> Self {
-        let anywhere = RandomState::new().hash_one(()) >> 33;
+        let anywhere = RandomState::new().hash_one(()) >> 32;
         Self {
             current: u32::try_from(anywhere).unwrap_or(0),
             bytes: 0,

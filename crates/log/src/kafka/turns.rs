@@ -20,79 +20,51 @@ use stoatflow_core::{Clock, Offset, Partition, Result, SystemClock};
 /// Behind `application.id`, where no character of another application's id can be.
 const SECOND: &str = "~2";
 
-/// Opens a producer that sends outside of transactions: it needs one id to guard its offsets, and fences both, for an
-/// older instance may have used both.
-pub(super) fn plain(
+/// A producer with two transactional clients.
+#[derive(Debug)]
+struct Turns {
+    sides: [KafkaProducer; 2],
+    /// Whose the transaction is that is open, or comes next. A side that failed keeps its turn, and goes on to say why.
+    turn: usize,
+}
+
+/// Takes both ids over, in either mode: an older instance may have used both. One that sends outside of transactions
+/// needs only one afterwards, to guard its offsets.
+pub(super) fn open(
     properties: &Properties,
     admin: &Arc<Admin>,
     mode: &ProducerMode,
     timeout: Duration,
-) -> Result<KafkaProducer> {
-    let clock = SystemClock::new();
-    let (ProducerMode::Plain {
+) -> Result<Box<dyn Producer>> {
+    let (ProducerMode::Transactional {
         id,
         timeout: silence,
     }
-    | ProducerMode::Transactional {
+    | ProducerMode::Plain {
         id,
         timeout: silence,
     }) = mode;
     let second = ProducerMode::Transactional {
-        id: second_id(id),
+        id: format!("{id}{SECOND}"),
         timeout: *silence,
     };
-    let producer = KafkaProducer::new(properties, Arc::clone(admin), mode)?;
-    let second = KafkaProducer::new(properties, Arc::clone(admin), &second)?;
-    for client in [&producer, &second] {
-        client.open(timeout.saturating_sub(clock.monotonic()))?;
+    let clock = SystemClock::new();
+    let side = |mode| KafkaProducer::new(properties, Arc::clone(admin), mode);
+    // Both connect while the first one is opened.
+    let sides = [side(mode)?, side(&second)?];
+    for side in &sides {
+        side.open(timeout.saturating_sub(clock.monotonic()))?;
     }
-    Ok(producer)
-}
-
-/// The transactional id of the second client.
-fn second_id(id: &str) -> String {
-    format!("{id}{SECOND}")
-}
-
-/// A producer with two transactional clients.
-#[derive(Debug)]
-pub(super) struct Turns {
-    sides: [KafkaProducer; 2],
-    turn: usize,
-    /// Did the last transaction of the side whose turn it is end with a commit? A side that failed keeps its turn, and
-    /// goes on to say why.
-    committed: bool,
+    Ok(match mode {
+        ProducerMode::Transactional { .. } => Box::new(Turns { sides, turn: 0 }),
+        ProducerMode::Plain { .. } => {
+            let [guarded, _] = sides;
+            Box::new(guarded)
+        }
+    })
 }
 
 impl Turns {
-    /// Takes both ids over.
-    pub(super) fn open(
-        properties: &Properties,
-        admin: &Arc<Admin>,
-        id: &str,
-        silence: Duration,
-        timeout: Duration,
-    ) -> Result<Self> {
-        let clock = SystemClock::new();
-        let side = |id| {
-            let mode = ProducerMode::Transactional {
-                id,
-                timeout: silence,
-            };
-            KafkaProducer::new(properties, Arc::clone(admin), &mode)
-        };
-        // Both connect while the first one is opened.
-        let sides = [side(id.to_owned())?, side(second_id(id))?];
-        for side in &sides {
-            side.open(timeout.saturating_sub(clock.monotonic()))?;
-        }
-        Ok(Self {
-            sides,
-            turn: 0,
-            committed: false,
-        })
-    }
-
     const fn side(&mut self) -> &mut KafkaProducer {
         &mut self.sides[self.turn]
     }
@@ -104,9 +76,6 @@ impl Producer for Turns {
     }
 
     fn begin(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.committed) {
-            self.turn = 1 - self.turn;
-        }
         self.side().begin()
     }
 
@@ -128,7 +97,9 @@ impl Producer for Turns {
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
         let outcome = self.side().commit(timeout)?;
-        self.committed = outcome == CommitOutcome::Committed;
+        if outcome == CommitOutcome::Committed {
+            self.turn = 1 - self.turn;
+        }
         Ok(outcome)
     }
 

@@ -1,0 +1,47 @@
+"""Which transactional ids an application writes with, as the broker's own log says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from broker import wire
+from counting import until
+from topics import KafkaTopics
+from transactions import CONTROL, TRANSACTIONAL, batches
+
+import stoatflow as sf
+
+RECORDS = 6
+
+
+def producers(kafka: KafkaTopics, topic: str) -> list[tuple[int, bool]]:
+    """Who wrote each batch of records of the first partition, and whether in a transaction."""
+    host, port = kafka.address.rsplit(":", 1)
+    found = batches(wire.fetch(host, int(port), topic, 0, 0))
+    return [(b.producer, bool(b.attributes & TRANSACTIONAL)) for b in found if not b.attributes & CONTROL]
+
+
+@pytest.mark.parametrize(("guarantee", "ids"), [("exactly_once_v2", 2), ("at_least_once", 1)])
+def test_transactions_go_through_two_ids_in_turn(
+    kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str, ids: int
+) -> None:
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    builder = sf.StreamsBuilder()
+    builder.stream(f"{name}-in", key=bytes, value=str).to(f"{name}-out", key=bytes, value=str)
+    config = {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": tmp_path,
+        "processing.guarantee": guarantee,
+    }
+    with sf.StoatFlow(builder.build(), config):
+        for n in range(RECORDS):
+            kafka.write(f"{name}-in", [str(n)])
+            until(lambda n=n: kafka.count(f"{name}-out") == n + 1, "it has come")  # type: ignore[misc]
+    found = producers(kafka, f"{name}-out")
+    assert len(found) == RECORDS
+    assert {in_transaction for _, in_transaction in found} == {guarantee == "exactly_once_v2"}
+    # A commit without records may come between two of them: then one id has two in a row.
+    assert len({producer for producer, _ in found}) == ids
