@@ -112,6 +112,8 @@ pub struct LaneRoom {
     /// The application's watermark at the barrier that came last.
     watermark: i64,
     opened: Opened,
+    /// Stages with operators that wait for more while there is more.
+    gathering: Vec<StageId>,
     /// Is there an offload, which counts what comes to it?
     may_park: bool,
     /// Records per source, while a batch of several sources is sorted out.
@@ -177,6 +179,10 @@ impl LaneRoom {
                 .any(|n| matches!(n.op, Op::Offload { .. })),
             timing,
             stages,
+            gathering: (0..)
+                .zip(&chains)
+                .filter_map(|(stage, chain)| chain.gathers().then_some(StageId(stage)))
+                .collect(),
             sorted: plan.sources.iter().map(|_| Vec::new()).collect(),
             routes: exchanges
                 .iter()
@@ -228,8 +234,24 @@ impl LaneRoom {
         };
         let lane = self.id;
         self.handle(item)
+            .and_then(|()| self.rest())
             .map_err(|e| e.at(|at| at.lane = Some(lane)))?;
         Ok(true)
+    }
+
+    /// What was held back while there was more to do goes on when there is nothing.
+    fn rest(&mut self) -> Result<()> {
+        if self.gathering.is_empty() || self.has_work() {
+            return Ok(());
+        }
+        for at in 0..self.gathering.len() {
+            let stage = self.gathering[at];
+            self.run(stage, |chain, context| {
+                chain.rest(context);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Lets operators load what they keep beside the restored stores, and processors begin. The first

@@ -121,6 +121,21 @@ impl Chain {
         })
     }
 
+    /// Has it operators that hold back what need not wait for the barrier?
+    #[must_use]
+    pub fn gathers(&self) -> bool {
+        self.steps.iter().any(|step| step.operator.gathers())
+    }
+
+    /// Nothing waits in front of the lane: what was held back for more of it to come goes to other lanes.
+    pub fn rest(&mut self, context: &mut Context<'_>) {
+        for step in &mut self.steps {
+            if step.operator.gathers() {
+                step.operator.rest(context);
+            }
+        }
+    }
+
     /// Stores are restored: operators load what they keep beside them, those that have not yet.
     ///
     /// # Errors

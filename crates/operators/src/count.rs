@@ -1,10 +1,14 @@
 //! `count`: how many records a key has had.
 //!
 //! Takes records at their key's lane, gives the count after each. Null keys and null values are not
-//! counted (but counted as dropped). The result's time is the highest the key has seen.
+//! counted (but counted as dropped). The result's time is the highest the key has seen. What comes from
+//! an exchange that has counted already ([`Ahead`]) stands for as many records as its value says.
 
+mod ahead;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use ahead::Ahead;
 
 use crate::fold::{Steps, fold_versions};
 use crate::keeper::{Keeper, Update};
@@ -17,11 +21,24 @@ use stoatflow_state::Stored;
 #[derive(Debug)]
 pub(crate) struct Count {
     keeper: Keeper,
+    /// Has the exchange above counted?
+    ahead: bool,
 }
 
 impl Count {
     pub fn new(keeper: Keeper) -> Self {
-        Self { keeper }
+        Self {
+            keeper,
+            ahead: false,
+        }
+    }
+
+    /// What comes stands for as many records as it says.
+    pub fn counted_ahead(keeper: Keeper) -> Self {
+        Self {
+            keeper,
+            ahead: true,
+        }
     }
 }
 
@@ -40,6 +57,11 @@ impl Operator for Count {
             if !self.keeper.admits(&record, context) {
                 continue;
             }
+            let by = if self.ahead {
+                ahead::records(&record.value).map_err(|e| self.keeper.locate(e, &record))?
+            } else {
+                1
+            };
             let key = self.keeper.key(&record)?;
             let LaneStore { store, dirty } = context.store(self.keeper.store);
             // Written from within: a result would be copied on its way through the store.
@@ -54,7 +76,7 @@ impl Operator for Count {
                         Some(other) => return Err(not_a_count(&other.value)),
                         None => {}
                     }
-                    now = more(now, 1)?;
+                    now = more(now, by)?;
                     let stored = Stored {
                         value: Datum::Int(now),
                         timestamp: time,
@@ -64,7 +86,7 @@ impl Operator for Count {
                 .map_err(|e| self.keeper.locate(e, &record))?;
             let value = if self.keeper.sends_old() {
                 // A count that starts was 0 before, not null.
-                let before = Datum::Int(now - 1);
+                let before = Datum::Int(now - by);
                 self.keeper.update(existed, before, Datum::Int(now))
             } else {
                 Datum::Int(now)

@@ -3,11 +3,13 @@
 //! Takes records, gives them to other lanes with the hash of their key's bytes (of a windowed key: of
 //! the key within, so that all its windows stay together); gives nothing to its own stage. Null keys
 //! have no lane: dropped and counted, unless an outer join below wants them; then they go by the
-//! partition they were read from. Never touches a topic (law 4).
+//! partition they were read from. Where all that is there is a count that nobody sees each step of, one
+//! record goes per key, as long as there is more to read. Never touches a topic (law 4).
 
 #[cfg(test)]
 mod tests;
 
+use crate::count::Ahead;
 use crate::site::Site;
 use crate::{Context, Operator, Routed, dropped, key_hash};
 use stoatflow_core::{Datum, Error, Origin, Record, Result, Serde, StageId};
@@ -19,6 +21,7 @@ pub(crate) struct Exchange {
     stage: StageId,
     key: Serde,
     keep_null: bool,
+    ahead: Option<Ahead>,
 }
 
 impl Exchange {
@@ -28,7 +31,14 @@ impl Exchange {
             stage,
             key,
             keep_null,
+            ahead: None,
         }
+    }
+
+    /// Who takes the records counts them: let one stand for many.
+    pub fn counting(mut self) -> Self {
+        self.ahead = Some(Ahead::default());
+        self
     }
 
     // Equal to `key_hash(encode(key))`; where the bytes are at hand they aren't even cloned.
@@ -76,7 +86,9 @@ impl Operator for Exchange {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let via = self.site.node;
-        context.effects.routed.reserve(input.len());
+        if self.ahead.is_none() {
+            context.effects.routed.reserve(input.len());
+        }
         for record in input.drain(..) {
             let hash = if !record.key.is_null() {
                 match self.hash(&record.key) {
@@ -92,13 +104,37 @@ impl Operator for Exchange {
                 context.effects.dropped.push((via, dropped::NULL_KEY));
                 continue;
             };
-            context.effects.routed.push(Routed {
+            let routed = Routed {
                 via,
                 stage: self.stage,
                 hash,
                 record,
-            });
+            };
+            match &mut self.ahead {
+                // Null values aren't counted: who counts says so.
+                Some(ahead) if !routed.record.value.is_null() => {
+                    if !ahead.add(routed) {
+                        ahead.release(&mut context.effects.routed);
+                    }
+                }
+                _ => context.effects.routed.push(routed),
+            }
         }
+        Ok(())
+    }
+
+    fn gathers(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    fn rest(&mut self, context: &mut Context<'_>) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.release(&mut context.effects.routed);
+        }
+    }
+
+    fn barrier(&mut self, _out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.rest(context);
         Ok(())
     }
 }

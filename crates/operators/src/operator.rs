@@ -142,6 +142,17 @@ pub trait Operator: Send {
         false
     }
 
+    /// Does it hold back what need not wait for the barrier (see [`Self::rest`])?
+    fn gathers(&self) -> bool {
+        false
+    }
+
+    /// Nothing waits in front of the lane: what was held back only because more of it might come goes to other
+    /// lanes. Of operators that gather.
+    fn rest(&mut self, context: &mut Context<'_>) {
+        let _unused = context;
+    }
+
     /// After the barrier, within the same epoch: the views of all lanes on time were merged. Forwards
     /// what is due by them. Not called with a single lane, where `process` has done it already.
     ///

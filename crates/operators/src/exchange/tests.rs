@@ -2,7 +2,7 @@
 
 use crate::key_hash;
 use crate::testing::*;
-use stoatflow_core::{Datum, NodeId, Serde, StageId};
+use stoatflow_core::{Datum, NodeId, Serde, SinkId, StageId, StoreId};
 use stoatflow_plan::{Fork, Op};
 
 fn rig(key: &str) -> Rig {
@@ -137,4 +137,111 @@ fn all_windows_of_a_key_go_to_one_lane() {
         let hashes: Vec<u64> = rig.effects.routed.iter().map(|r| r.hash).collect();
         assert_eq!(hashes, [key_hash(b"a"); 2]);
     }
+}
+
+/// What an exchange sends to `to`, as values; `besides`: where another node sends to.
+fn sent(keep_null: bool, cached: bool, to: Vec<Op>, besides: Vec<u32>) -> Vec<Datum> {
+    let targets = (2..).take(to.len()).map(NodeId).collect();
+    let exchange = Op::Exchange {
+        keep_null,
+        ahead: false,
+        to: targets,
+        stage: StageId(0),
+        key: serde("string"),
+    };
+    let mut nodes = vec![
+        (exchange, vec![], Fork::Batch),
+        (Op::Merge, besides, Fork::Batch),
+    ];
+    nodes.extend(to.into_iter().map(|op| (op, vec![], Fork::Batch)));
+    let mut rig = Rig::new(nodes, vec![], cached);
+    rig.push(vec![
+        record("a", "1", 1),
+        record("b", "2", 2),
+        record("a", "3", 3),
+    ])
+    .unwrap();
+    rig.sweep(|chain, context| {
+        chain.rest(context);
+        Ok(())
+    });
+    let values = rig.effects.routed.iter().map(|r| r.record.value.clone());
+    values.collect()
+}
+
+fn count(store: u16) -> Op {
+    Op::Count {
+        old: false,
+        store: StoreId(store),
+        key: serde("string"),
+    }
+}
+
+#[test]
+fn one_record_stands_for_many_where_all_are_counted_unseen() {
+    let (counted, each) = (
+        [Datum::Int(1), Datum::Int(2)],
+        [text("1"), text("2"), text("3")],
+    );
+    assert_eq!(sent(false, true, vec![count(1)], vec![]), counted);
+    assert_eq!(sent(false, true, vec![count(1), count(2)], vec![]), counted);
+    assert_eq!(
+        sent(false, false, vec![count(1)], vec![]),
+        each,
+        "each step is seen"
+    );
+    assert_eq!(
+        sent(true, true, vec![count(1)], vec![]),
+        each,
+        "null keys go elsewhere"
+    );
+    assert_eq!(
+        sent(false, true, vec![count(1), Op::ToStream], vec![]),
+        each,
+        "others see the values"
+    );
+    assert_eq!(
+        sent(false, true, vec![count(1)], vec![2]),
+        each,
+        "the count has records from elsewhere"
+    );
+}
+
+#[test]
+fn a_count_behind_an_exchange_takes_what_it_has_counted() {
+    let exchange = Op::Exchange {
+        keep_null: false,
+        ahead: false,
+        to: vec![NodeId(1)],
+        stage: StageId(0),
+        key: serde("string"),
+    };
+    let nodes = vec![
+        (exchange, vec![], Fork::Batch),
+        (count(1), vec![2], Fork::Batch),
+        (Op::Sink { sink: SinkId(1) }, vec![], Fork::Batch),
+    ];
+    let mut rig = Rig::new(nodes, vec![], true);
+    for at in [1, 5] {
+        rig.push(vec![
+            record("a", "x", at),
+            record("b", "y", 3),
+            record("a", "~", 9),
+            record("a", "z", 2),
+        ])
+        .unwrap();
+    }
+    assert_eq!(
+        rig.effects.routed.len(),
+        2,
+        "null values go by, the others wait"
+    );
+    rig.barrier();
+    let routed = std::mem::take(&mut rig.effects.routed);
+    assert_eq!(routed.len(), 4);
+    rig.push_at(1, routed.into_iter().map(|r| r.record).collect())
+        .unwrap();
+    rig.barrier();
+    assert_eq!(rig.outputs(), ["1:b=2@3", "1:a=4@5"]);
+    assert_eq!(rig.dropped(), [(1, "null_value"), (1, "null_value")]);
 }

@@ -9,7 +9,7 @@ use crate::native_aggregate::NativeAggregate;
 use crate::table_aggregate::TableAggregate;
 use crate::table_filter::{Filtering, TableFilter};
 use crate::{aggregate, count, reduce, table, table_group_by, table_map_values, to_stream};
-use stoatflow_core::{Error, Result, StoreId};
+use stoatflow_core::{Error, NodeId, Result, StoreId};
 use stoatflow_plan::{Fold as FoldSpec, Function as Spec, Node, Op, SerdeSpec, StoreKind};
 
 impl Builder<'_> {
@@ -19,7 +19,12 @@ impl Builder<'_> {
                 Box::new(table::Table::new(self.keeper(*store, key, *old)?))
             }
             Op::Count { store, key, old } => {
-                Box::new(count::Count::new(self.keeper(*store, key, *old)?))
+                let keeper = self.keeper(*store, key, *old)?;
+                Box::new(if self.counted_ahead(node) {
+                    count::Count::counted_ahead(keeper)
+                } else {
+                    count::Count::new(keeper)
+                })
             }
             Op::Reduce {
                 store,
@@ -140,16 +145,48 @@ impl Builder<'_> {
         }
     }
 
-    /// Does a node's table come from a versioned store, with nothing but views between?
-    fn over_versioned(&self, node: &Node) -> bool {
-        let above = self.plan.nodes.iter().filter(|parent| {
+    /// May an exchange send one record for many? If there is nothing but counts where it sends them to, which get
+    /// records from nowhere else, and of which nobody sees each step.
+    pub(super) fn counts_ahead(&self, exchange: &Node) -> bool {
+        let Op::Exchange { to, keep_null, .. } = &exchange.op else {
+            return false;
+        };
+        let counts = |to: &NodeId| {
+            let Some(node) = self.plan.nodes.get(to.0 as usize) else {
+                return false;
+            };
+            let Op::Count { store, .. } = &node.op else {
+                return false;
+            };
+            let held = self.kept(*store).is_ok_and(|kept| {
+                let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
+                self.held(kept, !versioned).is_some()
+            });
+            let read = self.plan.sources.iter().any(|s| s.entry == node.id);
+            held && !read && self.above(node).count() == 1
+        };
+        !keep_null && !to.is_empty() && to.iter().all(counts)
+    }
+
+    fn counted_ahead(&self, count: &Node) -> bool {
+        self.above(count).any(|above| self.counts_ahead(above))
+    }
+
+    /// Who sends to a node.
+    fn above(&self, node: &Node) -> impl Iterator<Item = &Node> {
+        let id = node.id;
+        self.plan.nodes.iter().filter(move |parent| {
             let exchanged = match &parent.op {
-                Op::Exchange { to, .. } => to.contains(&node.id),
+                Op::Exchange { to, .. } => to.contains(&id),
                 _ => false,
             };
-            exchanged || parent.children.contains(&node.id)
-        });
-        above.into_iter().any(|parent| match parent.op.store() {
+            exchanged || parent.children.contains(&id)
+        })
+    }
+
+    /// Does a node's table come from a versioned store, with nothing but views between?
+    fn over_versioned(&self, node: &Node) -> bool {
+        self.above(node).any(|parent| match parent.op.store() {
             Some(store) => self
                 .kept(store)
                 .is_ok_and(|kept| matches!(kept.kind, StoreKind::Versioned { .. })),

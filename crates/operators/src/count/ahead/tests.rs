@@ -1,0 +1,151 @@
+//! One record for many: that nothing of what a count would have made of them is lost.
+
+use super::*;
+use crate::key_hash;
+use crate::testing::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use stoatflow_core::{Header, NodeId, Record, StageId};
+
+fn routed(record: Record) -> Routed {
+    let hash = match &record.key {
+        Datum::Float(number) => key_hash(&number.to_be_bytes()),
+        key => key_hash(word(key).as_bytes()),
+    };
+    Routed {
+        via: NodeId(0),
+        stage: StageId(1),
+        hash,
+        record,
+    }
+}
+
+fn counted(records: Vec<Record>) -> Vec<Record> {
+    let mut ahead = Ahead::default();
+    for record in records {
+        assert!(ahead.add(routed(record)));
+    }
+    released(&mut ahead)
+}
+
+fn released(ahead: &mut Ahead) -> Vec<Record> {
+    let mut out = Vec::new();
+    ahead.release(&mut out);
+    out.into_iter().map(|routed| routed.record).collect()
+}
+
+#[test]
+fn the_last_of_a_key_stands_for_all_with_the_highest_time() {
+    let mut last = record("a", "3", 7);
+    last.headers = Some(
+        [Header {
+            name: "h".into(),
+            value: None,
+        }]
+        .into(),
+    );
+    last.origin.offset = stoatflow_core::Offset(42);
+    let out = counted(vec![
+        record("a", "1", 9),
+        record("b", "2", 1),
+        record("c", "0", 3),
+        last,
+        record("b", "4", 5),
+    ]);
+    let said: Vec<_> = out
+        .iter()
+        .map(|r| {
+            (
+                word(&r.key),
+                r.value.clone(),
+                r.timestamp.0,
+                r.headers.is_some(),
+                r.origin.offset.0,
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("c".into(), Datum::Int(1), 3, false, 3),
+            ("a".into(), Datum::Int(2), 9, true, 42),
+            ("b".into(), Datum::Int(2), 5, false, 5),
+        ]
+    );
+}
+
+#[test]
+fn keys_that_are_equal_but_written_differently_stay_apart() {
+    let zero = |number: f64| Record {
+        key: Datum::Float(number),
+        ..record("k", "v", 1)
+    };
+    let out = counted(vec![zero(0.0), zero(-0.0), zero(0.0)]);
+    assert_eq!(
+        out.iter().map(|r| r.value.clone()).collect::<Vec<_>>(),
+        [Datum::Int(1), Datum::Int(2)]
+    );
+}
+
+#[test]
+fn what_was_released_is_not_counted_again() {
+    let mut ahead = Ahead::default();
+    for _ in 0..2 {
+        ahead.add(routed(record("a", "x", 1)));
+        let values: Vec<_> = released(&mut ahead).into_iter().map(|r| r.value).collect();
+        assert_eq!(values, [Datum::Int(1)]);
+    }
+    assert!(released(&mut ahead).is_empty());
+}
+
+#[test]
+fn a_key_is_held_without_the_line_that_it_was_cut_from() {
+    let line = stoatflow_core::Text::from("many words of one line");
+    let mut ahead = Ahead::default();
+    let key = Datum::Str(line.cut(&line.as_str()[5..10]));
+    ahead.add(routed(Record {
+        key,
+        ..record("k", "v", 1)
+    }));
+    assert!(line.as_bytes().is_unique());
+    assert_eq!(released(&mut ahead)[0].key, text("words"));
+}
+
+#[test]
+fn it_says_when_it_is_full() {
+    let mut ahead = Ahead::default();
+    for at in 1..=MOST {
+        let room = ahead.add(routed(record(&at.to_string(), "v", 1)));
+        assert_eq!(room, at < MOST);
+    }
+    assert_eq!(released(&mut ahead).len(), MOST);
+    assert!(ahead.add(routed(record("1", "v", 1))));
+}
+
+#[test]
+fn a_value_that_is_no_number_of_records_is_said() {
+    assert_eq!(records(&Datum::Int(7)).unwrap(), 7);
+    let said = records(&text("7")).unwrap_err().to_string();
+    assert!(
+        said.contains("type str instead of a number of records"),
+        "{said}"
+    );
+}
+
+proptest! {
+    // Counts and times per key, in the order of each key's last record.
+    #[test]
+    fn sums_and_times_are_those_of_all_records(keys in proptest::collection::vec((0..9_u8, -5_i64..50), 0..200)) {
+        let mut expected: BTreeMap<String, (i64, i64, usize)> = BTreeMap::new();
+        for (at, (key, time)) in keys.iter().enumerate() {
+            let entry = expected.entry(format!("k{key}")).or_insert((0, i64::MIN, 0));
+            *entry = (entry.0 + 1, entry.1.max(*time), at);
+        }
+        let mut expected: Vec<_> = expected.into_iter().collect();
+        expected.sort_by_key(|(_, (_, _, last))| *last);
+        let out = counted(keys.iter().map(|(key, time)| record(&format!("k{key}"), "v", *time)).collect());
+        let found: Vec<_> = out.iter().map(|r| (word(&r.key), records(&r.value).unwrap(), r.timestamp.0)).collect();
+        let expected: Vec<_> = expected.into_iter().map(|(key, (count, time, _))| (key, count, time)).collect();
+        prop_assert_eq!(found, expected);
+    }
+}
