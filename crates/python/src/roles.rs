@@ -58,9 +58,7 @@ fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> Ro
                 .iter()
                 .find(|other| kept.is_some_and(|kept| kept.value == other.value))
                 .map_or(*store, |first| first.id);
-            kept.map_or(Role::Value, |kept| {
-                of_aggregate(store, &kept.value, serdes)
-            })
+            kept.map_or(Role::Value, |kept| of_aggregate(store, &kept.value, serdes))
         }
         _ => Role::Value,
     }
