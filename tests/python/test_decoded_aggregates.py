@@ -90,7 +90,7 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
         table = grouped.aggregate(lambda: make(0), aggregator, store="s", value=serde)
     table.to_stream().select_key(lambda key, value: "k").map_values(
         lambda value: None if value is None else count(value)
-    ).to("out", key=str, value=dict)
+    ).to("out", key=str, value=int)
     with TopologyTestDriver(builder.build()) as driver:
         source = driver.input("in", str, dict)
         with driver.epoch():
@@ -100,7 +100,7 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
         driver.crash()
         driver.restart()
         source.pipe("k", {"seconds": 5}, timestamp=5)
-        values = [value for value in driver.output("out", str, dict).read_values_to_list() if value is not None]
+        values = [value for value in driver.output("out", str, int).read_values_to_list() if value is not None]
     assert values[-1] == 15
     assert len(seen) >= 4
     assert set(seen) == {kind}
@@ -114,10 +114,10 @@ def test_what_an_initializer_gives_may_differ_inside_alone() -> None:
         return {"all": [*agg["all"], value]}
 
     builder = sf.StreamsBuilder()
-    grouped = builder.stream("in", key=str, value=dict).group_by_key()
+    grouped = builder.stream("in", key=str, value=int).group_by_key()
     grouped.aggregate(lambda: {"all": ()}, aggregator, store="s", value=JsonSerde())
     with TopologyTestDriver(builder.build()) as driver:
-        driver.input("in", str, dict).pipe_all([("a", 1), ("a", 2), ("b", 3)])
+        driver.input("in", str, int).pipe_all([("a", 1), ("a", 2), ("b", 3)])
     assert seen == [list, list, list]
 
 
@@ -129,10 +129,10 @@ def test_one_that_an_expression_begins_is_decoded_too() -> None:
         return {"n": 1}
 
     builder = sf.StreamsBuilder()
-    grouped = builder.stream("in", key=str, value=dict).group_by_key()
+    grouped = builder.stream("in", key=str, value=int).group_by_key()
     grouped.aggregate(sf.lit(0), aggregator, store="s", value=Boxed())
     with TopologyTestDriver(builder.build()) as driver:
-        driver.input("in", str, dict).pipe_all([("a", 1), ("b", 2)])
+        driver.input("in", str, int).pipe_all([("a", 1), ("b", 2)])
     assert seen == [("box", 0), ("box", 0)]
 
 

@@ -57,7 +57,9 @@ def run(change: Any, serde: Any, out: Any) -> bytes:
     change(builder.stream("in", key=str, value=serde)).to("out", value=out)
     with TopologyTestDriver(builder.build()) as driver:
         driver.input("in", str, bytes).pipe("k", DATA)
-        return bytes(driver.output("out", str, bytes).read_value())
+        written = driver.output("out", str, bytes).read_value()
+    assert written is not None
+    return written
 
 
 @pytest.mark.parametrize("serde", SERDES)
