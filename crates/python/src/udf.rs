@@ -91,15 +91,7 @@ impl PyUdf {
             Role::Value | Role::Key => Ok(aggregate),
             Role::Aggregate => lazy::over(aggregate),
             Role::OwnAggregate => lazy::own(aggregate),
-            Role::Decoded(_) => self.decoded_only(aggregate),
-        }
-    }
-
-    /// What Python code would decode, as that does; anything else stays.
-    fn decoded_only<'py>(&self, object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        match &self.decoded {
-            Some(decoded) => decoded.seen(object),
-            None => Ok(object),
+            Role::Decoded(_) => decoded::seen(self.decoded.as_ref(), aggregate),
         }
     }
 
@@ -409,7 +401,7 @@ impl Udf for PyUdf {
                     [a, b] => callable.call1((self.seen(to_py(py, a)?)?, to_py(py, b)?)),
                     [a, b, c] => {
                         // Of an aggregation: key, value and the aggregate, which an expression may have begun.
-                        let c = self.decoded_only(to_py(py, c)?)?;
+                        let c = decoded::seen(self.decoded.as_ref(), to_py(py, c)?)?;
                         callable.call1((to_py(py, a)?, to_py(py, b)?, c))
                     }
                     more => {

@@ -18,6 +18,17 @@ pub struct Decoded {
     kind: Mutex<Option<Py<PyType>>>,
 }
 
+/// What Python code would decode, as that does; anything else stays.
+pub fn seen<'py>(
+    decoded: Option<&Decoded>,
+    object: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match decoded {
+        Some(decoded) => decoded.seen(object),
+        None => Ok(object),
+    }
+}
+
 impl Decoded {
     pub const fn new(serde: Serde) -> Self {
         Self {
