@@ -327,7 +327,8 @@ def test_arrow_batches_have_columns_of_fields() -> None:
     stream = builder.stream("in", key=str, value=AVRO)
     stream.map_batches(shout, schema=schema).to("out", value=AVRO)
     stream.foreach_batch(seen.append, schema=schema)
-    stream.map_batches(lambda batch: batch).to("all", value=sf.Serdes.json())
+    # JSON has no bytes: what is in no column of them goes there.
+    stream.map_batches(lambda batch: batch.select(["scores", "level"])).to("all", value=sf.Serdes.json())
     with TopologyTestDriver(builder.build()) as driver:
         with driver.epoch():
             driver.input("in", str, AVRO).pipe("a", ANN)
@@ -337,7 +338,7 @@ def test_arrow_batches_have_columns_of_fields() -> None:
             ("b", user(1, "BOB")),
         ]
         first = driver.output("all", str, dict).read_value()
-        assert (first["photo"], first["scores"], first["level"]) == ("\x00\xff", ANN["scores"], "LOW")
+        assert (first["scores"], first["level"]) == (ANN["scores"], "LOW")
     (batch,) = seen
     assert batch["boss"].to_pylist() == [{"name": "bob"}, None]
     assert batch["_key"].to_pylist() == ["a", "b"]
@@ -356,14 +357,14 @@ def test_arrow_columns_of_decimals_times_and_bytes_go_back_in_the_forms_they_cam
     def changed(batch: pa.RecordBatch) -> pa.RecordBatch:
         price = pc.multiply(pc.cast(batch["price"], pa.decimal128(9, 2)), pa.scalar(Decimal(2)))
         day = pc.cast(pc.cast(batch["day"], pa.int32()), pa.date32())
-        photos = [(text.encode("latin-1") + b"\xfe").decode("latin-1") for text in batch["photo"].to_pylist()]
+        photos = [photo + b"\xfe" for photo in batch["photo"].to_pylist()]
         at = pc.add(pc.cast(batch["at"], pa.timestamp("ms")), pa.scalar(1, pa.duration("ms")))
         return pa.record_batch(
             {
                 "price": pc.cast(price, pa.string()),
                 "at": pc.cast(at, pa.int64()),
                 "day": pc.add(pc.cast(day, pa.int32()), 1),
-                "photo": pa.array(photos),
+                "photo": pa.array(photos, pa.binary()),
             }
         )
 
@@ -385,9 +386,9 @@ def test_stores_of_avro_are_shown_as_arrow() -> None:
         table.validate(full=True)
         assert table["name"].to_pylist() == ["ann", "bob"]
         assert table["tags"].to_pylist() == [["x", "y"], []]
-        # A map is a struct of all names that were seen, bytes are text with one character for each.
+        # A map is a struct of all names that were seen.
         assert table["scores"].to_pylist() == [{"a": 1.5, "b": -2.0}, {"a": None, "b": None}]
-        assert table["photo"].to_pylist() == ["\x00\xff", ""]
+        assert table["photo"].to_pylist() == [b"\x00\xff", b""]
         narrow = driver.to_arrow("users", schema=pa.schema([("id", pa.int32())]))
         assert narrow.select(["_key", "id"]).to_pylist() == [{"_key": "a", "id": 7}, {"_key": "b", "id": 1}]
 

@@ -63,6 +63,13 @@ pub trait Open: Send + Sync {
     }
 }
 
+/// Says whose member it is that can't be written.
+#[cold]
+fn within(name: &Text, error: &Error) -> Error {
+    let said = format!("in the member '{}': {}", name.as_str(), error.message());
+    Error::new(error.kind(), said).hint(error.next_step())
+}
+
 /// Names and values, in their order.
 #[derive(Clone, Debug)]
 pub struct Fields(pub Vec<(Text, Datum)>);
@@ -132,7 +139,11 @@ impl Opaque for Fields {
             ::serde_json::to_writer(&mut out, name.as_str())
                 .map_err(|e| Error::serde("a name has no JSON form").caused_by(e))?;
             out.push(b':');
-            write_json(value, &mut out)?;
+            write_json(value, &mut out).map_err(|e| match value {
+                // It says itself where it is, and why.
+                Datum::Opaque(_) => e,
+                _ => within(name, &e),
+            })?;
         }
         out.push(b'}');
         Ok(out.into())

@@ -19,7 +19,8 @@ pub(crate) fn text(text: &str, out: &mut Vec<u8>) -> Result<()> {
 }
 
 /// One character for each byte.
-pub(crate) fn latin(bytes: &[u8]) -> String {
+#[must_use]
+pub fn latin(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 

@@ -14,6 +14,7 @@ mod near;
 mod tree;
 mod value;
 
+pub use json::latin;
 pub use make::{Leaf, Maker};
 pub use near::near;
-pub use value::{Step, Value};
+pub use value::{Step, Value, parts};

@@ -24,6 +24,27 @@ pub enum Value<'a> {
     Protobuf(&'a ProtobufValue),
 }
 
+/// The parts of what is no text of JSON and no foreign object: a value of a format, as it came or with changes, or an
+/// object that was put together natively. A list, [`Fields`](stoatflow_core::Fields) or a scalar; `None`: it is something else.
+#[must_use]
+pub fn parts(datum: &Datum) -> Option<Result<Datum>> {
+    let Datum::Opaque(object) = datum else {
+        return None;
+    };
+    if let Some(open) = object.open() {
+        return Some(open.parts());
+    }
+    if is_changed(&**object) {
+        return object.parts().transpose();
+    }
+    None
+}
+
+fn is_changed(object: &dyn Opaque) -> bool {
+    let object = object.as_any();
+    object.is::<avro::ChangedRecord>() || object.is::<protobuf::ChangedMessage>()
+}
+
 impl<'a> Value<'a> {
     /// The value in a datum.
     #[must_use]

@@ -10,9 +10,11 @@
 mod batch;
 mod cells;
 mod column;
+mod foreign;
 mod infer;
 mod layout;
 mod moment;
+mod open;
 mod read;
 mod result;
 #[cfg(test)]
@@ -28,9 +30,7 @@ use crate::site::Site;
 use crate::{Context, Failed, Flaw, Operator, Udf};
 use result::{Asked, values};
 use std::sync::Arc;
-use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_formats::Value as FormatValue;
 use stoatflow_plan::Column;
 
 /// A lane collects no more: long values must not gather beside the admission budget.
@@ -192,30 +192,6 @@ impl MapBatches {
             .locate_call(error, &record.origin, function.as_deref())
     }
 
-    /// The same records with JSON in the place of objects of the foreign language, if there are any: the interpreter
-    /// is attached once for all of them, and not while a lock is held. What has no JSON form stays: who reads it
-    /// says so.
-    fn plain(&self, rows: &[Record]) -> Option<Vec<Record>> {
-        let any = rows
-            .iter()
-            .any(|row| is_object(&row.value) || is_object(&row.key));
-        if !any {
-            return None;
-        }
-        let mut plain = rows.to_vec();
-        self.udf.scope(&mut || {
-            let all = plain.iter_mut();
-            for datum in all.flat_map(|row| [&mut row.key, &mut row.value]) {
-                if is_object(datum)
-                    && let Ok(json) = json_bytes(datum)
-                {
-                    *datum = Datum::Json(json);
-                }
-            }
-        });
-        Some(plain)
-    }
-
     /// One call: a value and the row it comes from, for each row of the result.
     fn call(&mut self, rows: &[Record], context: &Context<'_>) -> Result<Called> {
         let Settings {
@@ -226,7 +202,6 @@ impl MapBatches {
             ..
         } = &self.settings;
         let sink = *sink;
-        let plain = self.plain(rows);
         let reader = self.reader.get_or_insert_with(|| {
             let waiting = &context.clocks.run.batches;
             let shared = waiting.shared(self.site.node, || {
@@ -238,6 +213,7 @@ impl MapBatches {
             let voice = if sink { &FOREACH } else { &OPERATOR };
             Reader::new(shared, by_row, (*max_rows).min(4096), voice)
         });
+        let plain = foreign::plain(&*self.udf, rows, reader.has_bytes());
         let read = plain.as_deref().unwrap_or(rows);
         let batch = match reader
             .read(read, Some(&self.site))
@@ -284,15 +260,6 @@ impl MapBatches {
             )),
             Err(error) => Err(Trouble::Whole(blamed(error))),
         })
-    }
-}
-
-/// Does it hold an object of the foreign language? Values of formats with a schema are read where they lie.
-fn is_object(datum: &Datum) -> bool {
-    match datum {
-        Datum::Opaque(_) => FormatValue::of(datum).is_none(),
-        Datum::List(items) => items.iter().any(is_object),
-        _ => false,
     }
 }
 

@@ -41,7 +41,7 @@ pub enum ColumnType {
     Float64,
     String,
     LargeString,
-    /// Keys and values that are bytes; JSON has none.
+    /// Bytes: keys, values and members of values; JSON has none.
     Binary,
     Date32,
     Timestamp {

@@ -3,7 +3,7 @@
 use crate::errors::to_py_err;
 use crate::handler::PyRuntime;
 use crate::processor::PyProcessorSupplier;
-use crate::roles::roles;
+use crate::roles::{Role, roles};
 use crate::serde;
 use crate::udf::PyUdf;
 use pyo3::prelude::*;
@@ -81,23 +81,30 @@ pub fn compile(
     let serdes = serdes.collect::<PyResult<Vec<_>>>()?;
     let roles = roles(&plan, &serdes);
     let named = functions.into_iter().zip(function_names);
+    let mut foreign = Foreign {
+        serdes,
+        calls,
+        runtime: Some(Arc::new(PyRuntime { pauses: true })),
+        ..Foreign::default()
+    };
     let udfs = (0..).zip(named).map(|(number, (callable, name))| {
         let role = roles.get(&number).copied().unwrap_or_default();
-        Arc::new(PyUdf::new(name, callable).with_role(role)) as Arc<dyn Udf>
+        let mut udf = PyUdf::new(name, callable).with_role(role);
+        if let Role::Decoded(store) = role {
+            let kept = &plan.stores[usize::from(store.0)];
+            udf = udf.decoded_by(foreign.serde(&kept.value).map_err(to_py_err)?);
+        }
+        Ok(Arc::new(udf) as Arc<dyn Udf>)
     });
+    let udfs = udfs.collect::<PyResult<_>>()?;
     let processors = processors
         .into_iter()
         .zip(processor_names)
         .map(|(make, name)| {
             Arc::new(PyProcessorSupplier::new(name, make)) as Arc<dyn ProcessorSupplier>
         });
-    let foreign = Foreign {
-        udfs: udfs.collect(),
-        serdes,
-        processors: processors.collect(),
-        calls,
-        runtime: Some(Arc::new(PyRuntime { pauses: true })),
-    };
+    foreign.udfs = udfs;
+    foreign.processors = processors.collect();
     Ok(Plan {
         plan: Arc::new(plan),
         foreign: Arc::new(foreign),

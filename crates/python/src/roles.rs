@@ -1,13 +1,13 @@
 //! What the functions of a plan are there for, as far as the border must know.
 //!
 //! Takes the physical plan and its custom serdes; gives for each callable whether its results are keys, and whether they are the
-//! aggregates of a store whose values functions get as views, or as objects of their own. One that is used for several
-//! things is neither.
+//! aggregates of a store, which functions get as views, as objects of their own, or as what a serde of the user's makes. One
+//! that is used for several things is neither.
 
 use crate::serde::PLAIN_JSON;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stoatflow_core::CustomSerde;
+use stoatflow_core::{CustomSerde, StoreId};
 use stoatflow_formats::{avro, protobuf};
 use stoatflow_plan::physical::{Node, Op, SerdeSpec};
 use stoatflow_plan::{PhysicalPlan, callables};
@@ -23,6 +23,8 @@ pub enum Role {
     Aggregate,
     /// The same, both times as a dict or a list that it may change.
     OwnAggregate,
+    /// The same, both times as Python code decodes it: the serde of this store, or the class of its messages.
+    Decoded(StoreId),
 }
 
 /// The roles of a plan's callables, by their numbers.
@@ -49,14 +51,20 @@ fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> Ro
         | Op::SlidingAggregate { store, .. }
         | Op::SessionAggregate { store, .. }
         | Op::TableAggregate { store, .. } => {
-            let store = plan.stores.get(usize::from(store.0));
-            store.map_or(Role::Value, |store| of_aggregate(&store.value, serdes))
+            let kept = plan.stores.get(usize::from(store.0));
+            // Stores with one serde are one: their aggregates look alike.
+            let store = plan
+                .stores
+                .iter()
+                .find(|other| kept.is_some_and(|kept| kept.value == other.value))
+                .map_or(*store, |first| first.id);
+            kept.map_or(Role::Value, |kept| of_aggregate(store, &kept.value, serdes))
         }
         _ => Role::Value,
     }
 }
 
-fn of_aggregate(value: &SerdeSpec, serdes: &[Arc<dyn CustomSerde>]) -> Role {
+fn of_aggregate(store: StoreId, value: &SerdeSpec, serdes: &[Arc<dyn CustomSerde>]) -> Role {
     match value {
         SerdeSpec::Builtin(name) if name == "json" => Role::Aggregate,
         SerdeSpec::Avro { avro } => match avro.decode {
@@ -66,11 +74,11 @@ fn of_aggregate(value: &SerdeSpec, serdes: &[Arc<dyn CustomSerde>]) -> Role {
         SerdeSpec::Protobuf { protobuf } => match protobuf.decode {
             protobuf::Decode::Lazy => Role::Aggregate,
             protobuf::Decode::Dict => Role::OwnAggregate,
-            protobuf::Decode::Message(_) => Role::Value,
+            protobuf::Decode::Message(_) => Role::Decoded(store),
         },
         SerdeSpec::Custom { custom } => match serdes.get(*custom as usize) {
             Some(serde) if serde.name() == PLAIN_JSON => Role::OwnAggregate,
-            _ => Role::Value,
+            _ => Role::Decoded(store),
         },
         _ => Role::Value,
     }

@@ -3,6 +3,7 @@
 //! Takes a batch, attaches the interpreter once, calls the function per record (vectorcall), gives
 //! datums. A failure names the record's place in the batch; the exception is kept as the cause.
 
+mod decoded;
 mod described;
 
 use crate::datum::{from_py, key_from_py, to_py};
@@ -11,13 +12,16 @@ use crate::lazy;
 use crate::profile::Profile;
 use crate::roles::Role;
 use arrow_array::RecordBatch;
+use decoded::Decoded;
 use described::{consumed, context};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Handler, Late, Origin, Partition, Record, Result, SourceId};
+use stoatflow_core::{
+    Datum, Error, Handler, Late, Origin, Partition, Record, Result, Serde, SourceId,
+};
 use stoatflow_operators::judge::Failure;
 use stoatflow_operators::{
     Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions, check_topic,
@@ -28,6 +32,8 @@ pub struct PyUdf {
     name: String,
     callable: Py<PyAny>,
     role: Role,
+    /// Who decodes the aggregates, if that is Python code.
+    decoded: Option<Decoded>,
     profile: Profile,
 }
 
@@ -44,6 +50,7 @@ impl PyUdf {
             name,
             callable,
             role: Role::Value,
+            decoded: None,
             profile: Profile::default(),
         }
     }
@@ -54,10 +61,20 @@ impl PyUdf {
         self
     }
 
+    /// Its aggregates are kept with this serde, which Python code decodes.
+    pub fn decoded_by(mut self, serde: Serde) -> Self {
+        self.decoded = Some(Decoded::new(serde));
+        self
+    }
+
     /// The datum of a result.
     fn result(&self, result: Bound<'_, PyAny>) -> Result<Datum> {
         match self.role {
             Role::Value => from_py(&result),
+            Role::Decoded(_) => match &self.decoded {
+                Some(decoded) => decoded.datum(&result),
+                None => from_py(&result),
+            },
             Role::Key => key_from_py(&result),
             Role::Aggregate | Role::OwnAggregate => {
                 let py = result.py();
@@ -74,6 +91,7 @@ impl PyUdf {
             Role::Value | Role::Key => Ok(aggregate),
             Role::Aggregate => lazy::over(aggregate),
             Role::OwnAggregate => lazy::own(aggregate),
+            Role::Decoded(_) => decoded::seen(self.decoded.as_ref(), aggregate),
         }
     }
 
@@ -381,7 +399,11 @@ impl Udf for PyUdf {
                     [a] => callable.call1((to_py(py, a)?,)),
                     // Of a reduction: the aggregate and the value.
                     [a, b] => callable.call1((self.seen(to_py(py, a)?)?, to_py(py, b)?)),
-                    [a, b, c] => callable.call1((to_py(py, a)?, to_py(py, b)?, to_py(py, c)?)),
+                    [a, b, c] => {
+                        // Of an aggregation: key, value and the aggregate, which an expression may have begun.
+                        let c = decoded::seen(self.decoded.as_ref(), to_py(py, c)?)?;
+                        callable.call1((to_py(py, a)?, to_py(py, b)?, c))
+                    }
                     more => {
                         let all: Vec<_> =
                             more.iter().map(|d| to_py(py, d)).collect::<PyResult<_>>()?;
@@ -389,7 +411,12 @@ impl Udf for PyUdf {
                     }
                 }
             };
-            self.result(called().map_err(|e| self.raised(py, e))?)
+            let result = called().map_err(|e| self.raised(py, e))?;
+            match (&self.decoded, arguments) {
+                // What an initializer gives may differ inside, where its type doesn't.
+                (Some(decoded), []) => decoded.through(&from_py(&result)?),
+                _ => self.result(result),
+            }
         })
     }
 

@@ -6,6 +6,7 @@
 
 use super::column::{Column, Members};
 use super::layout::{Layout, Shape, Shared, VALUE, data_type, is_added, json_of};
+use super::open::{self, Trouble};
 use super::read::{Misfit, object, value, wrong};
 use crate::site::Site;
 use crate::{Failed, NO_ORIGIN};
@@ -14,8 +15,8 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_formats::Value as FormatValue;
+use stoatflow_core::{Datum, Error, Fields, Record, Result};
+use stoatflow_formats::{Value as FormatValue, parts};
 use stoatflow_plan::Column as Spec;
 use stoatflow_plan::columns::ORIGIN;
 
@@ -88,6 +89,11 @@ impl Reader {
     pub fn objects(&self) -> bool {
         let shape = self.grown.as_ref().map(|grown| grown.layout.shape);
         shape != Some(Shape::Plain)
+    }
+
+    /// May bytes be in its columns?
+    pub fn has_bytes(&self) -> bool {
+        self.shared.layout().has_bytes()
     }
 
     /// A row for each record; `site` knows where they were read.
@@ -178,6 +184,10 @@ impl Grown {
         if self.layout.encoded {
             return self.push_encoded(datum);
         }
+        if let Some(parts) = parts(datum) {
+            let parts = parts.map_err(Unfit::Wrong)?;
+            return self.push_parts(&parts, voice);
+        }
         let json = match json_of(datum) {
             Some(json) => Some(json.map_err(Unfit::Wrong)?),
             None => None,
@@ -187,11 +197,7 @@ impl Grown {
                 self.members.end_row();
                 Ok(())
             }
-            (Shape::Unknown, _) => Err(Unfit::Untyped(
-                Error::user("a value can't be read as a column").hint(
-                    "read the topic with Serdes.json(), or with the serde of a text or a number",
-                ),
-            )),
+            (Shape::Unknown, _) => Err(untyped()),
             (Shape::Objects, Some(json)) if json.trim_ascii().starts_with(b"{") => {
                 object(&json, &mut self.members, strict).map_err(|m| self.unfit(m, voice))
             }
@@ -200,10 +206,7 @@ impl Grown {
                     Some(json) => shown(json),
                     None => datum.type_name(),
                 };
-                Err(Unfit::Wrong(
-                    Error::user(format!("the value is no JSON object but {found}"))
-                        .hint(voice.mixed),
-                ))
+                Err(mixed(&found, voice))
             }
             (Shape::Plain, json) => {
                 let Some(column) = self.members.columns.first_mut() else {
@@ -218,6 +221,30 @@ impl Grown {
                 Ok(())
             }
         }
+    }
+
+    /// A value of a format with a schema, or one that was put together natively.
+    fn push_parts(&mut self, parts: &Datum, voice: &Voice) -> Result<(), Unfit> {
+        let strict = !self.layout.given;
+        let pushed = match (self.layout.shape, Fields::of(parts)) {
+            (Shape::Unknown, _) => return Err(untyped()),
+            (Shape::Objects, Some(fields)) => open::object(fields, &mut self.members, None, strict),
+            (Shape::Objects, None) => return Err(mixed(&parts.type_name(), voice)),
+            (Shape::Plain, _) => {
+                let Some(column) = self.members.columns.first_mut() else {
+                    return Err(Unfit::Wrong(Error::internal("a plain value has no column")));
+                };
+                let pushed = open::put(parts, column, strict);
+                if pushed.is_ok() {
+                    self.members.end_row();
+                }
+                pushed
+            }
+        };
+        pushed.map_err(|trouble| match trouble {
+            Trouble::Misfit(misfit) => self.unfit(misfit, voice),
+            Trouble::Damaged(error) => Unfit::Wrong(error),
+        })
     }
 
     /// The bytes that a value is, or is written as.
@@ -369,6 +396,17 @@ fn origins(records: &[Record], site: Option<&Site>) -> [ArrayRef; 3] {
         Arc::new(partitions.collect::<Int32Array>()),
         Arc::new(offsets.collect::<Int64Array>()),
     ]
+}
+
+fn untyped() -> Unfit {
+    Unfit::Untyped(
+        Error::user("a value can't be read as a column")
+            .hint("read the topic with Serdes.json(), or with the serde of a text or a number"),
+    )
+}
+
+fn mixed(found: &str, voice: &Voice) -> Unfit {
+    Unfit::Wrong(Error::user(format!("the value is no JSON object but {found}")).hint(voice.mixed))
 }
 
 fn scalar(datum: &Datum, column: &mut Column) -> Result<(), Misfit> {

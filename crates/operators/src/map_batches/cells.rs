@@ -1,8 +1,8 @@
 //! What an Arrow column holds, row by row: as JSON text, or as a datum.
 //!
-//! Takes an array of any type that JSON has a form for, gives what stands in a row. Times become texts (ISO
-//! 8601), decimals numbers, dictionaries what they stand for. Refuses by name what has no form; a number that is
-//! none fails in its row.
+//! Takes an array of any type that JSON has a form for, and of bytes; gives what stands in a row. Times become texts (ISO
+//! 8601), decimals numbers, dictionaries what they stand for. What holds bytes is never JSON text: whoever writes the value
+//! may have a form for them. Refuses by name what has no form; a number that is none fails in its row.
 
 use super::moment;
 use arrow_array::cast::AsArray;
@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit as Unit};
 use std::io::Write;
-use stoatflow_core::{Bytes, Datum, Error, Result, Text};
+use stoatflow_core::{Bytes, Datum, Error, Fields, Result, Text};
 use stoatflow_plan::TimeUnit;
 
 /// See the module.
@@ -19,6 +19,33 @@ pub(super) struct Cells<'a> {
     path: String,
     nulls: Option<&'a NullBuffer>,
     held: Held<'a>,
+}
+
+/// A member of objects, and what it holds.
+pub(super) struct Member<'a> {
+    name: Text,
+    /// The name as JSON text, with its colon.
+    label: Vec<u8>,
+    cells: Cells<'a>,
+}
+
+impl<'a> Member<'a> {
+    /// `path`: its name behind those of the structs it is in.
+    ///
+    /// # Errors
+    /// As [`Cells::new`].
+    pub fn new(name: &str, path: &str, array: &'a ArrayRef) -> Result<Self> {
+        Ok(Self {
+            name: Text::from(name),
+            label: label(name)?,
+            cells: Cells::new(path, array)?,
+        })
+    }
+
+    /// Are bytes in it?
+    pub fn has_bytes(&self) -> bool {
+        self.cells.has_bytes()
+    }
 }
 
 enum Held<'a> {
@@ -34,7 +61,7 @@ enum Held<'a> {
     /// Units of the enum, and does it have a zone?
     Time(&'a [i64], TimeUnit, bool),
     List(Box<dyn Fn(usize) -> (usize, usize) + 'a>, Box<Cells<'a>>),
-    Struct(Vec<(Vec<u8>, Cells<'a>)>),
+    Struct(Vec<Member<'a>>),
     Dictionary(Vec<usize>, Box<Cells<'a>>),
 }
 
@@ -85,7 +112,7 @@ impl Ints<'_> {
 }
 
 /// The text of a member's name, with its colon.
-pub(super) fn label(name: &str) -> Result<Vec<u8>> {
+fn label(name: &str) -> Result<Vec<u8>> {
     let mut label = serde_json::to_vec(name)
         .map_err(|e| Error::user(format!("'{name}' can't be the name of a member")).caused_by(e))?;
     label.push(b':');
@@ -126,6 +153,14 @@ impl<'a> Cells<'a> {
             }
             DataType::LargeBinary => {
                 let array = array.as_binary::<i64>();
+                Held::Binary(Box::new(|row| array.value(row)))
+            }
+            DataType::BinaryView => {
+                let array = array.as_binary_view();
+                Held::Binary(Box::new(|row| array.value(row)))
+            }
+            DataType::FixedSizeBinary(_) => {
+                let array = array.as_fixed_size_binary();
                 Held::Binary(Box::new(|row| array.value(row)))
             }
             DataType::Decimal128(..) => Held::Decimal(array.as_primitive::<t::Decimal128Type>()),
@@ -191,7 +226,7 @@ impl<'a> Cells<'a> {
                 let members = fields.iter().zip(array.columns());
                 let members = members.map(|(field, column)| {
                     let name = field.name();
-                    Ok((label(name)?, Self::new(&format!("{path}.{name}"), column)?))
+                    Member::new(name, &format!("{path}.{name}"), column)
                 });
                 Held::Struct(members.collect::<Result<_>>()?)
             }
@@ -222,6 +257,16 @@ impl<'a> Cells<'a> {
 
     fn is_null(&self, row: usize) -> bool {
         matches!(self.held, Held::Null) || self.nulls.is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// Does it hold bytes, or something that does?
+    pub fn has_bytes(&self) -> bool {
+        match &self.held {
+            Held::Binary(_) => true,
+            Held::List(_, inner) | Held::Dictionary(_, inner) => inner.has_bytes(),
+            Held::Struct(members) => members.iter().any(Member::has_bytes),
+            _ => false,
+        }
     }
 
     fn refused(&self, what: &str) -> Error {
@@ -294,7 +339,7 @@ impl<'a> Cells<'a> {
         Ok(())
     }
 
-    /// What stands in a row, where it is the whole value.
+    /// What stands in a row, where it is the whole value, or beside bytes.
     ///
     /// # Errors
     /// As [`Self::json`].
@@ -319,6 +364,12 @@ impl<'a> Cells<'a> {
                 let text = String::from_utf8_lossy(&out);
                 Datum::text(text.trim_matches('"'))
             }
+            Held::List(bounds, inner) if inner.has_bytes() => {
+                let (from, to) = bounds(row);
+                let items = (from..to).map(|at| inner.datum(at));
+                Datum::List(items.collect::<Result<_>>()?)
+            }
+            Held::Struct(members) if self.has_bytes() => fields(members, row)?,
             _ => self.whole(row)?,
         })
     }
@@ -334,13 +385,9 @@ impl<'a> Cells<'a> {
 ///
 /// # Errors
 /// `User` if one of them has no form in JSON.
-pub(super) fn object(
-    members: &[(Vec<u8>, Cells<'_>)],
-    row: usize,
-    out: &mut Vec<u8>,
-) -> Result<()> {
+pub(super) fn object(members: &[Member<'_>], row: usize, out: &mut Vec<u8>) -> Result<()> {
     out.push(b'{');
-    for (at, (label, cells)) in members.iter().enumerate() {
+    for (at, Member { label, cells, .. }) in members.iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
@@ -349,6 +396,17 @@ pub(super) fn object(
     }
     out.push(b'}');
     Ok(())
+}
+
+/// An object of these members, some of which are bytes.
+///
+/// # Errors
+/// As [`Cells::json`].
+pub(super) fn fields(members: &[Member<'_>], row: usize) -> Result<Datum> {
+    let members = members
+        .iter()
+        .map(|Member { name, cells, .. }| Ok((name.clone(), cells.datum(row)?)));
+    Ok(Fields(members.collect::<Result<_>>()?).datum())
 }
 
 /// Most texts need no escape: they are copied.

@@ -19,6 +19,7 @@ use arrow_buffer::{ArrowNativeType, NullBuffer, NullBufferBuilder, OffsetBuffer}
 use arrow_schema::{ArrowError, Field};
 use std::borrow::Cow;
 use std::sync::Arc;
+use stoatflow_formats::latin;
 use stoatflow_plan::{Column as Spec, ColumnType, TimeUnit};
 
 /// What a time in this unit is counted in.
@@ -406,6 +407,14 @@ impl Column {
         let held = cells.push(value);
         self.seen();
         held
+    }
+
+    /// Bytes where a text was asked for: one character for each, as in JSON. False: it can't hold that.
+    pub fn push_latin(&mut self, value: &[u8]) -> bool {
+        match &self.cells {
+            Cells::Text(_) | Cells::LargeText(_) => self.push_text(&latin(value)),
+            _ => false,
+        }
     }
 
     /// The elements of a list were pushed to its inner column.

@@ -5,7 +5,8 @@
 //! seen in it. Who can look at all values beforehand has a layout that fits all of them. Never decides about a record
 //! that doesn't fit; who reads it does.
 
-use super::infer::{infer, merge, widen};
+use super::infer::{merge, widen};
+use super::open::type_of;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit as Unit};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -57,7 +58,7 @@ impl Layout {
         let (key, columns): (Vec<_>, Vec<_>) = all.iter().cloned().partition(|c| c.name == KEY);
         // One column `value` may be that of plain values, or the only member of objects.
         let plain = matches!(columns.as_slice(), [only] if only.name == VALUE);
-        // No member of an object is bytes in JSON, so bytes are the whole of it.
+        // Who asks for that alone asks for the whole, whatever its members are called.
         let encoded = plain && columns[0].kind == ColumnType::Binary;
         Self {
             shape: if encoded {
@@ -77,6 +78,22 @@ impl Layout {
             encoded,
             columns,
         }
+    }
+
+    /// May columns hold bytes?
+    pub fn has_bytes(&self) -> bool {
+        fn any(columns: &[Column]) -> bool {
+            columns.iter().any(|column| inside(&column.kind))
+        }
+        fn inside(kind: &ColumnType) -> bool {
+            match kind {
+                ColumnType::Binary => true,
+                ColumnType::List(item) | ColumnType::LargeList(item) => inside(item),
+                ColumnType::Struct(members) => any(members),
+                _ => false,
+            }
+        }
+        !self.given || any(&self.columns)
     }
 
     /// What more these records tell.
@@ -231,15 +248,8 @@ pub(super) fn json_of(datum: &Datum) -> Option<Result<Cow<'_, Bytes>>> {
     }
 }
 
-/// The type that one value asks for; `None` if it can't be read.
-fn type_of(datum: &Datum) -> Option<ColumnType> {
-    if let Some(json) = json_of(datum) {
-        return infer(&json.ok()?);
-    }
-    Some(plain_type(datum))
-}
-
-fn plain_type(datum: &Datum) -> ColumnType {
+/// The type of what has no parts.
+pub(super) fn plain_type(datum: &Datum) -> ColumnType {
     match datum {
         Datum::Bool(_) => ColumnType::Bool,
         Datum::Int(_) => ColumnType::Int64,

@@ -4,7 +4,7 @@
 //! a column that says so, row n comes from row n. Refuses what would change the order of a key. Columns that
 //! every batch has are no part of a value.
 
-use super::cells::{Cells, label, object};
+use super::cells::{Cells, Member, fields, object};
 use super::layout::{VALUE, is_added};
 use crate::Failed;
 use arrow_array::cast::AsArray;
@@ -115,7 +115,9 @@ fn rows(column: &ArrayRef, asked: Asked<'_>) -> Result<Vec<usize>> {
 /// The values of a batch.
 enum Value<'a> {
     Plain(Cells<'a>),
-    Objects(Vec<(Vec<u8>, Cells<'a>)>, std::cell::RefCell<Vec<u8>>),
+    Objects(Vec<Member<'a>>, std::cell::RefCell<Vec<u8>>),
+    /// Objects with bytes in them.
+    Fields(Vec<Member<'a>>),
 }
 
 impl<'a> Value<'a> {
@@ -143,16 +145,19 @@ impl<'a> Value<'a> {
         }
         let members = own
             .into_iter()
-            .map(|(name, column)| Ok((label(name)?, Cells::new(name, column)?)));
-        Ok(Self::Objects(
-            members.collect::<Result<_>>()?,
-            std::cell::RefCell::default(),
-        ))
+            .map(|(name, column)| Member::new(name, name, column));
+        let members = members.collect::<Result<Vec<_>>>()?;
+        Ok(if members.iter().any(Member::has_bytes) {
+            Self::Fields(members)
+        } else {
+            Self::Objects(members, std::cell::RefCell::default())
+        })
     }
 
     fn at(&self, row: usize) -> Result<Datum> {
         match self {
             Self::Plain(cells) => cells.datum(row),
+            Self::Fields(members) => fields(members, row),
             Self::Objects(members, buffer) => {
                 let mut text = buffer.borrow_mut();
                 text.clear();

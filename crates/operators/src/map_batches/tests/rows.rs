@@ -280,3 +280,57 @@ fn what_has_no_bytes_does_not_go_into_a_column_of_them() {
         "{error}"
     );
 }
+
+/// Of Avro: bytes in a record, in a list of records and in a union.
+fn with_bytes(raw: &[u8], inner: &[u8]) -> Datum {
+    let schema = r#"{"type": "record", "name": "R", "fields": [
+        {"name": "raw", "type": ["null", "bytes"]},
+        {"name": "skipped", "type": "string"},
+        {"name": "all", "type": {"type": "array", "items": {"type": "record", "name": "I", "fields": [
+            {"name": "id", "type": {"type": "fixed", "name": "F", "size": 2}}]}}}]}"#;
+    let spec = stoatflow_formats::avro::Spec::new(schema.into(), None, [].into());
+    let mut bytes = vec![2, u8::try_from(raw.len() * 2).unwrap()];
+    bytes.extend(raw);
+    bytes.extend(b"\x02s\x02");
+    bytes.extend(inner);
+    bytes.push(0);
+    spec.format().unwrap().decode(&bytes.into()).unwrap()
+}
+
+#[test]
+fn bytes_in_values_are_columns_of_bytes() {
+    let id = vec![column("id", ColumnType::Binary)];
+    let items = ColumnType::List(Box::new(ColumnType::Struct(id)));
+    let given = vec![column("raw", ColumnType::Binary), column("all", items)];
+    for schema in [None, Some(given)] {
+        let same = same();
+        let mut rig = rig(op(schema, 2), &same);
+        let mut records = all(&["~", "~"]);
+        records[1].value = with_bytes(b"\xff\x01", b"\0\xfe");
+        let error = rig.push(records).unwrap_err();
+        assert!(error.message().contains("in the member 'raw'"), "{error}");
+        let batch = &same.seen.lock()[0];
+        let raw = column_of(batch, "raw");
+        assert!(raw.is_null(0));
+        assert_eq!(raw.as_binary::<i32>().value(1), b"\xff\x01");
+        let all = column_of(batch, "all").as_list::<i32>().value(1);
+        let ids = all.as_struct().column(0);
+        assert_eq!(ids.as_binary::<i32>().value(0), b"\0\xfe");
+    }
+}
+
+#[test]
+fn bytes_are_text_where_a_text_is_asked_for_and_nothing_else() {
+    let of = |kind| {
+        let same = same();
+        let mut rig = rig(op(Some(vec![column("raw", kind)]), 1), &same);
+        let mut record = of("~", 0);
+        record.value = with_bytes(b"\xff", b"xy");
+        let done = rig.push(vec![record]).map(|()| rig.outputs());
+        done.map_err(|e| e.message().to_owned())
+    };
+    assert_eq!(of(ColumnType::String).unwrap(), ["2:k={\"raw\":\"ÿ\"}@0"]);
+    let said = of(ColumnType::Int64).unwrap_err();
+    let wanted = "the field 'raw' holds bytes where int64 is expected";
+    assert!(said.contains(wanted), "{said}");
+}

@@ -1,0 +1,201 @@
+"""When a record happened: what extractors see, what they say, and what becomes of a time that is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoatflow as sf
+from stoatflow import TimestampExtractors as Extractors
+from stoatflow.testing import TopologyTestDriver
+
+Given = tuple[str, str, int]
+
+
+def reading(timestamp: Any) -> sf.Topology:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str, timestamp=timestamp, name="source").to("out")
+    return builder.build()
+
+
+def driver_of(timestamp: Any, start: Any = None) -> TopologyTestDriver:
+    return TopologyTestDriver(reading(timestamp), start=start)
+
+
+def pipe(driver: TopologyTestDriver, *records: Given) -> None:
+    """All in one batch."""
+    source = driver.input("in", str, str)
+    with driver.epoch():
+        for key, value, timestamp in records:
+            source.pipe(key, value, timestamp=timestamp)
+
+
+def out(driver: TopologyTestDriver) -> dict[str, int]:
+    return {str(record.value): record.timestamp for record in driver.output("out", str, str).read_all()}
+
+
+def place(raised: pytest.ExceptionInfo[sf.errors.StoatFlowError]) -> tuple[Any, ...]:
+    at = raised.value.coordinates
+    return (at["topic"], at["partition"], at["offset"])
+
+
+@pytest.mark.parametrize("extractor", [None, Extractors.FAIL_ON_INVALID])
+def test_a_negative_time_is_an_error_that_says_where(extractor: Any) -> None:
+    with driver_of(extractor) as driver:
+        pipe(driver, ("k", "good", 5))
+        assert out(driver) == {"good": 5}
+        with pytest.raises(sf.errors.StoatFlowError, match="negative timestamp -7") as raised:
+            pipe(driver, ("k", "bad", -7))
+        assert place(raised) == ("in", 0, 1)
+
+
+def test_a_negative_time_may_drop_the_record_alone() -> None:
+    with driver_of(Extractors.LOG_AND_SKIP) as driver:
+        pipe(driver, ("k", "one", 5), ("k", "lost", -7), ("k", "two", 3))
+        assert out(driver) == {"one": 5, "two": 3}
+
+
+def test_or_gets_the_highest_of_its_partition() -> None:
+    with driver_of(Extractors.USE_PARTITION_TIME) as driver:
+        pipe(driver, ("k", "one", 50), ("k", "earlier", 20), ("k", "none", -7), ("k", "own", 30))
+        assert out(driver) == {"one": 50, "earlier": 20, "none": 50, "own": 30}
+        pipe(driver, ("k", "later", -1))
+        assert out(driver) == {"later": 50}
+        driver.crash()
+        driver.restart()
+        pipe(driver, ("k", "after", -1))
+        assert out(driver) == {"after": 50}
+
+
+def test_which_is_an_error_where_there_is_none_yet() -> None:
+    with driver_of(Extractors.USE_PARTITION_TIME) as driver:
+        with pytest.raises(sf.errors.StoatFlowError, match="negative timestamp -7") as raised:
+            pipe(driver, ("k", "first", -7))
+        assert place(raised) == ("in", 0, 0)
+
+
+def test_the_clock_tells_the_time_whatever_the_record_says() -> None:
+    with driver_of(Extractors.WALLCLOCK, start=1000) as driver:
+        pipe(driver, ("k", "one", 5), ("k", "none", -7))
+        driver.advance(500)
+        pipe(driver, ("k", "two", 9_999_999))
+        assert out(driver) == {"one": 1000, "none": 1000, "two": 1500}
+
+
+def test_a_function_sees_the_record_and_the_highest_time_that_it_gave() -> None:
+    seen: list[Any] = []
+
+    def extract(record: sf.ConsumedRecord, highest: int) -> int:
+        seen.append(
+            (record.key, record.value, record.timestamp, record.topic, record.partition, record.offset, highest)
+        )
+        return int(record.value)
+
+    with driver_of(extract) as driver:
+        pipe(driver, ("k", "50", 1), ("j", "20", 2))
+        pipe(driver, ("k", "30", -3))
+        pipe(driver, ("k", "60", 4))
+        assert out(driver) == {"50": 50, "20": 20, "30": 30, "60": 60}
+        driver.crash()
+        driver.restart()
+        pipe(driver, ("k", "40", 5))
+        assert out(driver) == {"40": 40}
+    assert seen == [
+        ("k", "50", 1, "in", 0, 0, -1),
+        ("j", "20", 2, "in", 0, 1, 50),
+        ("k", "30", -3, "in", 0, 2, 50),
+        ("k", "60", 4, "in", 0, 3, 50),
+        ("k", "40", 5, "in", 0, 4, 60),
+    ]
+
+
+def test_a_function_may_drop_records() -> None:
+    def extract(record: sf.ConsumedRecord, highest: int) -> int:
+        return -1 if str(record.value).startswith("bad") else record.timestamp
+
+    with driver_of(extract) as driver:
+        pipe(driver, ("k", "one", 5), ("k", "bad", 6), ("k", "two", 7), ("k", "bad too", 8))
+        assert out(driver) == {"one": 5, "two": 7}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda record, highest: 1 // (len(record.value) - 3), "ZeroDivisionError|division"),
+        (lambda record, highest: "late" if len(record.value) == 3 else 1, "str"),
+        (lambda record, highest: None if len(record.value) == 3 else 1, "None"),
+        (lambda record, highest: 2**70 if len(record.value) == 3 else 1, "1180591620717411303424|int|number"),
+    ],
+    ids=["raises", "text", "nothing", "too long"],
+)
+def test_what_a_function_fails_with_says_where(wrong: Callable[[Any, int], Any], said: str) -> None:
+    with driver_of(wrong) as driver:
+        with pytest.raises(sf.errors.StoatFlowError, match=said) as raised:
+            pipe(driver, ("k", "good", 5), ("k", "bad", 6), ("k", "good", 7))
+        assert place(raised) == ("in", 0, 1)
+        assert "test_extractors.py" in str(raised.value.coordinates["function"])
+
+
+def test_what_cannot_be_decoded_goes_to_its_handler_at_a_time_that_it_may_have() -> None:
+    def extract(record: sf.ConsumedRecord, highest: int) -> int:
+        return int(record.value)
+
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=int, timestamp=extract, on_error=sf.DLQ("bad"))
+    stream.map_values(str).to("out", value=str)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.input("in")
+        with driver.epoch():
+            source.pipe(b"a", (70).to_bytes(8, "big"), timestamp=1)
+            source.pipe(b"b", b"short", timestamp=-5)
+            source.pipe(b"c", (9).to_bytes(8, "big"), timestamp=2)
+        assert out(driver) == {"70": 70, "9": 9}
+        bad = driver.output("bad").read_all()
+    assert [(record.value, record.timestamp) for record in bad] == [(b"short", 0)]
+
+
+def test_each_partition_has_a_time_of_its_own() -> None:
+    builder = sf.StreamsBuilder()
+    for topic in ("one", "two"):
+        stream = builder.stream(topic, key=str, value=str, timestamp=Extractors.USE_PARTITION_TIME)
+        stream.to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("one", str, str).pipe("k", "a", timestamp=50)
+        driver.input("two", str, str).pipe("k", "b", timestamp=20)
+        driver.input("one", str, str).pipe("k", "c", timestamp=-1)
+        driver.input("two", str, str).pipe("k", "d", timestamp=-1)
+        assert out(driver) == {"a": 50, "b": 20, "c": 50, "d": 20}
+
+
+def test_the_time_that_was_found_is_the_one_of_windows() -> None:
+    builder = sf.StreamsBuilder()
+    stream = builder.stream("in", key=str, value=int, timestamp=lambda record, highest: record.value)
+    stream.group_by_key().windowed_by(sf.TimeWindows.of_size_with_no_grace("10s")).count(store="s").to_stream().map(
+        lambda key, value: (key.key, key.window.start), name="start"
+    ).to("out", key=str, value=int)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("in", str, int).pipe_all([("k", 5), ("k", 12_000), ("k", 13_000), ("k", 25_000)])
+        starts = driver.output("out", str, int).read_values_to_list()
+    assert starts == [0, 10_000, 10_000, 20_000]
+
+
+@pytest.mark.parametrize("extractor", [Extractors.LOG_AND_SKIP, lambda record, highest: record.timestamp])
+def test_what_is_dropped_is_counted(extractor: Any, tmp_path: Path) -> None:
+    config = sf.Settings({"application.id": "times", "state.dir": str(tmp_path / "state")}, environ={})
+    with sf.EmbeddedBroker(tmp_path / "broker") as broker:
+        broker.create_topic("in")
+        broker.create_topic("out")
+        for value, timestamp in ((b"a", 5), (b"lost", -7), (b"lost too", -1), (b"b", 6)):
+            broker.produce("in", b"k", value, timestamp)
+        with sf.StoatFlow(reading(extractor), config, broker=broker) as app:
+            deadline = time.monotonic() + 20
+            while len(list(broker.read("out"))) < 2:
+                assert time.monotonic() < deadline, "waited in vain"
+                time.sleep(0.01)
+            dropped = app.metrics()["dropped"]
+        assert [record.value for record in broker.read("out")] == [b"a", b"b"]
+    assert [(row["node"], row["reason"], row["count"]) for row in dropped] == [("source", "negative_timestamp", 2)]
