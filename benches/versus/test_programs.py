@@ -67,6 +67,19 @@ def test_the_shop_has_ten_stores_and_three_rekeyings(flavour: str) -> None:
     assert sum("Sink" in line and "-repartition)" in line for line in said.splitlines()) == 3
 
 
+@pytest.mark.parametrize("workload", sorted(WORKLOADS))
+def test_only_the_flavour_of_batches_has_batches(workload: str) -> None:
+    at = stoatflow_programs.Topics(
+        [one.name for one in WORKLOADS[workload].inputs], [f"{one.name}-out" for one in WORKLOADS[workload].outputs]
+    )
+    batches = {
+        flavour: stoatflow_programs.topology(workload, flavour, at).describe().count("Processor: KSTREAM-MAPBATCHES-")
+        for flavour in WORKLOADS[workload].flavours
+    }
+    assert batches.pop("arrow") == (4 if workload == "w7" else 1)
+    assert set(batches.values()) == {0}
+
+
 def test_both_sides_of_the_shop_mean_the_same_tiers() -> None:
     assert (shop.SILVER, shop.GOLD) == (stoatflow_shop.SILVER, stoatflow_shop.GOLD)
     for spent in (0, 999, 1000, 12_499, 12_500):
