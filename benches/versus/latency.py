@@ -19,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from probe import Reader, Stage  # noqa: E402
 from versus import order_of, say  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 from workloads.probes import PROBES  # noqa: E402
-from workloads.workload import NEW_YEAR_MS, Load  # noqa: E402
+from workloads.workload import NEW_YEAR_MS, Load, Row  # noqa: E402
 
 ENGINES = (KSTREAMS, "native", "lambda")
 # Arguments that say where something is on this machine, and nothing of the measurement.
@@ -118,17 +119,37 @@ class Bench:
         """Nothing is written yet."""
         self._name, self._options, self._broker, self._at = workload, options, broker, at
         self._load = Load(0, options.seed, table_keys=options.table_keys, base_ms=NEW_YEAR_MS)
+        self._probing, self._of = PROBES[workload], WORKLOADS[workload]
         self._tables: list[str] = []
         self.wrong: dict[str, str] = {}
 
     def fill(self) -> None:
         """Writes what is there before the first record: the tables, once for all engines."""
         now = replace(self._load, base_ms=time.time_ns() // 1_000_000 - 60_000)
-        for source in WORKLOADS[self._name].inputs[1:]:
+        for source in self._of.inputs[self._probing.sent :]:
             topic = f"latency-{self._name}-{source.name}"
             self._broker.create_topic(topic, self._load.partitions)
-            fill_topic(self._at.bootstrap, topic, source.rows(now))
+            fill_topic(self._at.bootstrap, topic, chain(source.rows(now), self._beside(source.name, now.base_ms)))
             self._tables.append(topic)
+
+    def _beside(self, table: str, time_ms: int) -> Iterable[Row]:
+        """What the records that are measured find in a table."""
+        row_of = self._probing.beside.get(table)
+        if row_of is None:
+            return []
+        probes = (self._probing.make(one.first, one.count, one.table_keys) for one in self._stages())
+        answers = (answer for one in probes for answer in one.answers if answer is not None)
+        return (row_of(answer)._replace(timestamp_ms=time_ms) for answer in answers)
+
+    def _stages(self) -> list[Stage]:
+        """A time to get warm, then all rates."""
+        held = [(min(self._options.rates), self._options.warm)]
+        held += [(rate, self._options.seconds) for rate in self._options.rates]
+        stages: list[Stage] = []
+        for rate, seconds in held:
+            first = stages[-1].first + stages[-1].count if stages else 0
+            stages.append(Stage(self._name, first, int(rate * seconds), rate, self._load.table_keys))
+        return stages
 
     def all(self, engines: list[str], repeats: int) -> list[Latency]:
         """Engines in turn. One that fails once has no figures at all; the others go on."""
@@ -150,27 +171,22 @@ class Bench:
     def measure(self, engine: str, repeat: int) -> list[Latency]:
         """One engine, one process, all rates after a time to get warm."""
         name = f"latency-{self._name}-{engine}-{repeat}"
-        source, sink = f"{name}-in", f"{name}-out"
-        for topic in (source, sink):
+        sources = tuple(f"{name}-{one.name}" for one in self._of.inputs[: self._probing.sent])
+        sinks = tuple(f"{name}-to-{one.name}" for one in self._of.outputs)
+        for topic in (*sources, *sinks):
             self._broker.create_topic(topic, self._load.partitions)
-        job = Job(self._name, engine, name, (source, *self._tables), (sink,), 0, 0)
-        warm_rate = min(self._options.rates)
-        stages = [(warm_rate, self._options.warm), *((rate, self._options.seconds) for rate in self._options.rates)]
-        found: list[Latency] = []
-        first = 0
-        with running(job, self._at) as pid, Reader(self._at.bootstrap, sink, self._load.partitions) as reader:
-            for number, (rate, seconds) in enumerate(stages):
-                stage = Stage(self._name, first, int(rate * seconds), rate, self._load.table_keys)
-                first += stage.count
-                latency = self._stage(engine, repeat, pid, reader, source, stage)
-                if number > 0:
-                    found.append(latency)
-        return found
+        job = Job(self._name, engine, name, (*sources, *self._tables), sinks, 0, 0)
+        read = sinks[self._probing.output]
+        with running(job, self._at) as pid, Reader(self._at.bootstrap, read, self._load.partitions) as reader:
+            held = [self._stage(engine, repeat, pid, reader, sources, stage) for stage in self._stages()]
+        return held[1:]
 
-    def _stage(self, engine: str, repeat: int, pid: int, reader: Reader, source: str, stage: Stage) -> Latency:
+    def _stage(
+        self, engine: str, repeat: int, pid: int, reader: Reader, sources: Sequence[str], stage: Stage
+    ) -> Latency:
         began = time.monotonic()
         before, machine = process_cpu(pid), machine_cpu()
-        taken = reader.take(source, stage, self._options.patience)
+        taken = reader.take(sources, stage, self._options.patience)
         cpu = process_cpu(pid) - before
         other = (machine_cpu() - machine - cpu) / (time.monotonic() - began)
         ordered = sorted(taken.latencies_ms)
@@ -190,7 +206,7 @@ class Bench:
             sender_behind_ms=round(taken.sender_behind_ms, 2),
             other_cores=round(other, 2),
         )
-        say(f"{self._name}, repeat {repeat + 1}, {_line(latency)}")
+        say(f"{self._name}, repeat {repeat + 1}, {_line(latency)}{'' if stage.first else ', getting warm'}")
         # Not everything is there: it could not keep up. Twice is worse, nobody wants its figures.
         if latency.repeated:
             raise EngineError(f"{self._name}, {engine}: {latency.repeated} of {latency.records} records came twice")

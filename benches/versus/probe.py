@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -48,9 +48,9 @@ class Taken:
     sender_behind_ms: float
 
 
-def send(bootstrap: str, topic: str, stage: Stage, said: Connection) -> None:
+def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) -> None:
     """A process of its own: sends each record at its instant, says when the first one was due and how late it got."""
-    rows = PROBES[stage.workload].make(stage.first, stage.count, stage.table_keys).rows
+    probes = PROBES[stage.workload].make(stage.first, stage.count, stage.table_keys)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -63,17 +63,18 @@ def send(bootstrap: str, topic: str, stage: Stage, said: Connection) -> None:
             "log_level": 3,
         }
     )
-    producer.list_topics(topic, timeout=_PATIENCE_S)  # connected before the clock starts
+    for topic in topics:
+        producer.list_topics(topic, timeout=_PATIENCE_S)  # connected before the clock starts
     began, gap = time.monotonic_ns() + _HEAD_START_NS, 1e9 / stage.rate
     said.send(began)
     behind = 0.0
-    for number, row in enumerate(rows):
+    for number, (row, at) in enumerate(zip(probes.rows, probes.inputs, strict=True)):
         due = began + int(number * gap)
         while (ahead := due - time.monotonic_ns()) > 0:
             producer.poll(min(ahead / 1e9, 0.001))
         behind = max(behind, -ahead / 1e6)
         where = {} if row.partition is None else {"partition": row.partition}
-        producer.produce(topic, key=row.key, value=row.value, **where)
+        producer.produce(topics[at], key=row.key, value=row.value, **where)
         producer.poll(0)
     if producer.flush(_PATIENCE_S):
         raise RuntimeError("the broker did not take the records in time: look at its log")
@@ -108,10 +109,11 @@ class Reader:
         """Disconnects."""
         self._consumer.close()
 
-    def take(self, topic: str, stage: Stage, patience_s: float) -> Taken:
+    def take(self, topics: Sequence[str], stage: Stage, patience_s: float) -> Taken:
         """Sends a stage and reads until all of it is there, or for so long after the last record was sent."""
         here, there = multiprocessing.Pipe(duplex=False)
-        sender = multiprocessing.get_context("spawn").Process(target=send, args=(self._bootstrap, topic, stage, there))
+        given = (self._bootstrap, topics, stage, there)
+        sender = multiprocessing.get_context("spawn").Process(target=send, args=given)
         sender.start()
         there.close()
         try:

@@ -4,7 +4,7 @@ Takes: a workload, a flavour, topics. Gives: a topology, or the reason why this 
 Owns: how a user would write it. Never: imports what is installed for measuring only: this is the measured process.
 
 `native` is written with expressions alone, `lambda` with plain Python functions alone, `arrow` with functions of
-batches, and the usual operators behind them.
+batches wherever there is a form for them, and the usual operators with expressions where there is none.
 """
 
 from __future__ import annotations
@@ -128,14 +128,18 @@ def sum_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 def sum_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W3 with a function of batches that picks the amount."""
+    _sum(_amounts(_by_user(builder, at), "amount"), at, _new.sum(sf.value["amount"]))
+
+
+def _amounts(stream: sf.KStream[str, Any], member: str) -> sf.KStream[str, Any]:
+    """One member alone, a whole number."""
     pa, _ = _arrow()
 
-    def amounts(batch: Any) -> Any:
-        return batch.select(["amount"])
+    def picked(batch: Any) -> Any:
+        return batch.select([member])
 
-    payments: Any = _by_user(builder, at)
-    picked = payments.map_batches(amounts, schema=pa.schema([("amount", pa.int64())]))
-    _sum(picked, at, _new.sum(sf.value["amount"]))
+    batches: sf.KStream[str, Any] = stream.map_batches(picked, schema=pa.schema([(member, pa.int64())]))
+    return batches
 
 
 def _by_user(builder: sf.StreamsBuilder, at: Topics) -> sf.KStream[str, Any]:
@@ -161,21 +165,36 @@ def join_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
     _join(builder, at, lambda order, profile: {**order, "name": profile["name"], "city": profile["city"]})
 
 
-def _join(builder: sf.StreamsBuilder, at: Topics, joiner: Any) -> None:
+def join_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W4 with a function of batches that picks what is wanted of an order, up to the join: tables have no batches."""
+    pa, _ = _arrow()
+    schema = pa.schema([("id", pa.int64()), ("user", pa.string()), ("amount", pa.int64())])
+
+    def picked(batch: Any) -> Any:
+        return batch.select(schema.names)
+
+    joined = _new.left | {"name": _new.right["name"], "city": _new.right["city"]}
+    _join(builder, at, joined, lambda orders: orders.map_batches(picked, schema=schema))
+
+
+def _join(
+    builder: sf.StreamsBuilder, at: Topics, joiner: Any, before: Callable[[Any], Any] = lambda orders: orders
+) -> None:
     orders, profiles = at.inputs
     table = builder.table(profiles, key=str, value=dict, store="profiles")
-    builder.stream(orders, key=str, value=dict).join(table, joiner).to(at.output, key=str, value=dict)
+    stream = before(builder.stream(orders, key=str, value=dict))
+    stream.join(table, joiner).to(at.output, key=str, value=dict)
 
 
 def sessions_native(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W5 with a native aggregation."""
-    _sessions(builder, at, _new.agg(n=_new.count(), spent=_new.sum(sf.value["spent"])))
+    _sessions(_by_user(builder, at), at, _new.agg(n=_new.count(), spent=_new.sum(sf.value["spent"])))
 
 
 def sessions_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W5 with functions."""
     _sessions(
-        builder,
+        _by_user(builder, at),
         at,
         lambda: {"n": 0, "spent": 0},
         lambda _, click, session: {"n": session["n"] + 1, "spent": session["spent"] + click["spent"]},
@@ -183,8 +202,14 @@ def sessions_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
     )
 
 
-def _sessions(builder: sf.StreamsBuilder, at: Topics, *how: Any) -> None:
-    windowed: Any = _by_user(builder, at).group_by_key().windowed_by(sf.SessionWindows("10s", grace="30s"))
+def sessions_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W5 with a function of batches that picks what was spent."""
+    clicks = _amounts(_by_user(builder, at), "spent")
+    _sessions(clicks, at, _new.agg(n=_new.count(), spent=_new.sum(sf.value["spent"])))
+
+
+def _sessions(clicks: sf.KStream[str, Any], at: Topics, *how: Any) -> None:
+    windowed: Any = clicks.group_by_key().windowed_by(sf.SessionWindows("10s", grace="30s"))
     windowed.aggregate(*how, store="sessions", value=dict).to_stream().to(at.output)
 
 
@@ -196,6 +221,12 @@ def shop_native(builder: sf.StreamsBuilder, at: Topics) -> None:
 def shop_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
     """W7 with functions."""
     stoatflow_shop.shop_lambda(builder, stoatflow_shop.Topics(*at.inputs, *at.outputs))
+
+
+def shop_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
+    """W7 with functions of batches."""
+    pa, _ = _arrow()
+    stoatflow_shop.shop_arrow(builder, stoatflow_shop.Topics(*at.inputs, *at.outputs), pa)
 
 
 Program = Callable[[sf.StreamsBuilder, Topics], None]
@@ -212,10 +243,13 @@ PROGRAMS: dict[tuple[str, str], Program] = {
     ("w3", "arrow"): sum_arrow,
     ("w4", "native"): join_native,
     ("w4", "lambda"): join_lambda,
+    ("w4", "arrow"): join_arrow,
     ("w5", "native"): sessions_native,
     ("w5", "lambda"): sessions_lambda,
+    ("w5", "arrow"): sessions_arrow,
     ("w7", "native"): shop_native,
     ("w7", "lambda"): shop_lambda,
+    ("w7", "arrow"): shop_arrow,
 }
 
 
@@ -224,8 +258,11 @@ NEEDS = {
     ("w3", "native"): ["sum"],
     ("w3", "arrow"): ["sum"],
     ("w4", "native"): ["left", "right"],
+    ("w4", "arrow"): ["left", "right"],
     ("w5", "native"): ["agg", "count", "sum"],
+    ("w5", "arrow"): ["agg", "count", "sum"],
     ("w7", "native"): ["agg", "count", "last", "left", "right", "sum"],
+    ("w7", "arrow"): ["agg", "count", "last", "left", "right", "sum"],
 }
 
 

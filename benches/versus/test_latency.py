@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import sys
 import threading
@@ -21,6 +22,7 @@ from engines import FLAVOURS, KSTREAMS, EngineError, Job, command  # noqa: E402
 from latency import Bench, Latency, arguments, as_text, quantile, running  # noqa: E402
 from probe import Reader, Stage, Taken  # noqa: E402
 from workloads.probes import EVERY, PROBES  # noqa: E402
+from workloads.workload import Row  # noqa: E402
 
 RATE, COUNT, DELAY_S = 400, 800, 0.15
 AT = Conditions("localhost:1", 1, 100, 0, "exactly_once_v2", 2, 30.0)
@@ -54,8 +56,38 @@ def test_an_output_is_told_by_its_key_or_its_id() -> None:
     assert PROBES["w2"].number_of(b"word", b"") is None
     assert PROBES["w3"].number_of(b"probe-12" + window, b"") == 12
     assert PROBES["w3"].number_of(b"user-00012" + window, b"") is None
+    # Bytes of a time may be digits.
+    assert PROBES["w3"].number_of(b"probe-12" + b"34567890", b"") == 12
+    assert PROBES["w5"].number_of(b"probe-12" + window + window, b"") == 12
+    assert PROBES["w5"].number_of(b"user-00012" + window + window, b"") is None
+    assert PROBES["w7"].number_of(b"probe-12", b"") == 12
+    assert PROBES["w7"].number_of(b"product-0012", b"") is None
     for workload in ("w1", "w4"):
         assert PROBES[workload].number_of(b"", b'{"id":12}') == 12
+
+
+def test_orders_of_the_shop_find_their_product_and_their_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled: dict[str, list[Row]] = {}
+    monkeypatch.setattr(measuring, "fill_topic", lambda _, topic, rows: filled.update({topic: list(rows)}))
+
+    class Broker:
+        def create_topic(self, *_: object) -> None:
+            pass
+
+    options = arguments(["--rates", "100,40", "--seconds", "2", "--warm", "1"])
+    bench = Bench("w7", options, Broker(), AT)  # type: ignore[arg-type]
+    bench.fill()
+    assert list(filled) == ["latency-w7-users", "latency-w7-products"]
+    users, products = ({row.key for row in rows} for rows in filled.values())
+    assert all(row.timestamp_ms is not None for rows in filled.values() for row in rows)
+    stages = bench._stages()
+    assert [(one.first, one.count, one.rate) for one in stages] == [(0, 40, 40), (40, 80, 40), (120, 200, 100)]
+    for stage in stages:
+        probes = PROBES["w7"].make(stage.first, stage.count, stage.table_keys)
+        assert {probes.inputs[n] for n, answer in enumerate(probes.answers) if answer is not None} == {1}
+        assert {probes.inputs[n] for n, answer in enumerate(probes.answers) if answer is None} == {0}
+        assert {row.key for row in probes.rows} <= users
+        assert {json.loads(row.value)["product"] for row in probes.rows} <= products
 
 
 def test_who_did_not_keep_up_is_no_base_and_no_secret() -> None:
@@ -70,7 +102,7 @@ def test_arguments_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     for given, why in (
         (["--rates", "fast"], "'fast' is not a list of numbers"),
         (["--rates", "0"], "rates and times are positive"),
-        (["--workloads", "w9"], "unknown workload 'w9'; there are w1, w2, w3, w4"),
+        (["--workloads", "w9"], "unknown workload 'w9'; there are w1, w2, w3, w4, w5, w7"),
         (["--engines", "spark"], "unknown engine 'spark'"),
         (["--set", "a"], "--set: wants KEY=VALUE, not 'a'"),
         (["--set", "=a"], "--set: wants KEY=VALUE, not '=a'"),
@@ -164,9 +196,9 @@ def test_a_record_that_came_twice_is_no_figure_and_one_that_is_missing_is(monkey
         def take(self, *_: object) -> Taken:
             return self.taken
 
-    assert bench._stage("native", 0, 1, Fake(78, 0), "in", stage).missing == 78  # type: ignore[arg-type]
+    assert bench._stage("native", 0, 1, Fake(78, 0), ["in"], stage).missing == 78  # type: ignore[arg-type]
     with pytest.raises(EngineError, match="w1, native: 1 of 80 records came twice"):
-        bench._stage("native", 0, 1, Fake(0, 1), "in", stage)  # type: ignore[arg-type]
+        bench._stage("native", 0, 1, Fake(0, 1), ["in"], stage)  # type: ignore[arg-type]
 
 
 @pytest.mark.broker
@@ -195,8 +227,8 @@ def test_a_delay_is_measured_from_the_instant_at_which_a_record_was_due(broker: 
     try:
         with Reader(broker.bootstrap, "out", 8) as reader:
             stage = Stage("w4", 0, COUNT, RATE, 50)
-            taken = reader.take("in", stage, 10)
-            lost = reader.take("nowhere", Stage("w4", COUNT, 40, RATE, 50), 0.2)
+            taken = reader.take(["in"], stage, 10)
+            lost = reader.take(["nowhere"], Stage("w4", COUNT, 40, RATE, 50), 0.2)
     finally:
         done.set()
         thread.join()

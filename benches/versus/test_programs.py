@@ -16,7 +16,7 @@ import stoatflow_shop  # noqa: E402
 from final_table import differences  # noqa: E402
 from workloads import WORKLOADS, shop  # noqa: E402
 from workloads.reading import Cell  # noqa: E402
-from workloads.workload import Load, Workload  # noqa: E402
+from workloads.workload import Load, Row, Workload  # noqa: E402
 
 from stoatflow.testing import TopologyTestDriver  # noqa: E402
 
@@ -65,6 +65,48 @@ def test_the_shop_has_ten_stores_and_three_rekeyings(flavour: str) -> None:
     stores = ",".join(re.findall(r"stores: \[(.+?)\]", said)).split(",")
     assert len({store.strip() for store in stores}) == 10
     assert sum("Sink" in line and "-repartition)" in line for line in said.splitlines()) == 3
+
+
+@pytest.mark.parametrize("workload", sorted(WORKLOADS))
+def test_only_the_flavour_of_batches_has_batches(workload: str) -> None:
+    at = stoatflow_programs.Topics(
+        [one.name for one in WORKLOADS[workload].inputs], [f"{one.name}-out" for one in WORKLOADS[workload].outputs]
+    )
+    batches = {
+        flavour: stoatflow_programs.topology(workload, flavour, at).describe().count("Processor: KSTREAM-MAPBATCHES-")
+        for flavour in WORKLOADS[workload].flavours
+    }
+    assert batches.pop("arrow") == (3 if workload == "w7" else 1)
+    assert set(batches.values()) == {0}
+
+
+@pytest.mark.parametrize("flavour", WORKLOADS["w7"].flavours)
+def test_the_shop_is_right_when_much_is_read_at_once(flavour: str) -> None:
+    """Clicks and orders by their times, all in one epoch: whatever waits for its batch is as late as it can be."""
+    load, workload = Load(20_000, 3), WORKLOADS["w7"]
+    at = stoatflow_programs.Topics(
+        [one.name for one in workload.inputs], [f"{one.name}-out" for one in workload.outputs]
+    )
+    waiting = {True: shop.clicks(load), False: shop.orders(load)}
+    rows: dict[str, Cell | None] = {}
+    with TopologyTestDriver(stoatflow_programs.topology("w7", flavour, at), lanes=8) as driver:
+        topics = {one.name: driver.input(one.name, bytes, bytes) for one in workload.inputs}
+
+        def pipe(topic: str, row: Row) -> None:
+            topics[topic].pipe((row.key or "").encode(), row.value, timestamp=row.timestamp_ms)
+
+        with driver.epoch():
+            for topic, table in (("users", shop.users), ("products", shop.products)):
+                for row in table(load):
+                    pipe(topic, row)
+        with driver.epoch():
+            for *_, amount in shop.events(load):
+                click = amount is None
+                pipe("clicks" if click else "orders", next(waiting[click]))
+        for output, name in zip(workload.outputs, at.outputs, strict=True):
+            for record in driver.output(name, bytes, bytes).read_all():
+                rows.update([output.read(record.key or b"", record.value) or ("", None)])
+    assert differences({row: cell for row, cell in rows.items() if cell is not None}, workload.wanted(load)) == []
 
 
 def test_both_sides_of_the_shop_mean_the_same_tiers() -> None:

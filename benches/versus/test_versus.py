@@ -361,7 +361,10 @@ def test_what_a_program_needs_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> N
     assert "map_batches" in str(stoatflow_programs.why_not("w1", "arrow"))
     assert stoatflow_programs.why_not("w1", "native") is None
     assert stoatflow_programs.why_not("w3", "arrow") == "this StoatFlow (9) has no sf.sum, no KStream.map_batches"
-    assert "there is no program" in str(stoatflow_programs.why_not("w4", "arrow"))
+    assert stoatflow_programs.why_not("w4", "arrow") == (
+        "this StoatFlow (9) has no sf.left, no sf.right, no KStream.map_batches"
+    )
+    assert "there is no program" in str(stoatflow_programs.why_not("w6", "arrow"))
 
 
 def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> None:

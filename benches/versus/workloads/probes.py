@@ -1,7 +1,7 @@
 """Inputs whose outputs can be told one by one, to measure how long a record takes through an engine.
 
 Takes: a workload's name, a first number and a count. Gives: rows in the order in which they are to be sent, which of
-them must come out, and the number that an output record answers.
+them must come out, the rows of tables that those find, and the number that an output record answers.
 Owns: keys that occur once: a cache that folds updates has nothing to fold there, so that engines with different caches
 can be compared. Never: knows when anything was sent.
 """
@@ -9,10 +9,10 @@ can be compared. Never: knows when anything was sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from workloads import json_filter, table_join, windowed_sum, word_count
+from workloads import json_filter, sessions, shop, table_join, windowed_sum, word_count
 from workloads.workload import Load, Row
 
 # One of so many records of an aggregation has a key that occurs once: the others are the work around it.
@@ -22,10 +22,14 @@ _MARK = "probe-"
 
 @dataclass(frozen=True)
 class Probes:
-    """`answers[n]` is the number that the output of row n is known by; None if nothing can be told of it."""
+    """`answers[n]` is the number that the output of row n is known by; None if nothing can be told of it.
+
+    `inputs[n]` says which of the inputs row n is for.
+    """
 
     rows: list[Row]
     answers: list[int | None]
+    inputs: list[int]
 
 
 @dataclass(frozen=True)
@@ -34,14 +38,21 @@ class Probing:
 
     make: Callable[[int, int, int], Probes]
     number_of: Callable[[bytes, bytes], int | None]
+    # So many of the inputs are sent at a rate; the others are tables, which are there before.
+    sent: int = 1
+    # The output that is read.
+    output: int = 0
+    # The row that an answer finds in a table, beside the rows that every load has, by the name of that input.
+    beside: Mapping[str, Callable[[int], Row]] = field(default_factory=dict)
 
 
-def _marked(key: bytes) -> int | None:
-    """Of a key that is `probe-<number>`, or begins so and ends with the eight bytes of a window."""
-    if not key.startswith(_MARK.encode()):
-        return None
-    digits = key[len(_MARK) :]
-    return int(digits if digits.isdigit() else digits[:-8])
+def _marked(tail: int) -> Callable[[bytes, bytes], int | None]:
+    """Of a key that is `probe-<number>`, and so many bytes of a window or a session."""
+
+    def number(key: bytes, _: bytes) -> int | None:
+        return int(key[len(_MARK) : len(key) - tail]) if key.startswith(_MARK.encode()) else None
+
+    return number
 
 
 def _id_of(_: bytes, value: bytes) -> int | None:
@@ -52,9 +63,9 @@ def _text(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _gathered(pairs: Iterable[tuple[Row, int | None]]) -> Probes:
+def _gathered(pairs: Iterable[tuple[Row, int | None]], inputs: Iterable[int] | None = None) -> Probes:
     both = list(pairs)
-    return Probes([row for row, _ in both], [number for _, number in both])
+    return Probes([row for row, _ in both], [number for _, number in both], list(inputs or [0] * len(both)))
 
 
 def _orders(first: int, count: int, _: int) -> Probes:
@@ -78,13 +89,20 @@ def _lines(first: int, count: int, _: int) -> Probes:
 
 
 def _payments(first: int, count: int, _: int) -> Probes:
+    return _amounts(windowed_sum.payments(Load(count, first)), first, "amount")
+
+
+def _clicks(first: int, count: int, _: int) -> Probes:
+    return _amounts(sessions.clicks(Load(count, first)), first, "spent")
+
+
+def _amounts(given: Iterable[tuple[str, int, int]], first: int, member: str) -> Probes:
     def one(number: int, user: str, amount: int) -> tuple[Row, int | None]:
         marked = number % EVERY == 0
         who = f"{_MARK}{first + number}" if marked else user
-        return Row(who, _text({"user": who, "amount": amount})), first + number if marked else None
+        return Row(who, _text({"user": who, member: amount})), first + number if marked else None
 
-    # Sent now and stamped now: windows follow the clock.
-    given = windowed_sum.payments(Load(count, first))
+    # Sent now and stamped now: windows and sessions follow the clock.
     return _gathered(one(number, user, amount) for number, (user, amount, _) in enumerate(given))
 
 
@@ -97,9 +115,29 @@ def _orders_of_users(first: int, count: int, table_keys: int) -> Probes:
     return _gathered(one(number, user, order) for number, (user, order) in enumerate(given))
 
 
+def _shop(first: int, count: int, _: int) -> Probes:
+    """Each order is of a product that is ordered once: it goes through two joins and a re-keying to its revenue."""
+    given = list(shop.events(Load(count, first)))
+
+    def one(number: int, who: int, what: int, amount: int | None) -> tuple[Row, int | None]:
+        if amount is None:
+            return Row(shop.user(who), _text({"product": shop.product(what)})), None
+        order = {"product": f"{_MARK}{first + number}", "amount": amount}
+        return Row(shop.user(who), _text(order)), first + number
+
+    pairs = (one(number, who, what, amount) for number, (who, what, _, amount) in enumerate(given))
+    return _gathered(pairs, (int(amount is not None) for *_, amount in given))
+
+
+def _article(number: int) -> Row:
+    return Row(f"{_MARK}{number}", _text(shop.article(number)))
+
+
 PROBES: dict[str, Probing] = {
     "w1": Probing(_orders, _id_of),
-    "w2": Probing(_lines, lambda key, _: _marked(key)),
-    "w3": Probing(_payments, lambda key, _: _marked(key)),
+    "w2": Probing(_lines, _marked(0)),
+    "w3": Probing(_payments, _marked(8)),
     "w4": Probing(_orders_of_users, _id_of),
+    "w5": Probing(_clicks, _marked(16)),
+    "w7": Probing(_shop, _marked(0), sent=2, output=1, beside={"products": _article}),
 }

@@ -93,5 +93,5 @@ WORKLOAD = Workload(
         ),
     ),
     wanted=wanted,
-    flavours=("native", "lambda"),
+    flavours=("native", "lambda", "arrow"),
 )

@@ -158,5 +158,5 @@ WORKLOAD = Workload(
         Output("conversions", keyed(bytes.decode, long, "conversions"), updates=True),
     ),
     wanted=wanted,
-    flavours=("native", "lambda"),
+    flavours=("native", "lambda", "arrow"),
 )

@@ -75,5 +75,5 @@ WORKLOAD = Workload(
     ),
     outputs=(Output("joined", object_by_id, updates=False),),
     wanted=wanted,
-    flavours=("native", "lambda"),
+    flavours=("native", "lambda", "arrow"),
 )
