@@ -3,6 +3,7 @@
 mod batches;
 mod calls;
 mod clocks;
+mod counted_ahead;
 mod failpoints;
 mod late;
 mod offload;

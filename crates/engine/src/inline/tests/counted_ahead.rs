@@ -1,0 +1,51 @@
+//! What an exchange counts is held back while its lane has more to do, and no longer.
+
+use super::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+fn stand() -> Stand {
+    Stand::new(
+        &["in", "out"],
+        1,
+        compile(json!([
+            {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+            {"op": "group_by", "from": 0, "function": {"expr": {"op": "value"}}, "key": "string", "value": "string"},
+            {"op": "count", "from": 1, "materialized": {"store": "counts"}},
+            {"op": "to_stream", "from": 2},
+            {"op": "to", "from": 3, "topic": "out", "key": "string", "value": "int64"},
+        ])),
+    )
+}
+
+fn counts(stand: &Stand) -> Vec<(String, i64)> {
+    let count = |r: &Fetched| {
+        let key = String::from_utf8(r.key.clone().unwrap().to_vec()).unwrap();
+        let value = r.value.clone().unwrap();
+        (
+            key,
+            i64::from_be_bytes(value.first_chunk().copied().unwrap()),
+        )
+    };
+    stand.fetch("out").iter().map(count).collect()
+}
+
+#[test]
+fn a_lane_that_has_nothing_else_to_do_counts_at_once() {
+    let stand = stand();
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    stand.send("in", &[("a", "x", 1), ("b", "y", 2), ("c", "x", 3)]);
+    engine.take(Turn::Intake).unwrap();
+    while engine.take(Turn::Lane(0)).unwrap() {}
+    let routed: u64 = engine.house().shared.status.lanes[0].records.load(Relaxed);
+    assert_eq!(
+        routed,
+        3 + 2,
+        "three records came, and two went on: x for both of them"
+    );
+    assert_eq!(counts(&stand), [], "and nothing is committed");
+    engine.settle_and_commit().unwrap();
+    let mut all = counts(&stand);
+    all.sort();
+    assert_eq!(all, [("x".into(), 2), ("y".into(), 1)]);
+}
