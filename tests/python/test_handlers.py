@@ -215,6 +215,37 @@ def test_a_retry_calls_again_and_then_does_what_it_says() -> None:
     assert said(bad[0])["attempts"] == "3"
 
 
+class FlakySerde(sf.Serde[str]):
+    """Can't write a key the first time."""
+
+    def __init__(self) -> None:
+        self.tried: set[str] = set()
+
+    def serialize(self, value: str | None) -> bytes | None:
+        if value is not None and value not in self.tried:
+            self.tried.add(value)
+            raise ConnectionError(value)
+        return None if value is None else value.encode()
+
+    def deserialize(self, data: bytes | None) -> str | None:
+        return None if data is None else data.decode()
+
+
+@pytest.mark.parametrize("cache", [0, 1_000_000])
+def test_a_key_that_is_written_at_the_second_try_is_counted_once(cache: int) -> None:
+    builder = sf.StreamsBuilder()
+    words = builder.stream("in", key=str, value=str).group_by(lambda key, value: value[0], key=FlakySerde(), value=str)
+    words.count(store="counts").to_stream().to("out", value=int)
+    settings = {"statestore.cache.max.bytes": cache}
+    with TopologyTestDriver(builder.build(), settings, on_production_error=sf.Retry(1, then="log_and_fail")) as driver:
+        source = driver.input("in", key=str, value=str)
+        with driver.epoch():
+            for value in ("x1", "x2", "y3"):
+                source.pipe("k", value)
+        counts = driver.output("out", str, int).read_key_values_to_map()
+    assert counts == {"x": 2, "y": 1}
+
+
 def test_a_callable_is_told_and_decides() -> None:
     told: list[tuple[sf.ErrorContext, Any, BaseException]] = []
 

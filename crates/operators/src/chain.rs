@@ -130,9 +130,7 @@ impl Chain {
     /// Nothing waits in front of the lane: what was held back for more of it to come goes to other lanes.
     pub fn rest(&mut self, context: &mut Context<'_>) {
         for step in &mut self.steps {
-            if step.operator.gathers() {
-                step.operator.rest(context);
-            }
+            step.operator.rest(context);
         }
     }
 

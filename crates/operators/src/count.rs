@@ -26,19 +26,9 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    pub fn new(keeper: Keeper) -> Self {
-        Self {
-            keeper,
-            ahead: false,
-        }
-    }
-
-    /// What comes stands for as many records as it says.
-    pub fn counted_ahead(keeper: Keeper) -> Self {
-        Self {
-            keeper,
-            ahead: true,
-        }
+    /// `ahead`: what comes stands for as many records as it says.
+    pub fn new(keeper: Keeper, ahead: bool) -> Self {
+        Self { keeper, ahead }
     }
 }
 

@@ -25,20 +25,15 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(site: Site, stage: StageId, key: Serde, keep_null: bool) -> Self {
+    /// `counted`: who takes the records counts them, and one may stand for many.
+    pub fn new(site: Site, stage: StageId, key: Serde, keep_null: bool, counted: bool) -> Self {
         Self {
             site,
             stage,
             key,
             keep_null,
-            ahead: None,
+            ahead: counted.then(Ahead::default),
         }
-    }
-
-    /// Who takes the records counts them: let one stand for many.
-    pub fn counting(mut self) -> Self {
-        self.ahead = Some(Ahead::default());
-        self
     }
 
     // Equal to `key_hash(encode(key))`; where the bytes are at hand they aren't even cloned.
@@ -60,21 +55,36 @@ impl Exchange {
 impl Exchange {
     /// Sends a record whose key could not be written at once, if the handler says so.
     #[cold]
-    fn late(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
+    fn late(&mut self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
         // As `hash`, which has one caller: so it is a part of the loop there.
         let again = |_: &mut Context<'_>| {
             let bytes = self.key.encode(&record.key)?.unwrap_or_default();
             Ok(key_hash(self.key.affinity(&bytes)))
         };
         if let Some(hash) = self.site.rescue(error, &record, context, again)? {
-            context.effects.routed.push(Routed {
-                via: self.site.node,
-                stage: self.stage,
-                hash,
-                record,
-            });
+            self.send(hash, record, context);
         }
         Ok(())
+    }
+
+    /// On its way, or into the count.
+    #[inline]
+    fn send(&mut self, hash: u64, record: Record, context: &mut Context<'_>) {
+        let routed = Routed {
+            via: self.site.node,
+            stage: self.stage,
+            hash,
+            record,
+        };
+        match &mut self.ahead {
+            // Null values aren't counted: who counts says so.
+            Some(ahead) if !routed.record.value.is_null() => {
+                if !ahead.add(routed) {
+                    ahead.release(&mut context.effects.routed);
+                }
+            }
+            _ => context.effects.routed.push(routed),
+        }
     }
 }
 
@@ -85,7 +95,6 @@ impl Operator for Exchange {
         _out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let via = self.site.node;
         if self.ahead.is_none() {
             context.effects.routed.reserve(input.len());
         }
@@ -101,24 +110,13 @@ impl Operator for Exchange {
             } else if self.keep_null {
                 by_origin(&record.origin)
             } else {
-                context.effects.dropped.push((via, dropped::NULL_KEY));
+                context
+                    .effects
+                    .dropped
+                    .push((self.site.node, dropped::NULL_KEY));
                 continue;
             };
-            let routed = Routed {
-                via,
-                stage: self.stage,
-                hash,
-                record,
-            };
-            match &mut self.ahead {
-                // Null values aren't counted: who counts says so.
-                Some(ahead) if !routed.record.value.is_null() => {
-                    if !ahead.add(routed) {
-                        ahead.release(&mut context.effects.routed);
-                    }
-                }
-                _ => context.effects.routed.push(routed),
-            }
+            self.send(hash, record, context);
         }
         Ok(())
     }

@@ -314,7 +314,7 @@ impl Builder<'_> {
         let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
         let sending = Sending {
             old,
-            held: self.held(kept, !versioned),
+            held: self.held(kept, true),
             versions: versioned.then(|| lookups::clock(kept)).transpose()?,
         };
         Ok(Keeper::new(
@@ -326,9 +326,10 @@ impl Builder<'_> {
         ))
     }
 
-    /// Where a store's updates wait for the barrier, unless nothing is held back.
+    /// Where a store's updates wait for the barrier, unless nothing is held back: each version of a key is one to be seen.
     fn held(&self, store: &Store, may: bool) -> Option<SharedHeld> {
-        (may && self.options.cached && store.cached)
+        let versioned = matches!(store.kind, StoreKind::Versioned { .. });
+        (may && !versioned && self.options.cached && store.cached)
             .then(|| Arc::clone(self.held.borrow_mut().entry(store.id).or_default()))
     }
 

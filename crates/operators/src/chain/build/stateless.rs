@@ -113,15 +113,13 @@ impl Builder<'_> {
                 key,
                 keep_null,
                 ..
-            } => {
-                let (site, key) = (self.writing(node)?, self.foreign.serde(key)?);
-                let exchange = exchange::Exchange::new(site, *stage, key, *keep_null);
-                Box::new(if self.counts_ahead(node) {
-                    exchange.counting()
-                } else {
-                    exchange
-                })
-            }
+            } => Box::new(exchange::Exchange::new(
+                self.writing(node)?,
+                *stage,
+                self.foreign.serde(key)?,
+                *keep_null,
+                self.counts_ahead(node),
+            )),
             Op::Sink { sink } => {
                 let to = self
                     .plan

@@ -20,11 +20,7 @@ impl Builder<'_> {
             }
             Op::Count { store, key, old } => {
                 let keeper = self.keeper(*store, key, *old)?;
-                Box::new(if self.counted_ahead(node) {
-                    count::Count::counted_ahead(keeper)
-                } else {
-                    count::Count::new(keeper)
-                })
+                Box::new(count::Count::new(keeper, self.counted_ahead(node)))
             }
             Op::Reduce {
                 store,
@@ -158,10 +154,8 @@ impl Builder<'_> {
             let Op::Count { store, .. } = &node.op else {
                 return false;
             };
-            let held = self.kept(*store).is_ok_and(|kept| {
-                let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
-                self.held(kept, !versioned).is_some()
-            });
+            let kept = self.kept(*store);
+            let held = kept.is_ok_and(|kept| self.held(kept, true).is_some());
             let read = self.plan.sources.iter().any(|s| s.entry == node.id);
             held && !read && self.above(node).count() == 1
         };
