@@ -59,6 +59,22 @@ def test_a_negative_time_may_drop_the_record_alone() -> None:
         assert out(driver) == {"one": 5, "two": 3}
 
 
+def test_a_record_that_is_dropped_moves_no_watermark() -> None:
+    seen: list[str] = []
+
+    def watermark(record: Any, current: int | None) -> int:
+        seen.append(record.value)
+        return int(record.timestamp)
+
+    builder = sf.StreamsBuilder()
+    given = {"timestamp": Extractors.LOG_AND_SKIP, "watermark": sf.Watermark.custom(watermark)}
+    builder.stream("in", key=str, value=str, **given).to("out")  # type: ignore[call-overload]
+    with TopologyTestDriver(builder.build(), {"time.semantics": "watermark"}) as driver:
+        pipe(driver, ("k", "one", 5), ("k", "lost", -7), ("k", "two", 9))
+        assert out(driver) == {"one": 5, "two": 9}
+    assert seen == ["one", "two"]
+
+
 def test_or_gets_the_highest_of_its_partition() -> None:
     with driver_of(Extractors.USE_PARTITION_TIME) as driver:
         pipe(driver, ("k", "one", 50), ("k", "earlier", 20), ("k", "none", -7), ("k", "own", 30))
