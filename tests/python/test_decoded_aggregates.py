@@ -67,6 +67,7 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
     operation: str, shape: str, serde: Any, kind: type, make: Make
 ) -> None:
     seen: list[type] = []
+    given: list[type] = []
 
     def aggregator(key: str, value: Any, agg: Any) -> Any:
         seen.append(type(agg))
@@ -88,9 +89,14 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
         table = grouped.aggregate(lambda: make(0), aggregator, merger, store="s", value=serde)
     else:
         table = grouped.aggregate(lambda: make(0), aggregator, store="s", value=serde)
-    table.to_stream().select_key(lambda key, value: "k").map_values(
-        lambda value: None if value is None else count(value)
-    ).to("out", key=str, value=int)
+
+    def told(value: Any) -> int | None:
+        if value is None:
+            return None
+        given.append(type(value))
+        return count(value)
+
+    table.to_stream().select_key(lambda key, value: "k").map_values(told).to("out", key=str, value=int)
     with TopologyTestDriver(builder.build()) as driver:
         source = driver.input("in", str, dict)
         with driver.epoch():
@@ -104,10 +110,13 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
     assert values[-1] == 15
     assert len(seen) >= 4
     assert set(seen) == {kind}
+    # The first value of a reduction goes on as it came.
+    assert set(given[operation == "reduce" :]) == {kind}
 
 
 def test_what_an_initializer_gives_may_differ_inside_alone() -> None:
     seen: list[Any] = []
+    given: list[Any] = []
 
     def aggregator(key: str, value: Any, agg: Any) -> Any:
         seen.append(type(agg["all"]))
