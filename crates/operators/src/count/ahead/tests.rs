@@ -8,14 +8,10 @@ use std::collections::BTreeMap;
 use stoatflow_core::{Header, NodeId, Record, StageId};
 
 fn routed(record: Record) -> Routed {
-    let hash = match &record.key {
-        Datum::Float(number) => key_hash(&number.to_be_bytes()),
-        key => key_hash(word(key).as_bytes()),
-    };
     Routed {
         via: NodeId(0),
         stage: StageId(1),
-        hash,
+        hash: key_hash(word(&record.key).as_bytes()),
         record,
     }
 }
@@ -76,15 +72,20 @@ fn the_last_of_a_key_stands_for_all_with_the_highest_time() {
 
 #[test]
 fn keys_that_are_equal_but_written_differently_stay_apart() {
-    let zero = |number: f64| Record {
-        key: Datum::Float(number),
-        ..record("k", "v", 1)
+    // 0.0 and -0.0, with hashes that a small table tells apart by nothing but asking.
+    let zero = |number: f64, hash: u64| Routed {
+        hash,
+        ..routed(Record {
+            key: Datum::Float(number),
+            ..record("k", "v", 1)
+        })
     };
-    let out = counted(vec![zero(0.0), zero(-0.0), zero(0.0)]);
-    assert_eq!(
-        out.iter().map(|r| r.value.clone()).collect::<Vec<_>>(),
-        [Datum::Int(1), Datum::Int(2)]
-    );
+    let mut ahead = Ahead::default();
+    for (number, hash) in [(0.0, 1), (-0.0, 1 | 1 << 30), (0.0, 1)] {
+        ahead.add(zero(number, hash));
+    }
+    let values: Vec<_> = released(&mut ahead).into_iter().map(|r| r.value).collect();
+    assert_eq!(values, [Datum::Int(1), Datum::Int(2)]);
 }
 
 #[test]
