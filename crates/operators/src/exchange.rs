@@ -79,9 +79,7 @@ impl Exchange {
         match &mut self.ahead {
             // Null values aren't counted: who counts says so.
             Some(ahead) if !routed.record.value.is_null() => {
-                if !ahead.add(routed) {
-                    ahead.release(&mut context.effects.routed);
-                }
+                ahead.add(routed, &mut context.effects.routed);
             }
             _ => context.effects.routed.push(routed),
         }

@@ -3,7 +3,8 @@
 //! Takes routed records, gives one per key, whose value says how many it stands for. It is the last of its
 //! key in all else (headers, origin, its place among the others), and has the highest time: as the count
 //! would have made it. Owns what it holds back, of a bounded number of keys, until its lane has nothing else
-//! to do or the epoch ends.
+//! to do or the epoch ends. To hold a key costs more than to send it: where most records are the only ones of their
+//! key, many go by before it tries again.
 
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,10 @@ use stoatflow_core::{Datum, Error, Result};
 
 /// Most keys at a time: more would not be found in the processor's cache, and are memory that nobody accounts for.
 const MOST: usize = 8 * 1024;
+/// What a lane that is soon idle again has held tells nothing about its keys.
+const TELLING: u64 = 256;
+/// So many times what was held in vain goes by.
+const BY: u64 = 16;
 
 #[derive(Debug)]
 struct Sum {
@@ -29,15 +34,23 @@ pub(crate) struct Ahead {
     places: HashTable<usize>,
     sums: Vec<Sum>,
     taken: u64,
+    /// How many go by before the next one is held.
+    by: u64,
 }
 
 impl Ahead {
-    /// Counts a record. False: all must be released before the next one.
-    pub fn add(&mut self, mut one: Routed) -> bool {
+    /// Counts a record; `out` gets what goes on.
+    pub fn add(&mut self, mut one: Routed, out: &mut Vec<Routed>) {
+        if self.by > 0 {
+            self.by -= 1;
+            one.record.value = Datum::Int(1);
+            return out.push(one);
+        }
         let Self {
             places,
             sums,
             taken,
+            ..
         } = self;
         *taken += 1;
         // Keys that are the same have the same bytes if their hashes are the same as well (0.0 and -0.0).
@@ -53,7 +66,7 @@ impl Ahead {
             last.timestamp = last.timestamp.max(one.record.timestamp);
             last.headers = one.record.headers;
             last.origin = one.record.origin;
-            return true;
+            return;
         }
         // A word would keep its line.
         one.record.key.unshare();
@@ -64,11 +77,17 @@ impl Ahead {
             records: 1,
             last: one,
         });
-        sums.len() < MOST
+        if sums.len() == MOST {
+            self.release(out);
+        }
     }
 
     /// Gives everything held, in the order of each key's last record.
     pub fn release(&mut self, out: &mut Vec<Routed>) {
+        let keys = self.sums.len() as u64;
+        if self.taken >= TELLING && self.taken < 2 * keys {
+            self.by = BY * self.taken;
+        }
         self.places.clear();
         self.taken = 0;
         self.sums.sort_unstable_by_key(|sum| sum.touched);

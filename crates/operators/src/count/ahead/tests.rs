@@ -17,10 +17,11 @@ fn routed(record: Record) -> Routed {
 }
 
 fn counted(records: Vec<Record>) -> Vec<Record> {
-    let mut ahead = Ahead::default();
+    let (mut ahead, mut out) = (Ahead::default(), Vec::new());
     for record in records {
-        assert!(ahead.add(routed(record)));
+        ahead.add(routed(record), &mut out);
     }
+    assert!(out.is_empty(), "all is held");
     released(&mut ahead)
 }
 
@@ -82,7 +83,7 @@ fn keys_that_are_equal_but_written_differently_stay_apart() {
     };
     let mut ahead = Ahead::default();
     for (number, hash) in [(0.0, 1), (-0.0, 1 | 1 << 30), (0.0, 1)] {
-        ahead.add(zero(number, hash));
+        ahead.add(zero(number, hash), &mut vec![]);
     }
     let values: Vec<_> = released(&mut ahead).into_iter().map(|r| r.value).collect();
     assert_eq!(values, [Datum::Int(1), Datum::Int(2)]);
@@ -92,7 +93,7 @@ fn keys_that_are_equal_but_written_differently_stay_apart() {
 fn what_was_released_is_not_counted_again() {
     let mut ahead = Ahead::default();
     for _ in 0..2 {
-        ahead.add(routed(record("a", "x", 1)));
+        ahead.add(routed(record("a", "x", 1)), &mut vec![]);
         let values: Vec<_> = released(&mut ahead).into_iter().map(|r| r.value).collect();
         assert_eq!(values, [Datum::Int(1)]);
     }
@@ -104,23 +105,56 @@ fn a_key_is_held_without_the_line_that_it_was_cut_from() {
     let line = stoatflow_core::Text::from("many words of one line");
     let mut ahead = Ahead::default();
     let key = Datum::Str(line.cut(&line.as_str()[5..10]));
-    ahead.add(routed(Record {
+    let word = Record {
         key,
         ..record("k", "v", 1)
-    }));
+    };
+    ahead.add(routed(word), &mut vec![]);
     assert!(line.as_bytes().is_unique());
     assert_eq!(released(&mut ahead)[0].key, text("words"));
 }
 
-#[test]
-fn it_says_when_it_is_full() {
-    let mut ahead = Ahead::default();
-    for at in 1..=MOST {
-        let room = ahead.add(routed(record(&at.to_string(), "v", 1)));
-        assert_eq!(room, at < MOST);
+/// Adds records, `keys` different ones in turn; how many have gone on by then, and all of these are for themselves.
+fn gone(ahead: &mut Ahead, records: u64, keys: u64) -> u64 {
+    let mut out = Vec::new();
+    for at in 0..records {
+        ahead.add(routed(record(&(at % keys).to_string(), "v", 1)), &mut out);
     }
-    assert_eq!(released(&mut ahead).len(), MOST);
-    assert!(ahead.add(routed(record("1", "v", 1))));
+    assert!(out.iter().all(|r| r.record.value == Datum::Int(1)));
+    out.len() as u64
+}
+
+#[test]
+fn no_more_than_the_most_is_held() {
+    let (mut ahead, most) = (Ahead::default(), MOST as u64);
+    assert_eq!(gone(&mut ahead, most - 1, most), 0);
+    assert_eq!(gone(&mut ahead, 1, 1), 0, "a key that it has");
+    let mut out = Vec::new();
+    ahead.add(routed(record("another", "v", 1)), &mut out);
+    assert_eq!(out.len(), MOST);
+    assert!(released(&mut ahead).is_empty());
+}
+
+#[test]
+fn where_nothing_folds_most_go_by() {
+    let (mut ahead, most) = (Ahead::default(), MOST as u64);
+    let all = (BY + 1) * most;
+    assert_eq!(gone(&mut ahead, all, all), all);
+    assert_eq!(gone(&mut ahead, 10, 10), 0, "then it tries again");
+}
+
+#[test]
+fn half_of_the_records_folded_or_too_few_to_tell_go_on_being_held() {
+    for (records, keys) in [(2 * TELLING, TELLING), (TELLING - 1, TELLING)] {
+        let mut ahead = Ahead::default();
+        gone(&mut ahead, records, keys);
+        released(&mut ahead);
+        assert_eq!(gone(&mut ahead, 10, 10), 0);
+    }
+    let mut ahead = Ahead::default();
+    gone(&mut ahead, TELLING, TELLING);
+    released(&mut ahead);
+    assert_eq!(gone(&mut ahead, 10, 10), 10);
 }
 
 #[test]
