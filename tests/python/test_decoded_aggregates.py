@@ -116,7 +116,6 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
 
 def test_what_an_initializer_gives_may_differ_inside_alone() -> None:
     seen: list[Any] = []
-    given: list[Any] = []
 
     def aggregator(key: str, value: Any, agg: Any) -> Any:
         seen.append(type(agg["all"]))
