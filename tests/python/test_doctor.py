@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+import types
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -156,6 +157,19 @@ def test_where_python_tells_no_columns_the_instructions_tell_them_apart(monkeypa
     # Python 3.10 knows lines only.
     monkeypatch.setattr(source, "_is_at", lambda node, code: False)
     test_several_functions_of_one_line_are_told_apart()
+
+
+def test_a_set_may_come_in_another_order_from_a_file_of_compiled_code() -> None:
+    def either(value: Any) -> bool:
+        return value["a"] in {9, 1}
+
+    code = either.__code__
+    (given,) = (each for each in code.co_consts if isinstance(each, frozenset))
+    turned = frozenset(reversed(list(given)))  # these two want the same place
+    assert repr(turned) != repr(given)
+    constants = tuple(turned if each is given else each for each in code.co_consts)
+    loaded = types.FunctionType(code.replace(co_consts=constants), globals())
+    assert len(proposals(lambda s: s.map_values(loaded).to("out", value=JSON))) == 1
 
 
 def test_names_from_around_a_function() -> None:

@@ -232,11 +232,17 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _content(code: types.CodeType) -> tuple[object, ...]:
-    # Python 3.10 keeps the whole names of functions within.
-    constants = tuple(
-        _content(each) if isinstance(each, types.CodeType) else (type(each), repr(each).rpartition(".<locals>.")[2])
-        for each in code.co_consts
-    )
+    constants = tuple(_constant(each) for each in code.co_consts)
     # Whether it stands in another function is seen by its free variables.
     flags = code.co_flags & ~inspect.CO_NESTED
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_argcount, flags
+
+
+def _constant(constant: object) -> object:
+    if isinstance(constant, types.CodeType):
+        return _content(constant)
+    if isinstance(constant, frozenset):
+        # From a file of compiled code it may come in another order than from the source.
+        return frozenset(_constant(each) for each in constant)
+    # Python 3.10 keeps the whole names of functions within.
+    return type(constant), repr(constant).rpartition(".<locals>.")[2]
