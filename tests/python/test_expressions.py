@@ -85,6 +85,7 @@ def call(function: str, *args: Any) -> dict[str, Any]:
         (v.list.first(), {"op": "at", "args": [V], "index": 0}, "sf.value[0]"),
         (v.dt.hour("Asia/Tokyo"), call("dt_hour", V, lit("Asia/Tokyo")), "sf.value.dt.hour('Asia/Tokyo')"),
         (v | {"a": 1}, call("with_fields", V, lit("a"), lit(1)), "sf.value.with_fields(a=1)"),
+        (v.merge(v["a"]), call("merge", V, v["a"].to_json()), "sf.value.merge(sf.value['a'])"),
         (v | sf.obj(a=1), call("with_fields", V, lit("a"), lit(1)), "sf.value.with_fields(a=1)"),
         (v.drop("a", "b"), call("drop", V, lit("a"), lit("b")), "sf.value.drop('a', 'b')"),
         (sf.least(v, 1), call("least", V, lit(1)), "sf.least(sf.value, 1)"),

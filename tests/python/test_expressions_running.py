@@ -109,6 +109,28 @@ def test_members_that_nobody_reads_walk_on_as_they_came() -> None:
         assert target.read_value() == b'{"x": 1.50, "n":2,"y":[1e2]}'
 
 
+def test_a_joiner_keeps_all_of_both_sides() -> None:
+    builder = sf.StreamsBuilder()
+    customers = builder.table("customers", key=str, value=dict, store="customers")
+    orders = builder.stream("orders", key=str, value=dict)
+    orders.left_join(customers, sf.left.merge(sf.right)).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("customers", key=str, value=bytes).pipe_input("ann", b'{"id": "ann", "vip":true}')
+        source = driver.create_input_topic("orders", key=str, value=bytes)
+        source.pipe_input("ann", b'{"id":1,"amount": 2.50}')
+        source.pipe_input("bob", b'{"id":2}')
+        target = driver.create_output_topic("out", key=str, value=bytes)
+        assert target.read_values_to_list() == [b'{"id":"ann","amount": 2.50, "vip":true}', b'{"id":2}']
+
+
+def test_two_objects_are_put_together_by_merge() -> None:
+    wrong: Any = {"a": 1}
+    with pytest.raises(TypeError, match=r"merge takes an expression, not dict: write \.with_fields"):
+        sf.value.merge(wrong)
+    with pytest.raises(sf.ProcessingError, match=r"two objects are put together by a\.merge\(b\)"):
+        (sf.value["l"] | sf.value["r"]).evaluate({"l": {}, "r": {}})
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -118,6 +140,7 @@ def test_members_that_nobody_reads_walk_on_as_they_came() -> None:
         (lambda s: s.flat_map_values(sf.key.str.lower()), "it gives str, but list is wanted"),
         (lambda s: s.filter(sf.value["a"] == 1), "a value of type int has no member 'a'"),
         (lambda s: s.map_values(sf.value.str.upper()), ".str takes str, but this is int"),
+        (lambda s: s.map_values(sf.key.merge(sf.key)), "sf.key is str, but object is wanted"),
         (lambda s: s.map_values(sf.key.list.sum()), "sf.key is str, but list is wanted"),
         (lambda s: s.map_values(sf.key.str.matches("(")), "no regular expression"),
         (lambda s: s.map_values(sf.key.str.extract("a")), "no group 1"),

@@ -243,7 +243,7 @@ class Evaluator:
 
     def call(self, name: str, args: list[Any], given: list[Any]) -> Any:
         function = getattr(self, "f_" + name, None) or FUNCTIONS[name]
-        nulls_matter = {"is_in": 0, "least": 0, "greatest": 0, "with_fields": 1, "list_contains": 1}
+        nulls_matter = {"is_in": 0, "least": 0, "greatest": 0, "with_fields": 1, "merge": 0, "list_contains": 1}
         strict = nulls_matter.get(name, len(args))
         for arg, source in list(zip(args, given, strict=True))[:strict]:
             # A null that is written there says "none", not "unknown".
@@ -258,6 +258,10 @@ class Evaluator:
 
     def f_with_fields(self, of: Any, *pairs: Any) -> Any:
         return {**members(of), **dict(zip(pairs[::2], pairs[1::2], strict=True))}
+
+    def f_merge(self, first: Any, second: Any) -> Any:
+        both = [members(side) for side in (first, second) if side is not None]
+        return {name: content for side in both for name, content in side.items()} if both else None
 
     def f_drop(self, of: Any, *names: str) -> Any:
         return {name: content for name, content in members(of).items() if name not in names}

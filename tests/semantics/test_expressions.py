@@ -231,8 +231,9 @@ def objects(draw: Draw, depth: int) -> Any:
     if depth == 0:
         return draw(st.sampled_from([sf.value["o"], sf.value["o"], sf.value]))
     deeper = depth - 1
-    which = draw(st.integers(0, 3))
+    which = draw(st.integers(0, 4))
     return [
+        lambda: objects(draw, deeper).merge(objects(draw, deeper)),
         lambda: sf.obj({draw(short): anyone(draw, deeper), "b": scalar(draw, deeper)}),
         lambda: objects(draw, deeper).with_fields({draw(short): anyone(draw, deeper), "a": draw(scalars)}),
         lambda: objects(draw, deeper) | {draw(short): scalar(draw, deeper)},

@@ -181,6 +181,19 @@ fn not_a_pair(found: &str) -> Error {
     .hint("give a list of two, or use select_key and map_values")
 }
 
+fn no_condition(found: &Datum) -> Error {
+    let found = kind(found);
+    let next = if found == "object" {
+        "compare it with something; two objects are put together by a.merge(b), members by a | {\"name\": b}"
+    } else {
+        "compare it with something, or convert it with .cast(\"bool\")"
+    };
+    Error::user(format!(
+        "a condition must be true or false, but {found} was found"
+    ))
+    .hint(next)
+}
+
 /// Names the type of a datum as a user of JSON and Python would.
 fn kind(datum: &Datum) -> String {
     match datum {
@@ -231,11 +244,7 @@ impl Node {
             other => match other.operand(record)? {
                 Datum::Bool(truth) => Ok(Some(truth)),
                 Datum::Null => Ok(None),
-                found => Err(Error::user(format!(
-                    "a condition must be true or false, but {} was found",
-                    kind(&found)
-                ))
-                .hint("compare it with something, or convert it with .cast(\"bool\")")),
+                found => Err(no_condition(&found)),
             },
         }
     }

@@ -365,6 +365,18 @@ class Expression:
         pairs = [part for pair in zip(names, contents, strict=True) for part in pair]
         return self._call("with_fields", *pairs)
 
+    def merge(self, other: Expression) -> Expression:
+        """Give the object with all members of another one, as `dict | dict`: `sf.left.merge(sf.right)`.
+
+        Null is an object without members, so that a side of an outer join without a partner changes nothing; of two
+        nulls the result is null.
+        """
+        if not isinstance(other, Expression):
+            raise TypeError(
+                f"merge takes an expression, not {type(other).__name__}: write .with_fields({{...}}) for single members"
+            )
+        return self._call("merge", other)
+
     def drop(self, *names: _Text) -> Expression:
         """Give the object without these members."""
         return self._call("drop", *(text("drop", name) for name in names))

@@ -260,7 +260,9 @@ impl Call {
                 };
                 (How::Hash(method), vec![&given[0]], ALL)
             }
-            Scalar::Least | Scalar::Greatest => (How::Plain(function), given.iter().collect(), 0),
+            Scalar::Least | Scalar::Greatest | Scalar::Merge => {
+                (How::Plain(function), given.iter().collect(), 0)
+            }
             Scalar::ListContains => (How::Plain(function), given.iter().collect(), 1),
             other => (How::Plain(other), given.iter().collect(), ALL),
         };
@@ -447,6 +449,7 @@ fn plain(function: Scalar, given: SmallVec<[Datum; 3]>) -> Result<Datum> {
         Scalar::ListJoin => list::join(&given[0], text_at(1)?.as_str()),
         Scalar::ListUnique => list::unique(&given[0]),
         Scalar::ListReverse => list::reverse(&given[0]),
+        Scalar::Merge => object::merge(&given[0], &given[1]),
         Scalar::Keys => object::keys(&given[0]),
         Scalar::Values => object::values(&given[0]),
         Scalar::Has => object::has(&given[0], text_at(1)?.as_str()),

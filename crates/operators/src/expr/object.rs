@@ -77,6 +77,88 @@ pub(super) fn with_fields(of: &Datum, changes: &[(&str, &str, &Datum)]) -> Resul
     Ok(Datum::Json(out.into()))
 }
 
+/// A member of an object that is put into another one.
+struct Added {
+    /// Its name as it is written, without the quotes.
+    name: Range<usize>,
+    /// Is its name more than what is written?
+    escaped: bool,
+    member: Range<usize>,
+    value: Range<usize>,
+    done: bool,
+}
+
+impl Added {
+    fn new(object: &Bytes, member: Range<usize>, value: Range<usize>) -> Self {
+        let before = &object[member.start..value.start];
+        let quote = |at: Option<usize>| member.start + at.unwrap_or(0);
+        let first = quote(before.iter().position(|b| *b == b'"'));
+        let last = quote(before.iter().rposition(|b| *b == b'"'));
+        let name = (first + 1).min(last)..last;
+        Self {
+            escaped: object[name.clone()].contains(&b'\\'),
+            name,
+            member,
+            value,
+            done: false,
+        }
+    }
+
+    fn is_called(&self, wanted: &str, object: &Bytes) -> bool {
+        if !self.escaped {
+            return object[self.name.clone()] == *wanted.as_bytes();
+        }
+        let quoted = &object[self.name.start - 1..=self.name.end];
+        serde_json::from_slice::<String>(quoted).is_ok_and(|name| name == wanted)
+    }
+}
+
+/// All members of both; where both have one, the second one's value in the first one's place. Null is an object without
+/// members, unless both are.
+pub(super) fn merge(first: &Datum, second: &Datum) -> Result<Datum> {
+    let [object, other] = match (first.is_null(), second.is_null()) {
+        (true, true) => return Ok(Datum::Null),
+        (true, false) => return args::object(second).map(|_| second.clone()),
+        (false, true) => return args::object(first).map(|_| first.clone()),
+        (false, false) => [args::object(first)?, args::object(second)?],
+    };
+    let mut added: Vec<Added> = Vec::new();
+    each(other, &mut |name, member, value| {
+        if !added.iter().any(|known| known.is_called(name, other)) {
+            added.push(Added::new(other, member, value));
+        }
+        Ok(())
+    })?;
+    let mut out = Vec::with_capacity(object.len() + other.len());
+    out.push(b'{');
+    each(object, &mut |name, member, value| {
+        let by = (added.iter_mut()).find(|added| added.is_called(name, other));
+        if by.as_ref().is_some_and(|by| by.done) {
+            return Ok(());
+        }
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        match by {
+            Some(by) => {
+                by.done = true;
+                out.extend_from_slice(&object[member.start..value.start]);
+                out.extend_from_slice(&other[by.value.clone()]);
+            }
+            None => out.extend_from_slice(&object[member]),
+        }
+        Ok(())
+    })?;
+    for more in added.into_iter().filter(|added| !added.done) {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        out.extend_from_slice(&other[more.member]);
+    }
+    out.push(b'}');
+    Ok(Datum::Json(out.into()))
+}
+
 pub(super) fn without(of: &Datum, names: &[String]) -> Result<Datum> {
     let object = args::object(of)?;
     let mut out = Vec::with_capacity(object.len());

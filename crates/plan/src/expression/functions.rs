@@ -209,6 +209,8 @@ functions! {
     WithFields Method("with_fields"), [a(OBJ), a(ALL)] 1 true, Gives::Is(OBJ);
     /// The object without these members.
     Drop Method("drop"), [a(OBJ), c(STR)] 1 true, Gives::Is(OBJ);
+    /// The object with all members of another one; null is one without members, of two nulls it is null.
+    Merge Method("merge"), [a(OBJ), a(OBJ)] 2 false, Gives::Is(OBJ);
     /// The names of the members.
     Keys Method("keys"), [a(OBJ)] 1 false, Gives::Is(LIST);
     /// The values of the members.

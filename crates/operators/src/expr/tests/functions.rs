@@ -120,10 +120,75 @@ fn of_a_member_that_occurs_twice_the_first_counts() {
 }
 
 #[test]
+fn two_objects_become_one() {
+    let merged = |first: &str, second: &str| {
+        let pair = raw(&format!(r#"{{"l":{first},"r":{second}}}"#));
+        let side = |name: &str| json!({"op": "get", "args": [value()], "name": name});
+        match eval(&call("merge", &[side("l"), side("r")]), pair)? {
+            Datum::Json(made) => Ok(String::from_utf8(made.to_vec()).unwrap()),
+            Datum::Null => Ok("null".to_owned()),
+            other => panic!("{other:?}"),
+        }
+    };
+    for (first, second, expected) in [
+        // Places of the first, values of the second, and what nobody changes as it is written.
+        (
+            r#"{"a":1.50,"b":[1e2,  3]}"#,
+            r#"{"b" : 7.0,"c":"x"}"#,
+            r#"{"a":1.50,"b":7.0,"c":"x"}"#,
+        ),
+        (
+            r#"{ "a" : 1 }"#,
+            r#"{"b":2 , "c":3}"#,
+            r#"{ "a" : 1,"b":2, "c":3}"#,
+        ),
+        ("{}", r#"{"a":null}"#, r#"{"a":null}"#),
+        (r#"{"a":1}"#, "{}", r#"{"a":1}"#),
+        ("{}", "{}", "{}"),
+        // The same name, written in two ways, on either side.
+        (r#"{"n\u0061me":1}"#, r#"{"name":2}"#, r#"{"n\u0061me":2}"#),
+        (r#"{"name":1}"#, r#"{"n\u0061me":2}"#, r#"{"name":2}"#),
+        (r#"{"":1}"#, r#"{"":2,"\"":3}"#, r#"{"":2,"\"":3}"#),
+        // Of a name that occurs twice, the first counts.
+        (r#"{"a":1}"#, r#"{"a":2,"a":3}"#, r#"{"a":2}"#),
+        (r#"{"a":1,"a":2,"b":1}"#, r#"{"a":3}"#, r#"{"a":3,"b":1}"#),
+        // Who has no partner stays as it is.
+        ("null", r#"{"a":1}"#, r#"{"a":1}"#),
+        (r#"{"a":1}"#, "null", r#"{"a":1}"#),
+        ("null", "null", "null"),
+    ] {
+        let made: Result<String, stoatflow_core::Error> = merged(first, second);
+        assert_eq!(made.unwrap(), expected, "{first} and {second}");
+    }
+    for (first, second) in [
+        ("1", "{}"),
+        ("{}", "[1]"),
+        ("null", "true"),
+        (r#""x""#, "null"),
+    ] {
+        let error = merged(first, second).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::User,
+            "{first} and {second}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_condition_that_is_an_object_says_how_objects_are_put_together() {
+    let or = json!({"op": "or", "args": [value(), value()]}).to_string();
+    let said = |of: Datum| eval(&or, of).unwrap_err().to_string();
+    assert!(said(raw("{}")).contains("a.merge(b)"));
+    assert!(!said(Datum::Int(1)).contains("a.merge(b)"));
+}
+
+#[test]
 fn malformed_objects_are_errors_of_the_record() {
     for (function, args) in [
         ("with_fields", vec![value(), lit("a"), lit(1)]),
         ("drop", vec![value(), lit("a")]),
+        ("merge", vec![value(), value()]),
         ("keys", vec![value()]),
     ] {
         for broken in [r#"{"a":1"#, r#"{"a" 1}"#, r#"{"a":1,}"#, "{a:1}"] {
