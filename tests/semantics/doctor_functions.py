@@ -143,6 +143,9 @@ OF_OBJECTS: list[Callable[[Any], Any]] = [
     lambda v: {"a": v["a"], "n": v["n"] + 1},
     lambda v: {**v, "a": 1, "z": v["n"]},
     lambda v: v | {"a": v["b"], "z": None},
+    lambda v: {**v, **v["o"]},
+    lambda v: {**v["o"], **v, "z": v["n"]},
+    lambda v: {**v, **{"a": v["n"]}, **v["o"]},  # noqa: PIE800
     lambda v: dict(a=v["a"], b=1),  # noqa: C408
     lambda v: dict(v, a=1),
     lambda v: [v["a"], v["b"], 1],
@@ -227,8 +230,9 @@ NEVER: list[Callable[[Any], Any]] = [
     lambda v: {},
     lambda v: True,
     lambda v: [x for x in v],  # noqa: C416
-    lambda v: {**v, **v["o"]},
     lambda v: {"a": 1, **v},
+    lambda v: {**v, "a": 1, **v["o"]},
+    lambda v: v | v["o"],
     lambda v: v["s"].title(),
     lambda v: v.items(),
     lambda v: v["s"][::-1],

@@ -267,6 +267,10 @@ PLACES: dict[str, tuple[Callable[..., Any], Any]] = {
     ),
     "topic": (lambda s, _, fn: s.to(fn, key=str, value=JSON), lambda k, v, context: "out" if v["x"] > 2 else "none"),
     "joiner": (lambda s, t, fn: s.join(t, fn).to("out", value=JSON), lambda one, two: {"x": one["x"] + two["x"]}),
+    "joiner of all": (
+        lambda s, t, fn: s.join(t, fn).to("out", value=JSON),
+        lambda one, two: {**one, **two},
+    ),
     "joiner with key": (
         lambda s, t, fn: s.left_join(t, fn, with_key=True).to("out", value=JSON),
         lambda k, one, two: [k, one["x"], two is None],

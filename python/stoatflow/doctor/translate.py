@@ -210,25 +210,37 @@ class Translator:
         return Part(array(*(part.expression for part in parts)), kind)
 
     def mapped(self, node: ast.Dict) -> Part:
-        """An object, or `{**v, ...}`."""
+        """An object, or `{**v, ...}`, or `{**v, **w, ...}`."""
         base: Part | None = None
         keys, values = list(node.keys), list(node.values)
-        if keys and keys[0] is None:
-            base = self.value(values[0])
-            if base.kind not in ("any", "object"):
-                raise NotAnExpression
+        while keys and keys[0] is None:
+            base = self.spread(base, self.value(values[0]))
             keys, values = keys[1:], values[1:]
         members = {self._member(key): self.value(value).expression for key, value in zip(keys, values, strict=True)}
         if len(members) < len(keys):
             raise NotAnExpression
         return self.object(base, members)
 
+    def spread(self, base: Part | None, more: Part) -> Part:
+        """All members of one, or of another one in addition."""
+        if more.kind not in ("any", "object"):
+            raise NotAnExpression
+        if base is None:
+            return more
+        if self.is_record(base) or self.is_record(more):
+            raise NotAnExpression
+        missing = self.needed(base, more)
+        return Part(base.expression.merge(more.expression), "object", unsure=missing)
+
+    def is_record(self, part: Part) -> bool:
+        """Is it a whole record of a format, which an expression makes JSON of, and a function copies?"""
+        return any(leaf.kind == "record" and leaf.expression is part.expression for leaf in self.leaves.values())
+
     def object(self, base: Part | None, members: Mapping[str, Expression]) -> Part:
         """Members alone, or in place of some of a base."""
         if base is None:
             return Part(obj(members), "object")
-        # As an expression all of it becomes JSON; the function copies what it doesn't change.
-        if any(leaf.kind == "record" and leaf.expression is base.expression for leaf in self.leaves.values()):
+        if self.is_record(base):
             raise NotAnExpression
         missing = self.needed(base)
         made = base.expression.with_fields(members) if members else base.expression
