@@ -80,6 +80,27 @@ def test_rows_that_are_dropped_keep_their_keys() -> None:
     assert [(r.key, r.value["user"], r.timestamp) for r in records] == [("k0", "ann", 5), ("k2", "cyd", 7)]
 
 
+def test_a_key_does_not_change_in_a_batch() -> None:
+    def renamed(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.set_column(batch.schema.get_field_index("_key"), "_key", pa.array(["x", "y", "z"]))
+
+    def later(batch: pa.RecordBatch) -> pa.RecordBatch:
+        at = batch.schema.get_field_index("_timestamp")
+        moved = pc.add(pc.cast(batch["_timestamp"], pa.int64()), 1)
+        return batch.set_column(at, "_timestamp", pc.cast(moved, pa.timestamp("ms", "UTC")))
+
+    def upside_down(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.take([2, 1, 0]).drop_columns("_row")
+
+    for fn, said in (
+        (renamed, "another '_key' in its row 0 than the row 0 of the batch .* change it with select_key"),
+        (later, "another '_timestamp' in its row 0 .* change it with a processor"),
+        (upside_down, "another '_key' in its row 0 .* keep '_row' where rows change places"),
+    ):
+        with pytest.raises(sf.ProcessingError, match=said):
+            run(fn, ORDERS)
+
+
 def test_rows_may_be_repeated() -> None:
     def twice(batch: pa.RecordBatch) -> pa.Table:
         return pa.table(batch).take(sorted([*range(batch.num_rows)] * 2))

@@ -12,6 +12,7 @@ mod cells;
 mod column;
 mod foreign;
 mod infer;
+mod kept;
 mod layout;
 mod moment;
 mod open;
@@ -28,6 +29,7 @@ pub(crate) use waiting::Waiting;
 use crate::judge::Outcome;
 use crate::site::Site;
 use crate::{Context, Failed, Flaw, Operator, Udf};
+use kept::Kept;
 use result::{Asked, values};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
@@ -226,6 +228,7 @@ impl MapBatches {
             let name = self.udf.name().to_owned();
             error.at(|at| at.function = Some(name))
         };
+        let kept = Kept::of(&batch);
         let called = if sink {
             self.udf.columns_effect(batch).map(|()| Vec::new())
         } else {
@@ -246,6 +249,7 @@ impl MapBatches {
             rows: rows.len(),
             by_row,
             objects: reader.objects(),
+            kept: Some(&kept),
         };
         Ok(match values(asked, &made) {
             Ok(Ok(values)) => Ok(values),

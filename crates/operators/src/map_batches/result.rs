@@ -5,6 +5,7 @@
 //! every batch has are no part of a value.
 
 use super::cells::{Cells, Member, fields, object};
+use super::kept::Kept;
 use super::layout::{VALUE, is_added};
 use crate::Failed;
 use arrow_array::cast::AsArray;
@@ -25,6 +26,8 @@ pub(super) struct Asked<'a> {
     pub by_row: &'a str,
     /// Were the values objects? Then they are objects again.
     pub objects: bool,
+    /// What must have come back as it was, where it came back.
+    pub kept: Option<&'a Kept>,
 }
 
 /// The rows of a result: the row of the input, and the value.
@@ -44,8 +47,12 @@ pub(super) fn values(asked: Asked<'_>, batches: &[RecordBatch]) -> Result<Values
         };
         let value = Value::new(asked, batch)?;
         let before = given.len() + failed.len();
+        let from = |at: usize| rows.as_ref().map_or(before + at, |rows| rows[at]);
+        if let Some(kept) = asked.kept {
+            kept.check(batch, from, asked.by_row)?;
+        }
         for at in 0..batch.num_rows() {
-            let from = rows.as_ref().map_or(before + at, |rows| rows[at]);
+            let from = from(at);
             if from < last {
                 return Err(Error::user(format!(
                     "the result has row {from} of the input behind row {last} ('{}'): records of one key would change places",

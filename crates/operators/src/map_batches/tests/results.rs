@@ -1,6 +1,7 @@
 //! What columns of a result become.
 
 use super::*;
+use crate::map_batches::kept::Kept;
 use crate::map_batches::result::{Asked, values};
 use arrow_array::builder::{BinaryBuilder, ListBuilder};
 use arrow_array::types::{Int8Type, UInt64Type};
@@ -8,7 +9,7 @@ use arrow_array::{
     BinaryArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
     FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Float64Array, LargeBinaryArray,
     LargeStringArray, ListArray, NullArray, PrimitiveArray, StringViewArray, StructArray,
-    Time32SecondArray, TimestampMicrosecondArray, UInt64Array,
+    Time32SecondArray, TimestampMicrosecondArray, TimestampMillisecondArray, UInt64Array,
 };
 use stoatflow_core::{Fields, Text};
 
@@ -18,6 +19,7 @@ fn made(columns: Vec<(&str, ArrayRef)>, objects: bool) -> Result<Vec<Datum>, Str
         rows: batch.num_rows(),
         by_row: "_row",
         objects,
+        kept: None,
     };
     match values(asked, &[batch]) {
         Ok(Ok(values)) => Ok(values.into_iter().map(|(_, value)| value).collect()),
@@ -202,4 +204,95 @@ fn columns_of_every_batch_and_of_pandas_are_no_members() {
     assert_eq!(word(&made(columns, true).unwrap()[0]), r#"{"_other":0}"#);
     let twice = made(vec![("a", a()), ("a", a())], true).unwrap_err();
     assert!(twice.contains("the column 'a' twice"), "{twice}");
+}
+
+/// Keys and times of a batch of three rows, and what the function gave; what is said of it.
+fn kept(columns: Vec<(&str, ArrayRef)>) -> Result<usize, String> {
+    let times = |all: Vec<i64>| TimestampMillisecondArray::from(all).with_timezone("UTC");
+    let keys: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("c")]));
+    let given: [(&str, ArrayRef); 2] = [
+        ("_key", keys),
+        ("_timestamp", Arc::new(times(vec![1, 2, 3]))),
+    ];
+    let given = Kept::of(
+        &RecordBatch::try_from_iter_with_nullable(given.map(|(n, c)| (n, c, true))).unwrap(),
+    );
+    let made = columns
+        .into_iter()
+        .map(|(name, column)| (name, column, true));
+    let batch = RecordBatch::try_from_iter_with_nullable(made).unwrap();
+    let asked = Asked {
+        rows: 3,
+        by_row: "_row",
+        objects: true,
+        kept: Some(&given),
+    };
+    match values(asked, &[batch]) {
+        Ok(made) => Ok(made.expect("values").len()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn another_key_or_time_is_refused() {
+    let keys = |all: &[Option<&str>]| -> ArrayRef { Arc::new(StringArray::from(all.to_vec())) };
+    let large =
+        |all: &[Option<&str>]| -> ArrayRef { Arc::new(LargeStringArray::from(all.to_vec())) };
+    let views =
+        |all: &[Option<&str>]| -> ArrayRef { Arc::new(StringViewArray::from(all.to_vec())) };
+    let times = |all: &[i64]| -> ArrayRef {
+        Arc::new(TimestampMillisecondArray::from(all.to_vec()).with_timezone("UTC"))
+    };
+    let rows = |all: &[i64]| -> ArrayRef { Arc::new(Int64Array::from(all.to_vec())) };
+    let (a, c) = (Some("a"), Some("c"));
+    for column in [
+        keys(&[a, None, c]),
+        large(&[a, None, c]),
+        views(&[a, None, c]),
+    ] {
+        assert_eq!(kept(vec![("_key", column)]), Ok(3));
+    }
+    assert_eq!(
+        kept(vec![("_key", keys(&[c, c])), ("_row", rows(&[2, 2]))]),
+        Ok(2)
+    );
+    assert_eq!(
+        kept(vec![
+            ("_timestamp", times(&[1, 2, 3])),
+            ("n", rows(&[7, 8, 9]))
+        ]),
+        Ok(3)
+    );
+    assert_eq!(
+        kept(vec![("_timestamp", times(&[2])), ("_row", rows(&[1]))]),
+        Ok(1)
+    );
+    // Something else has become of it: it says nothing.
+    assert_eq!(kept(vec![("_key", rows(&[1, 2, 3]))]), Ok(3));
+
+    for column in [
+        keys(&[a, None, a]),
+        large(&[a, None, a]),
+        views(&[a, None, a]),
+        keys(&[a, None, None]),
+    ] {
+        let said = kept(vec![("_key", column)]).unwrap_err();
+        assert!(
+            said.contains("another '_key' in its row 2 than the row 2"),
+            "{said}"
+        );
+        assert!(said.contains("select_key"), "{said}");
+    }
+    let said = kept(vec![("_key", keys(&[a, a, c]))]).unwrap_err();
+    assert!(said.contains("in its row 1"), "{said}");
+    let said = kept(vec![("_key", keys(&[c])), ("_row", rows(&[0]))]).unwrap_err();
+    assert!(said.contains("in its row 0 than the row 0"), "{said}");
+    let said = kept(vec![("_timestamp", times(&[1, 2, 4]))]).unwrap_err();
+    assert!(said.contains("another '_timestamp' in its row 2"), "{said}");
+    // As many rows in another order, and nothing that says so.
+    let said = kept(vec![("_key", keys(&[c, None, a]))]).unwrap_err();
+    assert!(
+        said.contains("keep '_row' where rows change places"),
+        "{said}"
+    );
 }

@@ -1,0 +1,90 @@
+//! Columns of a batch that must come back as they were: a record's key and time don't change here.
+//!
+//! Takes the batch that a function got and what it gave, and refuses another key or time in a row: such a column is no
+//! part of the value, and would be ignored without a word. It also shows rows that changed places without saying so.
+//! Looks at columns of the types that a batch has only; what a library has made something else of is not read.
+
+use super::layout::{KEY, TIMESTAMP};
+use arrow_array::cast::AsArray;
+use arrow_array::types as t;
+use arrow_array::{Array, ArrayAccessor, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, TimeUnit as Unit};
+use stoatflow_core::{Error, Result};
+
+/// What was given, by name, and what changes it elsewhere.
+#[derive(Debug)]
+pub(super) struct Kept([(&'static str, &'static str, Option<ArrayRef>); 2]);
+
+impl Kept {
+    pub fn of(batch: &RecordBatch) -> Self {
+        let column = |name| batch.column_by_name(name).cloned();
+        Self([
+            (KEY, "select_key", column(KEY)),
+            (TIMESTAMP, "a processor", column(TIMESTAMP)),
+        ])
+    }
+
+    /// `from`: which row of the input a row of this batch comes from.
+    ///
+    /// # Errors
+    /// `User` if a key or time is another one.
+    pub fn check(
+        &self,
+        made: &RecordBatch,
+        from: impl Fn(usize) -> usize,
+        by_row: &str,
+    ) -> Result<()> {
+        for (name, elsewhere, given) in &self.0 {
+            let (Some(given), Some(kept)) = (given, made.column_by_name(name)) else {
+                continue;
+            };
+            if let Some(at) = first_other(given, kept, &from) {
+                return Err(Error::user(format!(
+                    "the result has another '{name}' in its row {at} than the row {} of the batch that it belongs to",
+                    from(at)
+                ))
+                .hint(format!(
+                    "keep '{by_row}' where rows change places; what is in '{name}' can't change here: leave it out, or give it another name, and change it with {elsewhere}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first row of `kept` that differs.
+fn first_other(given: &ArrayRef, kept: &ArrayRef, from: &impl Fn(usize) -> usize) -> Option<usize> {
+    use DataType as D;
+    match (given.data_type(), kept.data_type()) {
+        (D::Utf8, D::Utf8) => other(given.as_string::<i32>(), kept.as_string::<i32>(), from),
+        (D::Utf8, D::LargeUtf8) => other(given.as_string::<i32>(), kept.as_string::<i64>(), from),
+        (D::Utf8, D::Utf8View) => other(given.as_string::<i32>(), kept.as_string_view(), from),
+        (D::Binary, D::Binary) => other(given.as_binary::<i32>(), kept.as_binary::<i32>(), from),
+        (D::Int64, D::Int64) => other(
+            given.as_primitive::<t::Int64Type>(),
+            kept.as_primitive::<t::Int64Type>(),
+            from,
+        ),
+        (D::Timestamp(Unit::Millisecond, _), D::Timestamp(Unit::Millisecond, _)) => other(
+            given.as_primitive::<t::TimestampMillisecondType>(),
+            kept.as_primitive::<t::TimestampMillisecondType>(),
+            from,
+        ),
+        _ => None,
+    }
+}
+
+fn other<A, B>(given: A, kept: B, from: &impl Fn(usize) -> usize) -> Option<usize>
+where
+    A: ArrayAccessor,
+    B: ArrayAccessor<Item = A::Item>,
+    A::Item: PartialEq,
+{
+    (0..kept.len()).find(|&at| {
+        let row = from(at);
+        match (given.is_null(row), kept.is_null(at)) {
+            (false, false) => given.value(row) != kept.value(at),
+            (one, two) => one != two,
+        }
+    })
+}
