@@ -140,6 +140,10 @@ def test_a_part_goes_into_another_record() -> None:
     ]
     changed = sf.value.with_fields(name="new")
     assert users(ANN, out=AVRO)(lambda s: s.map_values(changed)) == [{**ANN, "name": "new"}]
+    merged = sf.value.merge(sf.obj(name="new", tags=sf.value["tags"]))
+    assert users(ANN, out=AVRO)(lambda s: s.map_values(merged)) == [{**ANN, "name": "new"}]
+    one = sf.obj(scores=sf.value["scores"]).merge(sf.value)
+    assert users(ANN, out=AVRO)(lambda s: s.map_values(one)) == [ANN]
 
 
 def test_json_becomes_avro() -> None:

@@ -404,11 +404,14 @@ def test_the_doctor_proposes_expressions_for_functions_of_avro() -> None:
     stream.map_values(lambda v: {"name": v["name"], "first": v["tags"][0]}).to("b", value=sf.Serdes.json())
     # All of the record would become JSON: the function copies what it doesn't change.
     stream.map_values(lambda v: v | {"id": 8}).to("c", value=AVRO)
+    stream.map_values(lambda v: {**v, **v["boss"]}).to("whole", value=AVRO)
+    stream.map_values(lambda v: {**v["scores"], **v["boss"]}).to("parts", value=sf.Serdes.json())
     stream.map_values(change).to("d", value=AVRO)
     plain = builder.stream("plain", key=str, value=PLAIN)
     plain.map_values(change).to("e", value=AVRO)
     found = [(finding.kind, finding.next_step) for finding in examine(builder.build())]
-    assert [kind for kind, _ in found] == ["expression", "expression", "changed view"]
+    assert [kind for kind, _ in found] == ["expression", "expression", "expression", "changed view"]
     assert found[0][1] == "write sf.value['id'] > 5"
     assert found[1][1] == "write sf.obj(name=sf.value['name'], first=sf.value['tags'][0])"
-    assert 'decode="dict"' in found[2][1]
+    assert found[2][1] == "write sf.value['scores'].merge(sf.value['boss'])"
+    assert 'decode="dict"' in found[3][1]

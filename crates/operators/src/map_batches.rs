@@ -29,7 +29,6 @@ pub(crate) use waiting::Waiting;
 use crate::judge::Outcome;
 use crate::site::Site;
 use crate::{Context, Failed, Flaw, Operator, Udf};
-use kept::Kept;
 use result::{Asked, values};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
@@ -228,7 +227,7 @@ impl MapBatches {
             let name = self.udf.name().to_owned();
             error.at(|at| at.function = Some(name))
         };
-        let kept = Kept::of(&batch);
+        let given = (!sink).then(|| batch.clone());
         let called = if sink {
             self.udf.columns_effect(batch).map(|()| Vec::new())
         } else {
@@ -249,7 +248,7 @@ impl MapBatches {
             rows: rows.len(),
             by_row,
             objects: reader.objects(),
-            kept: Some(&kept),
+            given: given.as_ref(),
         };
         Ok(match values(asked, &made) {
             Ok(Ok(values)) => Ok(values),

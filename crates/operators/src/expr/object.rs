@@ -5,15 +5,21 @@
 
 use super::{args, json};
 use bytes::Bytes;
+use hashbrown::DefaultHashBuilder;
+use indexmap::IndexMap;
+use std::borrow::Cow;
 use std::ops::Range;
 use stoatflow_core::serde::write_json;
 use stoatflow_core::{Datum, Result, Text};
 
 /// Gets the name of a member, its place, and that of its value.
-type Take<'a> = dyn FnMut(&str, Range<usize>, Range<usize>) -> Result<()> + 'a;
+type Take<'a, 'o> = dyn FnMut(Cow<'o, str>, Range<usize>, Range<usize>) -> Result<()> + 'a;
+
+/// The members of an object by their names: where each lies, and where its value does.
+type Added<'o> = IndexMap<Cow<'o, str>, (Range<usize>, Range<usize>), DefaultHashBuilder>;
 
 /// Calls `take` with the name of each member, where the member lies in the text, and where its value does.
-fn each(object: &Bytes, take: &mut Take<'_>) -> Result<()> {
+fn each<'o>(object: &'o Bytes, take: &mut Take<'_, 'o>) -> Result<()> {
     let place = |part: &str| {
         let start = part.as_ptr().addr() - object.as_ptr().addr();
         start..start + part.len()
@@ -27,136 +33,96 @@ fn each(object: &Bytes, take: &mut Take<'_>) -> Result<()> {
         let (name, value) = member.map_err(|e| json::malformed(object).caused_by(e))?;
         let value = place(value.as_raw_str());
         let end = value.end;
-        take(&name, start..end, value)?;
+        take(name, start..end, value)?;
         // Of the last member this is the end, and not used.
         start = behind(end, b',');
     }
     Ok(())
 }
 
-/// `changes`: name, name as JSON text with quotes, value.
-pub(super) fn with_fields(of: &Datum, changes: &[(&str, &str, &Datum)]) -> Result<Datum> {
-    let object = args::object(of)?;
-    let more: usize = changes
-        .iter()
-        .map(|(_, name, value)| name.len() + value.weight() + 8)
-        .sum();
-    let mut out = Vec::with_capacity(object.len() + more);
-    let mut done = vec![false; changes.len()];
+/// The object with other values for some members; those that it doesn't have come last.
+///
+/// `find` gives the number of the change to a member, of `count`; `label` writes the name of one as JSON text, with the
+/// colon, `value` its value.
+fn changed(
+    object: &Bytes,
+    (count, weight): (usize, usize),
+    find: impl Fn(&str) -> Option<usize>,
+    label: impl Fn(usize, &mut Vec<u8>),
+    value: impl Fn(usize, &mut Vec<u8>) -> Result<()>,
+) -> Result<Datum> {
+    let mut out = Vec::with_capacity(object.len() + weight);
+    let mut done = vec![false; count];
     out.push(b'{');
-    each(object, &mut |name, member, value| {
-        let change = changes.iter().position(|(changed, ..)| *changed == name);
+    each(object, &mut |name, member, place| {
+        let change = find(&name);
         if change.is_some_and(|at| done[at]) {
             return Ok(());
         }
         if out.len() > 1 {
             out.push(b',');
         }
-        match change {
-            Some(at) => {
-                done[at] = true;
-                out.extend_from_slice(&object[member.start..value.start]);
-                write_json(changes[at].2, &mut out)?;
-            }
-            None => out.extend_from_slice(&object[member]),
-        }
-        Ok(())
+        let Some(at) = change else {
+            out.extend_from_slice(&object[member]);
+            return Ok(());
+        };
+        done[at] = true;
+        out.extend_from_slice(&object[member.start..place.start]);
+        value(at, &mut out)
     })?;
-    for ((_, name, value), done) in changes.iter().zip(done) {
-        if done {
-            continue;
-        }
+    for at in (0..count).filter(|at| !done[*at]) {
         if out.len() > 1 {
             out.push(b',');
         }
-        out.extend_from_slice(name.as_bytes());
-        out.push(b':');
-        write_json(value, &mut out)?;
+        label(at, &mut out);
+        value(at, &mut out)?;
     }
     out.push(b'}');
     Ok(Datum::Json(out.into()))
 }
 
-/// A member of an object that is put into another one.
-struct Added {
-    /// Its name as it is written, without the quotes.
-    name: Range<usize>,
-    /// Is its name more than what is written?
-    escaped: bool,
-    member: Range<usize>,
-    value: Range<usize>,
-    done: bool,
-}
-
-impl Added {
-    fn new(object: &Bytes, member: Range<usize>, value: Range<usize>) -> Self {
-        let before = &object[member.start..value.start];
-        let quote = |at: Option<usize>| member.start + at.unwrap_or(0);
-        let first = quote(before.iter().position(|b| *b == b'"'));
-        let last = quote(before.iter().rposition(|b| *b == b'"'));
-        let name = (first + 1).min(last)..last;
-        Self {
-            escaped: object[name.clone()].contains(&b'\\'),
-            name,
-            member,
-            value,
-            done: false,
-        }
-    }
-
-    fn is_called(&self, wanted: &str, object: &Bytes) -> bool {
-        if !self.escaped {
-            return object[self.name.clone()] == *wanted.as_bytes();
-        }
-        let quoted = &object[self.name.start - 1..=self.name.end];
-        serde_json::from_slice::<String>(quoted).is_ok_and(|name| name == wanted)
-    }
+/// `changes`: name, name as JSON text with quotes, value.
+pub(super) fn with_fields(of: &Datum, changes: &[(&str, &str, &Datum)]) -> Result<Datum> {
+    let weight = |(_, name, value): &(&str, &str, &Datum)| name.len() + value.weight() + 8;
+    changed(
+        args::object(of)?,
+        (changes.len(), changes.iter().map(weight).sum()),
+        |name| changes.iter().position(|(known, ..)| *known == name),
+        |at, out| {
+            out.extend_from_slice(changes[at].1.as_bytes());
+            out.push(b':');
+        },
+        |at, out| write_json(changes[at].2, out),
+    )
 }
 
 /// All members of both; where both have one, the second one's value in the first one's place. Null is an object without
 /// members, unless both are.
 pub(super) fn merge(first: &Datum, second: &Datum) -> Result<Datum> {
-    let [object, other] = match (first.is_null(), second.is_null()) {
-        (true, true) => return Ok(Datum::Null),
-        (true, false) => return args::object(second).map(|_| second.clone()),
-        (false, true) => return args::object(first).map(|_| first.clone()),
-        (false, false) => [args::object(first)?, args::object(second)?],
-    };
-    let mut added: Vec<Added> = Vec::new();
-    each(other, &mut |name, member, value| {
-        if !added.iter().any(|known| known.is_called(name, other)) {
-            added.push(Added::new(other, member, value));
+    if first.is_null() || second.is_null() {
+        let one = if first.is_null() { second } else { first };
+        if !one.is_null() {
+            args::object(one)?;
         }
-        Ok(())
-    })?;
-    let mut out = Vec::with_capacity(object.len() + other.len());
-    out.push(b'{');
-    each(object, &mut |name, member, value| {
-        let by = (added.iter_mut()).find(|added| added.is_called(name, other));
-        if by.as_ref().is_some_and(|by| by.done) {
-            return Ok(());
-        }
-        if out.len() > 1 {
-            out.push(b',');
-        }
-        match by {
-            Some(by) => {
-                by.done = true;
-                out.extend_from_slice(&object[member.start..value.start]);
-                out.extend_from_slice(&other[by.value.clone()]);
-            }
-            None => out.extend_from_slice(&object[member]),
-        }
-        Ok(())
-    })?;
-    for more in added.into_iter().filter(|added| !added.done) {
-        if out.len() > 1 {
-            out.push(b',');
-        }
-        out.extend_from_slice(&other[more.member]);
+        return Ok(one.clone());
     }
-    out.push(b'}');
-    Ok(Datum::Json(out.into()))
+    let (object, other) = (args::object(first)?, args::object(second)?);
+    // By name, because both may have hundreds.
+    let mut more: Added<'_> = Added::default();
+    each(other, &mut |name, member, value| {
+        more.entry(name).or_insert((member, value));
+        Ok(())
+    })?;
+    changed(
+        object,
+        (more.len(), other.len()),
+        |name| more.get_index_of(name),
+        |at, out| out.extend_from_slice(&other[more[at].0.start..more[at].1.start]),
+        |at, out| {
+            out.extend_from_slice(&other[more[at].1.clone()]);
+            Ok(())
+        },
+    )
 }
 
 pub(super) fn without(of: &Datum, names: &[String]) -> Result<Datum> {
@@ -165,7 +131,7 @@ pub(super) fn without(of: &Datum, names: &[String]) -> Result<Datum> {
     let mut dropped = false;
     out.push(b'{');
     each(object, &mut |name, member, _| {
-        if names.iter().any(|dropped| dropped == name) {
+        if names.iter().any(|dropped| **dropped == *name) {
             dropped = true;
             return Ok(());
         }
@@ -188,7 +154,7 @@ pub(super) fn keys(of: &Datum) -> Result<Datum> {
     let mut seen = std::collections::HashSet::new();
     each(args::object(of)?, &mut |name, _, _| {
         if seen.insert(name.to_owned()) {
-            found.push(Datum::Str(Text::from(name)));
+            found.push(Datum::Str(Text::from(&*name)));
         }
         Ok(())
     })?;

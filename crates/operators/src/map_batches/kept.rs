@@ -11,45 +11,35 @@ use arrow_array::{Array, ArrayAccessor, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, TimeUnit as Unit};
 use stoatflow_core::{Error, Result};
 
-/// What was given, by name, and what changes it elsewhere.
-#[derive(Debug)]
-pub(super) struct Kept([(&'static str, &'static str, Option<ArrayRef>); 2]);
+/// The columns, and what changes them elsewhere.
+const KEPT: [(&str, &str); 2] = [(KEY, "select_key"), (TIMESTAMP, "a processor")];
 
-impl Kept {
-    pub fn of(batch: &RecordBatch) -> Self {
-        let column = |name| batch.column_by_name(name).cloned();
-        Self([
-            (KEY, "select_key", column(KEY)),
-            (TIMESTAMP, "a processor", column(TIMESTAMP)),
-        ])
-    }
-
-    /// `from`: which row of the input a row of this batch comes from.
-    ///
-    /// # Errors
-    /// `User` if a key or time is another one.
-    pub fn check(
-        &self,
-        made: &RecordBatch,
-        from: impl Fn(usize) -> usize,
-        by_row: &str,
-    ) -> Result<()> {
-        for (name, elsewhere, given) in &self.0 {
-            let (Some(given), Some(kept)) = (given, made.column_by_name(name)) else {
-                continue;
-            };
-            if let Some(at) = first_other(given, kept, &from) {
-                return Err(Error::user(format!(
-                    "the result has another '{name}' in its row {at} than the row {} of the batch that it belongs to",
-                    from(at)
-                ))
-                .hint(format!(
-                    "keep '{by_row}' where rows change places; what is in '{name}' can't change here: leave it out, or give it another name, and change it with {elsewhere}"
-                )));
-            }
+/// `from`: which row of `given` a row of `made` comes from.
+///
+/// # Errors
+/// `User` if a key or time is another one.
+pub(super) fn check(
+    given: &RecordBatch,
+    made: &RecordBatch,
+    from: impl Fn(usize) -> usize,
+    by_row: &str,
+) -> Result<()> {
+    for (name, elsewhere) in KEPT {
+        let column = |batch: &RecordBatch| batch.column_by_name(name).cloned();
+        let (Some(before), Some(after)) = (column(given), column(made)) else {
+            continue;
+        };
+        if let Some(at) = first_other(&before, &after, &from) {
+            return Err(Error::user(format!(
+                "the result has another '{name}' in its row {at} than the row {} of the batch that it belongs to",
+                from(at)
+            ))
+            .hint(format!(
+                "keep '{by_row}' where rows change places; what is in '{name}' can't change here: leave it out, or give it another name, and change it with {elsewhere}"
+            )));
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The first row of `kept` that differs.

@@ -5,7 +5,7 @@
 //! every batch has are no part of a value.
 
 use super::cells::{Cells, Member, fields, object};
-use super::kept::Kept;
+use super::kept;
 use super::layout::{VALUE, is_added};
 use crate::Failed;
 use arrow_array::cast::AsArray;
@@ -26,8 +26,8 @@ pub(super) struct Asked<'a> {
     pub by_row: &'a str,
     /// Were the values objects? Then they are objects again.
     pub objects: bool,
-    /// What must have come back as it was, where it came back.
-    pub kept: Option<&'a Kept>,
+    /// What the function got: keys and times must not have changed.
+    pub given: Option<&'a RecordBatch>,
 }
 
 /// The rows of a result: the row of the input, and the value.
@@ -48,8 +48,8 @@ pub(super) fn values(asked: Asked<'_>, batches: &[RecordBatch]) -> Result<Values
         let value = Value::new(asked, batch)?;
         let before = given.len() + failed.len();
         let from = |at: usize| rows.as_ref().map_or(before + at, |rows| rows[at]);
-        if let Some(kept) = asked.kept {
-            kept.check(batch, from, asked.by_row)?;
+        if let Some(input) = asked.given {
+            kept::check(input, batch, from, asked.by_row)?;
         }
         for at in 0..batch.num_rows() {
             let from = from(at);

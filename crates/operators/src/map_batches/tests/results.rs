@@ -1,7 +1,6 @@
 //! What columns of a result become.
 
 use super::*;
-use crate::map_batches::kept::Kept;
 use crate::map_batches::result::{Asked, values};
 use arrow_array::builder::{BinaryBuilder, ListBuilder};
 use arrow_array::types::{Int8Type, UInt64Type};
@@ -19,7 +18,7 @@ fn made(columns: Vec<(&str, ArrayRef)>, objects: bool) -> Result<Vec<Datum>, Str
         rows: batch.num_rows(),
         by_row: "_row",
         objects,
-        kept: None,
+        given: None,
     };
     match values(asked, &[batch]) {
         Ok(Ok(values)) => Ok(values.into_iter().map(|(_, value)| value).collect()),
@@ -214,9 +213,7 @@ fn kept(columns: Vec<(&str, ArrayRef)>) -> Result<usize, String> {
         ("_key", keys),
         ("_timestamp", Arc::new(times(vec![1, 2, 3]))),
     ];
-    let given = Kept::of(
-        &RecordBatch::try_from_iter_with_nullable(given.map(|(n, c)| (n, c, true))).unwrap(),
-    );
+    let given = RecordBatch::try_from_iter_with_nullable(given.map(|(n, c)| (n, c, true))).unwrap();
     let made = columns
         .into_iter()
         .map(|(name, column)| (name, column, true));
@@ -225,7 +222,7 @@ fn kept(columns: Vec<(&str, ArrayRef)>) -> Result<usize, String> {
         rows: 3,
         by_row: "_row",
         objects: true,
-        kept: Some(&given),
+        given: Some(&given),
     };
     match values(asked, &[batch]) {
         Ok(made) => Ok(made.expect("values").len()),
