@@ -144,6 +144,7 @@ OF_OBJECTS: list[Callable[[Any], Any]] = [
     lambda v: {**v, "a": 1, "z": v["n"]},
     lambda v: v | {"a": v["b"], "z": None},
     lambda v: {**v, **v["o"]},
+    lambda v: {**v, **v.get("o")},
     lambda v: {**v["o"], **v, "z": v["n"]},
     lambda v: {**v, **{"a": v["n"]}, **v["o"]},  # noqa: PIE800
     lambda v: dict(a=v["a"], b=1),  # noqa: C408

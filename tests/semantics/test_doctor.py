@@ -303,6 +303,17 @@ def test_an_expression_in_the_place_of_a_function(place: str) -> None:
     assert result(rewritten, 1) == wanted
 
 
+def test_a_partner_that_is_missing_is_said() -> None:
+    def both(one: Any, two: Any) -> Any:
+        return {**one, **two}
+
+    written = topology(lambda s, t: s.left_join(t, both).to("out", value=JSON))
+    (finding,) = [each for each in examine(written) if each.kind == "expression"]
+    assert finding.expression == "sf.left.merge(sf.right)"
+    # The function raises where there is none, the expression goes on with the other side.
+    assert Difference.NULL in said(finding)
+
+
 def sessions(stream: Any) -> Any:
     return stream.group_by_key().windowed_by(sf.SessionWindows("8ms", grace="20ms"))
 
