@@ -16,7 +16,7 @@ use stoatflow_core::{Datum, Result, Text};
 type Take<'a, 'o> = dyn FnMut(Cow<'o, str>, Range<usize>, Range<usize>) -> Result<()> + 'a;
 
 /// The members of an object by their names: where each lies, and where its value does.
-type Added<'o> = IndexMap<Cow<'o, str>, (Range<usize>, Range<usize>), DefaultHashBuilder>;
+type Members<'o> = IndexMap<Cow<'o, str>, (Range<usize>, Range<usize>), DefaultHashBuilder>;
 
 /// Calls `take` with the name of each member, where the member lies in the text, and where its value does.
 fn each<'o>(object: &'o Bytes, take: &mut Take<'_, 'o>) -> Result<()> {
@@ -38,6 +38,16 @@ fn each<'o>(object: &'o Bytes, take: &mut Take<'_, 'o>) -> Result<()> {
         start = behind(end, b',');
     }
     Ok(())
+}
+
+/// Of a name that occurs twice, the first counts. By name, because an object may have hundreds.
+fn members(object: &Bytes) -> Result<Members<'_>> {
+    let mut found = Members::default();
+    each(object, &mut |name, member, value| {
+        found.entry(name).or_insert((member, value));
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// The object with other values for some members; those that it doesn't have come last.
@@ -107,12 +117,7 @@ pub(super) fn merge(first: &Datum, second: &Datum) -> Result<Datum> {
         return Ok(one.clone());
     }
     let (object, other) = (args::object(first)?, args::object(second)?);
-    // By name, because both may have hundreds.
-    let mut more: Added<'_> = Added::default();
-    each(other, &mut |name, member, value| {
-        more.entry(name).or_insert((member, value));
-        Ok(())
-    })?;
+    let more = members(other)?;
     changed(
         object,
         (more.len(), other.len()),
@@ -148,29 +153,18 @@ pub(super) fn without(of: &Datum, names: &[String]) -> Result<Datum> {
     Ok(Datum::Json(out.into()))
 }
 
-/// Of a name that occurs twice, the first counts.
 pub(super) fn keys(of: &Datum) -> Result<Datum> {
-    let mut found: Vec<Datum> = Vec::new();
-    let mut seen = std::collections::HashSet::new();
-    each(args::object(of)?, &mut |name, _, _| {
-        if seen.insert(name.to_owned()) {
-            found.push(Datum::Str(Text::from(&*name)));
-        }
-        Ok(())
-    })?;
+    let names = members(args::object(of)?)?.into_keys();
+    let found: Vec<Datum> = names.map(|name| Datum::Str(Text::from(&*name))).collect();
     Ok(Datum::List(found.into()))
 }
 
 pub(super) fn values(of: &Datum) -> Result<Datum> {
     let object = args::object(of)?;
-    let mut found = Vec::new();
-    let mut seen = std::collections::HashSet::new();
-    each(object, &mut |name, _, value| {
-        if seen.insert(name.to_owned()) {
-            found.push(json::settle(object.slice(value))?);
-        }
-        Ok(())
-    })?;
+    let places = members(object)?.into_values();
+    let found: Vec<Datum> = places
+        .map(|(_, value)| json::settle(object.slice(value)))
+        .collect::<Result<_>>()?;
     Ok(Datum::List(found.into()))
 }
 
