@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 import page  # noqa: E402
+from bench_broker import bench_broker  # noqa: E402
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
 from conditions import Conditions, add_arguments, names  # noqa: E402
@@ -264,7 +265,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Latency], list[str]]:
     """All workloads, one after the other, on one broker; engines in turn. What failed, in words."""
     measured: list[Latency] = []
     failed: list[str] = []
-    with KafkaBroker() as broker:
+    with bench_broker() as broker:
         at = Conditions.of(options, broker)
         for workload in options.workloads:
             bench = Bench(workload, options, broker, at)

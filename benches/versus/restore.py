@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 import kstreams_build  # noqa: E402
+from bench_broker import bench_broker  # noqa: E402
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
 from confluent_kafka import KafkaError, Message, Producer  # noqa: E402
@@ -340,7 +341,7 @@ def main() -> int:
     try:
         if KSTREAMS in names:
             kstreams_build.class_path()
-        with KafkaBroker() as broker:
+        with bench_broker() as broker:
             outcome = measure(names, broker, task)
     except (BrokerError, EngineError) as error:
         say(f"error: {error}")

@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "tests" / "integration"))
 import page  # noqa: E402
 import restore  # noqa: E402
 import restore_row  # noqa: E402
+from bench_broker import bench_broker  # noqa: E402
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
 from broker_bytes import KEEP_DELETED, bytes_of  # noqa: E402
@@ -153,7 +154,7 @@ def measure(options: argparse.Namespace, found: Available) -> list[Results]:
     task = restore.Task(
         options.keys, min(restore.FEED, options.keys), options.repeats, options.threads, options.timeout, options.python
     )
-    with KafkaBroker(settings=KEEP_DELETED) as broker:
+    with bench_broker(KEEP_DELETED) as broker:
         say(f"Kafka at {broker.bootstrap}")
         at = Conditions.of(options, broker)
         for name in options.workloads:

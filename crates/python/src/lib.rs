@@ -18,6 +18,7 @@ mod lazy;
 mod logging;
 mod parked;
 mod plan;
+mod positional;
 mod processor;
 mod profile;
 mod protobuf;

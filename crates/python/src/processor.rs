@@ -15,6 +15,7 @@ pub use stores::*;
 
 use crate::datum::{from_py, to_py};
 use crate::errors::raised;
+use crate::positional::call;
 use crate::profile::Profile;
 use door::Moment;
 use parking_lot::Mutex;
@@ -146,7 +147,7 @@ impl Processor for PyProcessor {
                 let called = makes.record(py, record).and_then(|given| {
                     let object = given.object.clone();
                     self.door.set(Moment::of(record, given));
-                    process.call1((object,))
+                    call(&process, [object])
                 });
                 open.check().map_err(|error| Failed { at, error })?;
                 called.map_err(|e| Failed {
@@ -168,7 +169,7 @@ impl Processor for PyProcessor {
                 plain => plain,
             };
             let called =
-                to_py(py, &record.key).and_then(|key| transform.call1((key, to_py(py, value)?)));
+                to_py(py, &record.key).and_then(|key| call(&transform, [key, to_py(py, value)?]));
             open.close()?;
             from_py(&called.map_err(|e| raised(py, &self.name, "transform()", e))?)
         })

@@ -9,6 +9,7 @@ mod described;
 use crate::datum::{from_py, key_from_py, to_py};
 use crate::errors::{PyCause, raised};
 use crate::lazy;
+use crate::positional::call;
 use crate::profile::Profile;
 use crate::roles::Role;
 use arrow_array::RecordBatch;
@@ -118,8 +119,8 @@ impl PyUdf {
             let called = || -> PyResult<Bound<'py, PyAny>> {
                 let value = to_py(py, &record.value)?;
                 match args {
-                    Args::Value => callable.call1((value,)),
-                    Args::KeyValue => callable.call1((to_py(py, &record.key)?, value)),
+                    Args::Value => call(callable, [value]),
+                    Args::KeyValue => call(callable, [to_py(py, &record.key)?, value]),
                 }
             };
             let result = called().map_err(|e| Failed {
@@ -396,13 +397,13 @@ impl Udf for PyUdf {
                 let callable = self.callable.bind(py);
                 match arguments {
                     [] => callable.call0(),
-                    [a] => callable.call1((to_py(py, a)?,)),
+                    [a] => call(callable, [to_py(py, a)?]),
                     // Of a reduction: the aggregate and the value.
-                    [a, b] => callable.call1((self.seen(to_py(py, a)?)?, to_py(py, b)?)),
+                    [a, b] => call(callable, [self.seen(to_py(py, a)?)?, to_py(py, b)?]),
                     [a, b, c] => {
                         // Of an aggregation: key, value and the aggregate, which an expression may have begun.
                         let c = decoded::seen(self.decoded.as_ref(), to_py(py, c)?)?;
-                        callable.call1((to_py(py, a)?, to_py(py, b)?, c))
+                        call(callable, [to_py(py, a)?, to_py(py, b)?, c])
                     }
                     more => {
                         let all: Vec<_> =
@@ -423,11 +424,11 @@ impl Udf for PyUdf {
     fn calls(&self, arity: usize, arguments: &[Datum], out: &mut Vec<Datum>) -> Result<(), Failed> {
         self.profile.batch(arguments.len() / arity, |py| {
             let callable = self.callable.bind(py);
-            for (at, call) in arguments.chunks_exact(arity).enumerate() {
+            for (at, given) in arguments.chunks_exact(arity).enumerate() {
                 let called = || -> PyResult<Bound<'_, PyAny>> {
-                    match call {
-                        [a, b] => callable.call1((to_py(py, a)?, to_py(py, b)?)),
-                        [a, b, c] => callable.call1((to_py(py, a)?, to_py(py, b)?, to_py(py, c)?)),
+                    match given {
+                        [a, b] => call(callable, [to_py(py, a)?, to_py(py, b)?]),
+                        [a, b, c] => call(callable, [to_py(py, a)?, to_py(py, b)?, to_py(py, c)?]),
                         other => {
                             let all: Vec<_> = other
                                 .iter()

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, TYPE_CHECKING, NoReturn
@@ -47,6 +47,7 @@ class KafkaBroker:
     """`with KafkaBroker() as broker: connect(broker.bootstrap)`.
 
     `data` is kept if it is given and removed at the end if it is not; `settings` are added to server.properties.
+    `java_options` are those of its JVM: a small heap for tests, of which several run side by side.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class KafkaBroker:
         data: Path | str | None = None,
         *,
         settings: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = ("-Xmx512m",),
         start_timeout: float = 90.0,
     ) -> None:
         self._given = Path(data).resolve() if data is not None else None
         self._settings = dict(settings or {})
+        self._java_options = tuple(java_options)
         self._start_timeout = start_timeout
         self._ports: Ports | None = None
         self._folder: Path | None = None
@@ -109,7 +112,7 @@ class KafkaBroker:
             self._ports = free_ports()
         config = server_properties(self._ports, self._folder, self._settings)
         server, logger = write_config(self._folder, config)
-        class_path = [str(java), "-Xmx512m", f"-Dlog4j2.configurationFile={logger}", "-cp", f"{jars}/*"]
+        class_path = [str(java), *self._java_options, f"-Dlog4j2.configurationFile={logger}", "-cp", f"{jars}/*"]
         if not (self._folder / "kafka-logs" / "meta.properties").is_file():
             self._format(class_path, server)
         with self.log_file.open("ab") as log:

@@ -37,7 +37,6 @@ pub struct Given<'py> {
 pub struct Makes<'py> {
     class: Bound<'py, PyType>,
     new: Bound<'py, PyAny>,
-    set: Bound<'py, PyAny>,
     no_headers: Bound<'py, PyAny>,
 }
 
@@ -49,25 +48,23 @@ impl<'py> Makes<'py> {
         Ok(Self {
             class: class(py, role)?.clone(),
             new: object.getattr(intern!(py, "__new__"))?,
-            set: object.getattr(intern!(py, "__setattr__"))?,
             no_headers: PyTuple::empty(py).into_any(),
         })
     }
 
     pub fn record(&self, py: Python<'py>, record: &Record) -> PyResult<Given<'py>> {
         let object = self.new.call1((&self.class,))?;
+        let time = record.timestamp.0.into_pyobject(py)?;
         let key = to_py(py, &record.key)?;
         let value = to_py(py, &record.value)?;
         let headers = match &record.headers {
             None => self.no_headers.clone(),
             Some(all) => headers_to_py(py, all)?,
         };
-        self.set.call1((&object, intern!(py, "key"), &key))?;
-        self.set.call1((&object, intern!(py, "value"), &value))?;
-        self.set
-            .call1((&object, intern!(py, "timestamp"), record.timestamp.0))?;
-        self.set
-            .call1((&object, intern!(py, "headers"), &headers))?;
+        set(&object, intern!(py, "key"), &key)?;
+        set(&object, intern!(py, "value"), &value)?;
+        set(&object, intern!(py, "timestamp"), &time)?;
+        set(&object, intern!(py, "headers"), &headers)?;
         Ok(Given {
             object,
             key,
@@ -75,6 +72,23 @@ impl<'py> Makes<'py> {
             headers,
         })
     }
+}
+
+/// `object.__setattr__(object, name, value)`, which a frozen dataclass doesn't refuse.
+fn set(
+    object: &Bound<'_, PyAny>,
+    name: &Bound<'_, PyString>,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    // SAFETY: the interpreter is attached; the three are objects that are held for the time of the call, which takes no
+    // reference away from them.
+    let done = unsafe {
+        pyo3::ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), value.as_ptr())
+    };
+    if done == 0 {
+        return Ok(());
+    }
+    Err(PyErr::fetch(object.py()))
 }
 
 fn headers_to_py<'py>(py: Python<'py>, headers: &[Header]) -> PyResult<Bound<'py, PyAny>> {
