@@ -15,6 +15,7 @@ pub mod ports;
 pub mod record;
 pub mod serde;
 pub mod settings;
+pub mod short;
 
 pub use bytes::Bytes;
 pub use datum::{Change, Datum, Opaque, PlainJson, Text, Windowed};
@@ -30,3 +31,4 @@ pub use ports::{Clock, ManualClock, Rng, SystemClock};
 pub use record::{Header, Headers, Origin, Record};
 pub use serde::{CustomSerde, Serde};
 pub use settings::{Guarantee, Settings};
+pub use short::Short;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Record};
+use stoatflow_core::{Datum, Record, Short};
 
 #[cfg(test)]
 mod tests;
@@ -21,9 +21,16 @@ struct Entry {
     hash: u64,
     /// Counts updates: when it was last touched.
     touched: u64,
-    key: Bytes,
+    key: Key,
     existed: bool,
     record: Record,
+}
+
+/// The key's bytes: where they are few, here.
+#[derive(Debug, PartialEq, Eq)]
+enum Key {
+    Short(Short),
+    Long(Bytes),
 }
 
 /// Of all operators of a lane that write one store, as those of a cogroup do: what one holds and another
@@ -44,7 +51,9 @@ impl Held {
     pub fn hold(&mut self, key: &Bytes, existed: bool, mut record: Record) {
         let hash = key_hash(key);
         self.updates += 1;
-        if let Some(&at) = self.index.find(hash, |&at| self.entries[at].key == *key) {
+        let key = Short::of(0, key).map_or_else(|| Key::Long(key.clone()), Key::Short);
+        let same = |&at: &usize| self.entries[at].hash == hash && self.entries[at].key == key;
+        if let Some(&at) = self.index.find(hash, same) {
             self.entries[at].touched = self.updates;
             let held = &mut self.entries[at].record;
             if let (Datum::Change(first), Datum::Change(last)) =
@@ -52,6 +61,8 @@ impl Held {
             {
                 std::mem::swap(&mut first.old, &mut last.old);
             }
+            // The new one's key is at hand; to let go of the one before is a look at another place in memory.
+            std::mem::swap(&mut held.key, &mut record.key);
             *held = record;
             return;
         }
@@ -64,7 +75,7 @@ impl Held {
         entries.push(Entry {
             hash,
             touched: *updates,
-            key: key.clone(),
+            key,
             existed,
             record,
         });

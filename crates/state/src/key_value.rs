@@ -23,6 +23,7 @@ mod scan;
 mod seal;
 mod shard;
 mod slot;
+mod slot_key;
 #[cfg(test)]
 mod tests;
 

@@ -6,12 +6,16 @@
 //! to do or the epoch ends. To hold a key costs more than to send it: where most records are the only ones of their
 //! key, many go by before it tries again.
 
+mod key;
 #[cfg(test)]
 mod tests;
 
 use crate::Routed;
 use hashbrown::HashTable;
-use stoatflow_core::{Datum, Error, Result};
+use key::{elsewhere, far, short};
+use stoatflow_core::{
+    Datum, Error, Headers, NodeId, Origin, Record, Result, Short, StageId, Timestamp,
+};
 
 /// Most keys at a time: more would not be found in the processor's cache, and are memory that nobody accounts for.
 const MOST: usize = 8 * 1024;
@@ -20,20 +24,33 @@ const TELLING: u64 = 256;
 /// So many times what was held in vain goes by.
 const BY: u64 = 16;
 
+/// What is held of a key: one line of the processor's cache.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Sum {
+    hash: u64,
+    key: Short,
     /// Counts records: when it was last touched.
-    touched: u64,
-    records: i64,
-    last: Routed,
+    touched: u32,
+    records: u32,
+    timestamp: Timestamp,
+    origin: Origin,
 }
+
+const _: () = assert!(size_of::<Sum>() == 64, "a sum is one line");
 
 /// One record per key.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    places: HashTable<usize>,
+    places: HashTable<u32>,
     sums: Vec<Sum>,
-    taken: u64,
+    /// Keys that are too long for their sum.
+    long: Vec<Datum>,
+    /// By place; as many as there are up to the last that has some.
+    headers: Vec<Headers>,
+    /// Where all go, once there was one.
+    way: Option<(NodeId, StageId)>,
+    taken: u32,
     /// How many go by before the next one is held.
     by: u64,
 }
@@ -46,57 +63,96 @@ impl Ahead {
             one.record.value = Datum::Int(1);
             return out.push(one);
         }
+        self.taken += 1;
         let Self {
-            places,
-            sums,
-            taken,
-            ..
+            places, sums, long, ..
         } = self;
-        *taken += 1;
+        let (hash, key) = (one.hash, short(&one.record.key));
         // Keys that are the same have the same bytes if their hashes are the same as well (0.0 and -0.0).
-        let same = |&place: &usize| {
-            let other = &sums[place].last;
-            other.hash == one.hash && other.record.key == one.record.key
+        let same = |&place: &u32| {
+            let sum = &sums[place as usize];
+            sum.hash == hash
+                && match &key {
+                    Some(key) => sum.key == *key,
+                    None => elsewhere(&sum.key).is_some_and(|at| long[at] == one.record.key),
+                }
         };
-        if let Some(&place) = places.find(one.hash, same) {
-            let sum = &mut sums[place];
-            sum.touched = *taken;
+        let place = if let Some(&place) = places.find(hash, same) {
+            let sum = &mut sums[place as usize];
+            sum.touched = self.taken;
             sum.records += 1;
-            let last = &mut sum.last.record;
-            last.timestamp = last.timestamp.max(one.record.timestamp);
-            last.headers = one.record.headers;
-            last.origin = one.record.origin;
-            return;
+            sum.timestamp = sum.timestamp.max(one.record.timestamp);
+            sum.origin = one.record.origin;
+            place as usize
+        } else {
+            let key = key.unwrap_or_else(|| {
+                // A word would keep its line.
+                one.record.key.unshare();
+                long.push(std::mem::take(&mut one.record.key));
+                far(index(long.len() - 1))
+            });
+            places.insert_unique(hash, index(sums.len()), |&at| sums[at as usize].hash);
+            sums.push(Sum {
+                hash,
+                key,
+                touched: self.taken,
+                records: 1,
+                timestamp: one.record.timestamp,
+                origin: one.record.origin,
+            });
+            self.way = Some((one.via, one.stage));
+            sums.len() - 1
+        };
+        if one.record.headers.is_some() || place < self.headers.len() {
+            if place >= self.headers.len() {
+                self.headers.resize_with(place + 1, Headers::default);
+            }
+            self.headers[place] = one.record.headers;
         }
-        // A word would keep its line.
-        one.record.key.unshare();
-        one.record.value = Datum::Null;
-        places.insert_unique(one.hash, sums.len(), |&place| sums[place].last.hash);
-        sums.push(Sum {
-            touched: *taken,
-            records: 1,
-            last: one,
-        });
-        if sums.len() == MOST {
+        if self.sums.len() == MOST || self.taken == u32::MAX {
             self.release(out);
         }
     }
 
     /// Gives everything held, in the order of each key's last record.
     pub fn release(&mut self, out: &mut Vec<Routed>) {
-        let keys = self.sums.len() as u64;
-        if self.taken >= TELLING && self.taken < 2 * keys {
-            self.by = BY * self.taken;
+        let (keys, taken) = (self.sums.len() as u64, u64::from(self.taken));
+        if taken >= TELLING && taken < 2 * keys {
+            self.by = BY * taken;
         }
         self.places.clear();
         self.taken = 0;
-        self.sums.sort_unstable_by_key(|sum| sum.touched);
-        out.extend(self.sums.drain(..).map(|sum| {
-            let mut routed = sum.last;
-            routed.record.value = Datum::Int(sum.records);
-            routed
+        let Some((via, stage)) = self.way else {
+            return;
+        };
+        let placed = (0..).zip(&self.sums);
+        let mut order: Vec<(u32, u32)> = placed.map(|(at, sum)| (sum.touched, at)).collect();
+        order.sort_unstable();
+        out.extend(order.into_iter().map(|(_, at)| {
+            let sum = &self.sums[at as usize];
+            let headers = self.headers.get_mut(at as usize).and_then(Option::take);
+            Routed {
+                via,
+                stage,
+                hash: sum.hash,
+                record: Record {
+                    key: key::datum(&sum.key, &mut self.long),
+                    value: Datum::Int(sum.records.into()),
+                    timestamp: sum.timestamp,
+                    headers,
+                    origin: sum.origin,
+                },
+            }
         }));
+        self.sums.clear();
+        self.long.clear();
+        self.headers.clear();
     }
+}
+
+/// There are never more than [`MOST`].
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
 }
 
 /// How many records a value says that it stands for.

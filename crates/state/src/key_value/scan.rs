@@ -116,7 +116,7 @@ impl KeyValueStore {
                     Some(value) => Held::Value(value.clone()),
                     None => Held::Foreign,
                 };
-                found.push((slot.key.clone(), held));
+                found.push((slot.key.to_bytes(), held));
             }
         }
         if shards.len() > 1 {

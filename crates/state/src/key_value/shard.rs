@@ -7,6 +7,7 @@
 use super::Stored;
 use super::order::Order;
 use super::slot::{ABSENT, Replaced, Slot, Version, stamp};
+use super::slot_key::Wanted;
 use bytes::Bytes;
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
@@ -100,11 +101,12 @@ pub(super) struct Table {
 
 impl Table {
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
+        let wanted = Wanted::new(key);
         self.index
             .find(hash, |&i| {
                 self.slots[i as usize]
                     .as_ref()
-                    .is_some_and(|s| s.hash == hash && *s.key == *key)
+                    .is_some_and(|s| s.hash == hash && wanted.is(&s.key))
             })
             .copied()
     }
@@ -156,7 +158,7 @@ impl Table {
             .expect("the index holds live slots only");
         slot.referenced = true;
         let wrote = slot.write(stamp(epoch), committed, ticket, value)?;
-        let first = wrote.first.then(|| slot.key.clone());
+        let first = wrote.first.then(|| slot.key.to_bytes());
         if !slot.listed {
             slot.listed = true;
             self.staged.push(index);
@@ -186,7 +188,7 @@ impl Table {
         self.staged_bytes += version.weight as usize;
         let mut slot = Slot::new(hash, key, version);
         slot.listed = true;
-        let first = Some(slot.key.clone());
+        let first = Some(slot.key.to_bytes());
         let index = self.insert(slot);
         self.staged.push(index);
         Ok(Written {
@@ -218,7 +220,7 @@ impl Table {
 
     fn insert(&mut self, slot: Slot) -> u32 {
         let hash = slot.hash;
-        let key = self.order.is_some().then(|| slot.key.clone());
+        let key = self.order.is_some().then(|| slot.key.to_bytes());
         let at = if let Some(free) = self.free.pop() {
             self.slots[free as usize] = Some(slot);
             free
@@ -388,7 +390,7 @@ impl Table {
             self.index
                 .insert_unique(slot.hash, at, |_| unreachable!("the capacity was reserved"));
             if let Some(order) = &mut self.order {
-                order.insert(slot.key.clone(), at);
+                order.insert(slot.key.to_bytes(), at);
             }
             self.slots.push(Some(slot));
         }

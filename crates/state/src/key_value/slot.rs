@@ -4,6 +4,7 @@
 //! budgets or back ends. A stamp is the epoch plus one; 0 stands for "committed, epoch unknown".
 
 use super::Stored;
+use super::slot_key::SlotKey;
 use bytes::Bytes;
 use stoatflow_core::{Datum, Epoch, Error, Result, Timestamp};
 
@@ -115,7 +116,7 @@ pub(super) fn is_foreign(value: &Datum) -> bool {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub hash: u64,
-    pub key: Bytes,
+    pub key: SlotKey,
     pub newest: Version,
     /// Descending by stamp; empty but for keys that two live epochs wrote.
     pub older: Vec<Version>,
@@ -144,11 +145,9 @@ pub(super) type Replaced = (Stored, Option<Box<Frozen>>);
 
 impl Slot {
     pub fn new(hash: u64, key: &[u8], version: Version) -> Self {
-        // A copy: the caller's key may be a slice that keeps a whole input buffer alive.
-        let key = Bytes::copy_from_slice(key);
         Self {
             hash,
-            key,
+            key: SlotKey::new(key),
             newest: version,
             older: Vec::new(),
             pins: 0,

@@ -1,0 +1,68 @@
+//! A few bytes that lie where they are kept.
+//!
+//! Takes at most 22 bytes and what they are, gives them back; two are compared in three steps, without a look at another
+//! place in memory. What is longer has no such form: its keeper keeps it elsewhere.
+
+#[cfg(test)]
+mod tests;
+
+/// The most bytes: with what they are and how many, three words of the machine.
+const MOST: usize = 22;
+
+/// What the bytes are, how many, the bytes, zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Short([u8; MOST + 2]);
+
+impl Short {
+    /// These bytes, if they are few. Equal are those of one kind with the same bytes.
+    #[inline]
+    #[must_use]
+    pub fn of(kind: u8, bytes: &[u8]) -> Option<Self> {
+        let len = bytes.len();
+        let mut short = [0; MOST + 2];
+        let room = short[2..].get_mut(..len)?;
+        // In steps that are known here: a copy of any length is a call.
+        if let (Some((first, _)), Some((_, last))) = (
+            bytes.split_first_chunk::<8>(),
+            bytes.split_last_chunk::<8>(),
+        ) {
+            if let Some((middle, _)) = bytes[8..].split_first_chunk::<8>() {
+                room[8..16].copy_from_slice(middle);
+            }
+            room[..8].copy_from_slice(first);
+            room[len - 8..].copy_from_slice(last);
+        } else {
+            room.iter_mut()
+                .zip(bytes)
+                .for_each(|(to, from)| *to = *from);
+        }
+        short[0] = kind;
+        #[allow(clippy::cast_possible_truncation)] // there was room for them
+        {
+            short[1] = len as u8;
+        }
+        Some(Self(short))
+    }
+
+    /// The four bytes of a number.
+    #[must_use]
+    pub fn number(kind: u8, number: u32) -> Self {
+        let mut short = [0; MOST + 2];
+        (short[0], short[1]) = (kind, 4);
+        short[2..6].copy_from_slice(&number.to_be_bytes());
+        Self(short)
+    }
+
+    /// What they are.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        self.0[0]
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let [_, len, bytes @ ..] = &self.0;
+        &bytes[..usize::from(*len)]
+    }
+}
