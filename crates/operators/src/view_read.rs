@@ -35,6 +35,14 @@ impl AsOf {
             Self::EpochStart => Self::EpochStart,
         }
     }
+
+    /// The epoch that it sees.
+    fn epoch(self, context: &Context<'_>) -> Epoch {
+        match self {
+            Self::EpochStart => Epoch(context.epoch.0.saturating_sub(1)),
+            Self::Latest | Self::Record => context.epoch,
+        }
+    }
 }
 
 /// How a store's keys are made.
@@ -115,10 +123,13 @@ impl ViewRead {
         context: &mut Context<'_>,
     ) -> Result<Vec<Option<Stored>>> {
         match self {
-            Self::Store(read) => asked
-                .iter()
-                .map(|record| read.one(record, as_of, context))
-                .collect(),
+            Self::Store(read) => match read.shape {
+                Shape::Plain => read.each(asked, as_of, context),
+                _ => asked
+                    .iter()
+                    .map(|record| read.one(record, as_of, context))
+                    .collect(),
+            },
             Self::Filter { of, .. } | Self::MapValues { of, .. } => {
                 let found = of.read(asked, as_of, context)?;
                 self.apply(asked, found, context)
@@ -244,16 +255,26 @@ fn parts(stored: Option<Stored>) -> (Datum, Timestamp) {
 }
 
 impl Read {
+    /// Of a store without windows and versions: all keys are known before the first is read.
+    fn each(
+        &self,
+        asked: &[Record],
+        as_of: AsOf,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        let keys = asked.iter().map(|record| self.key.encode(&record.key));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let LaneStore { store, .. } = &context.stores[usize::from(self.store.0)];
+        store.get_each(as_of.epoch(context), &keys)
+    }
+
     fn one(
         &self,
         record: &Record,
         as_of: AsOf,
         context: &mut Context<'_>,
     ) -> Result<Option<Stored>> {
-        let epoch = match as_of {
-            AsOf::EpochStart => Epoch(context.epoch.0.saturating_sub(1)),
-            AsOf::Latest | AsOf::Record => context.epoch,
-        };
+        let epoch = as_of.epoch(context);
         let (key, window) = match (&record.key, self.shape) {
             (Datum::Windowed(w), Shape::Window(_) | Shape::Session(_)) => {
                 (&w.key, Some((w.start, w.end)))

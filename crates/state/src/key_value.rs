@@ -17,6 +17,7 @@
 //! those bytes: what e+1 does to the object never leaks into e.
 
 mod access;
+mod approach;
 mod order;
 mod rows;
 mod scan;

@@ -57,3 +57,18 @@ fn a_large_epoch_leaves_no_room_behind() {
     held.release(&mut out);
     assert_eq!(values(&out), values(&[record("k", "2", 0)]));
 }
+
+#[test]
+fn keys_that_begin_alike_are_held_apart() {
+    let mut held = Held::default();
+    let names: Vec<String> = (18..28).map(|len| "x".repeat(len)).collect();
+    for value in ["1", "2"] {
+        for name in &names {
+            hold(&mut held, name, false, value);
+        }
+    }
+    let mut out = Vec::new();
+    held.release(&mut out);
+    let wanted: Vec<_> = names.iter().map(|_| record("k", "2", 0)).collect();
+    assert_eq!(values(&out), values(&wanted));
+}

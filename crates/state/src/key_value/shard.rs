@@ -47,6 +47,11 @@ impl Shard {
         self.table.lock()
     }
 
+    /// For who needn't have it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Table>> {
+        self.table.try_lock()
+    }
+
     /// Makes the figures visible; called with the lock held after a change.
     pub fn publish(&self, table: &Table) {
         self.staged_bytes.store(table.staged_bytes, Relaxed);
@@ -109,6 +114,12 @@ impl Table {
                     .is_some_and(|s| s.hash == hash && wanted.is(&s.key))
             })
             .copied()
+    }
+
+    /// What lies where a key with this hash would, without a look at it. (One of 128 times it is another.)
+    pub fn likely(&self, hash: u64) -> Option<&Option<Slot>> {
+        let at = self.index.find(hash, |_| true)?;
+        self.slots.get(*at as usize)
     }
 
     pub fn slot(&self, index: u32) -> &Slot {

@@ -435,3 +435,66 @@ fn a_late_value_below_a_deletion_is_deleted() {
     apply(&store, &backend, e, &sealed);
     assert_eq!(sealed_keys(&store, next, d2), [key("k")]);
 }
+
+#[test]
+fn keys_of_all_lengths_are_told_apart() {
+    // Up to 22 bytes lie in the slot.
+    let (store, backend) = store(1 << 20);
+    let (e, mut dirty) = (Epoch(1), Dirty::default());
+    let long = "abcdefghijklmnopqrstuvwxyz";
+    let keys: Vec<Bytes> = (0..=long.len())
+        .flat_map(|len| [key(&long[..len]), key(&format!("{}!", &long[..len]))])
+        .collect();
+    for (n, key) in (0..).zip(&keys) {
+        store.put(e, &mut dirty, key, Some(int(n, n))).unwrap();
+    }
+    let read = || -> Vec<_> {
+        keys.iter()
+            .map(|key| store.get(Epoch(2), key).unwrap())
+            .collect()
+    };
+    let wanted: Vec<_> = (0..).zip(&keys).map(|(n, _)| Some(int(n, n))).collect();
+    assert_eq!(read(), wanted);
+    let sealed = store.seal(e, dirty).unwrap();
+    let sealed_keys: Vec<_> = sealed.iter().map(|one| one.key.clone()).collect();
+    assert_eq!(sealed_keys, keys);
+    apply(&store, &backend, e, &sealed);
+    assert_eq!(read(), wanted);
+}
+
+#[test]
+fn many_keys_are_read_as_each_of_them_is() {
+    // Room for a part of them: the others come from the back end.
+    let (store, backend) = store(16 << 10);
+    let (e, mut dirty) = (Epoch(1), Dirty::default());
+    let all: Vec<Bytes> = (0..500)
+        .map(|n| key(&format!("{n:0width$}", width = 1 + n % 40)))
+        .collect();
+    for (n, key) in (0..).zip(&all) {
+        store.put(e, &mut dirty, key, Some(int(n, 1))).unwrap();
+    }
+    let sealed = store.seal(e, dirty).unwrap();
+    apply(&store, &backend, e, &sealed);
+    let mut dirty = Dirty::default();
+    for key in all.iter().step_by(7) {
+        store.put(Epoch(2), &mut dirty, key, None).unwrap();
+    }
+    for count in [0, 1, 3, 9, 500] {
+        let mut keys: Vec<Option<Bytes>> = all[..count].iter().cloned().map(Some).collect();
+        keys.extend([None, Some(key("nobody")), all.first().cloned(), None]);
+        for epoch in [e, Epoch(2)] {
+            let one =
+                |key: &Option<Bytes>| key.as_ref().and_then(|key| store.get(epoch, key).unwrap());
+            let wanted: Vec<_> = keys.iter().map(one).collect();
+            assert_eq!(
+                store.get_each(epoch, &keys).unwrap(),
+                wanted,
+                "{count} keys"
+            );
+        }
+    }
+    assert!(
+        store.get_each(Epoch(2), &[all.first()]).unwrap()[0].is_none(),
+        "deleted"
+    );
+}

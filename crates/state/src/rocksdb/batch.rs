@@ -33,7 +33,7 @@ impl Loaded {
 
 /// The writes by their keys, of which each occurs once: in a write buffer each row then has its place beside the one
 /// before, which is where RocksDB begins to look for it (see `memtable_insert_with_hint_prefix_extractor` in `options`).
-fn in_order(writes: &[Write]) -> impl Iterator<Item = &Write> {
+pub(super) fn in_order(writes: &[Write]) -> impl Iterator<Item = &Write> {
     let head = |write: &Write| {
         let mut head = [0; 8];
         let len = write.key.len().min(8);

@@ -467,3 +467,34 @@ fn a_snapshot_keeps_the_directory_until_it_is_gone() {
     drop(snapshot);
     open(dir.path()).unwrap();
 }
+
+#[test]
+fn the_hint_for_ordered_rows_is_known_to_this_version() {
+    let read = ::rocksdb::Options::default().get_options_from_string(super::options::HINTS);
+    assert!(read.is_ok(), "{:?}", read.err());
+}
+
+#[test]
+fn an_epochs_rows_go_in_the_order_of_their_keys() {
+    let keys = [
+        "b",
+        "",
+        "prefix-of-eight-2",
+        "a",
+        "prefix-of-eight-10",
+        "prefix-o",
+        "a\0",
+        "aa",
+    ];
+    let write = |key: &str| Write {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        value: None,
+    };
+    let writes: Vec<Write> = keys.into_iter().map(write).collect();
+    let mut wanted: Vec<Bytes> = writes.iter().map(|w| w.key.clone()).collect();
+    wanted.sort();
+    let found: Vec<Bytes> = super::batch::in_order(&writes)
+        .map(|w| w.key.clone())
+        .collect();
+    assert_eq!(found, wanted);
+}

@@ -114,6 +114,96 @@ fn a_key_is_held_without_the_line_that_it_was_cut_from() {
     assert_eq!(released(&mut ahead)[0].key, text("words"));
 }
 
+#[test]
+fn keys_of_all_kinds_and_lengths_come_back_as_they_were() {
+    let bytes = |text: &str| stoatflow_core::Bytes::copy_from_slice(text.as_bytes());
+    let mut keys = vec![Datum::Int(-7), Datum::Float(1.5), Datum::Bool(true)];
+    for len in [0, 1, 7, 8, 15, 16, 21, 22, 23, 300] {
+        let text = "é".repeat(len / 2) + &"x".repeat(len % 2);
+        keys.extend([
+            Datum::text(text.as_str()),
+            Datum::Bytes(bytes(&text)),
+            Datum::Json(bytes(&text)),
+        ]);
+    }
+    let all = keys.iter().chain(&keys);
+    let (mut ahead, mut out) = (Ahead::default(), Vec::new());
+    for (at, key) in (0..).zip(all) {
+        let keyed = Record {
+            key: key.clone(),
+            ..record("k", "v", at)
+        };
+        // The same hash for all: nothing but the keys tells them apart.
+        let one = Routed {
+            hash: 5,
+            ..routed(record("k", "v", 0))
+        };
+        ahead.add(
+            Routed {
+                record: keyed,
+                ..one
+            },
+            &mut out,
+        );
+    }
+    assert!(out.is_empty());
+    let out = released(&mut ahead);
+    let found: Vec<_> = out
+        .iter()
+        .map(|r| (r.key.clone(), r.value.clone()))
+        .collect();
+    let wanted: Vec<_> = keys
+        .iter()
+        .map(|key| (key.clone(), Datum::Int(2)))
+        .collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn headers_are_those_of_each_keys_last_record() {
+    let with = |key: &str, name: Option<&str>| {
+        let one = |name: &str| Header {
+            name: name.into(),
+            value: None,
+        };
+        Record {
+            headers: name.map(|name| [one(name)].into()),
+            ..record(key, "v", 1)
+        }
+    };
+    let names = |out: Vec<Record>| -> Vec<(String, Option<String>)> {
+        let name = |r: &Record| r.headers.as_ref().map(|h| h[0].name.to_string());
+        out.iter().map(|r| (word(&r.key), name(r))).collect()
+    };
+    let mut ahead = Ahead::default();
+    for (key, name) in [
+        ("a", None),
+        ("b", Some("1")),
+        ("c", None),
+        ("d", Some("2")),
+        ("b", None),
+        ("a", Some("3")),
+    ] {
+        ahead.add(routed(with(key, name)), &mut vec![]);
+    }
+    let said = |key: &str, name: Option<&str>| (key.to_owned(), name.map(str::to_owned));
+    assert_eq!(
+        names(released(&mut ahead)),
+        [
+            said("c", None),
+            said("d", Some("2")),
+            said("b", None),
+            said("a", Some("3"))
+        ]
+    );
+    ahead.add(routed(with("b", None)), &mut vec![]);
+    assert_eq!(
+        names(released(&mut ahead)),
+        [said("b", None)],
+        "nothing is left of them"
+    );
+}
+
 /// Adds records, `keys` different ones in turn; how many have gone on by then, and all of these are for themselves.
 fn gone(ahead: &mut Ahead, records: u64, keys: u64) -> u64 {
     let mut out = Vec::new();
