@@ -125,9 +125,7 @@ fn disk(c: &mut Criterion) {
         b.iter(|| store.get(Epoch(1), next()));
     });
     // Per key it is a 10,000th. Keys come in any order, and lie anywhere among those that are kept.
-    let scattered: Vec<Bytes> = (0..EPOCH)
-        .map(|i| keys[i * 7_919 % KEPT].clone())
-        .collect();
+    let scattered: Vec<Bytes> = (0..EPOCH).map(|i| keys[i * 7_919 % KEPT].clone()).collect();
     let mut n = 1;
     group.bench_function("epoch_of_10000_keys/raw", |b| {
         b.iter(|| {
