@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2, struct_pb2, timestamp_pb2
+from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,8 @@ import stoatflow as sf
 from protobuf_messages import OLD, SHOP, Old, User, user
 
 USER = sf.Serdes.protobuf(SHOP, "shop.User")
+# Where the library has no wheel with its part in C, as for free-threaded interpreters.
+IN_PYTHON = api_implementation.Type() == "python"
 
 TEXTS = st.text(max_size=5)
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -110,7 +113,7 @@ def test_both_libraries_take_the_same_bytes(noise: bytes, members: dict[str, Any
     for data in (noise, whole[: at % (len(whole) + 1)] + noise[:1] + whole[at % (len(whole) + 1) + 1 :]):
         try:
             User.FromString(data)
-        except DecodeError:
+        except (DecodeError, UnicodeDecodeError):  # the second from the library without its part in C
             taken = False
         else:
             taken = True
@@ -119,7 +122,8 @@ def test_both_libraries_take_the_same_bytes(noise: bytes, members: dict[str, Any
         except sf.SerdeError as error:
             if "64 bits" in error.message:
                 continue  # the other one takes numbers of more than 64 bits, and drops the rest
-            assert not taken, data
+            # Without its part in C it takes broken bytes, too: numbers that no field has, groups without an end.
+            assert IN_PYTHON or not taken, data
         else:
             assert taken, data
 
