@@ -30,6 +30,9 @@ mod steady;
 mod udf;
 mod worker;
 
+// Linked in, not called: librdkafka calls it (see `build.rs`).
+use stoatflow_client_guard as _;
+
 /// The module.
 #[pyo3::pymodule(gil_used = false)]
 mod _native {
