@@ -27,15 +27,16 @@ words = slowly.flat_map_values(sf.value.str.lower().str.split())
 words.group_by(sf.value, key=str, value=str).count(store="counts").to_stream().to(name + "-out", key=str, value=int)
 config = {"application.id": name, "bootstrap.servers": address, "state.dir": state, "lanes.count": 2}
 app = sf.StoatFlow(builder.build(), config | {"statestore.cache.max.bytes": 0, "batch.max.records": 8})
+done = threading.Event()
 def tell():
-    while True:
-        time.sleep(0.05)
-        try:
-            print(json.dumps(app.metrics()), flush=True)
-        except ValueError:
-            return
-threading.Thread(target=tell, daemon=True).start()
+    while not done.wait(0.05):
+        print(json.dumps(app.metrics()), flush=True)
+teller = threading.Thread(target=tell, daemon=True)
+teller.start()
 app.run()
+# Two threads that print at once mix text and line ends.
+done.set()
+teller.join()
 print("after", app.state, flush=True)
 """
 
