@@ -123,13 +123,7 @@ impl ViewRead {
         context: &mut Context<'_>,
     ) -> Result<Vec<Option<Stored>>> {
         match self {
-            Self::Store(read) => match read.shape {
-                Shape::Plain => read.each(asked, as_of, context),
-                _ => asked
-                    .iter()
-                    .map(|record| read.one(record, as_of, context))
-                    .collect(),
-            },
+            Self::Store(read) => read.all(asked, as_of, context),
             Self::Filter { of, .. } | Self::MapValues { of, .. } => {
                 let found = of.read(asked, as_of, context)?;
                 self.apply(asked, found, context)
@@ -255,19 +249,24 @@ fn parts(stored: Option<Stored>) -> (Datum, Timestamp) {
 }
 
 impl Read {
-    /// Of a store without windows and versions: all keys are known before the first is read.
-    fn each(
+    fn all(
         &self,
         asked: &[Record],
         as_of: AsOf,
         context: &mut Context<'_>,
     ) -> Result<Vec<Option<Stored>>> {
+        if !matches!(self.shape, Shape::Plain) {
+            let all = asked.iter().map(|record| self.one(record, as_of, context));
+            return all.collect();
+        }
+        // All keys are known before the first is read.
         let keys = asked.iter().map(|record| self.key.encode(&record.key));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let LaneStore { store, .. } = &context.stores[usize::from(self.store.0)];
         store.get_each(as_of.epoch(context), &keys)
     }
 
+    /// Of a store with windows or versions.
     fn one(
         &self,
         record: &Record,
@@ -287,7 +286,6 @@ impl Read {
         let seen = |clock| context.clocks.stream(clock);
         let LaneStore { store, .. } = &context.stores[usize::from(self.store.0)];
         match (self.shape, window) {
-            (Shape::Plain, _) => store.get(epoch, &bytes),
             (Shape::Versioned(clock), _) => {
                 let view = VersionedView::new(store, epoch, seen(clock))?;
                 let version = match as_of {
@@ -311,7 +309,7 @@ impl Read {
                     ..stored
                 }))
             }
-            (Shape::Window(_) | Shape::Session(_), None) => Err(Error::internal(
+            (Shape::Plain | Shape::Window(_) | Shape::Session(_), _) => Err(Error::internal(
                 "a windowed table was asked for a key without a window",
             )),
         }

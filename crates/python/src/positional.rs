@@ -20,6 +20,9 @@ type Vectorcall = unsafe extern "C" fn(
 /// Says that the place before the arguments may be written (`PY_VECTORCALL_ARGUMENTS_OFFSET`).
 const ROOM_BEFORE: usize = 1 << (usize::BITS - 1);
 
+/// No function is called with more.
+const MOST: usize = 3;
+
 static VECTORCALL: OnceLock<Option<Vectorcall>> = OnceLock::new();
 
 #[cfg(unix)]
@@ -54,13 +57,10 @@ fn with<'py, const N: usize>(
     callable: &Bound<'py, PyAny>,
     arguments: &[Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
-    // One place before the arguments is the callee's: a bound method puts its object there instead of copying all. No
-    // function of ours is called with more than four.
-    let mut places = [std::ptr::null_mut(); 5];
-    let Some(given) = places.get_mut(1..=N) else {
-        return callable.call1(PyTuple::new(callable.py(), arguments)?);
-    };
-    for (place, argument) in given.iter_mut().zip(arguments) {
+    const { assert!(N <= MOST, "there is room for so many arguments") };
+    // One place before the arguments is the callee's: a bound method puts its object there instead of copying all.
+    let mut places = [std::ptr::null_mut(); MOST + 1];
+    for (place, argument) in places[1..].iter_mut().zip(arguments) {
         *place = argument.as_ptr();
     }
     // SAFETY: the interpreter is attached, and the callable and its arguments are held for the time of the call; they
