@@ -2,6 +2,9 @@
 //!
 //! Takes bytes, gives them back. A long key is a copy of its own: the caller's may be a part of a whole input buffer.
 
+#[cfg(test)]
+mod tests;
+
 use bytes::Bytes;
 use std::ops::Deref;
 use stoatflow_core::Short;
