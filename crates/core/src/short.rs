@@ -54,12 +54,14 @@ impl Short {
     }
 
     /// What they are.
+    #[inline]
     #[must_use]
     pub const fn kind(&self) -> u8 {
         self.0[0]
     }
 
     /// The bytes.
+    #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         let [_, len, bytes @ ..] = &self.0;

@@ -39,7 +39,7 @@ fn lane_json(mut floor: Floor) -> Floor {
     floor
 }
 
-#[library_benchmark(config = at_most(106_000_000))]
+#[library_benchmark(config = at_most(55_900_000))]
 #[bench::four_lanes(args = (&WORDS, 4), setup = Floor::admitted)]
 fn lane_words_exchange_count(mut floor: Floor) -> Floor {
     floor.walk_lanes();
@@ -53,7 +53,7 @@ fn commit_outputs_and_changelog(mut floor: Floor) -> Floor {
     floor
 }
 
-#[library_benchmark(config = at_most(15_200_000))]
+#[library_benchmark(config = at_most(10_100_000))]
 #[bench::ten_thousand_keys(setup = Overlay::empty)]
 fn overlay_put(mut overlay: Overlay) -> Overlay {
     overlay.put();
@@ -74,7 +74,7 @@ fn overlay_get(overlay: Overlay) -> Overlay {
     overlay
 }
 
-#[library_benchmark(config = at_most(10_700_000))]
+#[library_benchmark(config = at_most(4_050_000))]
 #[bench::a_hundred_rows(setup = Overlay::filled)]
 fn overlay_scan(overlay: Overlay) -> Overlay {
     overlay.scan();

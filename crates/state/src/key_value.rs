@@ -32,6 +32,8 @@ use crate::{Backend, Layout};
 use bytes::Bytes;
 pub use rows::{after, after_prefix};
 use shard::Shard;
+use slot_key::SlotKey;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Datum, Epoch, Result, Serde, StoreId, Timestamp};
@@ -69,8 +71,22 @@ pub struct Sealed {
 /// What one lane has written to one store in the open epoch. Sealing takes it.
 #[derive(Debug, Default)]
 pub struct Dirty {
-    /// Keys in the order of their first write.
-    pub keys: Vec<Bytes>,
+    /// Keys in the order of their first write, as their slots have them.
+    keys: Vec<SlotKey>,
+}
+
+impl Dirty {
+    /// Is there nothing to seal?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
 }
 
 /// A store of keyed, timestamped values; shared by all lanes.
@@ -308,7 +324,10 @@ impl KeyValueStore {
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
-        self.hasher.hash_one(key)
+        // The bytes alone: as a slice they would be hashed behind their length, which this hasher mixes in anyway.
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        hasher.finish()
     }
 
     /// Where a key with this hash is. In a layout with rows, all entries of a record's key are in

@@ -129,13 +129,13 @@ impl LaneRoom {
         let state = &mut self.stages[index];
         for store in &state.stores {
             let dirty = std::mem::take(&mut self.stores[usize::from(store.0)].dirty);
-            if !dirty.keys.is_empty() {
+            if !dirty.is_empty() {
                 self.to_seal.push((*store, dirty));
             }
         }
         for (store, dirty) in &mut state.shared {
             let dirty = std::mem::take(dirty);
-            if !dirty.keys.is_empty() {
+            if !dirty.is_empty() {
                 self.to_seal.push((*store, dirty));
             }
         }
@@ -255,7 +255,7 @@ impl LaneRoom {
             }
         }
         let dirty = std::mem::take(&mut kept.dirty);
-        if !dirty.keys.is_empty() {
+        if !dirty.is_empty() {
             self.to_seal.push((id, dirty));
         }
         Ok(())

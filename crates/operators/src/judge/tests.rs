@@ -205,7 +205,7 @@ fn a_failed_step_leaves_its_key_as_it_was() {
         assert_eq!(rig.stored(0, "k"), "ab@3");
         assert_eq!(rig.handled(), ["processing_error"; 2]);
         // A key of which nothing but a failure is known has nothing, not even a deletion.
-        assert_eq!(rig.stores[0].dirty.keys.len(), 1);
+        assert_eq!(rig.stores[0].dirty.len(), 1);
     }
 }
 

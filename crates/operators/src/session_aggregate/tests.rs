@@ -80,7 +80,7 @@ fn a_hot_key_writes_its_session_once_per_batch() {
         rig.push(times.map(|time| record("hot", "v", time)).collect())
             .expect("a batch");
         // What the epoch deletes again stays listed, once.
-        let written = i64::try_from(rig.stores[3].dirty.keys.len()).expect("a few");
+        let written = i64::try_from(rig.stores[3].dirty.len()).expect("a few");
         assert_eq!(written, batch + 1);
     }
 }

@@ -163,11 +163,11 @@ impl Table {
 
     /// What memory holds of a range, until `limit` values were found. `false` if some slot has no
     /// version that the reader sees, so that only the back end knows.
-    pub fn collect(
+    pub fn collect<K: From<Bytes>>(
         &self,
         reader: u64,
         wanted: &Wanted<'_>,
-        found: &mut Vec<(Bytes, Held)>,
+        found: &mut Vec<(K, Held)>,
     ) -> bool {
         let Some(order) = &self.order else {
             return false;
@@ -189,7 +189,7 @@ impl Table {
                     Held::Value(value.clone())
                 }
             };
-            found.push((key.clone(), held));
+            found.push((key.clone().into(), held));
             if values == wanted.limit {
                 break;
             }

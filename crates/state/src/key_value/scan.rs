@@ -8,6 +8,7 @@ use super::order::{Held, Wanted};
 use super::rows::after;
 use super::shard::Shard;
 use super::slot::stamp;
+use super::slot_key::SlotKey;
 use super::{KeyValueStore, Stored};
 use crate::KeyRange;
 use bytes::Bytes;
@@ -75,7 +76,7 @@ impl KeyValueStore {
             .enumerate()
             .filter(|(_, (_, h))| matches!(h, Held::Value(_)))
             .nth(limit - 1)
-            .map(|(i, (key, _))| (i, key.clone()));
+            .map(|(i, (key, _))| (i, key.to_bytes()));
         if let Some((last, key)) = nth {
             if range.reverse {
                 rest.from = Some(key);
@@ -89,13 +90,15 @@ impl KeyValueStore {
                 .iter()
                 .filter(|(_, h)| matches!(h, Held::Value(_)))
                 .count();
-        let held = self.settle(epoch, held)?;
+        // Only of what is left: a copy of each short key.
+        let held = held.into_iter().map(|(key, held)| (key.into_bytes(), held));
+        let held = self.settle(epoch, held.collect())?;
         let committed = self.committed_in(&rest, limit.saturating_add(gone), wanted)?;
         merge(range, limit, held, committed, |b| self.decode_stored(b))
     }
 
     /// What memory holds of the range, sorted.
-    fn held_in(&self, epoch: Epoch, wanted: &Wanted<'_>, shards: &[Shard]) -> Vec<(Bytes, Held)> {
+    fn held_in(&self, epoch: Epoch, wanted: &Wanted<'_>, shards: &[Shard]) -> Vec<(SlotKey, Held)> {
         let reader = stamp(epoch);
         let mut found = Vec::new();
         for shard in shards {
@@ -116,11 +119,22 @@ impl KeyValueStore {
                     Some(value) => Held::Value(value.clone()),
                     None => Held::Foreign,
                 };
-                found.push((slot.key.to_bytes(), held));
+                found.push((slot.key.clone(), held));
             }
         }
         if shards.len() > 1 {
-            found.sort_unstable_by(|(a, _), (b, _)| wanted.range.order(a, b));
+            let order =
+                |(a, _): &(SlotKey, Held), (b, _): &(SlotKey, Held)| wanted.range.order(a, b);
+            // So many from the front have all values that are wanted, whatever the others turn out to be.
+            let others = found
+                .iter()
+                .filter(|(_, held)| !matches!(held, Held::Value(_)));
+            let enough = wanted.limit.saturating_add(others.count());
+            if enough < found.len() {
+                found.select_nth_unstable_by(enough, order);
+                found.truncate(enough);
+            }
+            found.sort_unstable_by(order);
         }
         found
     }

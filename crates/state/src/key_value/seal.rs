@@ -57,7 +57,7 @@ impl KeyValueStore {
                 self.encode(&version.value)?
             };
             sealed.push(Sealed {
-                key,
+                key: key.into_bytes(),
                 value,
                 timestamp,
                 changelog,

@@ -7,8 +7,7 @@
 use super::Stored;
 use super::order::Order;
 use super::slot::{ABSENT, Replaced, Slot, Version, stamp};
-use super::slot_key::Wanted;
-use bytes::Bytes;
+use super::slot_key::SlotKey;
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::AtomicUsize;
@@ -80,7 +79,7 @@ impl Shard {
 /// What a write did to the outside.
 pub(super) struct Written {
     /// The key, if this was its first write in the epoch.
-    pub first: Option<Bytes>,
+    pub first: Option<SlotKey>,
     /// What was there; to be dropped without the lock.
     pub replaced: Option<Replaced>,
 }
@@ -106,12 +105,11 @@ pub(super) struct Table {
 
 impl Table {
     pub fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        let wanted = Wanted::new(key);
         self.index
             .find(hash, |&i| {
                 self.slots[i as usize]
                     .as_ref()
-                    .is_some_and(|s| s.hash == hash && wanted.is(&s.key))
+                    .is_some_and(|s| s.hash == hash && *s.key == *key)
             })
             .copied()
     }
@@ -169,7 +167,7 @@ impl Table {
             .expect("the index holds live slots only");
         slot.referenced = true;
         let wrote = slot.write(stamp(epoch), committed, ticket, value)?;
-        let first = wrote.first.then(|| slot.key.to_bytes());
+        let first = wrote.first.then(|| slot.key.clone());
         if !slot.listed {
             slot.listed = true;
             self.staged.push(index);
@@ -199,7 +197,7 @@ impl Table {
         self.staged_bytes += version.weight as usize;
         let mut slot = Slot::new(hash, key, version);
         slot.listed = true;
-        let first = Some(slot.key.to_bytes());
+        let first = Some(slot.key.clone());
         let index = self.insert(slot);
         self.staged.push(index);
         Ok(Written {

@@ -18,48 +18,36 @@ pub(super) enum SlotKey {
 
 const _: () = assert!(size_of::<SlotKey>() == size_of::<Bytes>());
 
-/// A key that is looked for, made once.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
-    short: Option<Short>,
-    bytes: &'a [u8],
-}
-
-impl<'a> Wanted<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            short: Short::of(0, bytes),
-            bytes,
-        }
-    }
-
-    #[inline]
-    pub fn is(&self, key: &SlotKey) -> bool {
-        match (key, &self.short) {
-            (SlotKey::Short(key), Some(wanted)) => key == wanted,
-            (SlotKey::Long(key), None) => **key == *self.bytes,
-            _ => false,
-        }
-    }
-}
-
 impl SlotKey {
     pub fn new(bytes: &[u8]) -> Self {
         Short::of(0, bytes).map_or_else(|| Self::Long(Bytes::copy_from_slice(bytes)), Self::Short)
     }
 
-    /// For whoever keeps it longer.
-    pub fn to_bytes(&self) -> Bytes {
+    /// For whoever keeps it elsewhere.
+    pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Short(short) => Bytes::copy_from_slice(short.bytes()),
-            Self::Long(bytes) => bytes.clone(),
+            Self::Long(bytes) => bytes,
         }
+    }
+
+    /// As [`Self::into_bytes`].
+    pub fn to_bytes(&self) -> Bytes {
+        self.clone().into_bytes()
+    }
+}
+
+/// What has bytes already, for what is kept beside slots' keys.
+impl From<Bytes> for SlotKey {
+    fn from(bytes: Bytes) -> Self {
+        Self::Long(bytes)
     }
 }
 
 impl Deref for SlotKey {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         match self {
             Self::Short(short) => short.bytes(),

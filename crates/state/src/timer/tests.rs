@@ -114,7 +114,7 @@ fn a_timer_is_there_once_and_goes_in_its_epoch() {
     let (view, mut dirty) = (TimerView::new(&store, Epoch(1)).unwrap(), Dirty::default());
     view.put(&mut dirty, &row, WALL).unwrap();
     view.put(&mut dirty, &row, WALL).unwrap();
-    assert_eq!(dirty.keys.len(), 1);
+    assert_eq!(dirty.len(), 1);
     let sealed = store.seal(Epoch(1), dirty).unwrap();
     assert_eq!(sealed[0].value.as_deref(), Some(ROW));
     assert_eq!(

@@ -1,22 +1,19 @@
-//! Which keys are the same: a store asks only where their hashes are.
+//! A key comes back as it was, wherever it lies.
 
 use super::*;
 
 #[test]
-fn a_key_is_itself_and_no_other() {
+fn keys_of_all_lengths_come_back_and_are_no_others() {
     let all: Vec<u8> = (1..=40).collect();
     let mut keys: Vec<Vec<u8>> = (0..=40).map(|len| all[..len].to_vec()).collect();
     keys.extend([15, 22, 23, 40].map(|len| [&all[..len - 1], &[0xff]].concat()));
     for (at, key) in keys.iter().enumerate() {
         let kept = SlotKey::new(key);
         assert_eq!(matches!(kept, SlotKey::Short(_)), key.len() <= 22);
-        assert_eq!((&*kept, &*kept.to_bytes()), (&**key, &**key));
+        assert_eq!(kept.to_bytes(), *key);
         for (other, wanted) in keys.iter().enumerate() {
-            assert_eq!(
-                Wanted::new(wanted).is(&kept),
-                at == other,
-                "{wanted:?} in {key:?}"
-            );
+            assert_eq!(*kept == **wanted, at == other, "{wanted:?} in {key:?}");
         }
+        assert_eq!(*SlotKey::from(Bytes::copy_from_slice(key)), **key);
     }
 }
