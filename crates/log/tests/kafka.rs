@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use stoatflow_core::settings::ClientRole;
 use stoatflow_core::{Clock, ErrorKind, Offset, Partition, SystemClock, Timestamp, TopicPartition};
 use stoatflow_log::kafka::{KafkaBroker, connect};
 use stoatflow_log::{
@@ -14,13 +15,22 @@ use stoatflow_log::{
 
 const WAIT: Duration = Duration::from_secs(30);
 
-#[allow(clippy::disallowed_methods)] // a test has no settings
 fn broker() -> Arc<KafkaBroker> {
+    broker_with(&[])
+}
+
+/// Whoever sets a property that only librdkafka knows is served by librdkafka.
+fn broker_of_librdkafka() -> Arc<KafkaBroker> {
+    broker_with(&[(ClientRole::Producer, "linger.ms".into(), "5".into())])
+}
+
+#[allow(clippy::disallowed_methods)] // a test has no settings
+fn broker_with(properties: &[(ClientRole, String, String)]) -> Arc<KafkaBroker> {
     let bootstrap = std::env::var("STOATFLOW_TEST_BOOTSTRAP").expect(
         "these tests need a real broker: set STOATFLOW_TEST_BOOTSTRAP=host:port, \
          e.g. to what `python tests/integration/broker/kafka_broker.py --print-bootstrap` prints",
     );
-    connect(&bootstrap, &[]).expect("no properties are given, none can be wrong")
+    connect(&bootstrap, properties).expect("the properties are right")
 }
 
 /// Keeps the topics of this run apart from earlier ones on the same broker.
@@ -38,6 +48,12 @@ macro_rules! each {
             use super::{broker, contract, tag};
             $( #[test] fn $case() {
                 if let Err(e) = contract::$case(broker().as_ref(), &tag()) { panic!("{e}") }
+            } )*
+        }
+        mod contract_through_librdkafka {
+            use super::{broker_of_librdkafka, contract, tag};
+            $( #[test] fn $case() {
+                if let Err(e) = contract::$case(broker_of_librdkafka().as_ref(), &tag()) { panic!("{e}") }
             } )*
         }
     };
@@ -151,6 +167,92 @@ fn a_record_that_is_too_large_names_its_topic() {
         next.is_some_and(|tries| tries <= 1),
         "after the abort the producer goes on: {next:?}"
     );
+}
+
+/// The broker ends a transaction that takes too long, and gives it a newer epoch. That is no newer writer: it goes on.
+#[test]
+fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
+    let broker = broker();
+    let topic = topic(&broker, "slow", &[]);
+    let mode = ProducerMode::Transactional {
+        id: tag(),
+        timeout: Duration::from_millis(500),
+    };
+    let mut producer = broker.producer(&mode, WAIT).unwrap();
+    producer.begin().unwrap();
+    producer
+        .send(&mut vec![record(&topic, b"lost".to_vec())])
+        .and_then(|()| producer.flush(WAIT))
+        .unwrap();
+    // The broker looks for them every ten seconds.
+    let clock = SystemClock::new();
+    let mut reader = broker.consumer("slow", 1).unwrap();
+    let part = TopicPartition::new(topic.clone(), 0);
+    reader.assign(&[(part, Offset(0))]).unwrap();
+    let mut seen = Vec::new();
+    while reader.positions()[0].0 < 2 && clock.monotonic() < WAIT {
+        reader
+            .poll(10, Duration::from_millis(200), &mut seen)
+            .unwrap();
+    }
+    assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Aborted);
+    producer.begin().unwrap();
+    producer
+        .send(&mut vec![record(&topic, b"good".to_vec())])
+        .unwrap();
+    assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+    while seen.is_empty() && clock.monotonic() < 2 * WAIT {
+        reader
+            .poll(10, Duration::from_millis(200), &mut seen)
+            .unwrap();
+    }
+    let values: Vec<_> = seen.iter().filter_map(|r| r.value.as_deref()).collect();
+    assert_eq!(values, [b"good"]);
+}
+
+/// Two that start at the same instant may each take one of the two ids. The one with the first goes on.
+#[test]
+fn who_has_the_first_id_only_loses_a_transaction() {
+    let broker = broker();
+    let topic = topic(&broker, "two", &[]);
+    let (id, mode) = {
+        let id = tag();
+        let mode = |id: String| ProducerMode::Transactional { id, timeout: WAIT };
+        (id.clone(), mode)
+    };
+    let mut first = broker.producer(&mode(id.clone()), WAIT).unwrap();
+    let write = |producer: &mut dyn Producer| {
+        producer.begin()?;
+        producer.send(&mut vec![record(&topic, b"v".to_vec())])?;
+        producer.flush(WAIT)?;
+        producer.commit(WAIT)
+    };
+    assert_eq!(write(first.as_mut()).unwrap(), CommitOutcome::Committed);
+    // Takes what is the other's second one.
+    let second = broker.producer(&mode(format!("{id}~2")), WAIT).unwrap();
+    let lost = write(first.as_mut()).unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Unavailable, "{lost}");
+    assert!(
+        lost.to_string().contains("second transactional id"),
+        "{lost}"
+    );
+    // It starts again, and takes both.
+    let mut again = broker.producer(&mode(id.clone()), WAIT).unwrap();
+    for _ in 0..3 {
+        assert_eq!(write(again.as_mut()).unwrap(), CommitOutcome::Committed);
+    }
+    drop(second);
+    // Who has lost the first is fenced, whichever turn it is.
+    for commits in [0, 1] {
+        let id = format!("{id}-{commits}");
+        let mut old = broker.producer(&mode(id.clone()), WAIT).unwrap();
+        for _ in 0..commits {
+            write(old.as_mut()).unwrap();
+        }
+        let _new = broker.producer(&mode(id), WAIT).unwrap();
+        let fenced = write(old.as_mut()).unwrap_err();
+        assert_eq!(fenced.kind(), ErrorKind::Fenced, "{fenced}");
+    }
 }
 
 #[test]

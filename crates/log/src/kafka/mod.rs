@@ -1,4 +1,4 @@
-//! Real Kafka behind the port, through librdkafka.
+//! Real Kafka behind the port, through librdkafka, and for plain transactions by itself ([`wire`]).
 //!
 //! Takes a bootstrap list and the user's client properties, gives a [`Broker`](crate::Broker). Owns
 //! the native clients and the properties that exactly-once hangs on. Calls librdkafka's own
@@ -21,5 +21,6 @@ mod reports;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod wire;
 
 pub use broker::{KafkaBroker, connect};

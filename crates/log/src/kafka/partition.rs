@@ -81,7 +81,7 @@ pub(super) fn topic_config(client: &Client) -> *mut sys::rd_kafka_topic_conf_t {
 }
 
 /// The partition of a stick, or the next one whose leader is known.
-fn of_stick(stick: u32, count: i32, available: impl Fn(i32) -> bool) -> i32 {
+pub(super) fn of_stick(stick: u32, count: i32, available: impl Fn(i32) -> bool) -> i32 {
     let count = u32::try_from(count).unwrap_or(0).max(1);
     let at = |n: u32| i32::try_from((stick % count + n) % count).unwrap_or(0);
     (0..count)

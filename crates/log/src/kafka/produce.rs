@@ -10,6 +10,7 @@ use super::native::{Client, Fault, c_text, list, millis};
 use super::outgoing::{headers, produce, weight};
 use super::partition::{Label, Sticks, topic_config};
 use super::properties::Properties;
+use super::turns::Side;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
@@ -570,6 +571,13 @@ impl Producer for KafkaProducer {
         for (index, target) in self.targets.iter().enumerate() {
             reports.remember(index, topics.contains(&target.name));
         }
+    }
+}
+
+impl Side for KafkaProducer {
+    /// librdkafka has no way to ask.
+    fn owns_its_id(&mut self) -> bool {
+        false
     }
 }
 

@@ -4,6 +4,7 @@
 //! Owns the list of properties that the engine decides itself, each with its reason, and the
 //! defaults that were chosen for one process that reads everything. Never connects.
 
+use super::wire::{Address, address_list};
 use rdkafka::config::ClientConfig;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
@@ -159,6 +160,13 @@ const PRODUCER: &[(&str, &str)] = &[
     ("queue.buffering.max.kbytes", "32768"),
 ];
 
+/// What a user may say of a writer that speaks the protocol by itself; whatever else is librdkafka's.
+const KNOWN_TO_WIRE: &[&str] = &[
+    "client.id",
+    "log.connection.close",
+    "socket.keepalive.enable",
+];
+
 /// It only asks. Figures of its own, which librdkafka would collect for the broker, take some 100 KB for each connection.
 const ADMIN: &[(&str, &str)] = &[("enable.metrics.push", "false")];
 
@@ -236,6 +244,23 @@ impl Properties {
         config.set("transactional.id", id);
         config.set("transaction.timeout.ms", timeout.as_millis().to_string());
         config
+    }
+
+    /// For a writer that speaks the protocol by itself: where to connect, and under which name. Or what the user asks for that it
+    /// cannot do.
+    pub(super) fn wire(&self) -> Result<(Vec<Address>, String), String> {
+        let of_writer = |role: &ClientRole| matches!(role, ClientRole::All | ClientRole::Producer);
+        let mut mine = self.user.iter().filter(|(role, ..)| of_writer(role));
+        if let Some((_, name, _)) = mine.find(|(_, name, _)| !KNOWN_TO_WIRE.contains(&&**name)) {
+            return Err(format!("the property '{name}'"));
+        }
+        let addresses = address_list(&self.bootstrap);
+        let addresses = addresses.ok_or_else(|| format!("the address '{}'", self.bootstrap))?;
+        let config = self.idempotent();
+        Ok((
+            addresses,
+            config.get("client.id").unwrap_or_default().into(),
+        ))
     }
 
     pub(super) fn admin(&self) -> ClientConfig {

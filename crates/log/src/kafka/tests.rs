@@ -4,6 +4,7 @@ use super::admin::Admin;
 use super::consume::KafkaConsumer;
 use super::produce::KafkaProducer;
 use super::properties::Properties;
+use super::wire::{self, address_list};
 use super::{KafkaBroker, connect};
 use crate::{Broker, CommitOutcome, Consumer, CutEntry, Outgoing, Producer, ProducerMode};
 use rdkafka::mocking::MockCluster;
@@ -11,6 +12,7 @@ use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
 use std::sync::Arc;
 use std::time::Duration;
+use stoatflow_core::settings::ClientRole;
 use stoatflow_core::{Clock, ErrorKind, Offset, Partition, SystemClock, Timestamp, TopicPartition};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -24,8 +26,47 @@ fn cluster() -> (Cluster, Arc<KafkaBroker>) {
     (cluster, broker)
 }
 
+/// Both ways to write keep the same promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Librdkafka,
+    Wire,
+}
+
+macro_rules! both_ways {
+    ($($case:ident),* $(,)?) => {
+        mod through_librdkafka {
+            $( #[test] fn $case() { super::$case(super::Way::Librdkafka); } )*
+        }
+        mod by_wire {
+            $( #[test] fn $case() { super::$case(super::Way::Wire); } )*
+        }
+    };
+}
+
+both_ways!(
+    a_fenced_commit,
+    a_commit_without_an_answer_has_an_unknown_outcome,
+    a_commit_waits_short_outages_out,
+    a_commit_that_must_be_aborted_is_aborted,
+    a_refused_topic_is_named,
+    a_refused_transactional_id_is_a_permission,
+    a_refused_group_is_a_permission,
+);
+
+fn open(broker: &KafkaBroker, way: Way) -> Box<dyn Producer> {
+    if way == Way::Wire {
+        let address = broker.address();
+        let addresses = address_list(&address).unwrap();
+        let mut writer = wire::producer(addresses, "test", "app", &address, WAIT);
+        assert!(writer.open(WAIT).unwrap());
+        return Box::new(writer);
+    }
+    open_librdkafka(broker)
+}
+
 /// The mock has no controller to ask for topics, so the producer is told that `t` exists.
-fn open(broker: &KafkaBroker) -> Box<dyn Producer> {
+fn open_librdkafka(broker: &KafkaBroker) -> Box<dyn Producer> {
     let properties = Properties::new(&broker.address(), &[]).unwrap();
     let admin = Arc::new(Admin::new(&properties).unwrap());
     let mode = ProducerMode::Transactional {
@@ -55,20 +96,23 @@ fn written(producer: &mut dyn Producer) {
     producer.flush(WAIT).unwrap();
 }
 
-#[test]
-fn a_fenced_commit() {
+fn a_fenced_commit(way: Way) {
     let (cluster, broker) = cluster();
-    let mut producer = open(&broker);
+    let mut producer = open(&broker, way);
     written(producer.as_mut());
     cluster.request_errors(Api::EndTxn, &[Native::RD_KAFKA_RESP_ERR_PRODUCER_FENCED]);
+    // Ours asks whether the id is still its own.
+    cluster.request_errors(
+        Api::InitProducerId,
+        &[Native::RD_KAFKA_RESP_ERR_PRODUCER_FENCED],
+    );
     assert_eq!(producer.commit(WAIT).unwrap_err().kind(), ErrorKind::Fenced);
     assert_eq!(producer.begin().unwrap_err().kind(), ErrorKind::Fenced);
 }
 
-#[test]
-fn a_commit_without_an_answer_has_an_unknown_outcome() {
+fn a_commit_without_an_answer_has_an_unknown_outcome(way: Way) {
     let (cluster, broker) = cluster();
-    let mut producer = open(&broker);
+    let mut producer = open(&broker, way);
     written(producer.as_mut());
     cluster.broker_down(1).unwrap();
     let clock = SystemClock::new();
@@ -81,10 +125,9 @@ fn a_commit_without_an_answer_has_an_unknown_outcome() {
     );
 }
 
-#[test]
-fn a_commit_waits_short_outages_out() {
+fn a_commit_waits_short_outages_out(way: Way) {
     let (cluster, broker) = cluster();
-    let mut producer = open(&broker);
+    let mut producer = open(&broker, way);
     written(producer.as_mut());
     cluster.request_errors(
         Api::EndTxn,
@@ -93,16 +136,16 @@ fn a_commit_waits_short_outages_out() {
     assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
 }
 
-#[test]
-fn a_commit_that_must_be_aborted_is_aborted() {
+fn a_commit_that_must_be_aborted_is_aborted(way: Way) {
     let (cluster, broker) = cluster();
-    let mut producer = open(&broker);
+    let mut producer = open(&broker, way);
     producer.begin().unwrap();
-    producer.send(&mut vec![record()]).unwrap();
+    // Before: what is first for its partition goes at once.
     cluster.request_errors(
         Api::Produce,
         &[Native::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE],
     );
+    producer.send(&mut vec![record()]).unwrap();
     assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Aborted);
     // The client takes a new epoch first, and may have to drop one more transaction for it.
     let next = (0..5).find(|_| {
@@ -115,10 +158,9 @@ fn a_commit_that_must_be_aborted_is_aborted() {
     );
 }
 
-#[test]
-fn a_refused_topic_is_named() {
+fn a_refused_topic_is_named(way: Way) {
     let (cluster, broker) = cluster();
-    let mut producer = open(&broker);
+    let mut producer = open(&broker, way);
     producer.begin().unwrap();
     cluster.request_errors(
         Api::Produce,
@@ -130,21 +172,24 @@ fn a_refused_topic_is_named() {
     assert!(refused.next_step().contains("'t'"), "{refused}");
 }
 
-#[test]
-fn a_refused_transactional_id_is_a_permission() {
-    let (cluster, broker) = cluster();
+fn a_refused_transactional_id_is_a_permission(way: Way) {
+    let (cluster, _) = cluster();
     cluster.request_errors(
         Api::InitProducerId,
         &[Native::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED],
     );
-    let refused = broker
-        .producer(
-            &ProducerMode::Transactional {
-                id: "app".into(),
-                timeout: WAIT,
-            },
-            WAIT,
-        )
+    let address = cluster.bootstrap_servers();
+    // Whoever sets a property that only librdkafka knows gets librdkafka.
+    let properties = match way {
+        Way::Wire => vec![],
+        Way::Librdkafka => vec![(ClientRole::Producer, "linger.ms".to_owned(), "5".to_owned())],
+    };
+    let mode = ProducerMode::Transactional {
+        id: "app".into(),
+        timeout: WAIT,
+    };
+    let refused = (connect(&address, &properties).unwrap())
+        .producer(&mode, WAIT)
         .err()
         .expect("it is refused");
     assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
@@ -154,10 +199,9 @@ fn a_refused_transactional_id_is_a_permission() {
     );
 }
 
-#[test]
-fn a_refused_group_is_a_permission() {
+fn a_refused_group_is_a_permission(way: Way) {
     let (cluster, broker) = cluster();
-    let mut producer = open(&broker);
+    let mut producer = open(&broker, way);
     written(producer.as_mut());
     cluster.request_errors(
         Api::AddOffsetsToTxn,
@@ -208,7 +252,7 @@ fn nobody_at_the_address() {
 #[test]
 fn a_reader_waits_an_outage_out() {
     let (cluster, broker) = cluster();
-    let mut producer = open(&broker);
+    let mut producer = open_librdkafka(&broker);
     let properties = Properties::new(&broker.address(), &[]).unwrap();
     let mut reader = KafkaConsumer::new(
         &properties.divided_consumer("g", 1),

@@ -11,19 +11,26 @@
 use super::admin::Admin;
 use super::produce::KafkaProducer;
 use super::properties::Properties;
+use super::wire;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Clock, Offset, Partition, Result, SystemClock};
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
 
 /// Behind `application.id`, where no character of another application's id can be.
 const SECOND: &str = "~2";
 
+/// What writes the transactions of one id.
+pub(super) trait Side: Producer {
+    /// Is the id still its own, as far as it can find out? What is open of it is lost then.
+    fn owns_its_id(&mut self) -> bool;
+}
+
 /// A producer with two transactional clients.
 #[derive(Debug)]
-struct Turns {
-    sides: [KafkaProducer; 2],
+struct Turns<S> {
+    sides: [S; 2],
     /// Whose the transaction is that is open, or comes next. A side that failed keeps its turn, and goes on to say why.
     turn: usize,
 }
@@ -44,59 +51,98 @@ pub(super) fn open(
         id,
         timeout: silence,
     }) = mode;
+    let clock = SystemClock::new();
+    let left = || timeout.saturating_sub(clock.monotonic());
+    let second = format!("{id}{SECOND}");
+    let transactional = matches!(mode, ProducerMode::Transactional { .. });
+    if transactional {
+        match properties.wire() {
+            Ok((addresses, client)) => {
+                let side = |id: &str| {
+                    let (addresses, bootstrap) = (addresses.clone(), properties.bootstrap());
+                    wire::producer(addresses, &client, id, bootstrap, *silence)
+                };
+                let mut sides = [side(id), side(&second)];
+                let mut known = true;
+                for side in &mut sides {
+                    known &= side.open(left())?;
+                }
+                if known {
+                    return Ok(Box::new(Turns { sides, turn: 0 }));
+                }
+                tracing::info!(target: "stoatflow::kafka", "librdkafka writes: these brokers are older than 2.5");
+            }
+            Err(what) => {
+                tracing::info!(target: "stoatflow::kafka", "librdkafka writes: only it knows {what}");
+            }
+        }
+    }
     let second = ProducerMode::Transactional {
-        id: format!("{id}{SECOND}"),
+        id: second,
         timeout: *silence,
     };
-    let clock = SystemClock::new();
     let side = |mode| KafkaProducer::new(properties, Arc::clone(admin), mode);
     // Both connect while the first one is opened.
     let sides = [side(mode)?, side(&second)?];
     for side in &sides {
-        side.open(timeout.saturating_sub(clock.monotonic()))?;
+        side.open(left())?;
     }
-    Ok(match mode {
-        ProducerMode::Transactional { .. } => Box::new(Turns { sides, turn: 0 }),
-        ProducerMode::Plain { .. } => {
-            let [guarded, _] = sides;
-            Box::new(guarded)
+    if !transactional {
+        let [guarded, _] = sides;
+        return Ok(Box::new(guarded));
+    }
+    Ok(Box::new(Turns { sides, turn: 0 }))
+}
+
+impl<S: Side> Turns<S> {
+    /// Has the side whose turn it is do something.
+    ///
+    /// The first id says who is the one: whoever starts takes it first. Two that start at the same instant may each win one, and the
+    /// one that has the first goes on: whoever took the second away stops at its own first transaction.
+    fn side<T>(&mut self, act: impl FnOnce(&mut S) -> Result<T>) -> Result<T> {
+        let outcome = act(&mut self.sides[self.turn]);
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::Fenced && self.turn == 1 => {
+                if !self.sides[0].owns_its_id() {
+                    return Err(error);
+                }
+                let lost = "another instance has begun, and taken the second transactional id, but not the first";
+                Err(Error::unavailable(lost)
+                    .hint("start again: this one goes on, and the other one stops")
+                    .caused_by(error))
+            }
+            outcome => outcome,
         }
-    })
-}
-
-impl Turns {
-    const fn side(&mut self) -> &mut KafkaProducer {
-        &mut self.sides[self.turn]
     }
 }
 
-impl Producer for Turns {
+impl<S: Side> Producer for Turns<S> {
     fn sends_are_fenced(&self) -> bool {
         true
     }
 
     fn begin(&mut self) -> Result<()> {
-        self.side().begin()
+        self.side(S::begin)
     }
 
     fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
-        self.side().send(records)
+        self.side(|side| side.send(records))
     }
 
     fn pursue(&mut self) -> Result<usize> {
-        self.side().pursue()
+        self.side(S::pursue)
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
-        self.side().flush(timeout)
+        self.side(|side| side.flush(timeout))
     }
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
-        self.side().offsets(group, cut, timeout)
+        self.side(|side| side.offsets(group, cut, timeout))
     }
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
-        let outcome = self.side().commit(timeout)?;
+        let outcome = self.side(|side| side.commit(timeout))?;
         if outcome == CommitOutcome::Committed {
             self.turn = 1 - self.turn;
         }
@@ -104,7 +150,7 @@ impl Producer for Turns {
     }
 
     fn abort(&mut self, timeout: Duration) -> Result<()> {
-        self.side().abort(timeout)
+        self.side(|side| side.abort(timeout))
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {

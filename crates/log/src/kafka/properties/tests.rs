@@ -103,3 +103,34 @@ fn what_is_fetched_ahead_is_divided_among_partitions() {
     assert_eq!(config.get("queued.min.messages"), Some("7"));
     assert_eq!(config.get("isolation.level"), Some("read_committed"));
 }
+
+#[test]
+fn whoever_asks_the_writer_for_more_gets_librdkafka() {
+    let given = |role, name: &str| (role, name.to_owned(), "x".to_owned());
+    let plain = Properties {
+        bootstrap: "a:1,b:2".into(),
+        user: vec![
+            given(ClientRole::Producer, "client.id"),
+            given(ClientRole::Consumer, "fetch.min.bytes"),
+            given(ClientRole::Admin, "ssl.ca.location"),
+        ],
+    };
+    let (addresses, client) = plain.wire().unwrap();
+    assert_eq!((addresses.len(), client.as_str()), (2, "x"));
+    for (role, name) in [
+        (ClientRole::All, "security.protocol"),
+        (ClientRole::Producer, "compression.type"),
+        (ClientRole::All, "linger.ms"),
+    ] {
+        let asks = Properties {
+            user: vec![given(role, name)],
+            ..plain.clone()
+        };
+        assert_eq!(asks.wire(), Err(format!("the property '{name}'")));
+    }
+    let elsewhere = Properties {
+        bootstrap: "SSL://a:1".into(),
+        user: Vec::new(),
+    };
+    assert!(elsewhere.wire().unwrap_err().contains("SSL://a:1"));
+}

@@ -1,0 +1,190 @@
+//! A batch of records as a broker keeps it (format 2), written once: what is appended here is what the socket sends.
+//!
+//! Takes records, gives bytes. Whose batch it is, and the how-manieth, is put in last, for it is not known before it goes.
+//! Never compresses.
+
+use crate::Outgoing;
+use stoatflow_core::Header;
+
+#[cfg(test)]
+mod tests;
+
+/// What stands in front of the records.
+const HEAD: usize = 61;
+/// The fields of the head, by their place.
+const LENGTH: usize = 8;
+const LEADER_EPOCH: usize = 12;
+const MAGIC: usize = 16;
+const CRC: usize = 17;
+/// Where what the CRC is of begins.
+const ATTRIBUTES: usize = 21;
+const LAST_DELTA: usize = 23;
+const FIRST_TIME: usize = 27;
+const LATEST_TIME: usize = 35;
+const PRODUCER: usize = 43;
+const EPOCH: usize = 51;
+const SEQUENCE: usize = 53;
+const COUNT: usize = 57;
+
+const FORMAT: u8 = 2;
+/// The bit that says that the batch belongs to a transaction.
+const TRANSACTIONAL: i16 = 1 << 4;
+
+/// Whose records they are, as the broker named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub id: i64,
+    pub epoch: i16,
+}
+
+impl Identity {
+    /// Nobody yet.
+    pub(super) const NONE: Self = Self { id: -1, epoch: -1 };
+}
+
+/// Records for one partition.
+#[derive(Debug)]
+pub(super) struct Batch {
+    bytes: Vec<u8>,
+    count: i32,
+    first: i64,
+    latest: i64,
+    sealed: bool,
+}
+
+impl Batch {
+    /// An empty one, in memory that may have been another's.
+    pub(super) fn new(mut room: Vec<u8>) -> Self {
+        room.clear();
+        room.resize(HEAD, 0);
+        Self {
+            bytes: room,
+            count: 0,
+            first: 0,
+            latest: i64::MIN,
+            sealed: false,
+        }
+    }
+
+    /// What it takes on its way.
+    pub(super) const fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// How many records it has.
+    pub(super) const fn count(&self) -> i32 {
+        self.count
+    }
+
+    /// Has it been named? Then it stays as it is: a broker that has it already must know it again.
+    pub(super) const fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    pub(super) fn append(&mut self, record: &Outgoing) {
+        debug_assert!(!self.sealed, "a sealed batch grows no more");
+        let at = record.timestamp.0;
+        if self.count == 0 {
+            self.first = at;
+        }
+        self.latest = self.latest.max(at);
+        let time = zigzag(at.wrapping_sub(self.first));
+        let delta = zigzag(i64::from(self.count));
+        let headers = record.headers.as_deref().unwrap_or_default();
+        let of_headers: usize = headers.iter().map(header_size).sum();
+        let size = 1
+            + width(time)
+            + width(delta)
+            + part_size(record.key.as_deref())
+            + part_size(record.value.as_deref())
+            + width(zigzag(whole(headers.len())))
+            + of_headers;
+        let into = &mut self.bytes;
+        into.reserve(size + 5);
+        varint(into, zigzag(whole(size)));
+        into.push(0);
+        varint(into, time);
+        varint(into, delta);
+        part(into, record.key.as_deref());
+        part(into, record.value.as_deref());
+        varint(into, zigzag(whole(headers.len())));
+        for header in headers {
+            part(into, Some(header.name.as_bytes()));
+            part(into, header.value.as_deref());
+        }
+        self.count += 1;
+    }
+
+    /// Says whose it is and which number its first record has.
+    pub(super) fn seal(&mut self, owner: Identity, sequence: i32) {
+        let length = i32::try_from(self.bytes.len() - LEADER_EPOCH).unwrap_or(i32::MAX);
+        self.put(LENGTH, length.to_be_bytes());
+        self.put(LEADER_EPOCH, (-1_i32).to_be_bytes());
+        self.put(MAGIC, [FORMAT]);
+        self.put(ATTRIBUTES, TRANSACTIONAL.to_be_bytes());
+        self.put(LAST_DELTA, (self.count - 1).to_be_bytes());
+        self.put(FIRST_TIME, self.first.to_be_bytes());
+        self.put(LATEST_TIME, self.latest.to_be_bytes());
+        self.put(PRODUCER, owner.id.to_be_bytes());
+        self.put(EPOCH, owner.epoch.to_be_bytes());
+        self.put(SEQUENCE, sequence.to_be_bytes());
+        self.put(COUNT, self.count.to_be_bytes());
+        let crc = crc32c::crc32c(&self.bytes[ATTRIBUTES..]);
+        self.put(CRC, crc.to_be_bytes());
+        self.sealed = true;
+    }
+
+    fn put<const N: usize>(&mut self, at: usize, what: [u8; N]) {
+        self.bytes[at..at + N].copy_from_slice(&what);
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its memory, for the next one.
+    pub(super) fn into_room(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// A length as the format counts: lengths beyond `i32` do not get this far.
+fn whole(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+const fn zigzag(n: i64) -> u64 {
+    ((n << 1) ^ (n >> 63)).cast_unsigned()
+}
+
+/// How many bytes a number takes.
+const fn width(n: u64) -> usize {
+    let bits = 64 - (n | 1).leading_zeros() as usize;
+    bits.div_ceil(7)
+}
+
+fn varint(into: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        into.push(n.to_le_bytes()[0] | 0x80);
+        n >>= 7;
+    }
+    into.push(n.to_le_bytes()[0]);
+}
+
+fn part_size(part: Option<&[u8]>) -> usize {
+    part.map_or(1, |p| width(zigzag(whole(p.len()))) + p.len())
+}
+
+fn part(into: &mut Vec<u8>, part: Option<&[u8]>) {
+    match part {
+        None => varint(into, zigzag(-1)),
+        Some(part) => {
+            varint(into, zigzag(whole(part.len())));
+            into.extend_from_slice(part);
+        }
+    }
+}
+
+fn header_size(header: &Header) -> usize {
+    part_size(Some(header.name.as_bytes())) + part_size(header.value.as_deref())
+}

@@ -1,0 +1,86 @@
+use super::{Batch, Identity};
+use crate::Outgoing;
+use bytes::Bytes;
+use kafka_protocol::records::RecordBatchDecoder;
+use proptest::prelude::*;
+use stoatflow_core::{Header, Timestamp};
+
+fn bytes() -> impl Strategy<Value = Option<Bytes>> {
+    proptest::option::of(proptest::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from))
+}
+
+/// Names that differ: the reader that it is compared with keeps headers by their name.
+fn headers() -> impl Strategy<Value = Vec<Header>> {
+    proptest::collection::btree_map("[a-z]{0,9}", bytes(), 0..4).prop_map(|headers| {
+        let header = |(name, value): (String, _)| Header {
+            name: name.into(),
+            value,
+        };
+        headers.into_iter().map(header).collect()
+    })
+}
+
+fn records() -> impl Strategy<Value = Vec<Outgoing>> {
+    // Any two times have to lie less than half of all time apart.
+    let time = -(1_i64 << 61)..(1_i64 << 61);
+    let record =
+        (bytes(), bytes(), time, headers()).prop_map(|(key, value, at, headers)| Outgoing {
+            topic: "t".into(),
+            partition: None,
+            key,
+            value,
+            timestamp: Timestamp(at),
+            headers: (!headers.is_empty()).then(|| headers.into()),
+        });
+    proptest::collection::vec(record, 1..150)
+}
+
+proptest! {
+    /// Somebody else's reader, which checks the CRC, finds what was put in.
+    #[test]
+    fn another_reader_finds_the_same(records in records(), id in 0_i64.., epoch in 0_i16.., sequence in 0_i32..1_000_000) {
+        let mut batch = Batch::new(vec![7; 300]);
+        let mut sizes = vec![batch.size()];
+        for record in &records {
+            batch.append(record);
+            sizes.push(batch.size());
+        }
+        prop_assert!(sizes.is_sorted_by(|a, b| a < b));
+        prop_assert!(!batch.is_sealed());
+        batch.seal(Identity { id, epoch }, sequence);
+        prop_assert!(batch.is_sealed());
+        prop_assert_eq!(batch.count(), i32::try_from(records.len()).unwrap());
+        let read = RecordBatchDecoder::decode(&mut Bytes::copy_from_slice(batch.bytes())).unwrap();
+        prop_assert_eq!(read.version, 2);
+        prop_assert_eq!(read.records.len(), records.len());
+        for ((n, record), read) in (0..).zip(&records).zip(&read.records) {
+            prop_assert!(read.transactional && !read.control);
+            prop_assert_eq!((read.producer_id, read.producer_epoch), (id, epoch));
+            prop_assert_eq!((read.offset, read.sequence), (n, sequence + i32::try_from(n).unwrap()));
+            prop_assert_eq!(read.timestamp, record.timestamp.0);
+            prop_assert_eq!((&read.key, &read.value), (&record.key, &record.value));
+            let headers: Vec<_> = (read.headers.iter())
+                .map(|(name, value)| Header { name: name.to_string().into(), value: value.clone() })
+                .collect();
+            prop_assert_eq!(headers, record.headers.as_deref().unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn the_head_says_first_and_latest_time() {
+    let mut batch = Batch::new(Vec::new());
+    for at in [5, 9, 2] {
+        batch.append(&Outgoing {
+            topic: "t".into(),
+            partition: None,
+            key: None,
+            value: None,
+            timestamp: Timestamp(at),
+            headers: None,
+        });
+    }
+    batch.seal(Identity { id: 1, epoch: 0 }, 0);
+    let at = |place: usize| i64::from_be_bytes(batch.bytes()[place..place + 8].try_into().unwrap());
+    assert_eq!((at(super::FIRST_TIME), at(super::LATEST_TIME)), (5, 9));
+}

@@ -1,0 +1,29 @@
+use super::Address;
+
+#[test]
+fn addresses_are_read() {
+    let at = |host: &str, port| {
+        Some(Address {
+            host: host.to_owned(),
+            port,
+        })
+    };
+    for (text, expected) in [
+        ("localhost:9093", at("localhost", 9093)),
+        (" broker ", at("broker", 9092)),
+        ("broker:", at("broker", 9092)),
+        ("PLAINTEXT://broker:1", at("broker", 1)),
+        ("plaintext://broker:1", at("broker", 1)),
+        ("[::1]:9093", at("::1", 9093)),
+        ("::1", at("::1", 9092)),
+        ("[::1]", at("::1", 9092)),
+        ("SSL://broker:1", None),
+        ("SASL_PLAINTEXT://broker:1", None),
+        ("broker:port", None),
+        ("broker:70000", None),
+        (":9092", None),
+        ("", None),
+    ] {
+        assert_eq!(Address::read(text), expected, "{text:?}");
+    }
+}

@@ -1,0 +1,496 @@
+//! What waits to be sent, and what is under way: records by partition, as batches that the socket takes as they are.
+//!
+//! Takes records and answers, gives requests. Owns batches, the numbers that a broker knows them by, and what was
+//! acknowledged. At most one batch of a partition is under way, so that nothing can overtake. Never connects and never
+//! waits.
+
+use super::batch::{Batch, Identity};
+use super::cluster::Node;
+use super::verdict::{UNKNOWN_TOPIC_OR_PARTITION, Verdict, verdict};
+use crate::Outgoing;
+use crate::kafka::outgoing::weight;
+use crate::kafka::partition::{Sticks, of_stick};
+use bytes::{BufMut, BytesMut};
+use kafka_protocol::messages::{MetadataResponse, ProduceResponse};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::murmur2::murmur2;
+use stoatflow_core::{Offset, Partition};
+
+#[cfg(test)]
+mod tests;
+
+/// A batch that is as large as this takes no more (`max.message.bytes` of a topic is 1 MiB, if nobody has changed it).
+const FULL: usize = 900_000;
+/// So much memory of batches that were sent is kept for the next ones.
+const SPARE: usize = 4 << 20;
+/// The partition's leader is not known.
+const NOBODY: Node = -1;
+
+/// One partition.
+#[derive(Debug)]
+struct Part {
+    leader: Node,
+    waiting: VecDeque<Batch>,
+    /// The number of its next record.
+    sequence: i32,
+    /// Does the transaction know it?
+    added: bool,
+    under_way: bool,
+    /// One past the last record that is acknowledged.
+    end: Option<i64>,
+}
+
+impl Part {
+    const fn led_by(leader: Node) -> Self {
+        Self {
+            leader,
+            waiting: VecDeque::new(),
+            sequence: 0,
+            added: false,
+            under_way: false,
+            end: None,
+        }
+    }
+}
+
+/// A topic that is written to.
+#[derive(Debug)]
+struct Topic {
+    name: Arc<str>,
+    sticks: Sticks,
+    parts: Vec<Part>,
+}
+
+/// Where a batch is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub topic: usize,
+    pub part: usize,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub version: i16,
+    /// When it left.
+    pub since: Duration,
+    batches: Vec<(Place, Batch)>,
+}
+
+impl Flight {
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> {
+        self.batches.iter().map(|(place, _)| *place)
+    }
+}
+
+/// What an answer said of a batch that has to go again, or never will.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Setback {
+    pub place: Place,
+    pub code: i16,
+    pub said: String,
+    pub verdict: Verdict,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct Sending {
+    topics: Vec<Topic>,
+    last: usize,
+    waiting: usize,
+    under_way: usize,
+    /// Does something wait for a partition that the transaction does not know yet?
+    fresh: bool,
+    flights: BTreeMap<Node, Flight>,
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+}
+
+impl Sending {
+    /// The topic of this name, if its partitions are known.
+    pub(super) fn find(&mut self, name: &Arc<str>) -> Option<usize> {
+        let same = |topic: &Topic| Arc::ptr_eq(&topic.name, name);
+        if self.topics.get(self.last).is_some_and(same) {
+            return Some(self.last);
+        }
+        let found = self.topics.iter().position(|t| t.name == *name)?;
+        self.topics[found].name = Arc::clone(name);
+        self.last = found;
+        Some(found)
+    }
+
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.topics.iter().map(|t| Arc::clone(&t.name)).collect()
+    }
+
+    pub(super) fn name(&self, topic: usize) -> &str {
+        &self.topics[topic].name
+    }
+
+    pub(super) fn partitions(&self, topic: usize) -> usize {
+        self.topics[topic].parts.len()
+    }
+
+    /// Takes over who leads what. A topic that is new becomes known; one that is not there any more stays as it is.
+    pub(super) fn learn(&mut self, answer: &MetadataResponse, wanted: &[Arc<str>]) {
+        for name in wanted {
+            let said = (answer.topics.iter())
+                .find(|t| t.name.as_ref().is_some_and(|n| *n.0 == **name) && t.error_code == 0);
+            let Some(said) = said else { continue };
+            let index = self.find(name).unwrap_or_else(|| {
+                self.topics.push(Topic {
+                    name: Arc::clone(name),
+                    sticks: Sticks::new(),
+                    parts: Vec::new(),
+                });
+                self.topics.len() - 1
+            });
+            let parts = &mut self.topics[index].parts;
+            if parts.len() < said.partitions.len() {
+                parts.resize_with(said.partitions.len(), || Part::led_by(NOBODY));
+            }
+            for partition in &said.partitions {
+                let index = usize::try_from(partition.partition_index).ok();
+                if let Some(part) = index.and_then(|i| parts.get_mut(i)) {
+                    part.leader = partition.leader_id.0;
+                }
+            }
+        }
+    }
+
+    /// Where a record goes; None if its partition is not there.
+    pub(super) fn place(&mut self, topic: usize, record: &Outgoing) -> Option<Place> {
+        let Topic { sticks, parts, .. } = &mut self.topics[topic];
+        let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
+        let chosen = match (record.partition, &record.key) {
+            (Some(partition), _) => partition.0,
+            (None, Some(key)) => (murmur2(key) & i32::MAX) % count.max(1),
+            (None, None) => {
+                let stick = sticks.take(weight(record));
+                of_stick(stick, count, |p| {
+                    usize::try_from(p).is_ok_and(|p| parts[p].leader != NOBODY)
+                })
+            }
+        };
+        let part = usize::try_from(chosen).ok().filter(|p| *p < parts.len())?;
+        Some(Place { topic, part })
+    }
+
+    pub(super) fn append(&mut self, place: Place, record: &Outgoing) {
+        let part = &mut self.topics[place.topic].parts[place.part];
+        let open = |batch: &Batch| !batch.is_sealed() && batch.size() < FULL;
+        if !part.waiting.back().is_some_and(open) {
+            let room = self.spare.pop().unwrap_or_default();
+            self.spare_bytes -= room.capacity();
+            let batch = Batch::new(room);
+            self.waiting += batch.size();
+            part.waiting.push_back(batch);
+        }
+        if let Some(batch) = part.waiting.back_mut() {
+            let before = batch.size();
+            batch.append(record);
+            self.waiting += batch.size() - before;
+        }
+        self.fresh |= !part.added;
+    }
+
+    /// How many bytes wait to be sent.
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// How many bytes are not acknowledged.
+    pub(super) const fn unacknowledged(&self) -> usize {
+        self.waiting + self.under_way
+    }
+
+    pub(super) const fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// Brokers that something waits for and that have nothing to answer. With those that are not known: [`NOBODY`].
+    pub(super) fn idle_leaders(&self) -> Vec<Node> {
+        let parts = self.topics.iter().flat_map(|t| &t.parts);
+        let mut leaders: Vec<_> = parts
+            .filter(|part| !part.waiting.is_empty())
+            .map(|part| part.leader)
+            .filter(|leader| !self.flights.contains_key(leader))
+            .collect();
+        leaders.sort_unstable();
+        leaders.dedup();
+        leaders
+    }
+
+    pub(super) const fn is_known(leader: Node) -> bool {
+        leader != NOBODY
+    }
+
+    pub(super) fn flying(&self) -> impl Iterator<Item = Node> {
+        self.flights.keys().copied()
+    }
+
+    pub(super) fn is_flying(&self) -> bool {
+        !self.flights.is_empty()
+    }
+
+    pub(super) fn flight(&self, node: Node) -> Option<&Flight> {
+        self.flights.get(&node)
+    }
+
+    /// Takes the first batch of each partition of a broker, named and numbered. Gives none where none waits.
+    pub(super) fn gather(&mut self, node: Node, owner: Identity, version: i16) -> Option<Flight> {
+        let mut batches = Vec::new();
+        for (t, topic) in self.topics.iter_mut().enumerate() {
+            for (p, part) in topic.parts.iter_mut().enumerate() {
+                if part.leader != node || part.under_way {
+                    continue;
+                }
+                let Some(mut batch) = part.waiting.pop_front() else {
+                    continue;
+                };
+                if !batch.is_sealed() {
+                    batch.seal(owner, part.sequence);
+                    part.sequence = after(part.sequence, batch.count());
+                }
+                part.under_way = true;
+                self.waiting -= batch.size();
+                self.under_way += batch.size();
+                batches.push((Place { topic: t, part: p }, batch));
+            }
+        }
+        (!batches.is_empty()).then_some(Flight {
+            version,
+            since: Duration::ZERO,
+            batches,
+        })
+    }
+
+    /// Those of a flight that the transaction does not know, by topic.
+    pub(super) fn unknown(&self, flight: &Flight) -> Vec<(Arc<str>, Vec<i32>)> {
+        let mut topics: Vec<(Arc<str>, Vec<i32>)> = Vec::new();
+        for place in flight.places() {
+            let topic = &self.topics[place.topic];
+            if topic.parts[place.part].added {
+                continue;
+            }
+            let number = i32::try_from(place.part).unwrap_or(i32::MAX);
+            match topics.last_mut() {
+                Some((name, parts)) if Arc::ptr_eq(name, &topic.name) => parts.push(number),
+                _ => topics.push((Arc::clone(&topic.name), vec![number])),
+            }
+        }
+        topics
+    }
+
+    /// The transaction knows them now.
+    pub(super) fn added(&mut self, flight: &Flight) {
+        for place in flight.places() {
+            self.topics[place.topic].parts[place.part].added = true;
+        }
+        let parts = || self.topics.iter().flat_map(|t| &t.parts);
+        self.fresh = parts().any(|part| !part.added && !part.waiting.is_empty());
+    }
+
+    /// The frame of a request: what stands around the batches, and each of them.
+    pub(super) fn frame<'a>(
+        &self,
+        flight: &'a Flight,
+        head: BytesMut,
+        id: &str,
+        timeout_ms: i32,
+    ) -> Frame<'a> {
+        let mut frame = Frame::new(head);
+        let into = &mut frame.between;
+        compact_text(into, id);
+        into.put_i16(-1); // all replicas
+        into.put_i32(timeout_ms);
+        let mut rest = flight.batches.as_slice();
+        let by_topic = rest.chunk_by(|(a, _), (b, _)| a.topic == b.topic).count();
+        compact_length(into, by_topic);
+        while let Some((place, _)) = rest.first() {
+            let topic = place.topic;
+            let of_topic = rest.iter().take_while(|(p, _)| p.topic == topic).count();
+            let (now, then) = rest.split_at(of_topic);
+            rest = then;
+            let into = &mut frame.between;
+            compact_text(into, &self.topics[topic].name);
+            compact_length(into, now.len());
+            for (place, batch) in now {
+                let into = &mut frame.between;
+                into.put_i32(i32::try_from(place.part).unwrap_or(i32::MAX));
+                compact_length(into, batch.size());
+                frame.insert(batch.bytes());
+                frame.between.put_u8(0); // no more fields of the partition
+            }
+            frame.between.put_u8(0); // nor of the topic
+        }
+        frame.between.put_u8(0); // nor of the request
+        frame.close();
+        frame
+    }
+
+    pub(super) fn depart(&mut self, node: Node, mut flight: Flight, now: Duration) {
+        flight.since = now;
+        let before = self.flights.insert(node, flight);
+        debug_assert!(before.is_none(), "one request at a time");
+    }
+
+    /// It did not get there, or nobody will ever know: all of it goes again, as it is.
+    pub(super) fn turn_back(&mut self, flight: Flight) {
+        for (place, batch) in flight.batches {
+            self.again(place, batch);
+        }
+    }
+
+    pub(super) fn take_flight(&mut self, node: Node) -> Option<Flight> {
+        self.flights.remove(&node)
+    }
+
+    fn again(&mut self, place: Place, batch: Batch) {
+        let part = &mut self.topics[place.topic].parts[place.part];
+        part.under_way = false;
+        self.under_way -= batch.size();
+        self.waiting += batch.size();
+        part.waiting.push_front(batch);
+    }
+
+    /// Takes an answer; gives what did not go well.
+    pub(super) fn landed(&mut self, flight: Flight, answer: &ProduceResponse) -> Vec<Setback> {
+        let mut setbacks = Vec::new();
+        for (place, batch) in flight.batches {
+            let name = &self.topics[place.topic].name;
+            let said = (answer.responses.iter())
+                .filter(|t| *t.name.0 == **name)
+                .flat_map(|t| &t.partition_responses)
+                .find(|said| usize::try_from(said.index) == Ok(place.part));
+            // An answer that leaves one out has not written it, as far as anybody knows.
+            let code = said.map_or(UNKNOWN_TOPIC_OR_PARTITION, |said| said.error_code);
+            let verdict = verdict(code);
+            if verdict == Verdict::Fine {
+                let part = &mut self.topics[place.topic].parts[place.part];
+                part.under_way = false;
+                let first = said.map_or(-1, |said| said.base_offset);
+                if first >= 0 {
+                    part.end = part.end.max(Some(first + i64::from(batch.count())));
+                }
+                self.under_way -= batch.size();
+                self.recycle(batch);
+                continue;
+            }
+            let said = said.and_then(|s| s.error_message.as_ref());
+            setbacks.push(Setback {
+                place,
+                code,
+                said: said.map_or_else(String::new, ToString::to_string),
+                verdict,
+            });
+            self.again(place, batch);
+        }
+        setbacks
+    }
+
+    fn recycle(&mut self, batch: Batch) {
+        let room = batch.into_room();
+        if self.spare_bytes + room.capacity() <= SPARE {
+            self.spare_bytes += room.capacity();
+            self.spare.push(room);
+        }
+    }
+
+    /// Another transaction begins: it knows no partition.
+    pub(super) fn forget_added(&mut self) {
+        for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
+            part.added = false;
+        }
+        self.fresh = self.waiting > 0;
+    }
+
+    /// Drops all that is not acknowledged.
+    pub(super) fn clear(&mut self) {
+        self.flights.clear();
+        for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
+            part.waiting.clear();
+            part.under_way = false;
+        }
+        (self.waiting, self.under_way, self.fresh) = (0, 0, false);
+    }
+
+    /// Another identity counts from the start.
+    pub(super) fn renumber(&mut self) {
+        for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
+            part.sequence = 0;
+        }
+    }
+
+    /// The ends of what was acknowledged.
+    pub(super) fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        let Some(topic) = self.topics.iter().find(|t| *t.name == *topic) else {
+            return Vec::new();
+        };
+        (0..)
+            .zip(&topic.parts)
+            .filter_map(|(p, part)| Some((Partition(p), Offset(part.end?))))
+            .collect()
+    }
+}
+
+/// The number of a record so many behind another: they begin anew behind the largest.
+const fn after(sequence: i32, count: i32) -> i32 {
+    sequence.wrapping_add(count) & i32::MAX
+}
+
+/// A frame in pieces: short ones of its own, and batches where they lie.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    between: BytesMut,
+    /// Behind so many bytes of `between` comes this.
+    batches: Vec<(usize, &'a [u8])>,
+}
+
+impl<'a> Frame<'a> {
+    const fn new(head: BytesMut) -> Self {
+        Self {
+            between: head,
+            batches: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, batch: &'a [u8]) {
+        self.batches.push((self.between.len(), batch));
+    }
+
+    fn close(&mut self) {
+        let batches: usize = self.batches.iter().map(|(_, batch)| batch.len()).sum();
+        let size = u32::try_from(self.between.len() - 4 + batches).unwrap_or(u32::MAX);
+        self.between[..4].copy_from_slice(&size.to_be_bytes());
+    }
+
+    pub(super) fn pieces(&self) -> Vec<&[u8]> {
+        let mut pieces = Vec::with_capacity(2 * self.batches.len() + 1);
+        let mut from = 0;
+        for (to, batch) in &self.batches {
+            pieces.push(&self.between[from..*to]);
+            pieces.push(*batch);
+            from = *to;
+        }
+        pieces.push(&self.between[from..]);
+        pieces
+    }
+}
+
+/// A length as the newer forms of messages have it: one more than it is.
+fn compact_length(into: &mut BytesMut, length: usize) {
+    let mut n = length + 1;
+    while n >= 0x80 {
+        into.put_u8(n.to_le_bytes()[0] | 0x80);
+        n >>= 7;
+    }
+    into.put_u8(n.to_le_bytes()[0]);
+}
+
+fn compact_text(into: &mut BytesMut, text: &str) {
+    compact_length(into, text.len());
+    into.put_slice(text.as_bytes());
+}

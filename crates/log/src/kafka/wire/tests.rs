@@ -1,0 +1,281 @@
+//! Exactly once, whatever goes wrong on the way: many transactions on a broker that fails as a seed says.
+
+mod broker;
+mod faults;
+
+use super::{address_list, producer};
+use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
+use broker::PARTITIONS;
+use bytes::Bytes;
+use faults::{Dice, FaultyBroker};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{ErrorKind, Offset, Partition, Timestamp, TopicPartition};
+
+const WAIT: Duration = Duration::from_secs(30);
+const TRANSACTIONS: i64 = 25;
+
+fn open(broker: &FaultyBroker, id: &str) -> super::WireProducer {
+    let bootstrap = format!("127.0.0.1:{}", broker.port);
+    let addresses = address_list(&bootstrap).unwrap();
+    let mut writer = producer(addresses, "test", id, &bootstrap, WAIT);
+    assert!(writer.open(WAIT).unwrap(), "this broker is new enough");
+    writer
+}
+
+fn record(topic: &Arc<str>, partition: i32, value: Vec<u8>) -> Outgoing {
+    Outgoing {
+        topic: topic.clone(),
+        partition: Some(Partition(partition)),
+        key: None,
+        value: Some(value.into()),
+        timestamp: Timestamp(1),
+        headers: None,
+    }
+}
+
+fn cut(topic: &Arc<str>, offset: i64) -> [CutEntry; 1] {
+    [CutEntry {
+        partition: TopicPartition::new(topic.clone(), 0),
+        offset: Offset(offset),
+        metadata: String::new(),
+    }]
+}
+
+/// One life of a writer; what was committed is what is expected, and nothing else.
+fn run(seed: u64, at_once: bool) {
+    let broker = FaultyBroker::start(seed, 6, at_once);
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut writer = open(&broker, "app");
+    let topics: [Arc<str>; 2] = ["left".into(), "right".into()];
+    let mut expected: BTreeMap<(usize, i32), Vec<Bytes>> = BTreeMap::new();
+    let (mut offset, mut number) = (0, 0_u64);
+    for transaction in 1..=TRANSACTIONS {
+        writer.begin().unwrap();
+        let mut written: Vec<(usize, i32, Bytes)> = Vec::new();
+        for _ in 0..dice.roll(4) {
+            let mut records = Vec::new();
+            for _ in 0..=dice.roll(20) {
+                let (topic, partition) =
+                    (dice.roll(2), dice.roll(PARTITIONS.cast_unsigned().into()));
+                let (topic, partition) = (
+                    usize::try_from(topic).unwrap(),
+                    i32::try_from(partition).unwrap(),
+                );
+                let mut value = number.to_be_bytes().to_vec();
+                // Some are large enough for a request of their own.
+                value.resize(if dice.roll(30) == 0 { 150_000 } else { 20 }, 0);
+                number += 1;
+                let value = Bytes::from(value);
+                records.push(record(&topics[topic], partition, value.to_vec()));
+                written.push((topic, partition, value));
+            }
+            writer.send(&mut records).unwrap();
+            assert!(records.is_empty());
+            writer.pursue().unwrap();
+        }
+        let aborted = dice.roll(5) == 0;
+        if aborted && dice.roll(2) == 0 {
+            writer.abort(WAIT).unwrap();
+            continue;
+        }
+        writer.flush(WAIT).unwrap();
+        writer
+            .offsets("group", &cut(&topics[0], transaction), WAIT)
+            .unwrap();
+        if aborted {
+            writer.abort(WAIT).unwrap();
+            continue;
+        }
+        assert_eq!(
+            writer.commit(WAIT).unwrap(),
+            CommitOutcome::Committed,
+            "seed {seed}, transaction {transaction}"
+        );
+        offset = transaction;
+        for (topic, partition, value) in written {
+            expected.entry((topic, partition)).or_default().push(value);
+        }
+    }
+    // Whoever comes next ends what may still be open.
+    broker.kept.lock().one_of = 0;
+    drop(open(&broker, "app"));
+    for (t, topic) in topics.iter().enumerate() {
+        for partition in 0..PARTITIONS {
+            let seen = broker.committed(topic, partition);
+            let wanted = expected.remove(&(t, partition)).unwrap_or_default();
+            let heads = |values: &[Bytes]| values.iter().map(|v| v.slice(..8)).collect::<Vec<_>>();
+            assert_eq!(
+                heads(&seen),
+                heads(&wanted),
+                "seed {seed}: {topic} {partition}"
+            );
+        }
+    }
+    assert!(
+        !broker.is_hanging(),
+        "seed {seed}: records that nobody will ever see or pass"
+    );
+    let kept = broker.kept.lock();
+    assert_eq!(kept.doubled, Vec::<String>::new(), "seed {seed}");
+    assert_eq!(
+        kept.committed
+            .get(&("left".into(), 0))
+            .copied()
+            .unwrap_or(0),
+        offset,
+        "seed {seed}"
+    );
+    assert!(
+        kept.faults > 0,
+        "seed {seed}: nothing went wrong, nothing was shown"
+    );
+}
+
+fn seeds() -> u64 {
+    #[allow(clippy::disallowed_methods)] // how long a test may take is no setting
+    let asked = std::env::var("STOATFLOW_SIM_SEEDS").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(10).min(2000)
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_where_each_transaction_has_an_epoch() {
+    for seed in 1..=seeds() {
+        run(seed, true);
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_where_partitions_are_added() {
+    for seed in 1..=seeds() {
+        run(seed, false);
+    }
+}
+
+#[test]
+fn a_newer_writer_fences() {
+    for at_once in [true, false] {
+        let broker = FaultyBroker::start(1, 0, at_once);
+        let topic: Arc<str> = "left".into();
+        for how in ["records", "offsets", "commit", "abort", "nothing"] {
+            let mut old = open(&broker, how);
+            old.begin().unwrap();
+            old.send(&mut vec![record(&topic, 0, b"old".to_vec())])
+                .unwrap();
+            old.flush(WAIT).unwrap();
+            let _new = open(&broker, how);
+            let told = match how {
+                "records" => old
+                    .send(&mut vec![record(&topic, 1, b"late".to_vec())])
+                    .and_then(|()| old.flush(WAIT)),
+                "offsets" => old.offsets("group", &cut(&topic, 1), WAIT),
+                "commit" => old.commit(WAIT).map(drop),
+                "abort" => old.abort(WAIT),
+                _ => Err(old.commit(WAIT).unwrap_err()),
+            };
+            let told = told.expect_err(how);
+            assert_eq!(told.kind(), ErrorKind::Fenced, "{how}: {told}");
+            assert_eq!(old.begin().unwrap_err().kind(), ErrorKind::Fenced, "{how}");
+        }
+        assert_eq!(broker.committed("left", 0), Vec::<Bytes>::new());
+        assert!(!broker.is_hanging());
+    }
+}
+
+/// The broker has ended the transaction by itself, which took too long: that is no newer writer.
+#[test]
+fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
+    for at_once in [true, false] {
+        let broker = FaultyBroker::start(1, 0, at_once);
+        let topic: Arc<str> = "left".into();
+        let mut writer = open(&broker, "slow");
+        writer.begin().unwrap();
+        writer
+            .send(&mut vec![record(&topic, 0, b"lost".to_vec())])
+            .unwrap();
+        writer.flush(WAIT).unwrap();
+        broker.kept.lock().time_out("slow");
+        writer
+            .send(&mut vec![record(&topic, 0, b"lost too".to_vec())])
+            .unwrap();
+        let told = writer.flush(WAIT).unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Unavailable, "{told}");
+        assert!(!told.next_step().is_empty());
+        writer.abort(WAIT).unwrap();
+        writer.begin().unwrap();
+        writer
+            .send(&mut vec![record(&topic, 0, b"good".to_vec())])
+            .unwrap();
+        assert_eq!(
+            writer.commit(WAIT).unwrap(),
+            CommitOutcome::Committed,
+            "it flushes first"
+        );
+        // The same, found out at the end only.
+        writer.begin().unwrap();
+        writer
+            .send(&mut vec![record(&topic, 0, b"lost".to_vec())])
+            .unwrap();
+        writer.flush(WAIT).unwrap();
+        broker.kept.lock().time_out("slow");
+        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Aborted);
+        writer.begin().unwrap();
+        writer
+            .send(&mut vec![record(&topic, 0, b"better".to_vec())])
+            .unwrap();
+        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+        assert_eq!(broker.committed("left", 0), ["good", "better"]);
+        assert!(!broker.is_hanging());
+    }
+}
+
+#[test]
+fn an_end_without_an_answer_is_unknown() {
+    let broker = FaultyBroker::start(1, 0, true);
+    let topic: Arc<str> = "left".into();
+    let mut writer = open(&broker, "app");
+    writer.begin().unwrap();
+    writer
+        .send(&mut vec![record(&topic, 0, b"perhaps".to_vec())])
+        .unwrap();
+    writer.flush(WAIT).unwrap();
+    broker.kept.lock().one_of = 1;
+    let told = writer.commit(Duration::from_millis(300)).unwrap_err();
+    // Every answer may have been "not yet", and then it is known that nothing was done.
+    assert!(
+        matches!(
+            told.kind(),
+            ErrorKind::UnknownOutcome | ErrorKind::Unavailable
+        ),
+        "{told}"
+    );
+    broker.kept.lock().one_of = 0;
+    writer.begin().unwrap();
+    writer
+        .send(&mut vec![record(&topic, 0, b"next".to_vec())])
+        .unwrap();
+    assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+    let seen = broker.committed("left", 0);
+    assert!(seen == ["perhaps", "next"] || seen == ["next"], "{seen:?}");
+}
+
+#[test]
+fn a_partition_that_is_not_there_is_named() {
+    let broker = FaultyBroker::start(1, 0, true);
+    let topic: Arc<str> = "left".into();
+    let mut writer = open(&broker, "app");
+    writer.begin().unwrap();
+    let told = writer
+        .send(&mut vec![record(&topic, PARTITIONS, b"x".to_vec())])
+        .unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::MissingTopic, "{told}");
+    assert!(told.to_string().contains("left"), "{told}");
+}
+
+#[test]
+fn lists_of_addresses() {
+    assert_eq!(address_list("a:1, b:2,").map(|list| list.len()), Some(2));
+    assert_eq!(address_list("a:1,SSL://b:2"), None);
+    assert_eq!(address_list(" , "), None);
+}

@@ -1,0 +1,68 @@
+//! What the codes of answers ask for.
+//!
+//! Takes a code of Kafka's protocol, gives what to do about it, and librdkafka's name of it, under which messages know it.
+//! Never does it.
+
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka_sys as sys;
+
+#[cfg(test)]
+mod tests;
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is done.
+    Fine,
+    /// Not yet, or not here: ask again, where it may be somebody else who knows.
+    Again,
+    /// The broker still ends the transaction before: ask again in a moment.
+    Ending,
+    /// A newer epoch is known: of a newer producer, or because the broker gave the transaction up.
+    Outdated,
+    /// A newer producer has taken over.
+    Fenced,
+    /// The transaction is lost; the producer goes on.
+    Lost,
+    /// It will not be done however often one asks.
+    Refused,
+}
+
+pub(super) const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+pub(super) const FENCED: i16 = 90;
+pub(super) const TRANSACTIONAL_ID_EXPIRED: i16 = 49;
+
+pub(super) const fn verdict(code: i16) -> Verdict {
+    match code {
+        // 46: a broker that has a batch already says so.
+        0 | 46 => Verdict::Fine,
+        51 => Verdict::Ending,
+        // Corrupt on its way; unknown partition, leader or replica; timed out; coordinator loading, gone or elsewhere; too few
+        // replicas; not the controller; disk; listener; leader epochs; unstable offsets; throttled; unknown topic id.
+        2
+        | UNKNOWN_TOPIC_OR_PARTITION
+        | 5..=9
+        | 13..=16
+        | 19
+        | 20
+        | 41
+        | 52
+        | 56
+        | 72
+        | 74
+        | 75
+        | 88
+        | 89
+        | 100 => Verdict::Again,
+        47 => Verdict::Outdated,
+        FENCED => Verdict::Fenced,
+        // A number out of order, no transaction, no such producer, "abort it".
+        45 | 48 | TRANSACTIONAL_ID_EXPIRED | 59 | 120 => Verdict::Lost,
+        _ => Verdict::Refused,
+    }
+}
+
+/// librdkafka's name of a code, which it has in common with the protocol.
+pub(super) fn named(code: i16) -> Code {
+    sys::rd_kafka_resp_err_t::try_from(i32::from(code)).map_or(Code::Unknown, Code::from)
+}
