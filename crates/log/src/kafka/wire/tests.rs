@@ -261,6 +261,22 @@ fn an_end_without_an_answer_is_unknown() {
 }
 
 #[test]
+fn a_transaction_of_nothing_is_committed_by_nobody() {
+    for at_once in [true, false] {
+        let broker = FaultyBroker::start(1, 0, at_once);
+        let mut writer = open(&broker, "app");
+        for _ in 0..2 {
+            writer.begin().unwrap();
+            writer.flush(WAIT).unwrap();
+            writer.offsets("group", &[], WAIT).unwrap();
+            assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+            writer.begin().unwrap();
+            writer.abort(WAIT).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_partition_that_is_not_there_is_named() {
     let broker = FaultyBroker::start(1, 0, true);
     let topic: Arc<str> = "left".into();
