@@ -276,6 +276,31 @@ fn a_transaction_of_nothing_is_committed_by_nobody() {
     }
 }
 
+/// What was asked first may have been done, whatever is said to the second time.
+#[test]
+fn an_end_whose_first_answer_is_lost_is_unknown_unless_it_is_done() {
+    for at_once in [true, false] {
+        let broker = FaultyBroker::start(1, 0, at_once);
+        let topic: Arc<str> = "left".into();
+        let mut writer = open(&broker, "app");
+        writer.begin().unwrap();
+        let write = |writer: &mut super::WireProducer| {
+            writer
+                .send(&mut vec![record(&topic, 0, b"v".to_vec())])
+                .and_then(|()| writer.flush(WAIT))
+                .unwrap();
+        };
+        write(&mut writer);
+        broker.kept.lock().lose_end = Some("app".into());
+        let told = writer.commit(WAIT).unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::UnknownOutcome, "{told}");
+        writer.begin().unwrap();
+        write(&mut writer);
+        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+        assert_eq!(broker.committed("left", 0), ["v"]);
+    }
+}
+
 #[test]
 fn a_partition_that_is_not_there_is_named() {
     let broker = FaultyBroker::start(1, 0, true);

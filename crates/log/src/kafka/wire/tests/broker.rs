@@ -58,6 +58,8 @@ pub(super) struct Kept {
     at_once: bool,
     port: i32,
     pub faults: u32,
+    /// The next end of this id's transaction is lost on its way.
+    pub lose_end: Option<String>,
     /// Two batches of the same records are one too many, wherever they stand.
     pub doubled: Vec<String>,
 }
@@ -77,6 +79,7 @@ impl Kept {
             at_once,
             port: port.into(),
             faults: 0,
+            lose_end: None,
             doubled: Vec::new(),
         }
     }
@@ -484,6 +487,11 @@ impl Kept {
             return says(id.now);
         }
         answer
+    }
+
+    pub(super) fn end_is_lost(&mut self, request: &[u8]) -> Option<String> {
+        let end = (ApiKey::EndTxn as i16).to_be_bytes();
+        self.lose_end.take_if(|_| request.starts_with(&end))
     }
 
     /// Nobody has ended a transaction for too long.

@@ -79,6 +79,11 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Kept>) {
             let mut request = vec![0; u32::from_be_bytes(size) as usize];
             stream.read_exact(&mut request)?;
             let mut kept = kept.lock();
+            if let Some(id) = kept.end_is_lost(&request) {
+                // It never came, and the broker did not wait for the next one.
+                kept.time_out(&id);
+                return Ok(());
+            }
             let doing = Doing::of(&mut kept);
             if matches!(doing, Doing::Close { done: false }) {
                 return Ok(());
