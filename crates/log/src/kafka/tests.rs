@@ -7,7 +7,7 @@ use super::properties::Properties;
 use super::wire::{self, address_list};
 use super::{KafkaBroker, connect};
 use crate::{Broker, CommitOutcome, Consumer, CutEntry, Outgoing, Producer, ProducerMode};
-use rdkafka::mocking::MockCluster;
+use rdkafka::mocking::{MockCluster, MockCoordinator};
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
 use std::sync::Arc;
@@ -52,6 +52,7 @@ both_ways!(
     a_refused_topic_is_named,
     a_refused_transactional_id_is_a_permission,
     a_refused_group_is_a_permission,
+    leaders_and_coordinators_that_move_are_found,
 );
 
 fn open(broker: &KafkaBroker, way: Way) -> Box<dyn Producer> {
@@ -215,6 +216,76 @@ fn a_refused_group_is_a_permission(way: Way) {
     let refused = producer.offsets("app", &cut, WAIT).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unauthorized, "{refused}");
     producer.abort(WAIT).unwrap();
+}
+
+fn leaders_and_coordinators_that_move_are_found(way: Way) {
+    const ROUNDS: i32 = 6;
+    let cluster = MockCluster::new(3).unwrap();
+    cluster.create_topic("t", 2, 3).unwrap();
+    let broker = connect(&cluster.bootstrap_servers(), &[]).unwrap();
+    let of = |round: i32| 1 + round % 3;
+    let lead = |round| cluster.partition_leader("t", 0, Some(of(round))).unwrap();
+    let keep = |round| {
+        for seat in [
+            MockCoordinator::Transaction("app".into()),
+            MockCoordinator::Group("app".into()),
+        ] {
+            cluster.coordinator(seat, of(round)).unwrap();
+        }
+    };
+    keep(0);
+    let mut producer = open(&broker, way);
+    for round in 0..ROUNDS {
+        let send = |producer: &mut dyn Producer, part: i32| {
+            let value = format!("{round}.{part}").into();
+            let record = Outgoing {
+                value: Some(value),
+                ..record()
+            };
+            producer.send(&mut vec![record]).unwrap();
+            producer.flush(WAIT).unwrap();
+        };
+        producer.begin().unwrap();
+        send(producer.as_mut(), 0);
+        lead(round + 1);
+        send(producer.as_mut(), 1);
+        keep(round + 2);
+        let cut = [CutEntry {
+            partition: TopicPartition::new("t", 0),
+            offset: Offset(round.into()),
+            metadata: String::new(),
+        }];
+        producer.offsets("app", &cut, WAIT).unwrap();
+        keep(round + 3);
+        assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+    }
+    let properties = Properties::new(&broker.address(), &[]).unwrap();
+    let mut reader = KafkaConsumer::new(
+        &properties.divided_consumer("g", 1),
+        true,
+        properties.bootstrap(),
+        Arc::new(Admin::new(&properties).unwrap()),
+    )
+    .unwrap();
+    reader
+        .place(&[(TopicPartition::new("t", 0), Offset(0))])
+        .unwrap();
+    let expected: Vec<_> = (0..ROUNDS)
+        .flat_map(|round| [0, 1].map(|part| format!("{round}.{part}")))
+        .collect();
+    let (mut seen, clock) = (Vec::new(), SystemClock::new());
+    while seen.len() < expected.len() && clock.monotonic() < WAIT {
+        reader
+            .poll(100, Duration::from_millis(100), &mut seen)
+            .unwrap();
+    }
+    reader
+        .poll(100, Duration::from_millis(300), &mut seen)
+        .unwrap();
+    let values: Vec<_> = (seen.iter())
+        .filter_map(|r| String::from_utf8(r.value.as_ref()?.to_vec()).ok())
+        .collect();
+    assert_eq!(values, expected, "each once, in order");
 }
 
 #[test]
