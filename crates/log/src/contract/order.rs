@@ -133,17 +133,28 @@ pub fn keys_choose_partitions(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Much without keys is spread evenly.
+/// Much without keys is spread evenly, once the leaders are known: before, a client may prefer those that it knows.
 pub fn keyless_records_spread_when_they_are_many(broker: &dyn Broker, tag: &str) -> Result<()> {
     const COUNT: usize = 3000;
     let stage = Stage::new(broker, tag, "keyless");
     let topic = stage.topic("t", 3)?;
     let parts = [0, 1, 2].map(|p| TopicPartition::new(topic.clone(), p));
     let padding = "x".repeat(1000);
-    let records = (0..COUNT).map(|_| record(&topic, None, None, &padding));
     let mut producer = stage.transactional("p")?;
+    // A producer may be two, in turn: both hear of every leader.
+    for turn in ["first", "second"] {
+        let to_each = (0..3).map(|p| record(&topic, Some(p), None, turn));
+        commit(producer.as_mut(), to_each.collect())?;
+    }
+    let records = (0..COUNT).map(|_| record(&topic, None, None, &padding));
     commit(producer.as_mut(), records.collect())?;
-    let seen = stage.all(&parts, COUNT)?;
+    let mut seen = stage.all(&parts, COUNT + 6)?;
+    seen.retain(|r| r.value.as_ref().is_some_and(|v| v.len() == padding.len()));
+    promise!(
+        seen.len() == COUNT,
+        "{COUNT} records were sent, {} came",
+        seen.len()
+    );
     for slot in 0..3 {
         let found = seen.iter().filter(|r| r.slot == slot).count();
         promise!(
