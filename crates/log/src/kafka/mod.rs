@@ -11,6 +11,7 @@ mod broker;
 mod consume;
 mod errors;
 mod group;
+mod markers;
 mod native;
 mod outgoing;
 mod partition;

@@ -6,6 +6,7 @@
 
 use super::admin::Admin;
 use super::errors::{Doing, error};
+use super::markers::Markers;
 use super::native::{Client, Fault, c_text, list, millis};
 use super::outgoing::{headers, produce, weight};
 use super::partition::{Label, Sticks, topic_config};
@@ -24,11 +25,6 @@ use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemC
 const LOOK_UP: Duration = Duration::from_secs(30);
 /// One wait for room in the client's buffer.
 const ROOM: Duration = Duration::from_millis(20);
-
-/// For so long after a commit the broker may still be writing its markers. Who adds something to the next
-/// transaction before they stand is told to come again, which librdkafka does after 20 ms (partitions) or 100
-/// (offsets): without this wait, nearly every commit of a busy application took 20 ms longer.
-const MARKERS: Duration = Duration::from_millis(8);
 
 /// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes` of a topic).
 const BURST: usize = 900_000;
@@ -100,9 +96,7 @@ pub(super) struct KafkaProducer {
     admin: Arc<Admin>,
     address: String,
     id: String,
-    /// When the broker said that the last transaction is committed; `None` once its markers must stand.
-    committed: Option<Duration>,
-    clock: SystemClock,
+    markers: Markers,
 }
 
 impl KafkaProducer {
@@ -142,8 +136,7 @@ impl KafkaProducer {
             admin,
             address: properties.bootstrap().to_owned(),
             id: id.clone(),
-            committed: None,
-            clock: SystemClock::new(),
+            markers: Markers::default(),
         })
     }
 
@@ -353,16 +346,8 @@ impl KafkaProducer {
 
     /// Waits until the markers of the last commit stand.
     fn settle(&mut self) {
-        let Some(committed) = self.committed.take() else {
-            return;
-        };
-        loop {
-            let left = (committed + MARKERS).saturating_sub(self.clock.monotonic());
-            if left < Duration::from_millis(1) {
-                return;
-            }
-            self.guard().serve(left);
-        }
+        let guard = self.guard.as_ref().unwrap_or(&self.client);
+        self.markers.settle(|left| guard.serve(left));
     }
 
     /// How many of the records that the client has are not acknowledged.
@@ -441,6 +426,11 @@ impl Producer for KafkaProducer {
 
     fn begin(&mut self) -> Result<()> {
         self.sent = 0;
+        // A client that died in a call may have given it two results, and takes the second one for this call's: success.
+        if let Some((code, said)) = self.guard().fatal() {
+            let what = format!("beginning a transaction of '{}'", self.id);
+            return Err(error(code, &said, self.doing(&what, None)));
+        }
         // SAFETY: the client is alive; the error object is ours.
         let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
         fault.map_or(Ok(()), |fault| {
@@ -524,7 +514,7 @@ impl Producer for KafkaProducer {
         let Err(fault) = self.retried(timeout, |wait| unsafe {
             sys::rd_kafka_commit_transaction(rk, wait)
         }) else {
-            self.committed = Some(self.clock.monotonic());
+            self.markers.begin();
             return Ok(CommitOutcome::Committed);
         };
         if fault.abortable {

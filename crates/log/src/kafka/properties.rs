@@ -161,11 +161,7 @@ const PRODUCER: &[(&str, &str)] = &[
 ];
 
 /// What a user may say of a writer that speaks the protocol by itself; whatever else is librdkafka's.
-const KNOWN_TO_WIRE: &[&str] = &[
-    "client.id",
-    "log.connection.close",
-    "socket.keepalive.enable",
-];
+const KNOWN_TO_WIRE: &str = "client.id";
 
 /// It only asks. Figures of its own, which librdkafka would collect for the broker, take some 100 KB for each connection.
 const ADMIN: &[(&str, &str)] = &[("enable.metrics.push", "false")];
@@ -251,7 +247,7 @@ impl Properties {
     pub(super) fn wire(&self) -> Result<(Vec<Address>, String), String> {
         let of_writer = |role: &ClientRole| matches!(role, ClientRole::All | ClientRole::Producer);
         let mut mine = self.user.iter().filter(|(role, ..)| of_writer(role));
-        if let Some((_, name, _)) = mine.find(|(_, name, _)| !KNOWN_TO_WIRE.contains(&&**name)) {
+        if let Some((_, name, _)) = mine.find(|(_, name, _)| name != KNOWN_TO_WIRE) {
             return Err(format!("the property '{name}'"));
         }
         let addresses = address_list(&self.bootstrap);

@@ -80,6 +80,22 @@ fn open_librdkafka(broker: &KafkaBroker) -> Box<dyn Producer> {
     Box::new(producer)
 }
 
+/// Of the first partition, from its start.
+fn reader(broker: &KafkaBroker) -> KafkaConsumer {
+    let properties = Properties::new(&broker.address(), &[]).unwrap();
+    let mut reader = KafkaConsumer::new(
+        &properties.divided_consumer("g", 1),
+        true,
+        properties.bootstrap(),
+        Arc::new(Admin::new(&properties).unwrap()),
+    )
+    .unwrap();
+    reader
+        .place(&[(TopicPartition::new("t", 0), Offset(0))])
+        .unwrap();
+    reader
+}
+
 fn record() -> Outgoing {
     Outgoing {
         topic: "t".into(),
@@ -259,17 +275,7 @@ fn leaders_and_coordinators_that_move_are_found(way: Way) {
         keep(round + 3);
         assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
     }
-    let properties = Properties::new(&broker.address(), &[]).unwrap();
-    let mut reader = KafkaConsumer::new(
-        &properties.divided_consumer("g", 1),
-        true,
-        properties.bootstrap(),
-        Arc::new(Admin::new(&properties).unwrap()),
-    )
-    .unwrap();
-    reader
-        .place(&[(TopicPartition::new("t", 0), Offset(0))])
-        .unwrap();
+    let mut reader = reader(&broker);
     let expected: Vec<_> = (0..ROUNDS)
         .flat_map(|round| [0, 1].map(|part| format!("{round}.{part}")))
         .collect();
@@ -324,17 +330,7 @@ fn nobody_at_the_address() {
 fn a_reader_waits_an_outage_out() {
     let (cluster, broker) = cluster();
     let mut producer = open_librdkafka(&broker);
-    let properties = Properties::new(&broker.address(), &[]).unwrap();
-    let mut reader = KafkaConsumer::new(
-        &properties.divided_consumer("g", 1),
-        true,
-        properties.bootstrap(),
-        Arc::new(Admin::new(&properties).unwrap()),
-    )
-    .unwrap();
-    reader
-        .place(&[(TopicPartition::new("t", 0), Offset(0))])
-        .unwrap();
+    let mut reader = reader(&broker);
     let mut seen = Vec::new();
     for round in 1..=2 {
         written(producer.as_mut());

@@ -11,7 +11,7 @@
 use super::admin::Admin;
 use super::produce::KafkaProducer;
 use super::properties::Properties;
-use super::wire;
+use super::wire::{self, WireProducer};
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,24 +56,10 @@ pub(super) fn open(
     let second = format!("{id}{SECOND}");
     let transactional = matches!(mode, ProducerMode::Transactional { .. });
     if transactional {
-        match properties.wire() {
-            Ok((addresses, client)) => {
-                let side = |id: &str| {
-                    let (addresses, bootstrap) = (addresses.clone(), properties.bootstrap());
-                    wire::producer(addresses, &client, id, bootstrap, *silence)
-                };
-                let mut sides = [side(id), side(&second)];
-                let mut known = true;
-                for side in &mut sides {
-                    known &= side.open(left())?;
-                }
-                if known {
-                    return Ok(Box::new(Turns { sides, turn: 0 }));
-                }
-                tracing::info!(target: "stoatflow::kafka", "librdkafka writes: these brokers are older than 2.5");
-            }
-            Err(what) => {
-                tracing::info!(target: "stoatflow::kafka", "librdkafka writes: only it knows {what}");
+        match by_wire(properties, [id, &second], *silence, left)? {
+            Ok(sides) => return Ok(Box::new(Turns { sides, turn: 0 })),
+            Err(why) => {
+                tracing::info!(target: "stoatflow::kafka", "librdkafka writes the transactions: {why}");
             }
         }
     }
@@ -92,6 +78,28 @@ pub(super) fn open(
         return Ok(Box::new(guarded));
     }
     Ok(Box::new(Turns { sides, turn: 0 }))
+}
+
+/// Both ids, taken over by our own client; or why it can't have them.
+fn by_wire(
+    properties: &Properties,
+    ids: [&str; 2],
+    silence: Duration,
+    left: impl Fn() -> Duration,
+) -> Result<Result<[WireProducer; 2], String>> {
+    let (addresses, client) = match properties.wire() {
+        Ok(known) => known,
+        Err(what) => return Ok(Err(format!("only it knows {what}"))),
+    };
+    let bootstrap = properties.bootstrap();
+    let mut sides =
+        ids.map(|id| wire::producer(addresses.clone(), &client, id, bootstrap, silence));
+    for side in &mut sides {
+        if !side.open(left())? {
+            return Ok(Err("these brokers are older than 2.8".to_owned()));
+        }
+    }
+    Ok(Ok(sides))
 }
 
 impl<S: Side> Turns<S> {

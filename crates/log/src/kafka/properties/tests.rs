@@ -110,7 +110,7 @@ fn whoever_asks_the_writer_for_more_gets_librdkafka() {
     let plain = Properties {
         bootstrap: "a:1,b:2".into(),
         user: vec![
-            given(ClientRole::Producer, "client.id"),
+            given(ClientRole::All, "client.id"),
             given(ClientRole::Consumer, "fetch.min.bytes"),
             given(ClientRole::Admin, "ssl.ca.location"),
         ],
@@ -120,7 +120,7 @@ fn whoever_asks_the_writer_for_more_gets_librdkafka() {
     for (role, name) in [
         (ClientRole::All, "security.protocol"),
         (ClientRole::Producer, "compression.type"),
-        (ClientRole::All, "linger.ms"),
+        (ClientRole::All, "socket.keepalive.enable"),
     ] {
         let asks = Properties {
             user: vec![given(role, name)],

@@ -97,7 +97,7 @@ impl Way {
         self.link = None;
         let pause = (PAUSE * 2_u32.pow(self.failures.min(6))).min(LONGEST_PAUSE);
         if self.failures == 0 {
-            tracing::info!(target: "stoatflow::kafka", "the connection to {} is lost and made again", why.0);
+            tracing::info!(target: "stoatflow::kafka", "no connection, tried again: {}", why.0);
         } else {
             tracing::debug!(target: "stoatflow::kafka", pause = ?pause, "{}", why.0);
         }
@@ -176,18 +176,17 @@ impl Cluster {
         request: impl Fn(i16) -> R,
         timeout: Duration,
     ) -> Result<(R::Response, i16), Broken> {
-        let known: Vec<_> = self.nodes.keys().copied().collect();
-        let mut last = Broken("no broker is known".into());
-        let connected = |cluster: &Self, node: &Node| {
-            (cluster.control.get(node)).is_some_and(|way| way.link.is_some())
+        let put = |link: &mut Link| {
+            let version = version_for::<R>(link, most_version)?;
+            Ok((link.call(version, &request(version), timeout)?, version))
         };
-        let (first, then): (Vec<_>, Vec<_>) = known.into_iter().partition(|n| connected(self, n));
-        for node in first.into_iter().chain(then) {
-            let asked = self.control(node, timeout).and_then(|link| {
-                let version = version_for::<R>(link, most_version)?;
-                Ok((link.call(version, &request(version), timeout)?, version))
-            });
-            match asked {
+        let mut last = Broken("no broker is known".into());
+        let mut nodes: Vec<_> = self.nodes.keys().copied().collect();
+        let connected =
+            |node: &Node| (self.control.get(node)).is_some_and(|way| way.link.is_some());
+        nodes.sort_by_cached_key(|node| !connected(node));
+        for node in nodes {
+            match self.control(node, timeout).and_then(put) {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {
                     self.drop_control(node, &why);
@@ -197,13 +196,8 @@ impl Cluster {
         }
         for _ in 0..self.bootstrap.len() {
             let address = &self.bootstrap[self.turn % self.bootstrap.len()];
-            let asked = (self.door)
-                .open(address, &self.client, &self.clock, timeout)
-                .and_then(|link| {
-                    let version = version_for::<R>(link, most_version)?;
-                    Ok((link.call(version, &request(version), timeout)?, version))
-                });
-            match asked {
+            let opened = (self.door).open(address, &self.client, &self.clock, timeout);
+            match opened.and_then(put) {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {
                     self.door.link = None;

@@ -6,7 +6,7 @@
 use super::batch::Identity;
 use super::cluster::{Cluster, Node, Seat, version_for};
 use super::link::{Broken, wait};
-use super::verdict::{FENCED, TRANSACTIONAL_ID_EXPIRED, Verdict, named, verdict};
+use super::verdict::{FENCED, Verdict, named, verdict};
 use crate::CutEntry;
 use crate::kafka::errors::{Doing, error};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// One answer may take so long.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The versions of requests that need no more than what brokers since 2.5 have, and add to a transaction what it is told to.
+/// The versions of requests that need no more than what brokers since 2.8 have, and add to a transaction what it is told to.
 pub(super) const PRODUCE: i16 = 11;
 const OFFSETS: i16 = 4;
 const END: i16 = 4;
@@ -251,11 +251,6 @@ impl Coordination {
                 };
                 Ok(())
             }
-            // The broker has forgotten the id, which nobody has used for a week: then nobody has taken it over.
-            Asked::Code {
-                code: TRANSACTIONAL_ID_EXPIRED,
-                ..
-            } if own != Identity::NONE => self.introduce(Identity::NONE, timeout),
             Asked::Code { code, .. } => Err(match verdict(code) {
                 // An epoch that the broker does not know as ours is somebody's who came later.
                 Verdict::Outdated | Verdict::Fenced => {

@@ -30,7 +30,9 @@ const TAKES_NOTHING: Duration = Duration::from_secs(10);
 /// The first pause before something is sent again, and the longest.
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// A topic that a broker does not know may be too new to be known everywhere, for so long.
+/// A topic that was just made may not be known to the broker that is asked first, for so long.
+const JUST_MADE: Duration = Duration::from_secs(1);
+/// One that was written to, and that a broker does not know, may be known to it again: after its start, for so long.
 const NEW_TOPIC: Duration = Duration::from_secs(10);
 /// A question beside the others may take so long.
 pub(super) const ASIDE: Duration = Duration::from_secs(5);
@@ -91,10 +93,17 @@ impl Courier {
         if let Some(known) = self.sending.find(name) {
             return Ok(known);
         }
-        self.ask_for(at, &[Arc::clone(name)], AT_BROKER)?;
-        self.sending
-            .find(name)
-            .ok_or_else(|| Trouble::Said(Self::no_such(at, name, "unknown topic")))
+        let clock = SystemClock::new();
+        loop {
+            self.ask_for(at, &[Arc::clone(name)], AT_BROKER)?;
+            if let Some(found) = self.sending.find(name) {
+                return Ok(found);
+            }
+            if clock.monotonic() > JUST_MADE {
+                return Err(Trouble::Said(Self::no_such(at, name, "unknown topic")));
+            }
+            wait(&mut [], LOOK);
+        }
     }
 
     fn no_such(at: &Coordination, topic: &str, said: &str) -> Error {
@@ -265,8 +274,8 @@ impl Courier {
 
     /// What a broker did not take.
     fn bear(&mut self, setbacks: &[Setback]) -> Result<(), Trouble> {
-        let final_one =
-            (setbacks.iter()).find(|s| !matches!(s.verdict, Verdict::Again | Verdict::Ending));
+        let final_one = (setbacks.iter())
+            .find(|s| !matches!(verdict(s.code), Verdict::Again | Verdict::Ending));
         if let Some(setback) = final_one {
             let topic = self.sending.name(setback.place.topic).to_owned();
             let said = format!("partition {}: {}", setback.place.part, setback.said);
@@ -278,7 +287,7 @@ impl Courier {
             });
         }
         tracing::debug!(target: "stoatflow::kafka", ?setbacks, pause = ?self.pause, "sent again");
-        self.stale |= setbacks.iter().any(|s| s.verdict == Verdict::Again);
+        self.stale |= (setbacks.iter()).any(|s| verdict(s.code) == Verdict::Again);
         self.hold_back();
         let last = &setbacks[0];
         self.patience(&format!("{:?} {}", named(last.code), last.said))

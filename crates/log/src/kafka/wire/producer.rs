@@ -10,6 +10,7 @@ use super::courier::{ASIDE, AT_BROKER, Courier, EAGER, LOOK, Trouble};
 use super::link::{Broken, wait};
 use super::verdict::{FENCED, Verdict, named, verdict};
 use crate::kafka::errors::error;
+use crate::kafka::markers::Markers;
 use crate::kafka::turns::Side;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
 use kafka_protocol::messages::EndTxnResponse;
@@ -17,8 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
 
-/// For so long after a commit the broker may still be writing its markers, and refuses what its id adds meanwhile.
-const MARKERS: Duration = Duration::from_millis(8);
 /// So much may be unacknowledged before `send` waits.
 const KEPT: usize = 24 << 20;
 /// For so long an abort waits for what is under way, so that it comes before it.
@@ -49,11 +48,9 @@ pub(in crate::kafka) struct WireProducer {
     state: State,
     /// Was anything of this epoch given up whose fate is not known?
     doubtful: bool,
-    /// When the broker said that the last transaction is committed.
-    committed: Option<Duration>,
+    markers: Markers,
     /// Topics that somebody wants to know the ends of.
     remembered: Vec<Arc<str>>,
-    clock: SystemClock,
 }
 
 impl WireProducer {
@@ -64,9 +61,8 @@ impl WireProducer {
             courier: Courier::new(silence),
             state: State::Idle,
             doubtful: false,
-            committed: None,
+            markers: Markers::default(),
             remembered: Vec::new(),
-            clock: SystemClock::new(),
         }
     }
 
@@ -79,10 +75,14 @@ impl WireProducer {
         agreed.map_err(|Broken(why)| self.coordination.silent(&why, "opening the producer"))
     }
 
-    fn fenced(&mut self) -> Error {
+    /// Somebody newer has the id.
+    fn stop(&mut self) {
         self.state = State::Fenced;
-        self.courier.sending.clear();
-        self.coordination.refused(FENCED, "fenced", "writing")
+        self.drop_all();
+    }
+
+    fn fenced(&self, what: &str) -> Error {
+        self.coordination.refused(FENCED, "fenced", what)
     }
 
     /// What becomes of the transaction because of a code, as an error.
@@ -91,13 +91,12 @@ impl WireProducer {
             Verdict::Outdated | Verdict::Fenced => {
                 let error = self.coordination.lost(code, what, ASIDE);
                 if error.kind() == ErrorKind::Fenced {
-                    self.fenced();
+                    self.stop();
                 } else {
-                    // The broker has ended it, and we have a new epoch.
+                    // The broker has ended it: nothing is left to be, and whether the new epoch was heard of is asked at the next one.
                     self.drop_all();
                     self.coordination.touched = false;
-                    self.courier.sending.renumber();
-                    self.state = State::Lost;
+                    self.give_up();
                 }
                 error
             }
@@ -168,7 +167,7 @@ impl WireProducer {
     fn assure(&self) -> Result<()> {
         match self.state {
             State::Open => Ok(()),
-            State::Fenced => Err(self.coordination.refused(FENCED, "fenced", "writing")),
+            State::Fenced => Err(self.fenced("writing")),
             State::Lost => Err(Error::unavailable(format!(
                 "writing: the transaction of '{}' is lost",
                 self.coordination.id
@@ -179,33 +178,18 @@ impl WireProducer {
         }
     }
 
-    /// Waits until the markers of the last commit stand.
-    fn settle(&mut self) {
-        let Some(committed) = self.committed.take() else {
-            return;
-        };
-        loop {
-            let left = (committed + MARKERS).saturating_sub(self.clock.monotonic());
-            if left < Duration::from_millis(1) {
-                return;
-            }
-            wait(&mut [], left);
-        }
-    }
-
-    /// With an epoch for each transaction, the end of one says the next.
-    fn next_identity(&self, answer: &EndTxnResponse) -> Option<Identity> {
-        self.coordination.at_once.then_some(Identity {
-            id: answer.producer_id.0,
-            epoch: answer.producer_epoch,
-        })
-    }
-
-    fn finish(&mut self, identity: Option<Identity>) {
+    fn finish(&mut self) {
         self.state = State::Idle;
         self.coordination.touched = false;
-        if let Some(identity) = identity.filter(|i| i.id >= 0) {
-            self.coordination.identity = identity;
+    }
+
+    /// Takes what the end of a transaction said: with an epoch for each, whose the next one is.
+    fn ended(&mut self, answer: &EndTxnResponse) {
+        if self.coordination.at_once {
+            self.coordination.identity = Identity {
+                id: answer.producer_id.0,
+                epoch: answer.producer_epoch,
+            };
             self.courier.sending.renumber();
             self.doubtful = false;
         }
@@ -216,9 +200,7 @@ impl WireProducer {
         let clock = SystemClock::new();
         let left = || timeout.saturating_sub(clock.monotonic());
         // What is under way gets there before the end, or never.
-        while self.courier.sending.flying().next().is_some()
-            && clock.monotonic() < SWAN_SONG.min(timeout)
-        {
+        while self.courier.sending.is_flying() && clock.monotonic() < SWAN_SONG.min(timeout) {
             let flying: Vec<_> = self.courier.sending.flying().collect();
             self.coordination.cluster.wait(flying.iter().copied(), LOOK);
             for node in flying {
@@ -234,11 +216,11 @@ impl WireProducer {
         self.doubtful |= self.courier.sending.unacknowledged() > 0;
         self.drop_all();
         if self.state == State::Fenced {
-            return Err(self.coordination.refused(FENCED, "fenced", "aborting"));
+            return Err(self.fenced("aborting"));
         }
         if self.coordination.touched {
             match self.coordination.end(false, left()) {
-                Asked::Done(answer) => self.finish(self.next_identity(&answer)),
+                Asked::Done(answer) => self.ended(&answer),
                 // The broker has done it already, or knows of none: a new epoch ends whatever there is.
                 Asked::Code { .. } => self.doubtful = true,
                 Asked::Silence { last, .. } => {
@@ -247,7 +229,7 @@ impl WireProducer {
                 }
             }
         }
-        self.finish(None);
+        self.finish();
         if self.doubtful {
             self.renew(left())?;
         }
@@ -267,7 +249,7 @@ impl WireProducer {
         let own = self.coordination.identity;
         if let Err(error) = self.coordination.introduce(own, timeout) {
             if error.kind() == ErrorKind::Fenced {
-                self.fenced();
+                self.stop();
             }
             return Err(error);
         }
@@ -284,11 +266,7 @@ impl Producer for WireProducer {
 
     fn begin(&mut self) -> Result<()> {
         match self.state {
-            State::Fenced => {
-                return Err(self
-                    .coordination
-                    .refused(FENCED, "fenced", "beginning a transaction"));
-            }
+            State::Fenced => return Err(self.fenced("beginning a transaction")),
             State::Open => return Err(Error::internal("a transaction is open already")),
             State::Idle | State::Lost => {}
         }
@@ -306,7 +284,7 @@ impl Producer for WireProducer {
 
     fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
         self.assure()?;
-        self.settle();
+        self.markers.settle(|left| wait(&mut [], left));
         self.courier.note_start();
         for record in records.drain(..) {
             let put = self.courier.put(&mut self.coordination, &record);
@@ -353,7 +331,7 @@ impl Producer for WireProducer {
         if cut.is_empty() {
             return Ok(());
         }
-        self.settle();
+        self.markers.settle(|left| wait(&mut [], left));
         self.coordination.touched = true;
         let what = "adding offsets to the transaction";
         match self.coordination.offsets(group, cut, timeout) {
@@ -370,7 +348,7 @@ impl Producer for WireProducer {
         let clock = SystemClock::new();
         let what = "committing the transaction";
         if self.state == State::Fenced {
-            return Err(self.coordination.refused(FENCED, "fenced", what));
+            return Err(self.fenced(what));
         }
         if let Err(error) = self.flush(timeout) {
             if self.state != State::Lost {
@@ -381,14 +359,15 @@ impl Producer for WireProducer {
             return Ok(CommitOutcome::Aborted);
         }
         if !self.coordination.touched {
-            self.finish(None);
+            self.finish();
             return Ok(CommitOutcome::Committed);
         }
         let left = timeout.saturating_sub(clock.monotonic());
         match self.coordination.end(true, left) {
             Asked::Done(answer) => {
-                self.finish(self.next_identity(&answer));
-                self.committed = Some(self.clock.monotonic());
+                self.finish();
+                self.ended(&answer);
+                self.markers.begin();
                 Ok(CommitOutcome::Committed)
             }
             Asked::Code { code, perhaps, .. } => {

@@ -91,7 +91,6 @@ pub(super) struct Setback {
     pub place: Place,
     pub code: i16,
     pub said: String,
-    pub verdict: Verdict,
 }
 
 /// All of it.
@@ -306,18 +305,13 @@ impl Sending {
         compact_text(into, id);
         into.put_i16(-1); // all replicas
         into.put_i32(timeout_ms);
-        let mut rest = flight.batches.as_slice();
-        let by_topic = rest.chunk_by(|(a, _), (b, _)| a.topic == b.topic).count();
-        compact_length(into, by_topic);
-        while let Some((place, _)) = rest.first() {
-            let topic = place.topic;
-            let of_topic = rest.iter().take_while(|(p, _)| p.topic == topic).count();
-            let (now, then) = rest.split_at(of_topic);
-            rest = then;
+        let by_topic = || (flight.batches).chunk_by(|(a, _), (b, _)| a.topic == b.topic);
+        compact_length(into, by_topic().count());
+        for of_topic in by_topic() {
             let into = &mut frame.between;
-            compact_text(into, &self.topics[topic].name);
-            compact_length(into, now.len());
-            for (place, batch) in now {
+            compact_text(into, &self.topics[of_topic[0].0.topic].name);
+            compact_length(into, of_topic.len());
+            for (place, batch) in of_topic {
                 let into = &mut frame.between;
                 into.put_i32(i32::try_from(place.part).unwrap_or(i32::MAX));
                 compact_length(into, batch.size());
@@ -367,8 +361,7 @@ impl Sending {
                 .find(|said| usize::try_from(said.index) == Ok(place.part));
             // An answer that leaves one out has not written it, as far as anybody knows.
             let code = said.map_or(UNKNOWN_TOPIC_OR_PARTITION, |said| said.error_code);
-            let verdict = verdict(code);
-            if verdict == Verdict::Fine {
+            if verdict(code) == Verdict::Fine {
                 let part = &mut self.topics[place.topic].parts[place.part];
                 part.under_way = false;
                 let first = said.map_or(-1, |said| said.base_offset);
@@ -384,7 +377,6 @@ impl Sending {
                 place,
                 code,
                 said: said.map_or_else(String::new, ToString::to_string),
-                verdict,
             });
             self.again(place, batch);
         }

@@ -30,7 +30,6 @@ pub(super) enum Verdict {
 
 pub(super) const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 pub(super) const FENCED: i16 = 90;
-pub(super) const TRANSACTIONAL_ID_EXPIRED: i16 = 49;
 
 pub(super) const fn verdict(code: i16) -> Verdict {
     match code {
@@ -56,8 +55,8 @@ pub(super) const fn verdict(code: i16) -> Verdict {
         | 100 => Verdict::Again,
         47 => Verdict::Outdated,
         FENCED => Verdict::Fenced,
-        // A number out of order, no transaction, no such producer, "abort it".
-        45 | 48 | TRANSACTIONAL_ID_EXPIRED | 59 | 120 => Verdict::Lost,
+        // A number out of order, no transaction, another producer's id, no such producer, "abort it".
+        45 | 48 | 49 | 59 | 120 => Verdict::Lost,
         _ => Verdict::Refused,
     }
 }
