@@ -269,11 +269,15 @@ impl Coordination {
         };
         let link = self.cluster.control(node, timeout)?;
         let understood = &link.understood;
+        let before = self.at_once;
         self.at_once = understood.transaction_rules >= AT_ONCE
             && understood.version::<ProduceRequest>(PRODUCE_AT_ONCE) == Some(PRODUCE_AT_ONCE)
             && understood.version::<TxnOffsetCommitRequest>(OFFSETS_AT_ONCE)
                 == Some(OFFSETS_AT_ONCE)
             && understood.version::<EndTxnRequest>(END_AT_ONCE) == Some(END_AT_ONCE);
+        if self.at_once != before {
+            tracing::debug!(target: "stoatflow::kafka", id = self.id, each_has_an_epoch = self.at_once, "other rules for transactions");
+        }
         Ok(understood
             .version::<ProduceRequest>(PRODUCE)
             .is_some_and(|v| v >= 9)
