@@ -169,6 +169,38 @@ fn a_record_that_is_too_large_names_its_topic() {
     );
 }
 
+/// What the writer puts together must not be what makes them too large.
+#[test]
+fn records_that_are_small_enough_are_taken_however_many() {
+    let broker = broker();
+    for (limit, size) in [("30000", 2_000), ("1048588", 440_000)] {
+        let topic = topic(&broker, limit, &[("max.message.bytes", limit)]);
+        let mut producer = transactional(&broker);
+        for _ in 0..2 {
+            producer.begin().unwrap();
+            let records = (0..40).map(|n| record(&topic, vec![n; size]));
+            producer.send(&mut records.collect()).unwrap();
+            assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+        }
+        let mut reader = broker.consumer("small", 1).unwrap();
+        reader
+            .assign(&[(TopicPartition::new(topic, 0), Offset(0))])
+            .unwrap();
+        let (mut seen, clock) = (Vec::new(), SystemClock::new());
+        while seen.len() < 80 && clock.monotonic() < WAIT {
+            reader
+                .poll(100, Duration::from_millis(200), &mut seen)
+                .unwrap();
+        }
+        let numbers = seen.iter().map(|r| r.value.as_ref().unwrap()[0]);
+        assert!(
+            numbers.eq((0..40).chain(0..40)),
+            "{} records of {limit}",
+            seen.len()
+        );
+    }
+}
+
 /// The broker ends a transaction that takes too long, and gives it a newer epoch. That is no newer writer: it goes on.
 #[test]
 fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {

@@ -50,6 +50,8 @@ pub(super) struct Batch {
     first: i64,
     latest: i64,
     sealed: bool,
+    /// Was it sent, and nobody said what became of it? Then it may still arrive.
+    pub lost: bool,
 }
 
 impl Batch {
@@ -63,6 +65,7 @@ impl Batch {
             first: 0,
             latest: i64::MIN,
             sealed: false,
+            lost: false,
         }
     }
 
@@ -134,6 +137,57 @@ impl Batch {
         self.sealed = true;
     }
 
+    /// Two with half of the records each, numbered as they are in the whole, which nobody has taken. None of a single record.
+    pub(super) fn halves(&self) -> Option<[Self; 2]> {
+        let middle = self.count / 2;
+        if middle == 0 {
+            return None;
+        }
+        let owner = Identity {
+            id: i64::from_be_bytes(self.get(PRODUCER)),
+            epoch: i16::from_be_bytes(self.get(EPOCH)),
+        };
+        let sequence = i32::from_be_bytes(self.get(SEQUENCE));
+        let mut halves = [Self::new(Vec::new()), Self::new(Vec::new())];
+        let mut rest = &self.bytes[HEAD..];
+        for n in 0..self.count {
+            let size = usize::try_from(unzigzag(take_varint(&mut rest)?)).ok()?;
+            let (record, behind) = rest.split_at_checked(size)?;
+            rest = behind;
+            let mut record = record.get(1..)?;
+            let time = unzigzag(take_varint(&mut record)?);
+            let _place = take_varint(&mut record)?;
+            halves[usize::from(n >= middle)].append_as_it_is(self.first.wrapping_add(time), record);
+        }
+        halves[0].seal(owner, sequence);
+        halves[1].seal(owner, after(sequence, middle));
+        Some(halves)
+    }
+
+    /// A record whose key, value and headers are written already.
+    fn append_as_it_is(&mut self, at: i64, rest: &[u8]) {
+        if self.count == 0 {
+            self.first = at;
+        }
+        self.latest = self.latest.max(at);
+        let time = zigzag(at.wrapping_sub(self.first));
+        let delta = zigzag(i64::from(self.count));
+        let into = &mut self.bytes;
+        varint(
+            into,
+            zigzag(whole(1 + width(time) + width(delta) + rest.len())),
+        );
+        into.push(0);
+        varint(into, time);
+        varint(into, delta);
+        into.extend_from_slice(rest);
+        self.count += 1;
+    }
+
+    fn get<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.bytes[at..at + N].try_into().unwrap_or([0; N])
+    }
+
     fn put<const N: usize>(&mut self, at: usize, what: [u8; N]) {
         self.bytes[at..at + N].copy_from_slice(&what);
     }
@@ -155,6 +209,29 @@ fn whole(length: usize) -> i64 {
 
 const fn zigzag(n: i64) -> u64 {
     ((n << 1) ^ (n >> 63)).cast_unsigned()
+}
+
+const fn unzigzag(n: u64) -> i64 {
+    (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
+}
+
+/// The number of a record so many behind another: they begin anew behind the largest.
+pub(super) const fn after(sequence: i32, count: i32) -> i32 {
+    sequence.wrapping_add(count) & i32::MAX
+}
+
+/// The number at the front, which it takes away.
+fn take_varint(from: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = from.split_first()?;
+        *from = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
 }
 
 /// How many bytes a number takes.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
-/// One attempt to connect takes so long at most.
+/// The first attempt to connect takes so long at most.
 const CONNECT: Duration = Duration::from_secs(2);
 /// The first pause after one that failed, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -69,7 +69,9 @@ impl Way {
             if now < self.not_before {
                 return Err(Broken(format!("{address}: connected again in a moment")));
             }
-            match Link::connect(address, client, most.min(CONNECT)) {
+            // Who answers slowly gets longer.
+            let patience = CONNECT * 2_u32.pow(self.failures.min(4));
+            match Link::connect(address, client, most.min(patience)) {
                 Ok(link) => {
                     self.failures = 0;
                     self.link = Some(link);
@@ -176,9 +178,11 @@ impl Cluster {
         request: impl Fn(i16) -> R,
         timeout: Duration,
     ) -> Result<(R::Response, i16), Broken> {
+        let clock = SystemClock::new();
+        let left = || timeout.saturating_sub(clock.monotonic());
         let put = |link: &mut Link| {
             let version = version_for::<R>(link, most_version)?;
-            Ok((link.call(version, &request(version), timeout)?, version))
+            Ok((link.call(version, &request(version), left())?, version))
         };
         let mut last = Broken("no broker is known".into());
         let mut nodes: Vec<_> = self.nodes.keys().copied().collect();
@@ -186,7 +190,10 @@ impl Cluster {
             |node: &Node| (self.control.get(node)).is_some_and(|way| way.link.is_some());
         nodes.sort_by_cached_key(|node| !connected(node));
         for node in nodes {
-            match self.control(node, timeout).and_then(put) {
+            if left().is_zero() {
+                return Err(last);
+            }
+            match self.control(node, left()).and_then(put) {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {
                     self.drop_control(node, &why);
@@ -195,8 +202,11 @@ impl Cluster {
             }
         }
         for _ in 0..self.bootstrap.len() {
+            if left().is_zero() {
+                return Err(last);
+            }
             let address = &self.bootstrap[self.turn % self.bootstrap.len()];
-            let opened = (self.door).open(address, &self.client, &self.clock, timeout);
+            let opened = (self.door).open(address, &self.client, &self.clock, left());
             match opened.and_then(put) {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {

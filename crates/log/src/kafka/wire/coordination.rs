@@ -6,7 +6,7 @@
 use super::batch::Identity;
 use super::cluster::{Cluster, Node, Seat, version_for};
 use super::link::{Broken, wait};
-use super::verdict::{FENCED, Verdict, named, verdict};
+use super::verdict::{FENCED, NOBODY_KNOWS, Verdict, named, verdict};
 use crate::CutEntry;
 use crate::kafka::errors::{Doing, error};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
@@ -26,11 +26,15 @@ use stoatflow_core::{Clock, Error, ErrorKind, Result, SystemClock};
 /// The pause before a question is asked again: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// Whoever is taking an id over, and was told to come again, has done so by then.
+const NEWCOMER: Duration = Duration::from_millis(600);
 /// One answer may take so long.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// The versions of requests that need no more than what brokers since 2.8 have, and add to a transaction what it is told to.
 pub(super) const PRODUCE: i16 = 11;
+/// The first with the form that ours is written in.
+pub(super) const PRODUCE_LEAST: i16 = 9;
 const OFFSETS: i16 = 4;
 const END: i16 = 4;
 /// Those with which whatever arrives is in the transaction at once, and each transaction has an epoch of its own (KIP-890).
@@ -51,7 +55,7 @@ pub(super) enum Asked<T> {
         answer: Option<T>,
         perhaps: bool,
     },
-    /// There was no answer in time, but "not yet"; may anything have been done?
+    /// There was no answer in time, or "not yet", which may be said of what was done before: `perhaps`. Without it nothing was asked.
     Silence { perhaps: bool, last: String },
 }
 
@@ -171,9 +175,14 @@ impl Coordination {
         let clock = SystemClock::new();
         let mut pause = PAUSE;
         let mut perhaps = false;
+        let mut last: Option<String> = None;
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
-            let last = match self.seat(seat, name, left.min(ANSWER)) {
+            if left.is_zero() {
+                let last = last.unwrap_or_else(|| "there was no time left to ask".to_owned());
+                return Asked::Silence { perhaps, last };
+            }
+            let said = match self.seat(seat, name, left.min(ANSWER)) {
                 Err(Broken(why)) => why,
                 Ok(Err(code)) if verdict(code) == Verdict::Again => {
                     format!("the coordinator is not found yet: {:?}", named(code))
@@ -198,7 +207,11 @@ impl Coordination {
                     match asked {
                         Ok(answer) => {
                             let code = code_of(&answer);
-                            match verdict(code) {
+                            let meant = verdict(code);
+                            // A coordinator that loses its seat may say so when it has done what it was asked.
+                            let open = matches!(meant, Verdict::Ending | Verdict::Again);
+                            perhaps |= open || code == NOBODY_KNOWS;
+                            match meant {
                                 Verdict::Fine => return Asked::Done(answer),
                                 Verdict::Ending => {}
                                 Verdict::Again => self.vacate(seat),
@@ -222,11 +235,9 @@ impl Coordination {
                     }
                 }
             };
+            tracing::debug!(target: "stoatflow::kafka", request = R::KEY, waited = ?clock.monotonic(), "asked again: {said}");
+            last = Some(said);
             let left = timeout.saturating_sub(clock.monotonic());
-            if left.is_zero() {
-                return Asked::Silence { perhaps, last };
-            }
-            tracing::debug!(target: "stoatflow::kafka", request = R::KEY, waited = ?clock.monotonic(), "asked again: {last}");
             wait(&mut [], pause.min(left));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -280,7 +291,7 @@ impl Coordination {
         }
         Ok(understood
             .version::<ProduceRequest>(PRODUCE)
-            .is_some_and(|v| v >= 9)
+            .is_some_and(|v| v >= PRODUCE_LEAST)
             && understood
                 .version::<InitProducerIdRequest>(5)
                 .is_some_and(|v| v >= 3)
@@ -306,6 +317,7 @@ impl Coordination {
             .with_v3_and_below_producer_epoch(self.identity.epoch)
             .with_v3_and_below_topics(topics.collect());
         let id = self.id.clone();
+        let asked_for: usize = parts.iter().map(|(_, parts)| parts.len()).sum();
         let worst = |answer: &<AddPartitionsToTxnRequest as Request>::Response| {
             let topics = answer.results_by_topic_v3_and_below.iter();
             let codes = topics.flat_map(|t| {
@@ -315,7 +327,10 @@ impl Coordination {
             // One that is refused says more than those that were not attempted because of it (55).
             let bad: Vec<_> = codes.filter(|(_, code)| *code != 0).collect();
             let telling = bad.iter().find(|(_, code)| *code != 55).or(bad.first());
-            telling.cloned()
+            let results = answer.results_by_topic_v3_and_below.iter();
+            let said: usize = results.map(|t| t.results_by_partition.len()).sum();
+            let left_out = (said < asked_for).then(|| (String::new(), NOBODY_KNOWS));
+            telling.cloned().or(left_out)
         };
         let asked = self.ask(
             (Seat::Transaction, &id),
@@ -384,11 +399,13 @@ impl Coordination {
         };
         let left = timeout.saturating_sub(clock.monotonic());
         let worst = |answer: &<TxnOffsetCommitRequest as Request>::Response| {
-            let parts = answer.topics.iter().flat_map(|t| &t.partitions);
-            parts
-                .map(|p| p.error_code)
-                .find(|code| *code != 0)
-                .unwrap_or(0)
+            let codes = || {
+                let parts = answer.topics.iter().flat_map(|t| &t.partitions);
+                parts.map(|p| p.error_code)
+            };
+            let left_out = codes().count() < cut.len();
+            let fine = if left_out { NOBODY_KNOWS } else { 0 };
+            codes().find(|code| *code != 0).unwrap_or(fine)
         };
         self.ask((Seat::Group, group), most, &request, worst, left)
             .map(drop)
@@ -407,10 +424,29 @@ impl Coordination {
         self.ask(seat, most, &request, |a| a.error_code, timeout)
     }
 
+    /// Takes the next epoch of the id, and once more in a moment. Whoever is just taking it over has only ended our transaction when it
+    /// is told to come again, and until it does we are not fenced.
+    fn prove(&mut self, timeout: Duration) -> Result<()> {
+        self.introduce(self.identity, timeout)?;
+        self.prove_again(timeout)
+    }
+
+    /// The second half, for who has the next epoch already.
+    pub(super) fn prove_again(&mut self, timeout: Duration) -> Result<()> {
+        let clock = SystemClock::new();
+        loop {
+            let left = NEWCOMER.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                return self.introduce(self.identity, timeout);
+            }
+            wait(&mut [], left);
+        }
+    }
+
     /// Somebody knows a newer epoch than ours: of a newer writer, or of the broker, which has ended a transaction that took too
     /// long. Whoever is fenced is told so when it asks for the next epoch of its own; the other one has it then.
     pub(super) fn lost(&mut self, code: i16, what: &str, timeout: Duration) -> Error {
-        match self.introduce(self.identity, timeout) {
+        match self.prove(timeout) {
             Err(error) if error.kind() == ErrorKind::Fenced => return error,
             Err(_) if verdict(code) == Verdict::Fenced => {
                 return self.refused(code, "fenced", what);

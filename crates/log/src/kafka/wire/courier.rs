@@ -4,7 +4,7 @@
 //! a broker may be away. Never decides what becomes of the transaction.
 
 use super::cluster::Node;
-use super::coordination::{Asked, Coordination, PRODUCE, PRODUCE_AT_ONCE};
+use super::coordination::{Asked, Coordination, PRODUCE, PRODUCE_AT_ONCE, PRODUCE_LEAST};
 use super::link::{Broken, wait};
 use super::sending::{Flight, Sending, Setback};
 use super::verdict::{UNKNOWN_TOPIC_OR_PARTITION, Verdict, named, verdict};
@@ -295,7 +295,8 @@ impl Courier {
 
     /// Asks who leads what is written to.
     fn look_around(&mut self, at: &mut Coordination) -> Result<(), Trouble> {
-        let names = self.sending.names();
+        // A topic that is deleted and no longer written to is nobody's trouble.
+        let names = self.sending.awaited();
         let answer = match at.cluster.metadata(&names, ASIDE) {
             Ok(answer) => answer,
             Err(why) => {
@@ -335,7 +336,8 @@ impl Courier {
         let most = if at_once { PRODUCE_AT_ONCE } else { PRODUCE };
         let opened = at.cluster.data(node, ASIDE).and_then(|link| {
             let version = link.understood.version::<ProduceRequest>(most);
-            let version = version.filter(|v| !at_once || *v == PRODUCE_AT_ONCE);
+            let known = |v: &i16| *v == PRODUCE_AT_ONCE || !at_once && *v >= PRODUCE_LEAST;
+            let version = version.filter(known);
             version.ok_or_else(|| Broken(format!("broker {node} knows other versions of requests")))
         });
         let version = match opened {
@@ -348,7 +350,7 @@ impl Courier {
         };
         at.touched = true;
         if !at_once && let Err(error) = self.add(at, &flight) {
-            self.sending.turn_back(flight);
+            self.sending.keep(flight);
             return error.map_or(Ok(()), Err);
         }
         self.sending.added(&flight);
@@ -388,6 +390,8 @@ impl Courier {
                 topic: answer.flatten(),
             })),
             Asked::Silence { last, .. } => {
+                // A topic that is gone is said to be "not yet": who leads it is asked for.
+                self.stale = true;
                 self.hold_back();
                 Err(self.patience(&last).err())
             }

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::io::{ErrorKind as Io, IoSlice, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
@@ -129,21 +129,33 @@ impl Link {
         let name = address.to_string();
         let found = (address.host.as_str(), address.port).to_socket_addrs();
         let mut last = broken(&name, "the name has no address");
-        for place in found.map_err(|e| broken(&name, e))? {
-            let left = timeout.saturating_sub(clock.monotonic());
+        let places: Vec<_> = found.map_err(|e| broken(&name, e))?.collect();
+        for (at, place) in places.iter().enumerate() {
+            // One that is silent leaves time for the others.
+            let others = u32::try_from(places.len() - at).unwrap_or(u32::MAX);
+            let left = timeout.saturating_sub(clock.monotonic()) / others;
             if left.is_zero() {
                 break;
             }
-            match TcpStream::connect_timeout(&place, left) {
-                Ok(stream) => {
-                    let mut link = Self::on(stream, name, client.clone())?;
-                    link.understood = link.learn(timeout.saturating_sub(clock.monotonic()))?;
-                    return Ok(link);
-                }
-                Err(error) => last = broken(&name, error),
+            match Self::to(place, &name, client, left) {
+                Ok(link) => return Ok(link),
+                Err(why) => last = why,
             }
         }
         Err(last)
+    }
+
+    fn to(
+        place: &SocketAddr,
+        name: &str,
+        client: &StrBytes,
+        timeout: Duration,
+    ) -> Result<Self, Broken> {
+        let clock = SystemClock::new();
+        let stream = TcpStream::connect_timeout(place, timeout).map_err(|e| broken(name, e))?;
+        let mut link = Self::on(stream, name.to_owned(), client.clone())?;
+        link.understood = link.learn(timeout.saturating_sub(clock.monotonic()))?;
+        Ok(link)
     }
 
     fn on(stream: TcpStream, name: String, client: StrBytes) -> Result<Self, Broken> {

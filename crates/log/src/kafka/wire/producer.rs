@@ -8,6 +8,7 @@ use super::cluster::Cluster;
 use super::coordination::{Asked, Coordination};
 use super::courier::{ASIDE, AT_BROKER, Courier, EAGER, LOOK, Trouble};
 use super::link::{Broken, wait};
+use super::sending::Sending;
 use super::verdict::{FENCED, Verdict, named, verdict};
 use crate::kafka::errors::error;
 use crate::kafka::markers::Markers;
@@ -185,36 +186,64 @@ impl WireProducer {
 
     /// Takes what the end of a transaction said: with an epoch for each, whose the next one is.
     fn ended(&mut self, answer: &EndTxnResponse) {
-        if self.coordination.at_once {
-            self.coordination.identity = Identity {
-                id: answer.producer_id.0,
-                epoch: answer.producer_epoch,
-            };
-            self.courier.sending.renumber();
-            self.doubtful = false;
+        if !self.coordination.at_once {
+            return;
         }
+        let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
+        self.doubtful = id < 0;
+        if id >= 0 {
+            self.coordination.identity = Identity { id, epoch };
+            self.courier.sending.renumber();
+        }
+    }
+
+    /// What was sent gets there before the end of the transaction. With an epoch for each, what comes later is refused; without, a
+    /// broker from before 3.6 could take it into the next one, so nothing is ended as long as it may still come.
+    fn see_off(&mut self, timeout: Duration) -> Result<()> {
+        let clock = SystemClock::new();
+        let at_once = self.coordination.at_once;
+        let most = if at_once {
+            SWAN_SONG.min(timeout / 2)
+        } else {
+            timeout / 4 * 3
+        };
+        self.doubtful |= self.courier.sending.unacknowledged() > 0;
+        self.courier.sending.drop_certain();
+        let waits = |sending: &Sending| {
+            if at_once {
+                sending.is_flying()
+            } else {
+                sending.is_in_doubt()
+            }
+        };
+        while self.state != State::Fenced
+            && waits(&self.courier.sending)
+            && clock.monotonic() < most
+        {
+            let driven = (self.courier).drive_for(&mut self.coordination, true, LOOK);
+            let Err(trouble) = driven else { continue };
+            let away = matches!(trouble, Trouble::Away(_));
+            self.trouble(trouble);
+            self.courier.sending.drop_certain();
+            if away {
+                break;
+            }
+        }
+        let may_come = !at_once && self.courier.sending.is_in_doubt();
+        self.drop_all();
+        if may_come && self.state != State::Fenced {
+            self.give_up();
+            let last = "what was sent is not answered, and may still arrive";
+            return Err(self.coordination.silent(last, "aborting the transaction"));
+        }
+        Ok(())
     }
 
     /// Ends the transaction as one that never was.
     fn roll_back(&mut self, timeout: Duration) -> Result<()> {
         let clock = SystemClock::new();
         let left = || timeout.saturating_sub(clock.monotonic());
-        // What is under way gets there before the end, or never.
-        while self.courier.sending.is_flying() && clock.monotonic() < SWAN_SONG.min(timeout) {
-            let flying: Vec<_> = self.courier.sending.flying().collect();
-            self.coordination.cluster.wait(flying.iter().copied(), LOOK);
-            for node in flying {
-                let heard = self.courier.hear(&mut self.coordination, node);
-                if let Err(trouble) = heard {
-                    self.trouble(trouble);
-                }
-            }
-            if self.state != State::Open {
-                break;
-            }
-        }
-        self.doubtful |= self.courier.sending.unacknowledged() > 0;
-        self.drop_all();
+        self.see_off(timeout)?;
         if self.state == State::Fenced {
             return Err(self.fenced("aborting"));
         }
@@ -247,9 +276,17 @@ impl WireProducer {
     /// Takes the next epoch of the id.
     fn renew(&mut self, timeout: Duration) -> Result<()> {
         let own = self.coordination.identity;
-        if let Err(error) = self.coordination.introduce(own, timeout) {
+        let renewed = self.coordination.introduce(own, timeout);
+        self.after_proof(renewed)
+    }
+
+    /// Is the id still ours? Then it has a new epoch.
+    fn after_proof(&mut self, proved: Result<()>) -> Result<()> {
+        if let Err(error) = proved {
             if error.kind() == ErrorKind::Fenced {
                 self.stop();
+            } else {
+                self.give_up();
             }
             return Err(error);
         }
@@ -269,6 +306,9 @@ impl Producer for WireProducer {
             State::Fenced => return Err(self.fenced("beginning a transaction")),
             State::Open => return Err(Error::internal("a transaction is open already")),
             State::Idle | State::Lost => {}
+        }
+        if self.state == State::Lost {
+            self.roll_back(AT_BROKER)?;
         }
         if self.doubtful {
             self.renew(AT_BROKER)?;
@@ -340,7 +380,10 @@ impl Producer for WireProducer {
                 let whole = format!("{what} of '{}'", self.coordination.id);
                 Err(self.spoil(code, "refused", &whole, None))
             }
-            Asked::Silence { last, .. } => Err(self.coordination.silent(&last, what)),
+            Asked::Silence { last, .. } => {
+                self.give_up();
+                Err(self.coordination.silent(&last, what))
+            }
         }
     }
 
@@ -380,8 +423,17 @@ impl Producer for WireProducer {
                             return Err(self.unknown(timeout, known));
                         }
                         tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, code = ?named(code), "the commit failed and is aborted");
-                        self.roll_back(timeout.saturating_sub(clock.monotonic()).max(LEAST))?;
+                        let left = || timeout.saturating_sub(clock.monotonic()).max(LEAST);
+                        self.roll_back(left())?;
+                        if verdict(code) == Verdict::Lost {
+                            // Did the broker end it by itself, or for somebody who is taking the id over?
+                            let proved = self.coordination.prove_again(left());
+                            self.after_proof(proved)?;
+                        }
                         Ok(CommitOutcome::Aborted)
+                    }
+                    _ if perhaps && known.kind() != ErrorKind::Fenced => {
+                        Err(self.unknown(timeout, known))
                     }
                     _ => Err(known),
                 }
@@ -416,6 +468,8 @@ impl Producer for WireProducer {
 
 impl Side for WireProducer {
     fn owns_its_id(&mut self) -> bool {
-        self.state != State::Fenced && self.renew(ASIDE).is_ok()
+        // Whoever does not hear an answer asks again when it starts again.
+        let fenced = |error: Error| error.kind() == ErrorKind::Fenced;
+        self.state != State::Fenced && !self.renew(ASIDE).is_err_and(fenced)
     }
 }

@@ -4,9 +4,9 @@
 //! acknowledged. At most one batch of a partition is under way, so that nothing can overtake. Never connects and never
 //! waits.
 
-use super::batch::{Batch, Identity};
+use super::batch::{Batch, Identity, after};
 use super::cluster::Node;
-use super::verdict::{UNKNOWN_TOPIC_OR_PARTITION, Verdict, verdict};
+use super::verdict::{TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, Verdict, verdict};
 use crate::Outgoing;
 use crate::kafka::outgoing::weight;
 use crate::kafka::partition::{Sticks, of_stick};
@@ -21,8 +21,10 @@ use stoatflow_core::{Offset, Partition};
 #[cfg(test)]
 mod tests;
 
-/// A batch that is as large as this takes no more (`max.message.bytes` of a topic is 1 MiB, if nobody has changed it).
+/// Beyond this a batch takes no second record (`max.message.bytes` of a topic is 1 MiB, if nobody has changed it).
 const FULL: usize = 900_000;
+/// Nor does a request take one more batch beyond this (a broker takes 100 MiB).
+const LOADED: usize = 32 << 20;
 /// So much memory of batches that were sent is kept for the next ones.
 const SPARE: usize = 4 << 20;
 /// The partition's leader is not known.
@@ -38,6 +40,8 @@ struct Part {
     /// Does the transaction know it?
     added: bool,
     under_way: bool,
+    /// So large its batches may become: less than elsewhere, once the broker has found one too large.
+    full: usize,
     /// One past the last record that is acknowledged.
     end: Option<i64>,
 }
@@ -50,6 +54,7 @@ impl Part {
             sequence: 0,
             added: false,
             under_way: false,
+            full: FULL,
             end: None,
         }
     }
@@ -120,8 +125,11 @@ impl Sending {
         Some(found)
     }
 
-    pub(super) fn names(&self) -> Vec<Arc<str>> {
-        self.topics.iter().map(|t| Arc::clone(&t.name)).collect()
+    /// Topics that something waits for.
+    pub(super) fn awaited(&self) -> Vec<Arc<str>> {
+        let waits = |topic: &&Topic| topic.parts.iter().any(|part| !part.waiting.is_empty());
+        let waiting = self.topics.iter().filter(waits);
+        waiting.map(|t| Arc::clone(&t.name)).collect()
     }
 
     pub(super) fn name(&self, topic: usize) -> &str {
@@ -169,7 +177,8 @@ impl Sending {
             (None, None) => {
                 let stick = sticks.take(weight(record));
                 of_stick(stick, count, |p| {
-                    usize::try_from(p).is_ok_and(|p| parts[p].leader != NOBODY)
+                    let part = usize::try_from(p).ok().and_then(|p| parts.get(p));
+                    part.is_some_and(|part| part.leader != NOBODY)
                 })
             }
         };
@@ -179,7 +188,8 @@ impl Sending {
 
     pub(super) fn append(&mut self, place: Place, record: &Outgoing) {
         let part = &mut self.topics[place.topic].parts[place.part];
-        let open = |batch: &Batch| !batch.is_sealed() && batch.size() < FULL;
+        let room = part.full.saturating_sub(weight(record));
+        let open = |batch: &Batch| !batch.is_sealed() && batch.size() <= room;
         if !part.waiting.back().is_some_and(open) {
             let room = self.spare.pop().unwrap_or_default();
             self.spare_bytes -= room.capacity();
@@ -241,9 +251,10 @@ impl Sending {
     /// Takes the first batch of each partition of a broker, named and numbered. Gives none where none waits.
     pub(super) fn gather(&mut self, node: Node, owner: Identity, version: i16) -> Option<Flight> {
         let mut batches = Vec::new();
+        let mut load = 0;
         for (t, topic) in self.topics.iter_mut().enumerate() {
             for (p, part) in topic.parts.iter_mut().enumerate() {
-                if part.leader != node || part.under_way {
+                if part.leader != node || part.under_way || load > LOADED {
                     continue;
                 }
                 let Some(mut batch) = part.waiting.pop_front() else {
@@ -254,6 +265,7 @@ impl Sending {
                     part.sequence = after(part.sequence, batch.count());
                 }
                 part.under_way = true;
+                load += batch.size();
                 self.waiting -= batch.size();
                 self.under_way += batch.size();
                 batches.push((Place { topic: t, part: p }, batch));
@@ -331,9 +343,17 @@ impl Sending {
         debug_assert!(before.is_none(), "one request at a time");
     }
 
-    /// It did not get there, or nobody will ever know: all of it goes again, as it is.
-    pub(super) fn turn_back(&mut self, flight: Flight) {
+    /// It did not leave: it goes again, as it is.
+    pub(super) fn keep(&mut self, flight: Flight) {
         for (place, batch) in flight.batches {
+            self.again(place, batch);
+        }
+    }
+
+    /// Whether it got there nobody will say: it goes again, as it is.
+    pub(super) fn turn_back(&mut self, flight: Flight) {
+        for (place, mut batch) in flight.batches {
+            batch.lost = true;
             self.again(place, batch);
         }
     }
@@ -372,6 +392,12 @@ impl Sending {
                 self.recycle(batch);
                 continue;
             }
+            if code == TOO_LARGE
+                && let Some(halves) = batch.halves()
+            {
+                self.divide(place, &batch, halves);
+                continue;
+            }
             let said = said.and_then(|s| s.error_message.as_ref());
             setbacks.push(Setback {
                 place,
@@ -381,6 +407,18 @@ impl Sending {
             self.again(place, batch);
         }
         setbacks
+    }
+
+    /// What was too large goes as two, and what comes behind it is no larger.
+    fn divide(&mut self, place: Place, whole: &Batch, halves: [Batch; 2]) {
+        let part = &mut self.topics[place.topic].parts[place.part];
+        part.under_way = false;
+        part.full = part.full.min(whole.size() / 2);
+        self.under_way -= whole.size();
+        for half in halves.into_iter().rev() {
+            self.waiting += half.size();
+            part.waiting.push_front(half);
+        }
     }
 
     fn recycle(&mut self, batch: Batch) {
@@ -397,6 +435,23 @@ impl Sending {
             part.added = false;
         }
         self.fresh = self.waiting > 0;
+    }
+
+    /// May something still arrive that was sent?
+    pub(super) fn is_in_doubt(&self) -> bool {
+        let mut parts = self.topics.iter().flat_map(|t| &t.parts);
+        self.is_flying() || parts.any(|part| part.waiting.iter().any(|batch| batch.lost))
+    }
+
+    /// Drops what has not left, and what the broker has said no to.
+    pub(super) fn drop_certain(&mut self) {
+        for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
+            part.waiting.retain(|batch| {
+                let keep = batch.lost;
+                self.waiting -= if keep { 0 } else { batch.size() };
+                keep
+            });
+        }
     }
 
     /// Drops all that is not acknowledged.
@@ -426,11 +481,6 @@ impl Sending {
             .filter_map(|(p, part)| Some((Partition(p), Offset(part.end?))))
             .collect()
     }
-}
-
-/// The number of a record so many behind another: they begin anew behind the largest.
-const fn after(sequence: i32, count: i32) -> i32 {
-    sequence.wrapping_add(count) & i32::MAX
 }
 
 /// A frame in pieces: short ones of its own, and batches where they lie.

@@ -28,7 +28,10 @@ pub(super) enum Verdict {
     Refused,
 }
 
+/// The broker does not know what went wrong, nor what it has done.
+pub(super) const NOBODY_KNOWS: i16 = -1;
 pub(super) const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+pub(super) const TOO_LARGE: i16 = 10;
 pub(super) const FENCED: i16 = 90;
 
 pub(super) const fn verdict(code: i16) -> Verdict {

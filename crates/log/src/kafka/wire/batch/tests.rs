@@ -1,4 +1,4 @@
-use super::{Batch, Identity};
+use super::{Batch, Identity, after};
 use crate::Outgoing;
 use bytes::Bytes;
 use kafka_protocol::records::RecordBatchDecoder;
@@ -63,6 +63,31 @@ proptest! {
                 .map(|(name, value)| Header { name: name.to_string().into(), value: value.clone() })
                 .collect();
             prop_assert_eq!(headers, record.headers.as_deref().unwrap_or_default());
+        }
+    }
+}
+
+fn sealed(records: &[Outgoing], sequence: i32) -> Batch {
+    let mut batch = Batch::new(Vec::new());
+    for record in records {
+        batch.append(record);
+    }
+    batch.seal(Identity { id: 8, epoch: 3 }, sequence);
+    batch
+}
+
+proptest! {
+    /// A batch that was too large, in two: as if it had been written as two.
+    #[test]
+    fn halves_are_what_half_of_the_records_make(records in records(), sequence in any::<i32>().prop_map(|n| n & i32::MAX)) {
+        let middle = records.len() / 2;
+        let halves = sealed(&records, sequence).halves();
+        prop_assert_eq!(halves.is_some(), middle > 0);
+        if let Some([left, right]) = halves {
+            let behind = after(sequence, i32::try_from(middle).unwrap());
+            let wanted = [sealed(&records[..middle], sequence), sealed(&records[middle..], behind)];
+            prop_assert_eq!(left.bytes(), wanted[0].bytes());
+            prop_assert_eq!(right.bytes(), wanted[1].bytes());
         }
     }
 }

@@ -171,7 +171,7 @@ fn what_an_answer_leaves_out_goes_again() {
 fn a_batch_has_its_measure() {
     let (mut sending, a, _) = sending();
     for _ in 0..5 {
-        put(&mut sending, &record(&a, 0, &"x".repeat(FULL / 3)));
+        put(&mut sending, &record(&a, 0, &"x".repeat(FULL / 3 - 100)));
     }
     let mut counts = Vec::new();
     while let Some(flight) = sending.gather(1, OWNER, 12) {

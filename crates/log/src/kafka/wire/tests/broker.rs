@@ -60,6 +60,10 @@ pub(super) struct Kept {
     pub faults: u32,
     /// The next end of this id's transaction is lost on its way.
     pub lose_end: Option<String>,
+    /// Records get lost on their way.
+    pub deaf: bool,
+    /// A batch may be so large.
+    pub most: usize,
     /// Two batches of the same records are one too many, wherever they stand.
     pub doubled: Vec<String>,
 }
@@ -80,6 +84,8 @@ impl Kept {
             port: port.into(),
             faults: 0,
             lose_end: None,
+            deaf: false,
+            most: 1 << 20,
             doubled: Vec::new(),
         }
     }
@@ -255,9 +261,10 @@ impl Kept {
                 .with_producer_epoch(id.now.epoch);
         }
         if id.open {
-            self.settle(&name, false);
+            // The open transaction is ended first, in an epoch that nobody has, and whoever asked is told to come again.
+            self.time_out(&name);
+            return answer.with_error_code(Fault::ConcurrentTransactions.code());
         }
-        let id = self.ids.get_mut(&name).unwrap();
         id.before = (own != Identity::NONE).then_some(id.now.epoch);
         id.now.epoch += 1;
         id.last_end = None;
@@ -391,13 +398,20 @@ impl Kept {
     }
 
     fn append(&mut self, name: &str, part: &Part, mut records: Bytes) -> Result<i64, Fault> {
+        if records.len() > self.most {
+            return Err(Fault::MessageTooLarge);
+        }
         let read = RecordBatchDecoder::decode(&mut records).map_err(|_| Fault::CorruptMessage)?;
         let first = &read.records[0];
         let owner = Identity {
             id: first.producer_id,
             epoch: first.producer_epoch,
         };
-        if !self.at_once && !self.ids.get(name).is_some_and(|id| id.parts.contains(part)) {
+        let id = self.ids.get(name);
+        if id.is_some_and(|id| id.now != owner) {
+            return Err(Fault::InvalidProducerEpoch);
+        }
+        if !self.at_once && !id.is_some_and(|id| id.parts.contains(part)) {
             return Err(Fault::InvalidTxnState);
         }
         let values: Vec<_> = read
@@ -461,12 +475,12 @@ impl Kept {
                 .with_producer_epoch(id.epoch)
         };
         if own != now {
-            // Under the newer rules a repeated end has the epoch before.
-            let repeated = at_once && again && own.id == now.id && epoch_before == Some(own.epoch);
-            return if repeated {
-                says(now)
-            } else {
-                answer.with_error_code(Fault::ProducerFenced.code())
+            // Under the newer rules an end that is repeated, or comes too late, has the epoch before.
+            let late = at_once && own.id == now.id && epoch_before == Some(own.epoch);
+            return match (late, again) {
+                (true, true) => says(now),
+                (true, false) => answer.with_error_code(Fault::InvalidTxnState.code()),
+                (false, _) => answer.with_error_code(Fault::ProducerFenced.code()),
             };
         }
         if !id.open {
@@ -494,13 +508,22 @@ impl Kept {
         self.lose_end.take_if(|_| request.starts_with(&end))
     }
 
+    pub(super) fn is_lost(&self, request: &[u8]) -> bool {
+        self.deaf && request.starts_with(&(ApiKey::Produce as i16).to_be_bytes())
+    }
+
+    pub(super) fn is_open(&self, name: &str) -> bool {
+        self.ids[name].open
+    }
+
     /// Nobody has ended a transaction for too long.
     pub(super) fn time_out(&mut self, name: &str) {
         self.settle(name, false);
         let id = self.ids.get_mut(name).unwrap();
-        id.before = Some(id.now.epoch);
+        // By the older rules nobody goes on from the epoch before: it could be another producer's.
+        id.before = self.at_once.then_some(id.now.epoch);
         id.now.epoch += 1;
-        id.last_end = None;
+        id.last_end = Some(false);
     }
 
     fn settle(&mut self, name: &str, committed: bool) {

@@ -84,6 +84,9 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Kept>) {
                 kept.time_out(&id);
                 return Ok(());
             }
+            if kept.is_lost(&request) {
+                return Ok(());
+            }
             let doing = Doing::of(&mut kept);
             if matches!(doing, Doing::Close { done: false }) {
                 return Ok(());
