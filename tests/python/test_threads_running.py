@@ -292,6 +292,24 @@ def test_an_error_waits_for_no_listener(broker: EmbeddedBroker, make: Callable[.
     assert heard == [raised.value]
 
 
+def test_whoever_waits_goes_on_when_listeners_have_heard(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
+    """Else a script ends, and its interpreter, while a listener of the last state still runs in it."""
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).to("out", value=str)
+    app = make(builder.build())
+    heard: list[State] = []
+
+    def slowly(new: State, _old: State) -> None:
+        if new is State.STOPPED:
+            time.sleep(0.5)
+        heard.append(new)
+
+    app.add_state_listener(slowly)
+    app.start()
+    assert app.close()
+    assert heard[-1] is State.STOPPED
+
+
 class Unhurried(StoatFlow):
     """Looks for a while whether it was started, so that others look meanwhile."""
 

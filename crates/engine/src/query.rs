@@ -8,9 +8,10 @@ use crate::timing::{self, Timing};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use stoatflow_core::{Error, Result, StoreId};
+use stoatflow_operators::offload::{Listing, Parked};
 use stoatflow_operators::{Foreign, OpenSnapshot, StoreBatches, StoreQuery};
 use stoatflow_plan::{Column, PhysicalPlan};
-use stoatflow_state::Backend;
+use stoatflow_state::{Backend, KeyRange};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -118,4 +119,16 @@ impl Inner {
                 .hint("ask again when its state is RUNNING")
         })
     }
+}
+
+/// All entries of a listing.
+///
+/// # Errors
+/// What the state fails with.
+pub fn listed(listing: &Listing, state: &dyn Backend) -> Result<Vec<Parked>> {
+    let rows = state.scan(listing.store, &KeyRange::default(), usize::MAX)?;
+    let entries = rows.iter();
+    entries
+        .map(|(row, stored)| listing.entry(row, stored))
+        .collect()
 }

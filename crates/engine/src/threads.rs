@@ -12,7 +12,7 @@ use crate::furnish::{Blueprint, Host, House};
 use crate::heap::keep_large_blocks_apart;
 use crate::lane::LaneRoom;
 use crate::observe::{first_report, observe};
-use crate::query::{Question, Readers};
+use crate::query::{Question, Readers, listed};
 use crate::recover::{Hands, RestoreListener};
 use crate::shared::Shared;
 use crate::status::Status;
@@ -20,15 +20,15 @@ use parking_lot::{Condvar, Mutex};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
-use stoatflow_operators::offload::{self, Listing, Parked};
+use stoatflow_operators::offload::{self, Parked};
 use stoatflow_operators::{Foreign, Runtime, StoreBatches};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Restarts};
-use stoatflow_state::{Backend, KeyRange};
+use stoatflow_state::Backend;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
@@ -84,6 +84,8 @@ struct Outcome {
     over: bool,
     /// There before the state says so: nobody sees the end without it.
     error: Option<Arc<Error>>,
+    /// The thread that calls listeners.
+    main: Option<ThreadId>,
 }
 
 impl Engine {
@@ -152,6 +154,7 @@ impl Engine {
             return Ok(());
         }
         spawn("stoatflow-main", move || {
+            inner.outcome.lock().main = Some(std::thread::current().id());
             let (result, shared) = inner.live_on(shared, &failpoints, runtime.handle());
             drop(stop_admin);
             runtime.shutdown_timeout(Duration::from_secs(5));
@@ -198,7 +201,11 @@ impl Engine {
                 Some(timeout) => {
                     let timed_out = self.inner.ended.wait_for(&mut outcome, timeout).timed_out();
                     if timed_out && !outcome.over {
-                        if self.inner.status.state().is_final() {
+                        // A listener that is told of the end would wait for itself. Nobody else goes on without it: a process that
+                        // ends meanwhile would take the interpreter away from it.
+                        if outcome.main == Some(std::thread::current().id())
+                            && self.inner.status.state().is_final()
+                        {
                             break;
                         }
                         return Ok(false);
@@ -506,18 +513,6 @@ impl Inner {
         self.outcome.lock().over = true;
         self.ended.notify_all();
     }
-}
-
-/// All entries of a listing.
-///
-/// # Errors
-/// What the state fails with.
-pub fn listed(listing: &Listing, state: &dyn Backend) -> Result<Vec<Parked>> {
-    let rows = state.scan(listing.store, &KeyRange::default(), usize::MAX)?;
-    let entries = rows.iter();
-    entries
-        .map(|(row, stored)| listing.entry(row, stored))
-        .collect()
 }
 
 fn tell(shared: &Shared, what: Asked) {

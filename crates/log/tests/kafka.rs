@@ -21,7 +21,11 @@ fn broker() -> Arc<KafkaBroker> {
 
 /// Whoever sets a property that only librdkafka knows is served by librdkafka.
 fn broker_of_librdkafka() -> Arc<KafkaBroker> {
-    broker_with(&[(ClientRole::Producer, "linger.ms".into(), "5".into())])
+    broker_with(&[(
+        ClientRole::All,
+        "socket.nagle.disable".into(),
+        "true".into(),
+    )])
 }
 
 #[allow(clippy::disallowed_methods)] // a test has no settings

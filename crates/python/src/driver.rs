@@ -23,7 +23,7 @@ use stoatflow_engine::components::Components;
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Inline;
 use stoatflow_engine::query::Readers;
-use stoatflow_engine::threads::listed;
+use stoatflow_engine::query::listed;
 use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
 use stoatflow_operators::{Foreign, offload};
 use stoatflow_plan::{PhysicalPlan, Reset};

@@ -224,6 +224,27 @@ impl Admin {
         call.until_ready(|| self.describe(&call, names, false))
     }
 
+    /// Fails with the first partition that isn't there: a reader would wait for it in silence.
+    pub(super) fn must_have(
+        &self,
+        partitions: &[(TopicPartition, Offset)],
+        timeout: Duration,
+    ) -> Result<()> {
+        let names: Vec<_> = partitions.iter().map(|(p, _)| &*p.topic).collect();
+        for ((partition, _), known) in partitions.iter().zip(self.topics(&names, timeout)?) {
+            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
+                let doing = Doing {
+                    address: &self.address,
+                    what: "reading",
+                    topic: Some(&partition.topic),
+                };
+                let said = format!("{partition} is unknown");
+                return Err(error(Code::UnknownTopicOrPartition, &said, doing));
+            }
+        }
+        Ok(())
+    }
+
     /// The names of all topics that this user may see.
     pub(super) fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
         let call = self.call(timeout, "asking for the names of topics")?;

@@ -9,6 +9,7 @@ use super::consume::KafkaConsumer;
 use super::group::Group;
 use super::properties::Properties;
 use super::turns;
+use super::wire::{self, Portion};
 use crate::{Broker, Committed, Consumer, NewTopic, Producer, ProducerMode, Range, TopicInfo};
 use parking_lot::Mutex;
 use rdkafka::config::ClientConfig;
@@ -45,8 +46,23 @@ pub fn connect(
 }
 
 impl KafkaBroker {
-    fn reader(&self, config: &ClientConfig, divided: bool) -> Result<Box<dyn Consumer>> {
+    fn reader(
+        &self,
+        portion: Portion,
+        config: impl FnOnce() -> ClientConfig,
+        divided: bool,
+    ) -> Result<Box<dyn Consumer>> {
         let (bootstrap, admin) = (self.properties.bootstrap(), self.admin.clone());
+        match self.properties.wire(ClientRole::Consumer) {
+            Ok((addresses, client)) => {
+                let reader = wire::reader(addresses, &client, bootstrap, admin, portion);
+                return Ok(Box::new(reader));
+            }
+            Err(what) => {
+                tracing::info!(target: "stoatflow::kafka", "librdkafka reads: only it knows {what}");
+            }
+        }
+        let config = &config();
         let reader = KafkaConsumer::new(config, divided, bootstrap, admin)?;
         Ok(Box::new(reader))
     }
@@ -106,11 +122,13 @@ impl Broker for KafkaBroker {
     }
 
     fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>> {
-        self.reader(&self.properties.divided_consumer(group, partitions), true)
+        let config = || self.properties.divided_consumer(group, partitions);
+        self.reader(Properties::portion(partitions), config, true)
     }
 
     fn bulk_consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
-        self.reader(&self.properties.bulk_consumer(group), false)
+        let config = || self.properties.bulk_consumer(group);
+        self.reader(Properties::bulk_portion(), config, false)
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {

@@ -10,11 +10,12 @@
 //! position that its batch call keeps, which counts an end-of-partition event as a record.)
 
 use super::admin::Admin;
+use super::blocks::Blocks;
 use super::errors::{Doing, error, kind_of};
 use super::native::{Client, list, text};
 use super::queues::Queues;
 use crate::{Consumer, Fetched, Glimpse};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rdkafka::config::ClientConfig;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
@@ -28,8 +29,6 @@ use stoatflow_core::{
     Error, ErrorKind, Header, Headers, Offset, Result, Timestamp, TopicPartition,
 };
 
-/// Records share blocks of about this size: one held record keeps little else alive.
-const BLOCK: usize = 64 * 1024;
 /// How long an assignment may take to find out whether its topics exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
 /// At most so many messages are taken off the queue at a time.
@@ -66,7 +65,7 @@ pub(super) struct KafkaConsumer {
     /// The topic handle and partition of the last message: neighbours share them.
     last: Option<(usize, i32, u32)>,
     taken: Vec<*mut sys::rd_kafka_message_t>,
-    block: BytesMut,
+    blocks: Blocks,
     /// Does each partition have a queue of its own?
     divided: bool,
 }
@@ -92,7 +91,7 @@ impl KafkaConsumer {
             places: HashMap::new(),
             last: None,
             taken: Vec::with_capacity(BATCH),
-            block: BytesMut::new(),
+            blocks: Blocks::default(),
             divided,
         })
     }
@@ -218,31 +217,6 @@ impl KafkaConsumer {
         Some(slot)
     }
 
-    /// Key and value as slices of one block.
-    fn copy(&mut self, message: &sys::rd_kafka_message_t) -> (Option<Bytes>, Option<Bytes>) {
-        let need = message.key_len + message.len;
-        if self.block.capacity() < need {
-            // A record beyond a quarter of a block gets its own: nothing small is kept alive by it.
-            if need > BLOCK / 4 {
-                // SAFETY: as below.
-                return unsafe {
-                    (
-                        own(message.key, message.key_len),
-                        own(message.payload, message.len),
-                    )
-                };
-            }
-            self.block = BytesMut::with_capacity(BLOCK);
-        }
-        // SAFETY: librdkafka gives a pointer (null for a null) and a length, valid while the message is.
-        unsafe {
-            (
-                part(&mut self.block, message.key, message.key_len),
-                part(&mut self.block, message.payload, message.len),
-            )
-        }
-    }
-
     /// An error in place of a record.
     fn trouble(&self, message: &sys::rd_kafka_message_t) -> Result<()> {
         let code = Code::from(message.err);
@@ -347,23 +321,15 @@ impl KafkaConsumer {
 
 impl Consumer for KafkaConsumer {
     fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
-        let names: Vec<_> = partitions.iter().map(|(p, _)| &*p.topic).collect();
-        for ((partition, _), known) in partitions.iter().zip(self.admin.topics(&names, LOOK_UP)?) {
-            // The client would wait in silence for a topic that does not exist.
-            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
-                return Err(self.fail(
-                    Code::UnknownTopicOrPartition,
-                    &format!("{partition} is unknown"),
-                    Some(&partition.topic),
-                ));
-            }
-        }
+        self.admin.must_have(partitions, LOOK_UP)?;
         self.place(partitions)
     }
 
     fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
         self.rounds(max, timeout, |this, slot, message| {
-            let (key, value) = this.copy(message);
+            // SAFETY: the message is alive.
+            let (key, value) = unsafe { parts_of(message) };
+            let (key, value) = this.blocks.copy(key, value);
             into.push(Fetched {
                 slot,
                 offset: Offset(message.offset),
@@ -383,13 +349,8 @@ impl Consumer for KafkaConsumer {
         each: &mut dyn FnMut(Glimpse<'_>),
     ) -> Result<()> {
         self.rounds(max, timeout, |_, slot, message| {
-            // SAFETY: librdkafka gives a pointer (null for a null) and a length, valid while the message is.
-            let (key, value) = unsafe {
-                (
-                    bytes_of(message.key, message.key_len),
-                    bytes_of(message.payload, message.len),
-                )
-            };
+            // SAFETY: the message is alive.
+            let (key, value) = unsafe { parts_of(message) };
             each(Glimpse {
                 slot,
                 offset: Offset(message.offset),
@@ -474,6 +435,20 @@ unsafe fn bytes_of<'a>(from: *mut std::ffi::c_void, len: usize) -> Option<&'a [u
     (!from.is_null()).then(|| unsafe { std::slice::from_raw_parts(from.cast(), len) })
 }
 
+/// Key and value.
+///
+/// # Safety
+/// The message is alive for as long as they are used.
+unsafe fn parts_of(message: &sys::rd_kafka_message_t) -> (Option<&[u8]>, Option<&[u8]>) {
+    // SAFETY: librdkafka gives a pointer (null for a null) and a length, valid while the message is.
+    unsafe {
+        (
+            bytes_of(message.key, message.key_len),
+            bytes_of(message.payload, message.len),
+        )
+    }
+}
+
 /// A copy of its own.
 ///
 /// # Safety
@@ -481,14 +456,4 @@ unsafe fn bytes_of<'a>(from: *mut std::ffi::c_void, len: usize) -> Option<&'a [u
 unsafe fn own(from: *mut std::ffi::c_void, len: usize) -> Option<Bytes> {
     // SAFETY: the caller's promise.
     unsafe { bytes_of(from, len) }.map(Bytes::copy_from_slice)
-}
-
-/// A copy at the front of a block that has room for it.
-///
-/// # Safety
-/// `from` is null or holds `len` bytes.
-unsafe fn part(block: &mut BytesMut, from: *mut std::ffi::c_void, len: usize) -> Option<Bytes> {
-    // SAFETY: the caller's promise.
-    block.extend_from_slice(unsafe { bytes_of(from, len) }?);
-    Some(block.split().freeze())
 }

@@ -1,4 +1,4 @@
-//! Real Kafka behind the port, through librdkafka, and for plain transactions by itself ([`wire`]).
+//! Real Kafka behind the port: reading and transactions by itself over plain connections ([`wire`]), all else through librdkafka.
 //!
 //! Takes a bootstrap list and the user's client properties, gives a [`Broker`](crate::Broker). Owns
 //! the native clients and the properties that exactly-once hangs on. Calls librdkafka's own
@@ -7,6 +7,7 @@
 //! assigns, and offsets travel in its transactions.
 
 mod admin;
+mod blocks;
 mod broker;
 mod consume;
 mod errors;

@@ -4,6 +4,7 @@
 //! Owns the list of properties that the engine decides itself, each with its reason, and the
 //! defaults that were chosen for one process that reads everything. Never connects.
 
+use super::wire::Portion;
 use super::wire::{Address, address_list};
 use rdkafka::config::ClientConfig;
 use std::time::Duration;
@@ -129,15 +130,22 @@ const CONSUMER: &[(&str, &str)] = &[
     ("topic.metadata.propagation.max.ms", "10000"),
 ];
 
+/// As much as is asked for at a time: `fetch.max.bytes` below.
+const AT_A_TIME: usize = 4 << 20;
+
+/// Of one of so many partitions.
+fn of_each(partitions: usize) -> usize {
+    (AT_A_TIME / partitions.max(1)).clamp(64 << 10, 512 << 10)
+}
+
 /// What is fetched ahead of admission is memory that shortens no wait: a tenth of a second's worth at the speed of
 /// the machine is enough, and is divided among the partitions, each of which has its own queue.
 fn shares(partitions: usize) -> [(&'static str, String); 3] {
     let among = |all: usize, least: usize| (all / partitions.max(1)).max(least).to_string();
-    let half = (4_194_304 / partitions.max(1)).clamp(65_536, 524_288);
     [
         ("queued.max.messages.kbytes", among(4096, 64)),
         ("queued.min.messages", among(5000, 100)),
-        ("fetch.message.max.bytes", half.to_string()),
+        ("fetch.message.max.bytes", of_each(partitions).to_string()),
     ]
 }
 
@@ -160,7 +168,7 @@ const PRODUCER: &[(&str, &str)] = &[
     ("queue.buffering.max.kbytes", "32768"),
 ];
 
-/// What a user may say of a writer that speaks the protocol by itself; whatever else is librdkafka's.
+/// What a user may say of a client that speaks the protocol by itself; whatever else is librdkafka's.
 const KNOWN_TO_WIRE: &str = "client.id";
 
 /// It only asks. Figures of its own, which librdkafka would collect for the broker, take some 100 KB for each connection.
@@ -225,6 +233,22 @@ impl Properties {
         config
     }
 
+    /// What a reader that speaks the protocol by itself asks for at a time, of so many partitions.
+    pub(super) fn portion(partitions: usize) -> Portion {
+        Portion {
+            all: AT_A_TIME,
+            each: of_each(partitions),
+        }
+    }
+
+    /// The same for reading much at once.
+    pub(super) const fn bulk_portion() -> Portion {
+        Portion {
+            all: 2 * AT_A_TIME,
+            each: AT_A_TIME / 4,
+        }
+    }
+
     pub(super) fn bulk_consumer(&self, group: &str) -> ClientConfig {
         let mut config = self.layers(&[CONSUMER, BULK].concat(), ClientRole::Consumer);
         config.set("group.id", group);
@@ -242,17 +266,17 @@ impl Properties {
         config
     }
 
-    /// For a writer that speaks the protocol by itself: where to connect, and under which name. Or what the user asks for that it
+    /// For a client that speaks the protocol by itself: where to connect, and under which name. Or what the user asks for that it
     /// cannot do.
-    pub(super) fn wire(&self) -> Result<(Vec<Address>, String), String> {
-        let of_writer = |role: &ClientRole| matches!(role, ClientRole::All | ClientRole::Producer);
-        let mut mine = self.user.iter().filter(|(role, ..)| of_writer(role));
+    pub(super) fn wire(&self, role: ClientRole) -> Result<(Vec<Address>, String), String> {
+        let is_mine = |of: ClientRole| of == ClientRole::All || of == role;
+        let mut mine = self.user.iter().filter(|(of, ..)| is_mine(*of));
         if let Some((_, name, _)) = mine.find(|(_, name, _)| name != KNOWN_TO_WIRE) {
             return Err(format!("the property '{name}'"));
         }
         let addresses = address_list(&self.bootstrap);
         let addresses = addresses.ok_or_else(|| format!("the address '{}'", self.bootstrap))?;
-        let config = self.idempotent();
+        let config = self.layers(&[], role);
         Ok((
             addresses,
             config.get("client.id").unwrap_or_default().into(),

@@ -13,7 +13,9 @@ use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
-use stoatflow_core::{Clock, ErrorKind, Offset, Partition, SystemClock, Timestamp, TopicPartition};
+use stoatflow_core::{
+    Clock, Error, ErrorKind, Offset, Partition, SystemClock, Timestamp, TopicPartition,
+};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -53,6 +55,10 @@ both_ways!(
     a_refused_transactional_id_is_a_permission,
     a_refused_group_is_a_permission,
     leaders_and_coordinators_that_move_are_found,
+    a_reader_waits_an_outage_out,
+    a_reader_follows_leaders,
+    a_position_that_is_lost_is_incompatible,
+    a_topic_that_may_not_be_read_is_a_permission,
 );
 
 fn open(broker: &KafkaBroker, way: Way) -> Box<dyn Producer> {
@@ -80,20 +86,35 @@ fn open_librdkafka(broker: &KafkaBroker) -> Box<dyn Producer> {
     Box::new(producer)
 }
 
-/// Of the first partition, from its start.
-fn reader(broker: &KafkaBroker) -> KafkaConsumer {
+/// Of the first partition.
+fn reader(broker: &KafkaBroker, way: Way, from: i64) -> Box<dyn Consumer> {
     let properties = Properties::new(&broker.address(), &[]).unwrap();
-    let mut reader = KafkaConsumer::new(
-        &properties.divided_consumer("g", 1),
-        true,
-        properties.bootstrap(),
-        Arc::new(Admin::new(&properties).unwrap()),
-    )
-    .unwrap();
-    reader
-        .place(&[(TopicPartition::new("t", 0), Offset(0))])
-        .unwrap();
-    reader
+    let admin = Arc::new(Admin::new(&properties).unwrap());
+    let bootstrap = properties.bootstrap();
+    let assigned = [(TopicPartition::new("t", 0), Offset(from))];
+    if way == Way::Wire {
+        let addresses = address_list(bootstrap).unwrap();
+        let portion = Properties::portion(1);
+        let mut reader = wire::reader(addresses, "test", bootstrap, admin, portion);
+        reader.place(&assigned);
+        return Box::new(reader);
+    }
+    let config = properties.divided_consumer("g", 1);
+    let mut reader = KafkaConsumer::new(&config, true, bootstrap, admin).unwrap();
+    reader.place(&assigned).unwrap();
+    Box::new(reader)
+}
+
+/// What goes wrong, within the time that a test has.
+fn told(reader: &mut dyn Consumer) -> Error {
+    let clock = SystemClock::new();
+    while clock.monotonic() < WAIT {
+        let polled = reader.poll(10, Duration::from_millis(100), &mut Vec::new());
+        if let Err(error) = polled {
+            return error;
+        }
+    }
+    panic!("nothing was said")
 }
 
 fn record() -> Outgoing {
@@ -275,7 +296,7 @@ fn leaders_and_coordinators_that_move_are_found(way: Way) {
         keep(round + 3);
         assert_eq!(producer.commit(WAIT).unwrap(), CommitOutcome::Committed);
     }
-    let mut reader = reader(&broker);
+    let mut reader = reader(&broker, way, 0);
     let expected: Vec<_> = (0..ROUNDS)
         .flat_map(|round| [0, 1].map(|part| format!("{round}.{part}")))
         .collect();
@@ -326,11 +347,66 @@ fn nobody_at_the_address() {
     );
 }
 
+fn a_position_that_is_lost_is_incompatible(way: Way) {
+    let (_cluster, broker) = cluster();
+    let mut reader = reader(&broker, way, 99);
+    let error = told(reader.as_mut());
+    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    assert!(error.to_string().contains("'t'"), "{error}");
+}
+
+fn a_topic_that_may_not_be_read_is_a_permission(way: Way) {
+    let (cluster, broker) = cluster();
+    cluster.request_errors(
+        Api::Fetch,
+        &[Native::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED; 3],
+    );
+    let mut reader = reader(&broker, way, 0);
+    let error = told(reader.as_mut());
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
+}
+
 #[test]
-fn a_reader_waits_an_outage_out() {
+fn a_topic_that_goes_is_missing() {
+    let (cluster, broker) = cluster();
+    let mut reader = reader(&broker, Way::Wire, 0);
+    reader
+        .poll(1, Duration::from_millis(300), &mut Vec::new())
+        .unwrap();
+    let gone = Native::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    cluster.request_errors(Api::Fetch, &[gone; 2]);
+    cluster.topic_error("t", gone).unwrap();
+    let error = told(reader.as_mut());
+    assert_eq!(error.kind(), ErrorKind::MissingTopic, "{error}");
+}
+
+/// Between brokers, while others write.
+fn a_reader_follows_leaders(way: Way) {
+    let cluster = MockCluster::new(3).unwrap();
+    cluster.create_topic("t", 2, 3).unwrap();
+    let broker = connect(&cluster.bootstrap_servers(), &[]).unwrap();
+    let mut producer = open(&broker, Way::Wire);
+    let mut reader = reader(&broker, way, 0);
+    let mut seen = Vec::new();
+    for round in 1..=6 {
+        written(producer.as_mut());
+        producer.commit(WAIT).unwrap();
+        let clock = SystemClock::new();
+        while seen.len() < round && clock.monotonic() < WAIT {
+            reader
+                .poll(10, Duration::from_millis(100), &mut seen)
+                .unwrap();
+        }
+        assert_eq!(seen.len(), round);
+        let next = i32::try_from(1 + round % 3).unwrap();
+        cluster.partition_leader("t", 0, Some(next)).unwrap();
+    }
+}
+
+fn a_reader_waits_an_outage_out(way: Way) {
     let (cluster, broker) = cluster();
     let mut producer = open_librdkafka(&broker);
-    let mut reader = reader(&broker);
+    let mut reader = reader(&broker, way, 0);
     let mut seen = Vec::new();
     for round in 1..=2 {
         written(producer.as_mut());

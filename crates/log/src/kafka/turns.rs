@@ -16,6 +16,7 @@ use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use stoatflow_core::settings::ClientRole;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
 
 /// Behind `application.id`, where no character of another application's id can be.
@@ -87,7 +88,7 @@ fn by_wire(
     silence: Duration,
     left: impl Fn() -> Duration,
 ) -> Result<Result<[WireProducer; 2], String>> {
-    let (addresses, client) = match properties.wire() {
+    let (addresses, client) = match properties.wire(ClientRole::Producer) {
         Ok(known) => known,
         Err(what) => return Ok(Err(format!("only it knows {what}"))),
     };

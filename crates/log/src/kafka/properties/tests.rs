@@ -115,7 +115,7 @@ fn whoever_asks_the_writer_for_more_gets_librdkafka() {
             given(ClientRole::Admin, "ssl.ca.location"),
         ],
     };
-    let (addresses, client) = plain.wire().unwrap();
+    let (addresses, client) = plain.wire(ClientRole::Producer).unwrap();
     assert_eq!((addresses.len(), client.as_str()), (2, "x"));
     for (role, name) in [
         (ClientRole::All, "security.protocol"),
@@ -126,11 +126,19 @@ fn whoever_asks_the_writer_for_more_gets_librdkafka() {
             user: vec![given(role, name)],
             ..plain.clone()
         };
-        assert_eq!(asks.wire(), Err(format!("the property '{name}'")));
+        assert_eq!(
+            asks.wire(ClientRole::Producer),
+            Err(format!("the property '{name}'"))
+        );
     }
     let elsewhere = Properties {
         bootstrap: "SSL://a:1".into(),
         user: Vec::new(),
     };
-    assert!(elsewhere.wire().unwrap_err().contains("SSL://a:1"));
+    assert!(
+        elsewhere
+            .wire(ClientRole::Producer)
+            .unwrap_err()
+            .contains("SSL://a:1")
+    );
 }

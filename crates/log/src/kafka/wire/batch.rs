@@ -10,25 +10,29 @@ use stoatflow_core::Header;
 mod tests;
 
 /// What stands in front of the records.
-const HEAD: usize = 61;
+pub(super) const HEAD: usize = 61;
 /// The fields of the head, by their place.
-const LENGTH: usize = 8;
-const LEADER_EPOCH: usize = 12;
-const MAGIC: usize = 16;
-const CRC: usize = 17;
+pub(super) const LENGTH: usize = 8;
+pub(super) const LEADER_EPOCH: usize = 12;
+pub(super) const MAGIC: usize = 16;
+pub(super) const CRC: usize = 17;
 /// Where what the CRC is of begins.
-const ATTRIBUTES: usize = 21;
-const LAST_DELTA: usize = 23;
-const FIRST_TIME: usize = 27;
-const LATEST_TIME: usize = 35;
-const PRODUCER: usize = 43;
+pub(super) const ATTRIBUTES: usize = 21;
+pub(super) const LAST_DELTA: usize = 23;
+pub(super) const FIRST_TIME: usize = 27;
+pub(super) const LATEST_TIME: usize = 35;
+pub(super) const PRODUCER: usize = 43;
 const EPOCH: usize = 51;
 const SEQUENCE: usize = 53;
-const COUNT: usize = 57;
+pub(super) const COUNT: usize = 57;
 
-const FORMAT: u8 = 2;
-/// The bit that says that the batch belongs to a transaction.
-const TRANSACTIONAL: i16 = 1 << 4;
+pub(super) const FORMAT: u8 = 2;
+/// The attributes: what it is packed with, whether its time is the broker's, whether it belongs to a transaction, and whether it is no
+/// more than a mark of one.
+pub(super) const COMPRESSION: i16 = 0b111;
+pub(super) const LOG_TIME: i16 = 1 << 3;
+pub(super) const TRANSACTIONAL: i16 = 1 << 4;
+pub(super) const CONTROL: i16 = 1 << 5;
 
 /// Whose records they are, as the broker named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +215,7 @@ const fn zigzag(n: i64) -> u64 {
     ((n << 1) ^ (n >> 63)).cast_unsigned()
 }
 
-const fn unzigzag(n: u64) -> i64 {
+pub(super) const fn unzigzag(n: u64) -> i64 {
     (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
 }
 
@@ -221,7 +225,12 @@ pub(super) const fn after(sequence: i32, count: i32) -> i32 {
 }
 
 /// The number at the front, which it takes away.
-fn take_varint(from: &mut &[u8]) -> Option<u64> {
+pub(super) fn take_varint(from: &mut &[u8]) -> Option<u64> {
+    // Most are small.
+    if let [byte @ ..0x80, rest @ ..] = *from {
+        *from = rest;
+        return Some((*byte).into());
+    }
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = from.split_first()?;

@@ -51,6 +51,8 @@ pub(super) struct Cluster {
     control: BTreeMap<Node, Way>,
     /// To anybody, as long as no broker is known.
     door: Way,
+    /// How many times as long as an attempt took it is not tried again.
+    rest: u32,
     /// Which address of the list is tried next.
     turn: usize,
     clock: SystemClock,
@@ -62,7 +64,7 @@ impl Way {
         address: &Address,
         client: &StrBytes,
         clock: &SystemClock,
-        most: Duration,
+        (most, rest): (Duration, u32),
     ) -> Result<&mut Link, Broken> {
         if self.link.is_none() {
             let now = clock.monotonic();
@@ -77,7 +79,8 @@ impl Way {
                     self.link = Some(link);
                 }
                 Err(why) => {
-                    self.failed(clock, &why);
+                    let took = clock.monotonic().saturating_sub(now);
+                    self.failed(clock, &why, took * rest);
                     return Err(why);
                 }
             }
@@ -91,13 +94,15 @@ impl Way {
     /// The connection has failed. A way that only waits for its next attempt has not failed once more: it would wait for ever.
     fn lose(&mut self, clock: &SystemClock, why: &Broken) {
         if self.link.is_some() {
-            self.failed(clock, why);
+            self.failed(clock, why, Duration::ZERO);
         }
     }
 
-    fn failed(&mut self, clock: &SystemClock, why: &Broken) {
+    fn failed(&mut self, clock: &SystemClock, why: &Broken, least: Duration) {
         self.link = None;
-        let pause = (PAUSE * 2_u32.pow(self.failures.min(6))).min(LONGEST_PAUSE);
+        let pause = (PAUSE * 2_u32.pow(self.failures.min(6)))
+            .min(LONGEST_PAUSE)
+            .max(least);
         if self.failures == 0 {
             tracing::info!(target: "stoatflow::kafka", "no connection, tried again: {}", why.0);
         } else {
@@ -118,9 +123,15 @@ impl Cluster {
             data: BTreeMap::new(),
             control: BTreeMap::new(),
             door: Way::default(),
+            rest: 0,
             turn: 0,
             clock: SystemClock::new(),
         }
+    }
+
+    /// For who has more to do than wait for a broker that is silent.
+    pub(super) fn sparing(self) -> Self {
+        Self { rest: 4, ..self }
     }
 
     /// The connection for records to a broker; waits no longer than this for it.
@@ -128,7 +139,7 @@ impl Cluster {
         let address = (self.nodes.get(&node))
             .ok_or_else(|| Broken(format!("broker {node} is not known yet")))?;
         let way = self.data.entry(node).or_default();
-        way.open(address, &self.client, &self.clock, most)
+        way.open(address, &self.client, &self.clock, (most, self.rest))
     }
 
     /// The same, if there is one.
@@ -162,7 +173,7 @@ impl Cluster {
         let address = (self.nodes.get(&node))
             .ok_or_else(|| Broken(format!("broker {node} is not known yet")))?;
         let way = self.control.entry(node).or_default();
-        way.open(address, &self.client, &self.clock, most)
+        way.open(address, &self.client, &self.clock, (most, self.rest))
     }
 
     pub(super) fn drop_control(&mut self, node: Node, why: &Broken) {
@@ -206,7 +217,7 @@ impl Cluster {
                 return Err(last);
             }
             let address = &self.bootstrap[self.turn % self.bootstrap.len()];
-            let opened = (self.door).open(address, &self.client, &self.clock, left());
+            let opened = (self.door).open(address, &self.client, &self.clock, (left(), 0));
             match opened.and_then(put) {
                 Ok(answer) => return Ok(answer),
                 Err(why) => {
@@ -238,7 +249,7 @@ impl Cluster {
                 .with_topics(Some(wanted.clone()))
                 .with_allow_auto_topic_creation(false)
         };
-        let (answer, _) = self.ask_anyone(9, request, timeout)?;
+        let (answer, _) = self.ask_anyone(12, request, timeout)?;
         // A broker that has just come back may know of nobody, itself included.
         if !answer.brokers.is_empty() {
             self.learn(&answer);

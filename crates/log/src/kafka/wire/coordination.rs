@@ -174,12 +174,13 @@ impl Coordination {
     ) -> Asked<R::Response> {
         let clock = SystemClock::new();
         let mut pause = PAUSE;
-        let mut perhaps = false;
+        let (mut perhaps, mut begun) = (false, false);
         let mut last: Option<String> = None;
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
                 let last = last.unwrap_or_else(|| "there was no time left to ask".to_owned());
+                let perhaps = perhaps || begun;
                 return Asked::Silence { perhaps, last };
             }
             let said = match self.seat(seat, name, left.min(ANSWER)) {
@@ -208,9 +209,10 @@ impl Coordination {
                         Ok(answer) => {
                             let code = code_of(&answer);
                             let meant = verdict(code);
-                            // A coordinator that loses its seat may say so when it has done what it was asked.
-                            let open = matches!(meant, Verdict::Ending | Verdict::Again);
-                            perhaps |= open || code == NOBODY_KNOWS;
+                            // A coordinator that loses its seat may say so when it has begun what it was asked. Then a later
+                            // answer is that it is done, and no other.
+                            begun |= matches!(meant, Verdict::Ending | Verdict::Again);
+                            perhaps |= code == NOBODY_KNOWS;
                             match meant {
                                 Verdict::Fine => return Asked::Done(answer),
                                 Verdict::Ending => {}

@@ -8,10 +8,12 @@ use kafka_protocol::messages::{
     ApiVersionsRequest, ApiVersionsResponse, RequestHeader, ResponseHeader,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, read};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
-use std::io::{ErrorKind as Io, IoSlice, Read, Write};
+use std::io::{ErrorKind as Io, IoSlice, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
@@ -20,8 +22,8 @@ use stoatflow_core::{Clock, SystemClock};
 mod tests;
 
 /// No answer is as large.
-const MOST: usize = 64 << 20;
-/// So much is read at a time.
+const MOST: usize = 128 << 20;
+/// So much is read at first: most answers are shorter.
 const READ: usize = 4 << 10;
 /// The code for a version of a question that the broker does not know.
 const UNSUPPORTED_VERSION: i16 = 35;
@@ -115,7 +117,7 @@ pub(super) struct Link {
     client: StrBytes,
     pub understood: Understood,
     asked: i32,
-    inbox: BytesMut,
+    inbox: Vec<u8>,
 }
 
 impl Link {
@@ -169,7 +171,7 @@ impl Link {
             client,
             understood: Understood::default(),
             asked: 0,
-            inbox: BytesMut::new(),
+            inbox: Vec::new(),
         })
     }
 
@@ -255,27 +257,44 @@ impl Link {
         Ok(Some(answer))
     }
 
+    /// How much of the answer has come.
+    pub(super) const fn heard(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Memory for the next answer, if nothing of it has come yet.
+    pub(super) fn lend(&mut self, mut room: Vec<u8>) {
+        if self.inbox.is_empty() {
+            room.clear();
+            self.inbox = room;
+        }
+    }
+
     fn frame(&mut self) -> Result<Option<Bytes>, Broken> {
         loop {
-            if let Some(size) = self.inbox.get(..4) {
-                let size = u32::from_be_bytes(size.try_into().unwrap_or_default()) as usize;
-                if size > MOST {
-                    return Err(self.fail(format!("an answer of {size} bytes")));
-                }
-                if self.inbox.len() >= 4 + size {
-                    self.inbox.advance(4);
-                    return Ok(Some(self.inbox.split_to(size).freeze()));
-                }
-            }
             let had = self.inbox.len();
-            self.inbox.resize(had + READ, 0);
-            let read = self.stream.read(&mut self.inbox[had..]);
-            self.inbox.truncate(had + *read.as_ref().unwrap_or(&0));
-            match read {
+            let missing = match self.inbox.first_chunk() {
+                None => READ,
+                Some(size) => {
+                    let size = u32::from_be_bytes(*size) as usize;
+                    if size > MOST {
+                        return Err(self.fail(format!("an answer of {size} bytes")));
+                    }
+                    match (4 + size).checked_sub(had) {
+                        None => return Err(self.fail("more than one answer to a question")),
+                        Some(0) => {
+                            let frame = Bytes::from(std::mem::take(&mut self.inbox));
+                            return Ok(Some(frame.slice(4..)));
+                        }
+                        Some(missing) => missing,
+                    }
+                }
+            };
+            self.inbox.reserve_exact(missing);
+            match read(&self.stream, spare_capacity(&mut self.inbox)) {
                 Ok(0) => return Err(self.fail("the broker has closed the connection")),
-                Ok(_) => {}
-                Err(e) if e.kind() == Io::Interrupted => {}
-                Err(e) if e.kind() == Io::WouldBlock => return Ok(None),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
                 Err(e) => return Err(self.fail(e)),
             }
         }

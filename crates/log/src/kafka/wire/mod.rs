@@ -1,24 +1,33 @@
-//! Transactions without librdkafka: Kafka's protocol, spoken by ourselves.
+//! Reading and transactions without librdkafka: Kafka's protocol, spoken by ourselves.
 //!
-//! Takes what a [`Producer`](crate::Producer) takes; gives requests to brokers. Records are written into the batch that the
-//! socket sends, by the thread that has them: nothing is copied twice, and no thread of a client's own looks for work. Since
-//! nobody sees a record before its commit, a request under way per broker is enough, and what comes meanwhile goes with the
-//! next one. Only where the client's properties ask for no more than this can do: [`address_list`] says.
+//! Takes what a [`Producer`](crate::Producer) or a [`Consumer`](crate::Consumer) takes; gives requests to brokers. Records are
+//! written into the batch that the socket sends, and read where the answer lies, by the thread that has them or wants them:
+//! nothing is copied twice, and no thread of a client's own looks for work. Since nobody sees a record before its commit, a request
+//! under way per broker is enough, and what comes meanwhile goes with the next one. Only where the client's properties ask for
+//! no more than this can do: [`address_list`] says.
 
 mod batch;
 mod cluster;
 mod coordination;
 mod courier;
+mod fetch;
 mod link;
 mod producer;
+mod reader;
 mod sending;
+mod slots;
 #[cfg(test)]
 mod tests;
+mod unpack;
 mod verdict;
 
+use super::admin::Admin;
 use cluster::Cluster;
+pub(super) use fetch::Portion;
 pub(super) use link::Address;
 pub(super) use producer::WireProducer;
+pub(super) use reader::WireReader;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The addresses of a bootstrap list; None if one of them asks for more than a plain connection.
@@ -28,6 +37,17 @@ pub(super) fn address_list(bootstrap: &str) -> Option<Vec<Address>> {
         .map(Address::read)
         .collect();
     list.filter(|list| !list.is_empty())
+}
+
+/// A reader, with nothing assigned.
+pub(super) fn reader(
+    addresses: Vec<Address>,
+    client: &str,
+    bootstrap: &str,
+    admin: Arc<Admin>,
+    portion: Portion,
+) -> WireReader {
+    WireReader::new(Cluster::new(addresses, client), bootstrap, admin, portion)
 }
 
 /// A writer for an id, not yet opened.

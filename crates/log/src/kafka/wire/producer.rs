@@ -419,10 +419,6 @@ impl Producer for WireProducer {
                     Verdict::Outdated | Verdict::Fenced | Verdict::Lost
                         if known.kind() != ErrorKind::Fenced =>
                     {
-                        if perhaps {
-                            return Err(self.unknown(timeout, known));
-                        }
-                        tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, code = ?named(code), "the commit failed and is aborted");
                         let left = || timeout.saturating_sub(clock.monotonic()).max(LEAST);
                         self.roll_back(left())?;
                         if verdict(code) == Verdict::Lost {
@@ -430,6 +426,10 @@ impl Producer for WireProducer {
                             let proved = self.coordination.prove_again(left());
                             self.after_proof(proved)?;
                         }
+                        if perhaps {
+                            return Err(self.unknown(timeout, known));
+                        }
+                        tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, code = ?named(code), "the commit failed and is aborted");
                         Ok(CommitOutcome::Aborted)
                     }
                     _ if perhaps && known.kind() != ErrorKind::Fenced => {

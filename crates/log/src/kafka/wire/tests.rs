@@ -5,14 +5,19 @@ mod faults;
 
 use super::link::wait;
 use super::{address_list, producer};
-use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
+use crate::kafka::admin::Admin;
+use crate::kafka::properties::Properties;
+use crate::{CommitOutcome, Consumer, CutEntry, Outgoing, Producer};
 use broker::PARTITIONS;
+pub(super) use broker::mark;
 use bytes::Bytes;
 use faults::{Dice, FaultyBroker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{ErrorKind, Offset, Partition, Result, Timestamp, TopicPartition};
+use stoatflow_core::{
+    Clock, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp, TopicPartition,
+};
 
 const WAIT: Duration = Duration::from_secs(30);
 const TRANSACTIONS: i64 = 25;
@@ -112,11 +117,20 @@ fn run(seed: u64, at_once: bool) {
     // Whoever comes next ends what may still be open.
     broker.kept.lock().one_of = 0;
     drop(open(&broker, "app"));
+    broker.kept.lock().one_of = 6;
+    let read = read_all(&broker, &topics, seed);
+    broker.kept.lock().one_of = 0;
     for (t, topic) in topics.iter().enumerate() {
         for partition in 0..PARTITIONS {
             let seen = broker.committed(topic, partition);
             let wanted = expected.remove(&(t, partition)).unwrap_or_default();
             let heads = |values: &[Bytes]| values.iter().map(|v| v.slice(..8)).collect::<Vec<_>>();
+            let given = &read[&(t, partition)];
+            assert_eq!(
+                heads(given),
+                heads(&wanted),
+                "seed {seed}: read of {topic} {partition}"
+            );
             assert_eq!(
                 heads(&seen),
                 heads(&wanted),
@@ -142,6 +156,78 @@ fn run(seed: u64, at_once: bool) {
         kept.faults > 0,
         "seed {seed}: nothing went wrong, nothing was shown"
     );
+}
+
+/// All that a reader gets from the start on, over as bad a connection.
+fn read_all(
+    broker: &FaultyBroker,
+    topics: &[Arc<str>; 2],
+    seed: u64,
+) -> BTreeMap<(usize, i32), Vec<Bytes>> {
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9) | 1);
+    let mut reader = reader(broker, 1 << 10);
+    let parts: Vec<_> = (0..2)
+        .flat_map(|t| (0..PARTITIONS).map(move |p| (t, p)))
+        .collect();
+    let assigned: Vec<_> = (parts.iter())
+        .map(|(t, p)| (TopicPartition::new(topics[*t].clone(), *p), Offset(0)))
+        .collect();
+    reader.place(&assigned);
+    let ends: Vec<_> = (parts.iter())
+        .map(|(t, p)| broker.kept.lock().end_of(&topics[*t], *p))
+        .collect();
+    let mut read: BTreeMap<_, Vec<Bytes>> = parts.iter().map(|at| (*at, Vec::new())).collect();
+    let mut offsets = vec![-1; parts.len()];
+    let clock = SystemClock::new();
+    let mut paused = Vec::new();
+    while reader
+        .positions()
+        .iter()
+        .zip(&ends)
+        .any(|(at, end)| at.0 < *end)
+    {
+        assert!(
+            clock.monotonic() < WAIT,
+            "seed {seed}: {:?} of {ends:?}",
+            reader.positions()
+        );
+        reader.pause(&paused, false).unwrap();
+        paused = (0..6).filter(|_| dice.roll(4) == 0).collect();
+        reader.pause(&paused, true).unwrap();
+        let mut came = Vec::new();
+        let most = usize::try_from(1 + dice.roll(30)).unwrap();
+        let polled = reader.poll(most, Duration::from_millis(5), &mut came);
+        if let Err(error) = polled {
+            // What is damaged is said, and read again.
+            assert!(error.to_string().contains("damaged"), "{error}");
+        }
+        assert!(came.len() <= most);
+        for record in came {
+            let slot = record.slot as usize;
+            assert!(!paused.contains(&record.slot), "seed {seed}: it is paused");
+            assert!(record.offset.0 > offsets[slot], "seed {seed}: in order");
+            offsets[slot] = record.offset.0;
+            read.get_mut(&parts[slot])
+                .unwrap()
+                .push(record.value.unwrap());
+        }
+    }
+    assert!(
+        (0..6).all(|slot| reader.caught_up(slot)),
+        "seed {seed}: there is no more"
+    );
+    read
+}
+
+fn reader(broker: &FaultyBroker, each: usize) -> super::WireReader {
+    let bootstrap = format!("127.0.0.1:{}", broker.port);
+    let addresses = address_list(&bootstrap).unwrap();
+    let admin = Admin::new(&Properties::new(&bootstrap, &[]).unwrap()).unwrap();
+    let portion = super::Portion {
+        all: 4 * each,
+        each,
+    };
+    super::reader(addresses, "test", &bootstrap, Arc::new(admin), portion)
 }
 
 fn seeds() -> u64 {

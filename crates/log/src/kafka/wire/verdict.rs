@@ -30,6 +30,8 @@ pub(super) enum Verdict {
 
 /// The broker does not know what went wrong, nor what it has done.
 pub(super) const NOBODY_KNOWS: i16 = -1;
+pub(super) const OUT_OF_RANGE: i16 = 1;
+pub(super) const CORRUPT: i16 = 2;
 pub(super) const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 pub(super) const TOO_LARGE: i16 = 10;
 pub(super) const FENCED: i16 = 90;
@@ -41,7 +43,7 @@ pub(super) const fn verdict(code: i16) -> Verdict {
         51 => Verdict::Ending,
         // Corrupt on its way; unknown partition, leader or replica; timed out; coordinator loading, gone or elsewhere; too few
         // replicas; not the controller; disk; listener; leader epochs; unstable offsets; throttled; unknown topic id.
-        2
+        CORRUPT
         | UNKNOWN_TOPIC_OR_PARTITION
         | 5..=9
         | 13..=16

@@ -23,16 +23,33 @@ use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, Str
 use kafka_protocol::records::RecordBatchDecoder;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod fetching;
+
+pub(in crate::kafka::wire) use fetching::mark;
+
 pub(super) const PARTITIONS: i32 = 3;
 type Part = (String, i32);
 
 /// A batch in a log: whose it is, and what became of its transaction.
 #[derive(Clone, Debug)]
-struct Entry {
-    owner: Identity,
+pub(super) struct Entry {
+    pub owner: Identity,
     first: i32,
     values: Vec<Bytes>,
-    committed: Option<bool>,
+    pub committed: Option<bool>,
+    /// Its place, and how it lies there.
+    pub base: i64,
+    pub bytes: Bytes,
+    /// The mark of a transaction's end, and whose it was.
+    pub mark: Option<i64>,
+}
+
+impl Entry {
+    /// One past its last offset.
+    pub(super) fn end(&self) -> i64 {
+        let count = i64::try_from(self.values.len()).unwrap();
+        self.base + if self.mark.is_some() { 1 } else { count }
+    }
 }
 
 /// What is known of a transactional id.
@@ -99,6 +116,12 @@ impl Kept {
             .collect()
     }
 
+    /// What comes behind all that lies in a partition.
+    pub(super) fn end_of(&self, topic: &str, partition: i32) -> i64 {
+        let log = self.logs.get(&(topic.to_owned(), partition));
+        log.and_then(|log| log.last()).map_or(0, Entry::end)
+    }
+
     /// Is anything left that neither was committed nor aborted?
     pub(super) fn is_hanging(&self) -> bool {
         let mut entries = self.logs.values().flatten();
@@ -153,7 +176,11 @@ impl Kept {
                 let answer = self.end(&decoded(body, version), not_yet);
                 put::<EndTxnRequest>(into, number, version, &answer);
             }
-            other => panic!("a writer has no business with {other:?}"),
+            ApiKey::Fetch => {
+                let answer = self.fetch(&decoded(body, version), not_yet);
+                put::<FetchRequest>(into, number, version, &answer);
+            }
+            other => panic!("nobody has any business with {other:?}"),
         }
         let size = u32::try_from(out.len() - 4).unwrap();
         out[..4].copy_from_slice(&size.to_be_bytes());
@@ -163,6 +190,7 @@ impl Kept {
     fn versions(&self) -> ApiVersionsResponse {
         let keys = [
             (ApiKey::Produce, 12),
+            (ApiKey::Fetch, 12),
             (ApiKey::Metadata, 12),
             (ApiKey::FindCoordinator, 4),
             (ApiKey::InitProducerId, 5),
@@ -401,6 +429,7 @@ impl Kept {
         if records.len() > self.most {
             return Err(Fault::MessageTooLarge);
         }
+        let whole = records.clone();
         let read = RecordBatchDecoder::decode(&mut records).map_err(|_| Fault::CorruptMessage)?;
         let first = &read.records[0];
         let owner = Identity {
@@ -420,22 +449,17 @@ impl Kept {
             .map(|r| r.value.clone().unwrap())
             .collect();
         let log = self.logs.entry(part.clone()).or_default();
-        let offset_of = |log: &[Entry]| {
-            log.iter()
-                .map(|e| i64::try_from(e.values.len()).unwrap())
-                .sum()
-        };
         let mine: Vec<_> = (0..)
             .zip(log.iter())
             .filter(|(_, e)| e.owner == owner)
             .collect();
-        if let Some((at, _)) = mine
+        if let Some((_, known)) = mine
             .iter()
             .rev()
             .take(5)
             .find(|(_, e)| e.first == first.sequence && e.values == values)
         {
-            return Ok(offset_of(&log[..*at]));
+            return Ok(known.base);
         }
         let next = mine
             .last()
@@ -448,14 +472,17 @@ impl Kept {
         if log.iter().any(|e| e.owner == owner && e.values == values) {
             self.doubled.push(format!("{part:?} {first:?}"));
         }
-        let offset = offset_of(log);
+        let base = log.last().map_or(0, Entry::end);
         log.push(Entry {
             owner,
             first: first.sequence,
             values,
             committed: None,
+            base,
+            bytes: fetching::placed(&whole, base),
+            mark: None,
         });
-        Ok(offset)
+        Ok(base)
     }
 
     fn end(&mut self, request: &EndTxnRequest, not_yet: bool) -> EndTxnResponse {
@@ -532,10 +559,22 @@ impl Kept {
         let pending = std::mem::take(&mut id.pending);
         let owner = id.now;
         for part in std::mem::take(&mut id.parts) {
-            let entries = self.logs.get_mut(&part).into_iter().flatten();
-            for entry in entries.filter(|e| e.owner.id == owner.id && e.committed.is_none()) {
-                entry.committed = Some(committed);
+            let log = self.logs.entry(part).or_default();
+            for entry in log.iter_mut() {
+                if entry.owner.id == owner.id && entry.committed.is_none() {
+                    entry.committed = Some(committed);
+                }
             }
+            let base = log.last().map_or(0, Entry::end);
+            log.push(Entry {
+                owner: Identity::NONE,
+                first: 0,
+                values: Vec::new(),
+                committed: Some(committed),
+                base,
+                bytes: fetching::mark(owner, committed, base),
+                mark: Some(owner.id),
+            });
         }
         if committed {
             self.committed.extend(pending);
