@@ -292,7 +292,7 @@ def test_an_error_waits_for_no_listener(broker: EmbeddedBroker, make: Callable[.
     assert heard == [raised.value]
 
 
-def test_whoever_waits_goes_on_when_listeners_have_heard(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
+def test_who_waits_goes_on_when_listeners_have_heard(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
     """Else a script ends, and its interpreter, while a listener of the last state still runs in it."""
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).to("out", value=str)
