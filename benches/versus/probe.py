@@ -71,7 +71,8 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
     for number, (row, at) in enumerate(zip(probes.rows, probes.inputs, strict=True)):
         due = began + int(number * gap)
         while (ahead := due - time.monotonic_ns()) > 0:
-            producer.poll(min(ahead / 1e9, 0.001))
+            # poll() waits whole milliseconds: for what is left of one it would come back at once, again and again.
+            time.sleep(min(ahead / 1e9, 0.001))
         behind = max(behind, -ahead / 1e6)
         where = {} if row.partition is None else {"partition": row.partition}
         producer.produce(topics[at], key=row.key, value=row.value, **where)
