@@ -37,6 +37,11 @@ const AGAIN: Duration = Duration::from_millis(50);
 const GONE: Duration = Duration::from_secs(10);
 /// A broker that does not know what is wrong may find out, within so long.
 const LOST_FOR_WORDS: Duration = Duration::from_secs(60);
+/// Of whom all has come that there is, no sooner is asked again: a question costs the broker as much as one that brings more, and whoever
+/// does something with its answer is woken as often.
+const REST: Duration = Duration::from_millis(3);
+/// But so long before whoever polls goes on to something else: to a commit, perhaps, that is for all there is.
+const LEAD: Duration = Duration::from_micros(700);
 /// How long an assignment may take to find out whether its topics exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
 
@@ -58,6 +63,8 @@ pub(in crate::kafka) struct WireReader {
     portion: Portion,
     slots: Slots,
     flights: BTreeMap<Node, Flight>,
+    /// When each broker was asked for the last time.
+    asked: BTreeMap<Node, Duration>,
     /// The last answer of each broker: its memory is used again when all of it is given.
     answers: BTreeMap<Node, Bytes>,
     /// When the leaders may be asked for.
@@ -85,6 +92,7 @@ impl WireReader {
             portion,
             slots: Slots::default(),
             flights: BTreeMap::new(),
+            asked: BTreeMap::new(),
             answers: BTreeMap::new(),
             look_at: Duration::ZERO,
             missing: BTreeMap::new(),
@@ -153,8 +161,8 @@ impl WireReader {
         self.look_at = Duration::ZERO;
     }
 
-    /// Takes what answers there are, and asks anew.
-    fn pump(&mut self) {
+    /// Takes what answers there are, and asks anew. Says when to look again if no answer comes.
+    fn pump(&mut self, left: Duration) -> Duration {
         let flying: Vec<_> = self.flights.iter().map(|(n, f)| (*n, *f)).collect();
         for (node, flight) in flying {
             self.hear(node, flight);
@@ -162,11 +170,34 @@ impl WireReader {
         if self.slots.is_unled() && self.clock.monotonic() >= self.look_at {
             self.look_up();
         }
+        let mut again = NO_ANSWER;
         for node in self.slots.leaders() {
-            if !self.flights.contains_key(&node) {
+            if self.flights.contains_key(&node) {
+                continue;
+            }
+            let rest = self.rest_of(node, left);
+            if rest.is_zero() {
                 self.ask(node);
+            } else {
+                again = again.min(rest);
             }
         }
+        again
+    }
+
+    /// How long a broker is left in peace, by one who polls for so long yet.
+    fn rest_of(&self, node: Node, left: Duration) -> Duration {
+        let Some(asked) = self.asked.get(&node).filter(|_| self.slots.has_all(node)) else {
+            return Duration::ZERO;
+        };
+        let (now, rested) = (self.clock.monotonic(), *asked + REST);
+        let last_moment = (now + left).saturating_sub(LEAD);
+        let until = if *asked < last_moment {
+            rested.min(last_moment)
+        } else {
+            rested
+        };
+        until.saturating_sub(now)
     }
 
     fn hear(&mut self, node: Node, flight: Flight) {
@@ -349,6 +380,7 @@ impl WireReader {
             Ok(version) => {
                 let since = self.clock.monotonic();
                 let heard = 0;
+                self.asked.insert(node, since);
                 self.flights.insert(
                     node,
                     Flight {
@@ -395,7 +427,7 @@ impl WireReader {
             if max == 0 {
                 return Ok(());
             }
-            self.pump();
+            let rest = self.pump(timeout.saturating_sub(clock.monotonic()));
             let (given, unreadable) = self.slots.give(max, &mut each);
             if let Some((index, why)) = unreadable {
                 self.note_unreadable(index, &why);
@@ -409,9 +441,9 @@ impl WireReader {
             }
             let most = if self.slots.is_unled() {
                 let soon = self.look_at.saturating_sub(self.clock.monotonic());
-                soon.max(Duration::from_millis(1))
+                rest.min(soon.max(Duration::from_millis(1)))
             } else {
-                NO_ANSWER
+                rest
             };
             let nodes = self.flights.keys().copied();
             self.cluster.wait(nodes, left.min(most));

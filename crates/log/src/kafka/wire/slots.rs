@@ -262,6 +262,13 @@ impl Slots {
         nodes
     }
 
+    /// Has all come that a broker is known to have, of what is to be read?
+    pub(super) fn has_all(&self, node: Node) -> bool {
+        let led = |slot: &&Slot| slot.leader.is_some_and(|leader| leader.node == node);
+        (self.all.iter().filter(led).filter(|slot| !slot.paused))
+            .all(|slot| slot.stable_end.is_some_and(|end| slot.from >= end))
+    }
+
     /// Nobody can be reached there.
     pub(super) fn lose(&mut self, node: Node) {
         for slot in &mut self.all {

@@ -463,6 +463,41 @@ fn an_end_whose_first_answer_is_lost_is_unknown_unless_it_is_done() {
 }
 
 #[test]
+fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know() {
+    let broker = FaultyBroker::start(1, 0, true);
+    let topic: Arc<str> = "rest".into();
+    let mut writer = open(&broker, "rest");
+    writer.begin().unwrap();
+    written(&mut writer, &topic, "one").unwrap();
+    assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+
+    let mut reader = reader(&broker, 1 << 10);
+    reader.place(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]);
+    let mut came = Vec::new();
+    let clock = SystemClock::new();
+    while !reader.caught_up(0) {
+        assert!(clock.monotonic() < WAIT);
+        reader.poll(10, WAIT / 100, &mut came).unwrap();
+    }
+    assert_eq!(came.len(), 1);
+    let mut asked_in = |time: Duration| {
+        let before = broker.kept.lock().fetches;
+        let clock = SystemClock::new();
+        reader.poll(10, time, &mut came).unwrap();
+        // A slow machine asks less often, or polls for longer.
+        let took = clock.monotonic();
+        (broker.kept.lock().fetches - before, took)
+    };
+    // This broker answers at once also where it has nothing: without a pause there would be thousands.
+    let (fetches, took) = asked_in(Duration::from_millis(200));
+    let most = u32::try_from(took.as_millis() / 3).unwrap() + 2;
+    assert!((3..=most).contains(&fetches), "{fetches} in {took:?}");
+    // Less than the pause is left: what is said at the end of it is asked for before.
+    let fetches: u32 = (0..20).map(|_| asked_in(Duration::from_millis(2)).0).sum();
+    assert!(fetches >= 15, "{fetches} in 20 polls");
+}
+
+#[test]
 fn a_partition_that_is_not_there_is_named() {
     let broker = FaultyBroker::start(1, 0, true);
     let topic: Arc<str> = "left".into();

@@ -75,6 +75,8 @@ pub(super) struct Kept {
     at_once: bool,
     port: i32,
     pub faults: u32,
+    /// How often it was asked for records.
+    pub fetches: u32,
     /// The next end of this id's transaction is lost on its way.
     pub lose_end: Option<String>,
     /// Records get lost on their way.
@@ -100,6 +102,7 @@ impl Kept {
             at_once,
             port: port.into(),
             faults: 0,
+            fetches: 0,
             lose_end: None,
             deaf: false,
             most: 1 << 20,

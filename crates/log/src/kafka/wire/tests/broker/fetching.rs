@@ -74,6 +74,7 @@ fn aborted(log: &[Entry], from: i64) -> Vec<(i64, i64)> {
 impl Kept {
     pub(super) fn fetch(&mut self, request: &FetchRequest, not_yet: bool) -> FetchResponse {
         assert_eq!(request.isolation_level, 1, "committed records only");
+        self.fetches += 1;
         let mut room = usize::try_from(request.max_bytes).unwrap();
         let topics = request.topics.iter().map(|topic| {
             let parts = topic.partitions.iter().map(|wanted| {
