@@ -23,34 +23,14 @@ use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, Str
 use kafka_protocol::records::RecordBatchDecoder;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod entry;
 mod fetching;
 
+pub(super) use entry::Entry;
 pub(in crate::kafka::wire) use fetching::mark;
 
 pub(super) const PARTITIONS: i32 = 3;
 type Part = (String, i32);
-
-/// A batch in a log: whose it is, and what became of its transaction.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub owner: Identity,
-    first: i32,
-    values: Vec<Bytes>,
-    pub committed: Option<bool>,
-    /// Its place, and how it lies there.
-    pub base: i64,
-    pub bytes: Bytes,
-    /// The mark of a transaction's end, and whose it was.
-    pub mark: Option<i64>,
-}
-
-impl Entry {
-    /// One past its last offset.
-    pub(super) fn end(&self) -> i64 {
-        let count = i64::try_from(self.values.len()).unwrap();
-        self.base + if self.mark.is_some() { 1 } else { count }
-    }
-}
 
 /// What is known of a transactional id.
 #[derive(Debug)]
