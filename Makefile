@@ -148,7 +148,7 @@ docs: wheel ## write the generated pages of docs/reference again; runs the vecto
 	@$(VENV)/bin/python scripts/parity.py
 
 docs-check: ## run every code block of the pages, check links and generated pages
-	@scripts/setup.sh build dev
+	@scripts/setup.sh build dev examples
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python scripts/reference.py --check
