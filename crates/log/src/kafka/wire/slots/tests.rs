@@ -195,3 +195,19 @@ fn what_stays_lets_go_of_the_answer_it_came_with() {
     });
     assert_eq!((given, values), (7, (2..9).collect()));
 }
+
+#[test]
+fn a_broker_has_given_all_when_each_partition_that_is_read_is_at_its_end() {
+    let mut slots = slots(2);
+    assert!(!slots.has_all(1), "nobody knows where they end");
+    let came = |slots: &mut Slots, at: usize, end: i64, count: u8| {
+        let taken = slots.all[at].came(end, records(0, count), vec![], NOW);
+        assert!(taken.is_ok());
+    };
+    came(&mut slots, 0, 3, 3);
+    assert!(!slots.has_all(1), "of the second one nothing is known");
+    came(&mut slots, 1, 5, 3);
+    assert!(!slots.has_all(1), "two of the second one are to come");
+    slots.all[1].paused = true;
+    assert!(slots.has_all(1), "they are not to be read");
+}
