@@ -26,6 +26,13 @@ struct Entry {
     record: Record,
 }
 
+impl Entry {
+    /// Neither before the epoch nor now.
+    fn was_never(&self) -> bool {
+        !self.existed && table_update::new(&self.record.value).is_null()
+    }
+}
+
 /// The key's bytes: where they are few, here.
 #[derive(Debug, PartialEq, Eq)]
 enum Key {
@@ -47,7 +54,8 @@ pub(crate) struct Held {
 
 impl Held {
     /// Holds `record` instead of an earlier update of the same key. `existed`: had the store a value
-    /// before this update?
+    /// before this update? What is born and deleted within the epoch isn't held on to: nobody below ever
+    /// hears of it (as Kafka Streams), and a session that grows leaves one such key per record behind.
     pub fn hold(&mut self, key: &Bytes, existed: bool, mut record: Record) {
         let hash = key_hash(key);
         self.updates += 1;
@@ -64,6 +72,9 @@ impl Held {
             // The new one's key is at hand; to let go of the one before is a look at another place in memory.
             std::mem::swap(&mut held.key, &mut record.key);
             *held = record;
+            if self.entries[at].was_never() {
+                self.forget(at);
+            }
             return;
         }
         let Self {
@@ -71,14 +82,32 @@ impl Held {
             entries,
             updates,
         } = self;
-        index.insert_unique(hash, entries.len(), |&at| entries[at].hash);
-        entries.push(Entry {
+        let entry = Entry {
             hash,
             touched: *updates,
             key,
             existed,
             record,
-        });
+        };
+        if entry.was_never() {
+            return;
+        }
+        index.insert_unique(hash, entries.len(), |&at| entries[at].hash);
+        entries.push(entry);
+    }
+
+    /// The last entry takes its place.
+    fn forget(&mut self, at: usize) {
+        let entry = self.entries.swap_remove(at);
+        if let Ok(found) = self.index.find_entry(entry.hash, |&i| i == at) {
+            found.remove();
+        }
+        let from = self.entries.len();
+        if let Some(moved) = self.entries.get(at)
+            && let Some(place) = self.index.find_mut(moved.hash, |&i| i == from)
+        {
+            *place = at;
+        }
     }
 
     /// Gives everything held.
@@ -87,10 +116,7 @@ impl Held {
         self.updates = 0;
         let mut entries = std::mem::take(&mut self.entries);
         entries.sort_unstable_by_key(|entry| entry.touched);
-        // Born and deleted within the epoch: nobody below ever heard of it (as Kafka Streams).
-        let heard =
-            |entry: &Entry| entry.existed || !table_update::new(&entry.record.value).is_null();
-        let records = entries.into_iter().filter(heard).map(|entry| entry.record);
+        let records = entries.into_iter().map(|entry| entry.record);
         if out.is_empty() {
             // In the room of the entries: a large epoch is not held twice.
             *out = records.collect();

@@ -33,6 +33,30 @@ fn one_update_per_key_in_the_order_of_the_newest() {
 }
 
 #[test]
+fn what_is_born_and_deleted_again_is_not_held_on_to() {
+    let mut held = Held::default();
+    hold(&mut held, "first", false, "1");
+    for number in 0..1_000 {
+        let key = number.to_string();
+        hold(&mut held, &key, false, "2");
+        hold(&mut held, &format!("after {key}"), true, "3");
+        hold(&mut held, &key, false, "~");
+        // The one that took its place is found there.
+        hold(&mut held, &format!("after {key}"), true, "~");
+    }
+    hold(&mut held, "first", false, "~");
+    hold(&mut held, "never", false, "~");
+    assert_eq!((held.entries.len(), held.index.len()), (1_000, 1_000));
+    hold(&mut held, "7", false, "4");
+    hold(&mut held, "first", false, "5");
+    let mut out = Vec::new();
+    held.release(&mut out);
+    let mut wanted = vec![record("k", "~", 0); 1_000];
+    wanted.extend([record("k", "4", 0), record("k", "5", 0)]);
+    assert_eq!(values(&out), values(&wanted));
+}
+
+#[test]
 fn what_is_there_already_stays_in_front() {
     let mut held = Held::default();
     hold(&mut held, "a", false, "2");
