@@ -28,11 +28,13 @@ fn cluster() -> (Cluster, Arc<KafkaBroker>) {
     (cluster, broker)
 }
 
-/// Both ways to write keep the same promises.
+/// All ways to write keep the same promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Librdkafka,
     Wire,
+    /// The same outside of transactions.
+    Plain,
 }
 
 macro_rules! both_ways {
@@ -61,15 +63,32 @@ both_ways!(
     a_topic_that_may_not_be_read_is_a_permission,
 );
 
+mod plainly_by_wire {
+    use super::Way;
+    macro_rules! plainly {
+        ($($case:ident),* $(,)?) => { $( #[test] fn $case() { super::$case(Way::Plain); } )* };
+    }
+    plainly!(
+        a_refused_topic_is_named,
+        a_refused_group_is_a_permission,
+        leaders_and_coordinators_that_move_are_found,
+    );
+}
+
 fn open(broker: &KafkaBroker, way: Way) -> Box<dyn Producer> {
+    if way == Way::Librdkafka {
+        return open_librdkafka(broker);
+    }
+    let address = broker.address();
+    let addresses = address_list(&address).unwrap();
+    let mut writer = wire::producer(addresses.clone(), "test", "app", &address, WAIT);
+    assert!(writer.open(WAIT).unwrap());
     if way == Way::Wire {
-        let address = broker.address();
-        let addresses = address_list(&address).unwrap();
-        let mut writer = wire::producer(addresses, "test", "app", &address, WAIT);
-        assert!(writer.open(WAIT).unwrap());
         return Box::new(writer);
     }
-    open_librdkafka(broker)
+    let mut plain = wire::plain(writer, addresses, "test", "app", &address, WAIT);
+    plain.open(WAIT).unwrap();
+    Box::new(plain)
 }
 
 /// The mock has no controller to ask for topics, so the producer is told that `t` exists.
@@ -92,7 +111,7 @@ fn reader(broker: &KafkaBroker, way: Way, from: i64) -> Box<dyn Consumer> {
     let admin = Arc::new(Admin::new(&properties).unwrap());
     let bootstrap = properties.bootstrap();
     let assigned = [(TopicPartition::new("t", 0), Offset(from))];
-    if way == Way::Wire {
+    if way != Way::Librdkafka {
         let addresses = address_list(bootstrap).unwrap();
         let portion = Properties::portion(1);
         let mut reader = wire::reader(addresses, "test", bootstrap, admin, portion);
@@ -219,7 +238,7 @@ fn a_refused_transactional_id_is_a_permission(way: Way) {
     let address = cluster.bootstrap_servers();
     // Whoever sets a property that only librdkafka knows gets librdkafka.
     let properties = match way {
-        Way::Wire => vec![],
+        Way::Wire | Way::Plain => vec![],
         Way::Librdkafka => vec![(ClientRole::Producer, "linger.ms".to_owned(), "5".to_owned())],
     };
     let mode = ProducerMode::Transactional {

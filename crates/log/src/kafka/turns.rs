@@ -11,7 +11,7 @@
 use super::admin::Admin;
 use super::produce::KafkaProducer;
 use super::properties::Properties;
-use super::wire::{self, WireProducer};
+use super::wire;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -56,13 +56,9 @@ pub(super) fn open(
     let left = || timeout.saturating_sub(clock.monotonic());
     let second = format!("{id}{SECOND}");
     let transactional = matches!(mode, ProducerMode::Transactional { .. });
-    if transactional {
-        match by_wire(properties, [id, &second], *silence, left)? {
-            Ok(sides) => return Ok(Box::new(Turns { sides, turn: 0 })),
-            Err(why) => {
-                tracing::info!(target: "stoatflow::kafka", "librdkafka writes the transactions: {why}");
-            }
-        }
+    match by_wire(properties, [id, &second], *silence, transactional, left)? {
+        Ok(writer) => return Ok(writer),
+        Err(why) => tracing::info!(target: "stoatflow::kafka", "librdkafka writes: {why}"),
     }
     let second = ProducerMode::Transactional {
         id: second,
@@ -86,8 +82,9 @@ fn by_wire(
     properties: &Properties,
     ids: [&str; 2],
     silence: Duration,
+    transactional: bool,
     left: impl Fn() -> Duration,
-) -> Result<Result<[WireProducer; 2], String>> {
+) -> Result<Result<Box<dyn Producer>, String>> {
     let (addresses, client) = match properties.wire(ClientRole::Producer) {
         Ok(known) => known,
         Err(what) => return Ok(Err(format!("only it knows {what}"))),
@@ -100,7 +97,13 @@ fn by_wire(
             return Ok(Err("these brokers are older than 2.8".to_owned()));
         }
     }
-    Ok(Ok(sides))
+    if transactional {
+        return Ok(Ok(Box::new(Turns { sides, turn: 0 })));
+    }
+    let [guard, _] = sides;
+    let mut writer = wire::plain(guard, addresses, &client, ids[0], bootstrap, silence);
+    writer.open(left())?;
+    Ok(Ok(Box::new(writer)))
 }
 
 impl<S: Side> Turns<S> {

@@ -122,13 +122,13 @@ impl Batch {
         self.count += 1;
     }
 
-    /// Says whose it is and which number its first record has.
-    pub(super) fn seal(&mut self, owner: Identity, sequence: i32) {
+    /// Says whose it is, what it belongs to, and which number its first record has.
+    pub(super) fn seal(&mut self, owner: Identity, attributes: i16, sequence: i32) {
         let length = i32::try_from(self.bytes.len() - LEADER_EPOCH).unwrap_or(i32::MAX);
         self.put(LENGTH, length.to_be_bytes());
         self.put(LEADER_EPOCH, (-1_i32).to_be_bytes());
         self.put(MAGIC, [FORMAT]);
-        self.put(ATTRIBUTES, TRANSACTIONAL.to_be_bytes());
+        self.put(ATTRIBUTES, attributes.to_be_bytes());
         self.put(LAST_DELTA, (self.count - 1).to_be_bytes());
         self.put(FIRST_TIME, self.first.to_be_bytes());
         self.put(LATEST_TIME, self.latest.to_be_bytes());
@@ -139,6 +139,11 @@ impl Batch {
         let crc = crc32c::crc32c(&self.bytes[ATTRIBUTES..]);
         self.put(CRC, crc.to_be_bytes());
         self.sealed = true;
+    }
+
+    /// It is nobody's again: a broker has said that it has not taken it, and takes it under another number only.
+    pub(super) const fn unseal(&mut self) {
+        (self.sealed, self.lost) = (false, false);
     }
 
     /// Two with half of the records each, numbered as they are in the whole, which nobody has taken. None of a single record.
@@ -152,6 +157,7 @@ impl Batch {
             epoch: i16::from_be_bytes(self.get(EPOCH)),
         };
         let sequence = i32::from_be_bytes(self.get(SEQUENCE));
+        let attributes = i16::from_be_bytes(self.get(ATTRIBUTES));
         let mut halves = [Self::new(Vec::new()), Self::new(Vec::new())];
         let mut rest = &self.bytes[HEAD..];
         for n in 0..self.count {
@@ -163,8 +169,8 @@ impl Batch {
             let _place = take_varint(&mut record)?;
             halves[usize::from(n >= middle)].append_as_it_is(self.first.wrapping_add(time), record);
         }
-        halves[0].seal(owner, sequence);
-        halves[1].seal(owner, after(sequence, middle));
+        halves[0].seal(owner, attributes, sequence);
+        halves[1].seal(owner, attributes, after(sequence, middle));
         Some(halves)
     }
 

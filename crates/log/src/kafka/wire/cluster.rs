@@ -183,7 +183,7 @@ impl Cluster {
     }
 
     /// Asks whoever answers: a broker that is connected, one that is known, one of the list.
-    fn ask_anyone<R: Request>(
+    pub(super) fn ask_anyone<R: Request>(
         &mut self,
         most_version: i16,
         request: impl Fn(i16) -> R,

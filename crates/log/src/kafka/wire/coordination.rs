@@ -275,6 +275,35 @@ impl Coordination {
         }
     }
 
+    /// Asks anybody for an identity that is nobody's yet: for what belongs to no transaction.
+    pub(super) fn introduce_plainly(&mut self, timeout: Duration) -> Result<()> {
+        let what = "opening the producer";
+        let clock = SystemClock::new();
+        let mut pause = PAUSE;
+        loop {
+            let left = timeout.saturating_sub(clock.monotonic());
+            let request = |_| InitProducerIdRequest::default().with_transactional_id(None);
+            let last = match self.cluster.ask_anyone(5, request, left.min(ANSWER)) {
+                Ok((answer, _)) if answer.error_code == 0 => {
+                    let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
+                    self.identity = Identity { id, epoch };
+                    return Ok(());
+                }
+                Ok((answer, _)) => match verdict(answer.error_code) {
+                    Verdict::Again | Verdict::Ending => format!("{:?}", named(answer.error_code)),
+                    _ => return Err(self.refused(answer.error_code, "refused", what)),
+                },
+                Err(Broken(why)) => why,
+            };
+            let left = timeout.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                return Err(self.silent(&last, what));
+            }
+            wait(&mut [], pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
     /// Which rules hold for the next transaction; to be asked before it begins. Do brokers know enough at all?
     pub(super) fn agree(&mut self, timeout: Duration) -> Result<bool, Broken> {
         let Some(node) = self.coordinator else {

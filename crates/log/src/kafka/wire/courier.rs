@@ -37,7 +37,7 @@ const NEW_TOPIC: Duration = Duration::from_secs(10);
 /// A question beside the others may take so long.
 pub(super) const ASIDE: Duration = Duration::from_secs(5);
 
-/// Why the transaction can't go on.
+/// Why it can't go on.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// A broker's answer.
@@ -47,7 +47,7 @@ pub(super) enum Trouble {
         what: &'static str,
         topic: Option<String>,
     },
-    /// Nothing was acknowledged for longer than a transaction may last; the last that was heard.
+    /// Nothing was acknowledged for longer than that may be; the last that was heard.
     Away(String),
     /// What is wrong is known.
     Said(Error),
@@ -73,10 +73,10 @@ pub(super) struct Courier {
 }
 
 impl Courier {
-    /// For transactions that may be silent for so long.
-    pub(super) fn new(silence: Duration) -> Self {
+    /// For what belongs to transactions, or to none, and may go unacknowledged for so long.
+    pub(super) fn new(transactional: bool, silence: Duration) -> Self {
         Self {
-            sending: Sending::default(),
+            sending: Sending::new(transactional),
             stale: false,
             not_before: Duration::ZERO,
             pause: PAUSE,
@@ -259,12 +259,12 @@ impl Courier {
         self.patience(&why.0)
     }
 
-    fn hold_back(&mut self) {
+    pub(super) fn hold_back(&mut self) {
         self.not_before = self.clock.monotonic() + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
-    /// Fails if nothing was acknowledged for so long that the transaction cannot live any more.
+    /// Fails if nothing was acknowledged for too long: a transaction cannot live any more.
     pub(super) fn patience(&self, last: &str) -> Result<(), Trouble> {
         if self.clock.monotonic() < self.progress + self.silence {
             return Ok(());
@@ -349,7 +349,8 @@ impl Courier {
             return Ok(());
         };
         at.touched = true;
-        if !at_once && let Err(error) = self.add(at, &flight) {
+        let adds = self.sending.is_transactional() && !at_once;
+        if adds && let Err(error) = self.add(at, &flight) {
             self.sending.keep(flight);
             return error.map_or(Ok(()), Err);
         }

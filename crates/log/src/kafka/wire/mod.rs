@@ -1,9 +1,9 @@
-//! Reading and transactions without librdkafka: Kafka's protocol, spoken by ourselves.
+//! Reading and writing without librdkafka: Kafka's protocol, spoken by ourselves.
 //!
 //! Takes what a [`Producer`](crate::Producer) or a [`Consumer`](crate::Consumer) takes; gives requests to brokers. Records are
 //! written into the batch that the socket sends, and read where the answer lies, by the thread that has them or wants them:
-//! nothing is copied twice, and no thread of a client's own looks for work. Since nobody sees a record before its commit, a request
-//! under way per broker is enough, and what comes meanwhile goes with the next one. Only where the client's properties ask for
+//! nothing is copied twice, and no thread of a client's own looks for work. A request under way per broker is enough, and what comes
+//! meanwhile goes with the next one. Only where the client's properties ask for
 //! no more than this can do: [`address_list`] says.
 
 mod batch;
@@ -12,6 +12,7 @@ mod coordination;
 mod courier;
 mod fetch;
 mod link;
+mod plain;
 mod producer;
 mod reader;
 mod sending;
@@ -25,6 +26,7 @@ use super::admin::Admin;
 use cluster::Cluster;
 pub(super) use fetch::Portion;
 pub(super) use link::Address;
+pub(super) use plain::PlainProducer;
 pub(super) use producer::WireProducer;
 pub(super) use reader::WireReader;
 use std::sync::Arc;
@@ -50,7 +52,20 @@ pub(super) fn reader(
     WireReader::new(Cluster::new(addresses, client), bootstrap, admin, portion)
 }
 
-/// A writer for an id, not yet opened.
+/// A writer outside of transactions, not yet opened, behind an open guard of the same id.
+pub(super) fn plain(
+    guard: WireProducer,
+    addresses: Vec<Address>,
+    client: &str,
+    id: &str,
+    bootstrap: &str,
+    silence: Duration,
+) -> PlainProducer {
+    let cluster = Cluster::new(addresses, client);
+    PlainProducer::new(guard, cluster, id, bootstrap, silence)
+}
+
+/// A writer of transactions for an id, not yet opened.
 pub(super) fn producer(
     addresses: Vec<Address>,
     client: &str,

@@ -59,7 +59,7 @@ impl WireProducer {
     pub(super) fn new(cluster: Cluster, id: &str, address: &str, silence: Duration) -> Self {
         Self {
             coordination: Coordination::new(cluster, id, address, silence),
-            courier: Courier::new(silence),
+            courier: Courier::new(true, silence),
             state: State::Idle,
             doubtful: false,
             markers: Markers::default(),

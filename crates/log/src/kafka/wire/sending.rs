@@ -4,7 +4,7 @@
 //! acknowledged. At most one batch of a partition is under way, so that nothing can overtake. Never connects and never
 //! waits.
 
-use super::batch::{Batch, Identity, after};
+use super::batch::{Batch, Identity, TRANSACTIONAL, after};
 use super::cluster::Node;
 use super::verdict::{TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, Verdict, verdict};
 use crate::Outgoing;
@@ -101,6 +101,8 @@ pub(super) struct Setback {
 /// All of it.
 #[derive(Debug, Default)]
 pub(super) struct Sending {
+    /// Does it belong to transactions?
+    transactional: bool,
     topics: Vec<Topic>,
     last: usize,
     waiting: usize,
@@ -113,6 +115,17 @@ pub(super) struct Sending {
 }
 
 impl Sending {
+    pub(super) fn new(transactional: bool) -> Self {
+        Self {
+            transactional,
+            ..Self::default()
+        }
+    }
+
+    pub(super) const fn is_transactional(&self) -> bool {
+        self.transactional
+    }
+
     /// The topic of this name, if its partitions are known.
     pub(super) fn find(&mut self, name: &Arc<str>) -> Option<usize> {
         let same = |topic: &Topic| Arc::ptr_eq(&topic.name, name);
@@ -252,6 +265,7 @@ impl Sending {
     pub(super) fn gather(&mut self, node: Node, owner: Identity, version: i16) -> Option<Flight> {
         let mut batches = Vec::new();
         let mut load = 0;
+        let attributes = if self.transactional { TRANSACTIONAL } else { 0 };
         for (t, topic) in self.topics.iter_mut().enumerate() {
             for (p, part) in topic.parts.iter_mut().enumerate() {
                 if part.leader != node || part.under_way || load > LOADED {
@@ -261,7 +275,7 @@ impl Sending {
                     continue;
                 };
                 if !batch.is_sealed() {
-                    batch.seal(owner, part.sequence);
+                    batch.seal(owner, attributes, part.sequence);
                     part.sequence = after(part.sequence, batch.count());
                 }
                 part.under_way = true;
@@ -314,7 +328,11 @@ impl Sending {
     ) -> Frame<'a> {
         let mut frame = Frame::new(head);
         let into = &mut frame.between;
-        compact_text(into, id);
+        if self.transactional {
+            compact_text(into, id);
+        } else {
+            into.put_u8(0); // no transaction
+        }
         into.put_i16(-1); // all replicas
         into.put_i32(timeout_ms);
         let by_topic = || (flight.batches).chunk_by(|(a, _), (b, _)| a.topic == b.topic);
@@ -373,7 +391,7 @@ impl Sending {
     /// Takes an answer; gives what did not go well.
     pub(super) fn landed(&mut self, flight: Flight, answer: &ProduceResponse) -> Vec<Setback> {
         let mut setbacks = Vec::new();
-        for (place, batch) in flight.batches {
+        for (place, mut batch) in flight.batches {
             let name = &self.topics[place.topic].name;
             let said = (answer.responses.iter())
                 .filter(|t| *t.name.0 == **name)
@@ -397,6 +415,9 @@ impl Sending {
             {
                 self.divide(place, &batch, halves);
                 continue;
+            }
+            if !self.transactional && is_of_number(code) {
+                batch.unseal();
             }
             let said = said.and_then(|s| s.error_message.as_ref());
             setbacks.push(Setback {
@@ -481,6 +502,11 @@ impl Sending {
             .filter_map(|(p, part)| Some((Partition(p), Offset(part.end?))))
             .collect()
     }
+}
+
+/// Is nothing wrong with a batch but whose it is and which number it has?
+pub(super) const fn is_of_number(code: i16) -> bool {
+    matches!(verdict(code), Verdict::Outdated | Verdict::Lost)
 }
 
 /// A frame in pieces: short ones of its own, and batches where they lie.

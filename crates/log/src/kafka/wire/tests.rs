@@ -2,6 +2,7 @@
 
 mod broker;
 mod faults;
+mod plainly;
 
 use super::link::wait;
 use super::{address_list, producer};

@@ -1,4 +1,4 @@
-use super::{Batch, Identity, after};
+use super::{Batch, Identity, TRANSACTIONAL, after};
 use crate::Outgoing;
 use bytes::Bytes;
 use kafka_protocol::records::RecordBatchDecoder;
@@ -38,7 +38,7 @@ fn records() -> impl Strategy<Value = Vec<Outgoing>> {
 proptest! {
     /// Somebody else's reader, which checks the CRC, finds what was put in.
     #[test]
-    fn another_reader_finds_the_same(records in records(), id in 0_i64.., epoch in 0_i16.., sequence in 0_i32..1_000_000) {
+    fn another_reader_finds_the_same(records in records(), transactional in any::<bool>(), id in 0_i64.., epoch in 0_i16.., sequence in 0_i32..1_000_000) {
         let mut batch = Batch::new(vec![7; 300]);
         let mut sizes = vec![batch.size()];
         for record in &records {
@@ -47,14 +47,14 @@ proptest! {
         }
         prop_assert!(sizes.is_sorted_by(|a, b| a < b));
         prop_assert!(!batch.is_sealed());
-        batch.seal(Identity { id, epoch }, sequence);
+        batch.seal(Identity { id, epoch }, if transactional { TRANSACTIONAL } else { 0 }, sequence);
         prop_assert!(batch.is_sealed());
         prop_assert_eq!(batch.count(), i32::try_from(records.len()).unwrap());
         let read = RecordBatchDecoder::decode(&mut Bytes::copy_from_slice(batch.bytes())).unwrap();
         prop_assert_eq!(read.version, 2);
         prop_assert_eq!(read.records.len(), records.len());
         for ((n, record), read) in (0..).zip(&records).zip(&read.records) {
-            prop_assert!(read.transactional && !read.control);
+            prop_assert!(read.transactional == transactional && !read.control);
             prop_assert_eq!((read.producer_id, read.producer_epoch), (id, epoch));
             prop_assert_eq!((read.offset, read.sequence), (n, sequence + i32::try_from(n).unwrap()));
             prop_assert_eq!(read.timestamp, record.timestamp.0);
@@ -67,25 +67,25 @@ proptest! {
     }
 }
 
-fn sealed(records: &[Outgoing], sequence: i32) -> Batch {
+fn sealed(records: &[Outgoing], attributes: i16, sequence: i32) -> Batch {
     let mut batch = Batch::new(Vec::new());
     for record in records {
         batch.append(record);
     }
-    batch.seal(Identity { id: 8, epoch: 3 }, sequence);
+    batch.seal(Identity { id: 8, epoch: 3 }, attributes, sequence);
     batch
 }
 
 proptest! {
     /// A batch that was too large, in two: as if it had been written as two.
     #[test]
-    fn halves_are_what_half_of_the_records_make(records in records(), sequence in any::<i32>().prop_map(|n| n & i32::MAX)) {
+    fn halves_are_what_half_of_the_records_make(records in records(), of in prop_oneof![Just(0), Just(TRANSACTIONAL)], sequence in any::<i32>().prop_map(|n| n & i32::MAX)) {
         let middle = records.len() / 2;
-        let halves = sealed(&records, sequence).halves();
+        let halves = sealed(&records, of, sequence).halves();
         prop_assert_eq!(halves.is_some(), middle > 0);
         if let Some([left, right]) = halves {
             let behind = after(sequence, i32::try_from(middle).unwrap());
-            let wanted = [sealed(&records[..middle], sequence), sealed(&records[middle..], behind)];
+            let wanted = [sealed(&records[..middle], of, sequence), sealed(&records[middle..], of, behind)];
             prop_assert_eq!(left.bytes(), wanted[0].bytes());
             prop_assert_eq!(right.bytes(), wanted[1].bytes());
         }
@@ -105,7 +105,7 @@ fn the_head_says_first_and_latest_time() {
             headers: None,
         });
     }
-    batch.seal(Identity { id: 1, epoch: 0 }, 0);
+    batch.seal(Identity { id: 1, epoch: 0 }, TRANSACTIONAL, 0);
     let at = |place: usize| i64::from_be_bytes(batch.bytes()[place..place + 8].try_into().unwrap());
     assert_eq!((at(super::FIRST_TIME), at(super::LATEST_TIME)), (5, 9));
 }

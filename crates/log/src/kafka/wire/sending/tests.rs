@@ -35,7 +35,7 @@ fn sending() -> (Sending, Arc<str>, Arc<str>) {
             .with_partitions((0..4).map(part).collect())
     };
     let answer = MetadataResponse::default().with_topics(vec![topic("a"), topic("b")]);
-    let mut sending = Sending::default();
+    let mut sending = Sending::new(true);
     sending.learn(&answer, &[a.clone(), b.clone()]);
     (sending, a, b)
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Outgoing;
-use crate::kafka::wire::batch::{Batch, Identity};
+use crate::kafka::wire::batch::{Batch, Identity, TRANSACTIONAL};
 use kafka_protocol::messages::metadata_response::{
     MetadataResponsePartition, MetadataResponseTopic,
 };
@@ -55,7 +55,7 @@ fn records(from: i64, count: u8) -> Bytes {
             headers: None,
         });
     }
-    batch.seal(Identity { id: 1, epoch: 0 }, 0);
+    batch.seal(Identity { id: 1, epoch: 0 }, TRANSACTIONAL, 0);
     let mut bytes = batch.bytes().to_vec();
     bytes[..8].copy_from_slice(&from.to_be_bytes());
     bytes.into()

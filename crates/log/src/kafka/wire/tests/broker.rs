@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod entry;
 mod fetching;
+mod plainly;
 
 pub(super) use entry::Entry;
 pub(in crate::kafka::wire) use fetching::mark;
@@ -55,8 +56,12 @@ pub(super) struct Kept {
     at_once: bool,
     port: i32,
     pub faults: u32,
-    /// How often it was asked for records.
+    /// How often it was asked for records, and given some.
     pub fetches: u32,
+    pub produces: u32,
+    /// Who has no transactions: how many, and does it forget now and then which of their records it has?
+    named: i64,
+    pub forgetful: bool,
     /// The next end of this id's transaction is lost on its way.
     pub lose_end: Option<String>,
     /// Records get lost on their way.
@@ -83,6 +88,9 @@ impl Kept {
             port: port.into(),
             faults: 0,
             fetches: 0,
+            produces: 0,
+            named: 0,
+            forgetful: false,
             lose_end: None,
             deaf: false,
             most: 1 << 20,
@@ -246,7 +254,9 @@ impl Kept {
         if not_yet {
             return answer.with_error_code(Fault::ConcurrentTransactions.code());
         }
-        let name = request.transactional_id.as_ref().unwrap().to_string();
+        let Some(name) = request.transactional_id.as_ref().map(|id| id.to_string()) else {
+            return self.name_somebody();
+        };
         let own = identity(request.producer_id, request.producer_epoch);
         let fresh = self.ids.len();
         let id = self.ids.entry(name.clone()).or_insert_with(|| Id {
@@ -384,8 +394,9 @@ impl Kept {
         version: i16,
         not_yet: bool,
     ) -> ProduceResponse {
-        assert_eq!(version >= 12, self.at_once);
-        let name = request.transactional_id.as_ref().unwrap().to_string();
+        let name = request.transactional_id.as_ref().map(|id| id.to_string());
+        assert_eq!(version >= 12, self.at_once && name.is_some());
+        self.produces += 1;
         // Of one request some partitions may be taken and others not.
         let topics = request.topic_data.iter().map(|topic| {
             let parts = topic.partition_data.iter().map(|data| {
@@ -394,7 +405,11 @@ impl Kept {
                 let outcome = if refuse {
                     Err(Fault::NotLeaderOrFollower)
                 } else {
-                    self.append(&name, &part, data.records.clone().unwrap())
+                    let records = data.records.clone().unwrap();
+                    match &name {
+                        Some(name) => self.append(name, &part, records),
+                        None => self.append_plainly(&part, records),
+                    }
                 };
                 PartitionProduceResponse::default()
                     .with_index(data.index)

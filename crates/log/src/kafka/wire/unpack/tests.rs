@@ -1,6 +1,8 @@
 use super::{Aborted, Records, Unreadable};
 use crate::Outgoing;
-use crate::kafka::wire::batch::{ATTRIBUTES, Batch, CRC, Identity, LATEST_TIME, LOG_TIME, MAGIC};
+use crate::kafka::wire::batch::{
+    ATTRIBUTES, Batch, CRC, Identity, LATEST_TIME, LOG_TIME, MAGIC, TRANSACTIONAL,
+};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::records::{
     Compression, Record, RecordBatchDecoder, RecordBatchEncoder, RecordEncodeOptions,
@@ -35,7 +37,7 @@ fn batch(base: i64, producer: i64, records: impl Iterator<Item = u8>) -> BytesMu
         id: producer,
         epoch: 0,
     };
-    batch.seal(owner, 0);
+    batch.seal(owner, TRANSACTIONAL, 0);
     let mut bytes = BytesMut::from(batch.bytes());
     bytes[..8].copy_from_slice(&base.to_be_bytes());
     bytes
