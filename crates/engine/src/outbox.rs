@@ -1,8 +1,11 @@
 //! What leaves the lanes: one queue from all of them to commit.
 //!
 //! Takes encoded records, cuts and seals, gives them to the commit room in the order they came (per
-//! lane in the lane's order). Owns the waiting items; what waits is weighed in the admission budget, like what waits for lanes. Never
-//! produces: only the commit room owns a producer.
+//! lane in the lane's order). Owns the waiting items, and when they are worth waking commit for; what waits is weighed in the admission
+//! budget, like what waits for lanes. Never produces: only the commit room owns a producer.
+
+#[cfg(test)]
+mod tests;
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -67,34 +70,75 @@ pub enum OutItem {
     },
 }
 
+/// What waits.
+#[derive(Debug)]
+struct Waiting {
+    items: VecDeque<OutItem>,
+    /// Are there records?
+    records: bool,
+    /// How many lanes have sealed the epoch that is being sealed.
+    seals: u32,
+    /// Have all, so that it can be committed?
+    complete: bool,
+}
+
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outbox {
-    items: Mutex<VecDeque<OutItem>>,
+    waiting: Mutex<Waiting>,
     wake: Condvar,
+    lanes: u32,
 }
 
 impl Outbox {
-    /// Appends; never waits.
-    pub fn push(&self, item: OutItem) {
-        self.items.lock().push_back(item);
-        self.wake.notify_one();
+    /// For so many lanes.
+    #[must_use]
+    pub const fn new(lanes: u32) -> Self {
+        let waiting = Waiting {
+            items: VecDeque::new(),
+            records: false,
+            seals: 0,
+            complete: false,
+        };
+        Self {
+            waiting: Mutex::new(waiting),
+            wake: Condvar::new(),
+            lanes,
+        }
     }
 
-    /// Moves everything to `inbox` (which must be empty), waiting at most this long for something.
+    /// Appends; never waits. Wakes commit if that is worth it: a cut alone, and what one lane of several has sealed, is not.
+    pub fn push(&self, item: OutItem) {
+        let mut waiting = self.waiting.lock();
+        match &item {
+            OutItem::Records { .. } | OutItem::Letters { .. } => waiting.records = true,
+            OutItem::Cut { .. } => {}
+            OutItem::Sealed { .. } => {
+                waiting.seals += 1;
+                // Nobody seals an epoch before the one before is committed.
+                if waiting.seals == self.lanes {
+                    (waiting.seals, waiting.complete) = (0, true);
+                }
+            }
+        }
+        waiting.items.push_back(item);
+        let wakes = waiting.records || waiting.complete;
+        drop(waiting);
+        if wakes {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Moves everything to `inbox` (which must be empty), waiting at most this long for records or a whole epoch.
     pub fn take_all(&self, inbox: &mut VecDeque<OutItem>, wait: Duration) -> bool {
         debug_assert!(inbox.is_empty());
-        let mut items = self.items.lock();
-        if items.is_empty() && !wait.is_zero() {
-            self.wake.wait_for(&mut items, wait);
+        let mut waiting = self.waiting.lock();
+        if !waiting.records && !waiting.complete && !wait.is_zero() {
+            self.wake.wait_for(&mut waiting, wait);
         }
-        std::mem::swap(&mut *items, inbox);
+        std::mem::swap(&mut waiting.items, inbox);
+        (waiting.records, waiting.complete) = (false, false);
         !inbox.is_empty()
-    }
-
-    /// Is anything waiting?
-    pub fn is_empty(&self) -> bool {
-        self.items.lock().is_empty()
     }
 
     /// Wakes commit without an item.

@@ -82,7 +82,7 @@ impl Shared {
             clock,
             queues: (0..lanes).map(|_| LaneQueue::default()).collect(),
             alignment,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(lanes),
             in_flight: AtomicI64::new(0),
             opens_below: AtomicI64::new(i64::MAX),
             failpoints,

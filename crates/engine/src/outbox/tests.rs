@@ -1,0 +1,90 @@
+//! What commit is woken for.
+
+use super::*;
+use stoatflow_core::{Clock, SystemClock};
+
+/// Nobody waits so long for what is there.
+const LONG: Duration = Duration::from_secs(20);
+/// Whoever is woken is so before this.
+const SHORT: Duration = Duration::from_millis(800);
+
+fn records() -> OutItem {
+    OutItem::Records {
+        epoch: Epoch(1),
+        records: Vec::new(),
+        bytes: 10,
+    }
+}
+
+fn cut() -> OutItem {
+    OutItem::Cut {
+        epoch: Epoch(1),
+        cut: Vec::new(),
+        records: 0,
+        at: Duration::ZERO,
+    }
+}
+
+fn sealed(lane: u32) -> OutItem {
+    OutItem::Sealed {
+        epoch: Epoch(1),
+        lane: Lane(lane),
+        stores: Vec::new(),
+        drops: Vec::new(),
+    }
+}
+
+/// How many somebody gets who waits while these come, and whether it was woken for them.
+fn got(outbox: &Outbox, items: Vec<OutItem>) -> (usize, bool) {
+    let clock = SystemClock::new();
+    let mut inbox = VecDeque::new();
+    let wait = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            outbox.take_all(&mut inbox, SHORT);
+            clock.monotonic()
+        });
+        for item in items {
+            outbox.push(item);
+        }
+        waits.join().unwrap()
+    });
+    (inbox.len(), wait < SHORT)
+}
+
+#[test]
+fn a_record_is_worth_waking() {
+    let outbox = Outbox::new(2);
+    assert_eq!(got(&outbox, vec![records()]), (1, true));
+    // What came before it was asked for counts as well.
+    outbox.push(records());
+    assert_eq!(got(&outbox, vec![]), (1, true));
+}
+
+#[test]
+fn an_epoch_is_worth_waking_when_all_lanes_have_sealed_it() {
+    let outbox = Outbox::new(2);
+    for _ in 0..2 {
+        assert_eq!(got(&outbox, vec![cut(), sealed(0)]), (2, false));
+        assert_eq!(got(&outbox, vec![sealed(1)]), (1, true));
+    }
+}
+
+#[test]
+fn who_does_not_wait_gets_what_is_there_and_a_nudge_wakes() {
+    let outbox = Outbox::new(2);
+    let mut inbox = VecDeque::new();
+    assert!(!outbox.take_all(&mut inbox, Duration::ZERO));
+    outbox.push(cut());
+    assert!(outbox.take_all(&mut inbox, Duration::ZERO));
+    assert_eq!(inbox.len(), 1);
+    inbox.clear();
+    let clock = SystemClock::new();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| outbox.take_all(&mut inbox, LONG));
+        while !waits.is_finished() {
+            outbox.nudge();
+            assert!(clock.monotonic() < LONG, "it sleeps on");
+        }
+        assert!(!waits.join().unwrap());
+    });
+}
