@@ -103,6 +103,26 @@ def latency_groups(found: Mapping[str, Any], quantile: str) -> list[Group]:
     return groups
 
 
+def ready_groups(found: Mapping[str, Any]) -> list[Group]:
+    """A group for each workload: how long engines took to run. None of results from before that was measured."""
+    groups = []
+    for workload in dict.fromkeys(run["workload"] for run in found["runs"]):
+        # All rates are of one process.
+        starts = {(run["engine"], run["repeat"]): run.get("ready_seconds") for run in found["runs"]
+                  if run["workload"] == workload}  # fmt: skip
+        if None in starts.values():
+            continue
+        base = {repeat: seconds for (engine, repeat), seconds in starts.items() if engine == KSTREAMS}
+        bars = []
+        for engine in sorted({engine for engine, _ in starts}, key=place):
+            own = {repeat: seconds for (one, repeat), seconds in starts.items() if one == engine}
+            ratios = [seconds / base[repeat] for repeat, seconds in own.items() if base.get(repeat)]
+            ratio = statistics.median(ratios) if ratios and engine != KSTREAMS else None
+            bars.append(Bar(engine, statistics.median(own.values()), min(own.values()), max(own.values()), ratio, ""))
+        groups.append(Group(workload, tuple(bars)))
+    return groups
+
+
 def _latency_bars(runs: list[Mapping[str, Any]], quantile: str) -> tuple[Bar, ...]:
     # Who did not keep up is nobody's measure.
     base = {

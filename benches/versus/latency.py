@@ -3,9 +3,9 @@
 `python benches/versus/latency.py --workloads w1,w3 --rates 500,2000 --seconds 15`
 
 Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
-Gives: for each workload and rate the latencies P50 to P99.9 and the CPU seconds of each engine, and ratios; the same as
-JSON, as Markdown, and as pictures. Where records did not come in time, the figures stand beside how many are MISSING:
-the engine did not keep up.
+Gives: for each workload and rate the latencies P50 to P99.9 and the CPU seconds of each engine, and ratios, and how
+long each took from the start of its process until it ran; the same as JSON, as Markdown, and as pictures. Where records
+did not come in time, the figures stand beside how many are MISSING: the engine did not keep up.
 Owns: the broker and the order of the runs. Never: reports an engine that failed, or from which it saw a record come
 twice; counts from when a record was sent instead of from when it was due.
 """
@@ -67,6 +67,8 @@ class Latency:
     cpu_per_million: float
     sender_behind_ms: float
     other_cores: float
+    # From the start of its process until it said that it runs, the same for all rates.
+    ready_seconds: float
 
     @property
     def p99(self) -> float:
@@ -79,9 +81,17 @@ def quantile(ordered: Sequence[float], percent: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
+@dataclass(frozen=True)
+class Running:
+    """A process, and how long it took until its engine ran."""
+
+    pid: int
+    ready_seconds: float
+
+
 @contextmanager
-def running(job: Job, at: Conditions) -> Iterator[int]:
-    """The engine in a process of its own, from the moment at which it runs; its process."""
+def running(job: Job, at: Conditions) -> Iterator[Running]:
+    """The engine in a process of its own, from the moment at which it runs."""
     who = f"{job.workload}, {job.engine}"
     with tempfile.TemporaryDirectory(prefix="stoatflow-latency-") as folder:
         said, errors = Path(folder) / "stdout", Path(folder) / "stderr"
@@ -91,16 +101,17 @@ def running(job: Job, at: Conditions) -> Iterator[int]:
 
         begun = command(job, at, str(Path(folder) / "state"), follow=True)
         with errors.open("wb") as err, said.open("wb") as out:
+            start = time.monotonic()
             process = subprocess.Popen(begun, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
             try:
-                deadline = time.monotonic() + at.timeout_s
+                deadline = start + at.timeout_s
                 while "RUNNING" not in said.read_text():
                     if process.poll() is not None:
                         raise failed("ended before it ran")
                     if time.monotonic() > deadline:
                         raise failed(f"does not run after {at.timeout_s:g} s (--timeout)")
-                    time.sleep(0.1)
-                yield process.pid
+                    time.sleep(0.01)
+                yield Running(process.pid, round(time.monotonic() - start, 2))
                 if process.poll() is not None:
                     raise failed("ended by itself")
                 process.terminate()
@@ -178,17 +189,18 @@ class Bench:
             self._broker.create_topic(topic, self._load.partitions)
         job = Job(self._name, engine, name, (*sources, *self._tables), sinks, 0, 0)
         read = sinks[self._probing.output]
-        with running(job, self._at) as pid, Reader(self._at.bootstrap, read, self._load.partitions) as reader:
-            held = [self._stage(engine, repeat, pid, reader, sources, stage) for stage in self._stages()]
+        with running(job, self._at) as process, Reader(self._at.bootstrap, read, self._load.partitions) as reader:
+            say(f"{self._name}, repeat {repeat + 1}, {engine:9} runs after {process.ready_seconds:.2f} s")
+            held = [self._stage(engine, repeat, process, reader, sources, stage) for stage in self._stages()]
         return held[1:]
 
     def _stage(
-        self, engine: str, repeat: int, pid: int, reader: Reader, sources: Sequence[str], stage: Stage
+        self, engine: str, repeat: int, process: Running, reader: Reader, sources: Sequence[str], stage: Stage
     ) -> Latency:
         began = time.monotonic()
-        before, machine = process_cpu(pid), machine_cpu()
+        before, machine = process_cpu(process.pid), machine_cpu()
         taken = reader.take(sources, stage, self._options.patience)
-        cpu = process_cpu(pid) - before
+        cpu = process_cpu(process.pid) - before
         other = (machine_cpu() - machine - cpu) / (time.monotonic() - began)
         ordered = sorted(taken.latencies_ms)
         if not ordered:
@@ -206,6 +218,7 @@ class Bench:
             cpu_per_million=round(cpu / stage.count * 1e6, 2),
             sender_behind_ms=round(taken.sender_behind_ms, 2),
             other_cores=round(other, 2),
+            ready_seconds=process.ready_seconds,
         )
         say(f"{self._name}, repeat {repeat + 1}, {_line(latency)}{'' if stage.first else ', getting warm'}")
         # Not everything is there: it could not keep up. Twice is worse, nobody wants its figures.

@@ -92,4 +92,9 @@ def _of_latency(found: Mapping[str, Any]) -> list[str]:
         rows = {group.title: {bar.name: bar for bar in group.bars} for group in charts.latency_groups(found, quantile)}
         engines = sorted({engine for bars in rows.values() for engine in bars}, key=charts.place)
         parts += [f"### {name}", _table(engines, rows)]
+    ready = charts.ready_groups(found)
+    if ready:
+        rows = {group.title: {bar.name: bar for bar in group.bars} for group in ready}
+        engines = sorted({engine for bars in rows.values() for engine in bars}, key=charts.place)
+        parts += ["### Seconds from the start of the process until it runs", _table(engines, rows)]
     return parts + [f"FAILED, so without figures: {why}" for why in found["failed"]]

@@ -31,7 +31,7 @@ JOB = Job("w1", KSTREAMS, "run", ("in",), ("out",), 0, 0)
 
 def latency(engine: str, p99: float, *, missing: int = 0, repeat: int = 0) -> Latency:
     quantiles = {"50": 1.0, "95": 2.0, "99": p99, "99.9": p99}
-    return Latency("w1", engine, 500, repeat, 100, missing, 0, quantiles, p99, 10.0, 0.1, 0.5)
+    return Latency("w1", engine, 500, repeat, 100, missing, 0, quantiles, p99, 10.0, 0.1, 0.5, 0.3)
 
 
 def test_quantiles_are_values_that_were_measured() -> None:
@@ -133,10 +133,14 @@ def is_there(pid: int) -> bool:
 
 
 def test_an_engine_is_stopped_by_a_signal_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine_is(monkeypatch, "import time; print('RUNNING', flush=True); time.sleep(60)")
-    with running(JOB, AT) as pid:
-        assert is_there(pid)
-    assert not is_there(pid)
+    engine_is(monkeypatch, "import time; time.sleep(0.5); print('RUNNING', flush=True); time.sleep(60)")
+    start = time.monotonic()
+    with running(JOB, AT) as process:
+        took = time.monotonic() - start
+        assert is_there(process.pid)
+    assert not is_there(process.pid)
+    # It said so half a second after its interpreter had started.
+    assert 0.5 < process.ready_seconds < took + 0.01
 
 
 @pytest.mark.parametrize(
@@ -162,8 +166,8 @@ def test_an_engine_that_does_not_end_is_an_error_and_is_killed(monkeypatch: pyte
         "time.sleep(60)",
     )
     pids: list[int] = []
-    with pytest.raises(EngineError, match=r"did not end within 0\.3 s of a signal"), running(JOB, AT) as pid:
-        pids.append(pid)
+    with pytest.raises(EngineError, match=r"did not end within 0\.3 s of a signal"), running(JOB, AT) as process:
+        pids.append(process.pid)
     assert not is_there(*pids)
 
 

@@ -66,12 +66,13 @@ def results() -> dict[str, Any]:
 
 def latencies() -> dict[str, Any]:
     """What latency.py writes."""
+    ready = {("native", 0): 2, ("native", 1): 3, ("kstreams", 0): 8, ("kstreams", 1): 6}
 
     def run(engine: str, rate: float, p50: float, *, missing: int = 0, repeat: int = 0) -> dict[str, Any]:
         found = {"50": p50, "95": p50, "99": p50 * 3, "99.9": p50}
         return {
             "workload": "w1", "engine": engine, "rate": rate, "repeat": repeat, "missing": missing,
-            "quantiles_ms": found,
+            "quantiles_ms": found, "ready_seconds": ready[engine, repeat],
         }  # fmt: skip
 
     runs = [
@@ -367,7 +368,13 @@ def test_a_page_has_all_jobs_as_rows_and_its_pictures(tmp_path: Path) -> None:
     assert "](pictures/versus-cpu-per-million.svg)" in text
     beside = page.write(latencies(), tmp_path / "latency.md", None)
     assert tmp_path / "latency-p99.svg" in beside, "beside the page, unless another folder is named"
-    assert "| w1  2000 records a second | 300, 7 missing: did not keep up | 40.0 |" in (
-        tmp_path / "latency.md"
-    ).read_text("utf-8")
+    text = (tmp_path / "latency.md").read_text("utf-8")
+    assert "| w1  2000 records a second | 300, 7 missing: did not keep up | 40.0 |" in text
+    ready = text.partition("### Seconds from the start of the process until it runs")[2]
+    assert "| w1 | 7.00 | 2.50 (**0.38**) |" in ready, "each start counts once, whatever the rates"
+    old = latencies()
+    for one in old["runs"]:
+        del one["ready_seconds"]
+    page.write(old, tmp_path / "old.md", None)
+    assert "until it runs" not in (tmp_path / "old.md").read_text("utf-8")
     assert page.write(latencies(), None, None) == []
