@@ -129,6 +129,14 @@ pub enum ProducerMode {
         /// How long the broker keeps an open transaction of a silent producer.
         timeout: Duration,
     },
+    /// As `Plain`, for who does not look after it with `pursue`: what is sent goes by itself, and a record that is too large is
+    /// refused at once, without taking others along.
+    Unattended {
+        /// As of `Plain`.
+        id: String,
+        /// As of `Plain`.
+        timeout: Duration,
+    },
 }
 
 /// The way to a broker. Cheap to share; opens everything else.

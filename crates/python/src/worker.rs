@@ -243,7 +243,7 @@ fn open(
         share.of
     );
     let timeout = settings.transaction_timeout;
-    let producer = broker.producer(&ProducerMode::Plain { id, timeout }, patience)?;
+    let producer = broker.producer(&ProducerMode::Unattended { id, timeout }, patience)?;
     let committed = broker.committed(&group, &partitions, patience)?;
     let ranges = broker.ranges(&partitions, patience)?;
     let starts = partitions.iter().zip(committed).zip(ranges);

@@ -137,7 +137,7 @@ impl SimBroker {
     pub(crate) fn open_producer(&self, mode: &ProducerMode) -> SimProducer {
         let (id, transactional) = match mode {
             ProducerMode::Transactional { id, .. } => (id, true),
-            ProducerMode::Plain { id, .. } => (id, false),
+            ProducerMode::Plain { id, .. } | ProducerMode::Unattended { id, .. } => (id, false),
         };
         SimProducer::new(self.clone(), self.take_over(id), transactional)
     }

@@ -44,7 +44,7 @@ impl EmbeddedProducer {
     pub(super) fn new(log: Arc<Log>, mode: &ProducerMode) -> Result<Self> {
         let (id, transactional) = match mode {
             ProducerMode::Transactional { id, .. } => (id, true),
-            ProducerMode::Plain { id, .. } => (id, false),
+            ProducerMode::Plain { id, .. } | ProducerMode::Unattended { id, .. } => (id, false),
         };
         let fence = Some(log.take_over(id)?);
         Ok(Self::with(log, fence, transactional))

@@ -113,12 +113,16 @@ impl KafkaProducer {
         | ProducerMode::Plain {
             id,
             timeout: silence,
+        }
+        | ProducerMode::Unattended {
+            id,
+            timeout: silence,
         }) = mode;
         c_text(id)?;
         let transactional = Client::new(false, &properties.transactional(id, *silence))?;
         let (client, guard) = match mode {
             ProducerMode::Transactional { .. } => (transactional, None),
-            ProducerMode::Plain { .. } => (
+            ProducerMode::Plain { .. } | ProducerMode::Unattended { .. } => (
                 Client::new(false, &properties.idempotent())?,
                 Some(transactional),
             ),

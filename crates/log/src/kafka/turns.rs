@@ -51,14 +51,21 @@ pub(super) fn open(
     | ProducerMode::Plain {
         id,
         timeout: silence,
+    }
+    | ProducerMode::Unattended {
+        id,
+        timeout: silence,
     }) = mode;
     let clock = SystemClock::new();
     let left = || timeout.saturating_sub(clock.monotonic());
     let second = format!("{id}{SECOND}");
     let transactional = matches!(mode, ProducerMode::Transactional { .. });
-    match by_wire(properties, [id, &second], *silence, transactional, left)? {
-        Ok(writer) => return Ok(writer),
-        Err(why) => tracing::info!(target: "stoatflow::kafka", "librdkafka writes: {why}"),
+    // Ours has no thread of its own.
+    if !matches!(mode, ProducerMode::Unattended { .. }) {
+        match by_wire(properties, [id, &second], *silence, transactional, left)? {
+            Ok(writer) => return Ok(writer),
+            Err(why) => tracing::info!(target: "stoatflow::kafka", "librdkafka writes: {why}"),
+        }
     }
     let second = ProducerMode::Transactional {
         id: second,
