@@ -200,9 +200,11 @@ def test_a_record_that_came_twice_is_no_figure_and_one_that_is_missing_is(monkey
         def take(self, *_: object) -> Taken:
             return self.taken
 
-    assert bench._stage("native", 0, 1, Fake(78, 0), ["in"], stage).missing == 78  # type: ignore[arg-type]
+    process = measuring.Running(1, 0.3)
+    one = bench._stage("native", 0, process, Fake(78, 0), ["in"], stage)  # type: ignore[arg-type]
+    assert (one.missing, one.ready_seconds) == (78, 0.3)
     with pytest.raises(EngineError, match="w1, native: 1 of 80 records came twice"):
-        bench._stage("native", 0, 1, Fake(0, 1), ["in"], stage)  # type: ignore[arg-type]
+        bench._stage("native", 0, process, Fake(0, 1), ["in"], stage)  # type: ignore[arg-type]
 
 
 @pytest.mark.broker
