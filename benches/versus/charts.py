@@ -10,6 +10,7 @@ import argparse
 import json
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -113,30 +114,34 @@ def ready_groups(found: Mapping[str, Any]) -> list[Group]:
         if None in starts.values():
             continue
         base = {repeat: seconds for (engine, repeat), seconds in starts.items() if engine == KSTREAMS}
-        bars = []
-        for engine in sorted({engine for engine, _ in starts}, key=place):
-            own = {repeat: seconds for (one, repeat), seconds in starts.items() if one == engine}
-            ratios = [seconds / base[repeat] for repeat, seconds in own.items() if base.get(repeat)]
-            ratio = statistics.median(ratios) if ratios and engine != KSTREAMS else None
-            bars.append(Bar(engine, statistics.median(own.values()), min(own.values()), max(own.values()), ratio, ""))
-        groups.append(Group(workload, tuple(bars)))
+        groups.append(Group(workload, _paired(starts, base, {})))
     return groups
 
 
 def _latency_bars(runs: list[Mapping[str, Any]], quantile: str) -> tuple[Bar, ...]:
+    values = {(run["engine"], run["repeat"]): run["quantiles_ms"][quantile] for run in runs}
     # Who did not keep up is nobody's measure.
     base = {
         run["repeat"]: run["quantiles_ms"][quantile] for run in runs if run["engine"] == KSTREAMS and not run["missing"]
     }
+    missing: Counter[str] = Counter()
+    for run in runs:
+        missing[run["engine"]] += run["missing"]
+    notes = {engine: f"{count} missing: did not keep up" for engine, count in missing.items() if count}
+    return _paired(values, base, notes)
+
+
+def _paired(
+    values: Mapping[tuple[str, int], float], base: Mapping[int, float], notes: Mapping[str, str]
+) -> tuple[Bar, ...]:
+    """A bar for each engine from its values by repeat; ratios to what is the measure of the same repeat."""
     bars = []
-    for engine in sorted({run["engine"] for run in runs}, key=place):
-        own = [run for run in runs if run["engine"] == engine]
-        values = [run["quantiles_ms"][quantile] for run in own]
-        ratios = [run["quantiles_ms"][quantile] / base[run["repeat"]] for run in own if base.get(run["repeat"])]
+    for engine in sorted({engine for engine, _ in values}, key=place):
+        own = {repeat: value for (one, repeat), value in values.items() if one == engine}
+        ratios = [value / base[repeat] for repeat, value in own.items() if base.get(repeat)]
         ratio = statistics.median(ratios) if ratios and engine != KSTREAMS else None
-        missing = sum(run["missing"] for run in own)
-        note = f"{missing} missing: did not keep up" if missing else ""
-        bars.append(Bar(engine, statistics.median(values), min(values), max(values), ratio, note))
+        spread = own.values()
+        bars.append(Bar(engine, statistics.median(spread), min(spread), max(spread), ratio, notes.get(engine, "")))
     return tuple(bars)
 
 

@@ -139,6 +139,31 @@ pub enum ProducerMode {
     },
 }
 
+impl ProducerMode {
+    /// The transactional id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        let (Self::Transactional { id, .. } | Self::Plain { id, .. } | Self::Unattended { id, .. }) =
+            self;
+        id
+    }
+
+    /// How long a transaction of it may be silent.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        let (Self::Transactional { timeout, .. }
+        | Self::Plain { timeout, .. }
+        | Self::Unattended { timeout, .. }) = self;
+        *timeout
+    }
+
+    /// Are records part of its transactions?
+    #[must_use]
+    pub const fn is_transactional(&self) -> bool {
+        matches!(self, Self::Transactional { .. })
+    }
+}
+
 /// The way to a broker. Cheap to share; opens everything else.
 pub trait Broker: Send + Sync + Debug {
     /// Says where this is, for messages (`localhost:9092`, `embedded:/data`).
@@ -320,6 +345,6 @@ pub trait Producer: Send {
     /// For the given topic: per partition one past the highest offset acknowledged so far by this
     /// producer (since it was opened); partitions that got nothing are absent. Valid after `flush`.
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)>;
-    /// Tells the producer for which topics it must remember acknowledged offsets.
-    fn remember(&mut self, topics: &[Arc<str>]);
+    /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has nothing to do.
+    fn remember(&mut self, _topics: &[Arc<str>]) {}
 }

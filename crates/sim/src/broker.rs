@@ -135,11 +135,11 @@ impl SimBroker {
 
     /// A producer with the calls that only the simulator makes.
     pub(crate) fn open_producer(&self, mode: &ProducerMode) -> SimProducer {
-        let (id, transactional) = match mode {
-            ProducerMode::Transactional { id, .. } => (id, true),
-            ProducerMode::Plain { id, .. } | ProducerMode::Unattended { id, .. } => (id, false),
-        };
-        SimProducer::new(self.clone(), self.take_over(id), transactional)
+        SimProducer::new(
+            self.clone(),
+            self.take_over(mode.id()),
+            mode.is_transactional(),
+        )
     }
 
     /// Runs the log cleaner over a topic.

@@ -69,6 +69,25 @@ fn an_epoch_is_worth_waking_when_all_lanes_have_sealed_it() {
     }
 }
 
+/// Again and again, so that some come while somebody sleeps.
+#[test]
+fn a_cut_wakes_nobody() {
+    let outbox = Outbox::new(2);
+    let clock = SystemClock::new();
+    let woken = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            outbox.take_all(&mut VecDeque::new(), SHORT);
+            clock.monotonic()
+        });
+        while clock.monotonic() < SHORT / 4 {
+            outbox.push(cut());
+            std::thread::yield_now();
+        }
+        waits.join().unwrap()
+    });
+    assert!(woken >= SHORT, "after {woken:?}");
+}
+
 #[test]
 fn who_does_not_wait_gets_what_is_there_and_a_nudge_wakes() {
     let outbox = Outbox::new(2);

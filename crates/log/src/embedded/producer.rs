@@ -42,12 +42,8 @@ pub(super) struct EmbeddedProducer {
 
 impl EmbeddedProducer {
     pub(super) fn new(log: Arc<Log>, mode: &ProducerMode) -> Result<Self> {
-        let (id, transactional) = match mode {
-            ProducerMode::Transactional { id, .. } => (id, true),
-            ProducerMode::Plain { id, .. } | ProducerMode::Unattended { id, .. } => (id, false),
-        };
-        let fence = Some(log.take_over(id)?);
-        Ok(Self::with(log, fence, transactional))
+        let fence = Some(log.take_over(mode.id())?);
+        Ok(Self::with(log, fence, mode.is_transactional()))
     }
 
     /// A writer that nobody fences: for loading data by hand.

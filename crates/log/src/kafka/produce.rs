@@ -106,26 +106,16 @@ impl KafkaProducer {
         admin: Arc<Admin>,
         mode: &ProducerMode,
     ) -> Result<Self> {
-        let (ProducerMode::Transactional {
-            id,
-            timeout: silence,
-        }
-        | ProducerMode::Plain {
-            id,
-            timeout: silence,
-        }
-        | ProducerMode::Unattended {
-            id,
-            timeout: silence,
-        }) = mode;
+        let id = mode.id();
         c_text(id)?;
-        let transactional = Client::new(false, &properties.transactional(id, *silence))?;
-        let (client, guard) = match mode {
-            ProducerMode::Transactional { .. } => (transactional, None),
-            ProducerMode::Plain { .. } | ProducerMode::Unattended { .. } => (
+        let transactional = Client::new(false, &properties.transactional(id, mode.timeout()))?;
+        let (client, guard) = if mode.is_transactional() {
+            (transactional, None)
+        } else {
+            (
                 Client::new(false, &properties.idempotent())?,
                 Some(transactional),
-            ),
+            )
         };
         Ok(Self {
             targets: Vec::new(),
@@ -139,7 +129,7 @@ impl KafkaProducer {
             guard,
             admin,
             address: properties.bootstrap().to_owned(),
-            id: id.clone(),
+            id: id.to_owned(),
             markers: Markers::default(),
         })
     }

@@ -44,32 +44,20 @@ pub(super) fn open(
     mode: &ProducerMode,
     timeout: Duration,
 ) -> Result<Box<dyn Producer>> {
-    let (ProducerMode::Transactional {
-        id,
-        timeout: silence,
-    }
-    | ProducerMode::Plain {
-        id,
-        timeout: silence,
-    }
-    | ProducerMode::Unattended {
-        id,
-        timeout: silence,
-    }) = mode;
+    let (id, silence, transactional) = (mode.id(), mode.timeout(), mode.is_transactional());
     let clock = SystemClock::new();
     let left = || timeout.saturating_sub(clock.monotonic());
     let second = format!("{id}{SECOND}");
-    let transactional = matches!(mode, ProducerMode::Transactional { .. });
     // Ours has no thread of its own.
     if !matches!(mode, ProducerMode::Unattended { .. }) {
-        match by_wire(properties, [id, &second], *silence, transactional, left)? {
+        match by_wire(properties, [id, &second], silence, transactional, left)? {
             Ok(writer) => return Ok(writer),
             Err(why) => tracing::info!(target: "stoatflow::kafka", "librdkafka writes: {why}"),
         }
     }
     let second = ProducerMode::Transactional {
         id: second,
-        timeout: *silence,
+        timeout: silence,
     };
     let side = |mode| KafkaProducer::new(properties, Arc::clone(admin), mode);
     // Both connect while the first one is opened.

@@ -20,6 +20,8 @@ use stoatflow_core::{Clock, Error, SystemClock};
 pub(super) const EAGER: usize = 128 << 10;
 /// Nor does less than that wait for longer, where a commit is far: what is written early need not be written then.
 const LINGER: Duration = Duration::from_millis(25);
+/// So much may be unacknowledged before whoever sends more waits.
+pub(super) const KEPT: usize = 24 << 20;
 /// One look at what answers there are.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// A request may take so long at the broker, and so long with its way there and back.
@@ -397,6 +399,13 @@ impl Courier {
                 Err(self.patience(&last).err())
             }
         }
+    }
+
+    /// All was to be acknowledged by now, and is not.
+    pub(super) fn late(&self, at: &Coordination, timeout: Duration) -> Error {
+        let bytes = self.sending.unacknowledged();
+        let last = format!("{bytes} bytes are not acknowledged after {timeout:?}");
+        at.silent(&last, "flushing")
     }
 
     /// Begins counting how long something waits, and how long nothing is acknowledged, if nothing was until now.

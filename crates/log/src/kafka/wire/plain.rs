@@ -6,18 +6,15 @@
 
 use super::cluster::Cluster;
 use super::coordination::Coordination;
-use super::courier::{ASIDE, Courier, EAGER, LOOK, Trouble};
+use super::courier::{ASIDE, Courier, EAGER, KEPT, LOOK, Trouble};
 use super::producer::WireProducer;
 use super::sending::is_of_number;
 use super::verdict::named;
 use crate::kafka::errors::error;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
-use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
 
-/// So much may be unacknowledged before `send` waits.
-const KEPT: usize = 24 << 20;
 /// What comes sooner behind a request goes with the next one. What comes later goes at once.
 const PACE: Duration = Duration::from_millis(5);
 
@@ -34,7 +31,6 @@ pub(in crate::kafka) struct PlainProducer {
     forgotten: bool,
     /// Was a record given up? Then nothing is committed any more that may need it.
     failed: bool,
-    remembered: Vec<Arc<str>>,
     clock: SystemClock,
 }
 
@@ -54,7 +50,6 @@ impl PlainProducer {
             departed: None,
             forgotten: true,
             failed: false,
-            remembered: Vec::new(),
             clock: SystemClock::new(),
         }
     }
@@ -172,9 +167,7 @@ impl Producer for PlainProducer {
         while self.courier.sending.unacknowledged() > 0 {
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
-                let bytes = self.courier.sending.unacknowledged();
-                let last = format!("{bytes} bytes are not acknowledged after {timeout:?}");
-                return Err(self.coordination.silent(&last, "flushing"));
+                return Err(self.courier.late(&self.coordination, timeout));
             }
             self.drive(true, Some(left.min(LOOK * 5)))?;
         }
@@ -196,13 +189,6 @@ impl Producer for PlainProducer {
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
-        if !self.remembered.iter().any(|name| **name == *topic) {
-            return Vec::new();
-        }
         self.courier.sending.acknowledged(topic)
-    }
-
-    fn remember(&mut self, topics: &[Arc<str>]) {
-        self.remembered = topics.to_vec();
     }
 }

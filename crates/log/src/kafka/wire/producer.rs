@@ -6,7 +6,7 @@
 use super::batch::Identity;
 use super::cluster::Cluster;
 use super::coordination::{Asked, Coordination};
-use super::courier::{ASIDE, AT_BROKER, Courier, EAGER, LOOK, Trouble};
+use super::courier::{ASIDE, AT_BROKER, Courier, EAGER, KEPT, LOOK, Trouble};
 use super::link::{Broken, wait};
 use super::sending::Sending;
 use super::verdict::{FENCED, Verdict, named, verdict};
@@ -15,12 +15,9 @@ use crate::kafka::markers::Markers;
 use crate::kafka::turns::Side;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
 use kafka_protocol::messages::EndTxnResponse;
-use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
 
-/// So much may be unacknowledged before `send` waits.
-const KEPT: usize = 24 << 20;
 /// For so long an abort waits for what is under way, so that it comes before it.
 const SWAN_SONG: Duration = Duration::from_secs(2);
 /// An abort that follows a commit has at least so long.
@@ -50,8 +47,6 @@ pub(in crate::kafka) struct WireProducer {
     /// Was anything of this epoch given up whose fate is not known?
     doubtful: bool,
     markers: Markers,
-    /// Topics that somebody wants to know the ends of.
-    remembered: Vec<Arc<str>>,
 }
 
 impl WireProducer {
@@ -63,7 +58,6 @@ impl WireProducer {
             state: State::Idle,
             doubtful: false,
             markers: Markers::default(),
-            remembered: Vec::new(),
         }
     }
 
@@ -356,9 +350,7 @@ impl Producer for WireProducer {
         while self.courier.sending.unacknowledged() > 0 {
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
-                let bytes = self.courier.sending.unacknowledged();
-                let last = format!("{bytes} bytes are not acknowledged after {timeout:?}");
-                return Err(self.coordination.silent(&last, "flushing"));
+                return Err(self.courier.late(&self.coordination, timeout));
             }
             self.drive_for(true, left.min(LOOK * 5))?;
         }
@@ -455,14 +447,7 @@ impl Producer for WireProducer {
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
-        if !self.remembered.iter().any(|name| **name == *topic) {
-            return Vec::new();
-        }
         self.courier.sending.acknowledged(topic)
-    }
-
-    fn remember(&mut self, topics: &[Arc<str>]) {
-        self.remembered = topics.to_vec();
     }
 }
 

@@ -60,6 +60,22 @@ fn cut(topic: &Arc<str>, offset: i64) -> [CutEntry; 1] {
     }]
 }
 
+/// The next record: the number of its topic, its partition, and a value that begins with its own number.
+fn drawn(dice: &mut Dice, number: &mut u64) -> (usize, i32, Bytes) {
+    let topic = usize::try_from(dice.roll(2)).unwrap();
+    let partition = i32::try_from(dice.roll(PARTITIONS.cast_unsigned().into())).unwrap();
+    let mut value = number.to_be_bytes().to_vec();
+    // Some are large enough for a request of their own.
+    value.resize(if dice.roll(30) == 0 { 150_000 } else { 20 }, 0);
+    *number += 1;
+    (topic, partition, value.into())
+}
+
+/// Of each value its number.
+fn heads(values: &[Bytes]) -> Vec<Bytes> {
+    values.iter().map(|v| v.slice(..8)).collect()
+}
+
 /// One life of a writer; what was committed is what is expected, and nothing else.
 fn run(seed: u64, at_once: bool) {
     let broker = FaultyBroker::start(seed, 6, at_once);
@@ -74,17 +90,7 @@ fn run(seed: u64, at_once: bool) {
         for _ in 0..dice.roll(4) {
             let mut records = Vec::new();
             for _ in 0..=dice.roll(20) {
-                let (topic, partition) =
-                    (dice.roll(2), dice.roll(PARTITIONS.cast_unsigned().into()));
-                let (topic, partition) = (
-                    usize::try_from(topic).unwrap(),
-                    i32::try_from(partition).unwrap(),
-                );
-                let mut value = number.to_be_bytes().to_vec();
-                // Some are large enough for a request of their own.
-                value.resize(if dice.roll(30) == 0 { 150_000 } else { 20 }, 0);
-                number += 1;
-                let value = Bytes::from(value);
+                let (topic, partition, value) = drawn(&mut dice, &mut number);
                 records.push(record(&topics[topic], partition, value.to_vec()));
                 written.push((topic, partition, value));
             }
@@ -125,7 +131,6 @@ fn run(seed: u64, at_once: bool) {
         for partition in 0..PARTITIONS {
             let seen = broker.committed(topic, partition);
             let wanted = expected.remove(&(t, partition)).unwrap_or_default();
-            let heads = |values: &[Bytes]| values.iter().map(|v| v.slice(..8)).collect::<Vec<_>>();
             let given = &read[&(t, partition)];
             assert_eq!(
                 heads(given),

@@ -2,7 +2,7 @@
 
 use super::broker::PARTITIONS;
 use super::faults::{Dice, FaultyBroker};
-use super::{WAIT, cut, open, record, seeds, sent, written};
+use super::{WAIT, cut, drawn, heads, open, record, seeds, sent, written};
 use crate::kafka::wire::{self, address_list};
 use crate::{CommitOutcome, Producer};
 use bytes::Bytes;
@@ -35,9 +35,8 @@ fn run(seed: u64, at_once: bool, forgetful: bool) {
             let mut seen = broker.committed(&topics[*t], *partition);
             if forgetful {
                 let mut before = BTreeSet::new();
-                seen.retain(|value| before.insert(value.clone()));
+                seen.retain(|value| before.insert(value.to_vec()));
             }
-            let heads = |values: &[Bytes]| values.iter().map(|v| v.slice(..8)).collect::<Vec<_>>();
             let place = &topics[*t];
             assert_eq!(
                 heads(&seen),
@@ -52,15 +51,10 @@ fn run(seed: u64, at_once: bool, forgetful: bool) {
         for _ in 0..dice.roll(4) {
             let mut records = Vec::new();
             for _ in 0..=dice.roll(20) {
-                let topic = usize::try_from(dice.roll(2)).unwrap();
-                let partition = dice.roll(PARTITIONS.cast_unsigned().into());
-                let partition = i32::try_from(partition).unwrap();
-                let mut value = number.to_be_bytes().to_vec();
-                value.resize(if dice.roll(30) == 0 { 150_000 } else { 20 }, 0);
-                number += 1;
-                records.push(record(&topics[topic], partition, value.clone()));
+                let (topic, partition, value) = drawn(&mut dice, &mut number);
+                records.push(record(&topics[topic], partition, value.to_vec()));
                 let of_part = expected.entry((topic, partition)).or_default();
-                of_part.push(value.into());
+                of_part.push(value);
             }
             writer.send(&mut records).unwrap();
             writer.pursue().unwrap();
