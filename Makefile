@@ -21,7 +21,7 @@ MINUTES ?= 30
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
 	test-recovery sim-long chaos soak versus bench-latency bench-restore bench-charts bench-timers bench-functions \
-	bench-scaling bench-border bench-instructions bench docs docs-check clean
+	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +112,11 @@ bench-restore: ## restore of 2 million keys, cold and after a kill, on Kafka Str
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python benches/versus/restore.py $(ARGS)
+
+bench-floor: ## what reading, writing and committing 1 KB cost without an engine, with librdkafka and without (ARGS=--help)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@$(VENV)/bin/python benches/floor/floor.py $(ARGS)
 
 RESULTS ?= $(wildcard docs/reference/figures/*.json)
 CHARTS ?= docs/reference/pictures

@@ -38,6 +38,7 @@ from engines import KSTREAMS, EngineError, Job, command, prepare  # noqa: E402
 from filling import FillingError, fill_topic  # noqa: E402
 from machine import describe, machine_cpu, process_cpu  # noqa: E402
 from probe import Reader, Stage  # noqa: E402
+from stopping import stop_with_all_of_it  # noqa: E402
 from versus import order_of, say  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 from workloads.probes import PROBES  # noqa: E402
@@ -316,4 +317,5 @@ def main(given: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    stop_with_all_of_it()
     sys.exit(main())

@@ -41,6 +41,7 @@ from confluent_kafka import KafkaError, Message, Producer  # noqa: E402
 from engines import EngineError  # noqa: E402
 from final_table import TableError, differences, read_final_table  # noqa: E402
 from machine import describe, machine_cpu, process_cpu  # noqa: E402
+from stopping import stop_with_all_of_it  # noqa: E402
 
 KSTREAMS, STOATFLOW = "kstreams", "native"
 SIDES = (KSTREAMS, STOATFLOW)
@@ -374,4 +375,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    stop_with_all_of_it()
     sys.exit(main())

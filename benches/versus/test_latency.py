@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -169,6 +171,31 @@ def test_an_engine_that_does_not_end_is_an_error_and_is_killed(monkeypatch: pyte
     with pytest.raises(EngineError, match=r"did not end within 0\.3 s of a signal"), running(JOB, AT) as process:
         pids.append(process.pid)
     assert not is_there(*pids)
+
+
+def test_a_benchmark_that_is_told_to_stop_takes_its_engine_along() -> None:
+    # It says the number of the engine's process, and sleeps as a benchmark does while an engine runs.
+    program = (
+        "import sys, time; sys.path.insert(0, sys.argv[1])\n"
+        "import latency, test_latency; from stopping import stop_with_all_of_it\n"
+        "engine = \"import time; print('RUNNING', flush=True); time.sleep(60)\"\n"
+        "latency.command = lambda *_, **__: [sys.executable, '-c', engine]\n"
+        "stop_with_all_of_it()\n"
+        "with latency.running(test_latency.JOB, test_latency.AT) as process:\n"
+        "    print(process.pid, flush=True); time.sleep(60)\n"
+    )
+    here = str(Path(__file__).parent)
+    bench = subprocess.Popen([sys.executable, "-c", program, here], stdout=subprocess.PIPE, text=True)
+    assert bench.stdout is not None
+    try:
+        engine = int(bench.stdout.readline())
+        assert is_there(engine)
+        bench.send_signal(signal.SIGTERM)
+        assert bench.wait(30) == 128 + signal.SIGTERM
+    finally:
+        bench.kill()
+        bench.stdout.close()
+    assert not is_there(engine)
 
 
 def test_who_fails_once_has_no_figures_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ from final_table import TableError, differences, read_final_table, table_hash  #
 from machine import describe  # noqa: E402
 from peers import PEERS  # noqa: E402
 from report import Measurement, Results, as_json, as_text, notes_on  # noqa: E402
+from stopping import stop_with_all_of_it  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 from workloads.reading import Cell  # noqa: E402
 from workloads.workload import Load, Workload  # noqa: E402
@@ -245,4 +246,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    stop_with_all_of_it()
     sys.exit(main())

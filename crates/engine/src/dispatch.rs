@@ -28,7 +28,7 @@ use std::time::Duration;
 use stoatflow_core::{Epoch, Offset, Timestamp};
 use stoatflow_log::Fetched;
 use stoatflow_operators::{jump_hash, key_hash};
-use stoatflow_protocol::{Admission, Schedule};
+use stoatflow_protocol::{Admission, Answers, Schedule};
 use stoatflow_state::KeyValueStore;
 use times::Times;
 
@@ -48,6 +48,8 @@ pub struct Limits {
     /// How long to wait for more of a partition of which all has been read, to keep timestamp order; `None`
     /// waits for nobody, also where more is known to be.
     pub idle: Option<Duration>,
+    /// Is nothing that is done with a record seen before its epoch is committed?
+    pub unseen: bool,
 }
 
 #[derive(Debug, Default)]
@@ -95,6 +97,11 @@ pub struct Dispatch {
     /// after a restart, and "latest" would be another place then.
     fresh: bool,
     last_barrier: Duration,
+    /// Is what the reader was asked for here?
+    answers: Answers,
+    /// How long lanes had worked at the last barrier, and of that since the one before.
+    worked: Duration,
+    work: Duration,
     /// Was there a moment since then when everything was admitted that had been read, and nothing more known of?
     up_to_date: bool,
 }
@@ -142,6 +149,9 @@ impl Dispatch {
             skipped: false,
             fresh: slots.iter().any(|s| s.fresh),
             last_barrier: now,
+            answers: Answers::Whenever,
+            worked: Duration::ZERO,
+            work: Duration::ZERO,
             up_to_date: false,
             admission: Admission::new(limits.in_flight, schedule.max_interval)
                 .for_lanes(shared.queues.len()),

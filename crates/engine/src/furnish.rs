@@ -273,6 +273,8 @@ impl Blueprint {
             in_flight: i64::try_from(self.settings.in_flight_max_bytes).unwrap_or(i64::MAX),
             batch: self.settings.batch_max_records,
             idle: self.settings.max_task_idle,
+            unseen: self.settings.guarantee == Guarantee::ExactlyOnceV2
+                && !self.plan.acts_at_once(),
         }
     }
 

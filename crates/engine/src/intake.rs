@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::Result;
 use stoatflow_log::{Consumer, Fetched};
+use stoatflow_protocol::Answers;
 
 /// How many records one fetch may bring.
 const FETCH_MAX: usize = 4096;
@@ -94,8 +95,15 @@ impl Intake {
             } else {
                 Duration::ZERO
             };
+            let deferral = self.dispatch.deferral();
+            self.consumer.defer(deferral);
             self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;
             moved |= !self.fetched.is_empty();
+            self.dispatch.hears(match deferral {
+                Some(_) if self.consumer.has_asked() => Answers::UnderWay,
+                Some(_) if moved => Answers::Came,
+                _ => Answers::Whenever,
+            });
             self.extract.extract(&mut self.fetched)?;
             if self.fetched.is_empty() {
                 self.dispatch.passed(&self.consumer.positions());

@@ -466,6 +466,12 @@ impl Status {
         &self.lanes[lane.0 as usize]
     }
 
+    /// How long all lanes together have worked.
+    pub fn worked(&self) -> Duration {
+        let each = self.lanes.iter().map(|lane| lane.busy_ns.load(Relaxed));
+        Duration::from_nanos(each.sum())
+    }
+
     /// Input records that are readable but not committed yet.
     pub fn lag(&self) -> i64 {
         self.detail

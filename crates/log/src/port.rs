@@ -280,6 +280,13 @@ pub trait Consumer: Send {
     /// Has `poll` given everything of the slot that is known here to be on the broker? Asks nobody: it is of the
     /// last answer that came, and false as long as none has.
     fn caught_up(&self, slot: u32) -> bool;
+    /// With a time, nothing need come before it is over, and then all that is there: a reader may leave the broker in peace
+    /// until then. Holds until it is said anew. A hint, and one that a reader may know nothing of.
+    fn defer(&mut self, _time: Option<Duration>) {}
+    /// Has it asked for something that has not come yet? A reader may not know.
+    fn has_asked(&self) -> bool {
+        false
+    }
     /// Stops fetching these slots (true) or goes on (false).
     ///
     /// # Errors

@@ -239,6 +239,25 @@ impl PhysicalPlan {
             || self.handlers.each().any(Handler::waits)
     }
 
+    /// May a record have done something that is seen before its epoch is committed: called a function for what it does,
+    /// begun to wait for one?
+    #[must_use]
+    pub fn acts_at_once(&self) -> bool {
+        let acts = |op: &Op| {
+            matches!(
+                op,
+                Op::Peek { .. }
+                    | Op::Foreach { .. }
+                    | Op::ForeachBatch { .. }
+                    | Op::Calls { .. }
+                    | Op::Offload { .. }
+                    | Op::OffloadAnswers { .. }
+                    | Op::Process { .. }
+            )
+        };
+        self.nodes.iter().any(|node| acts(&node.op))
+    }
+
     /// The store of this name.
     ///
     /// # Errors

@@ -8,6 +8,23 @@
 
 use std::time::Duration;
 
+/// An epoch whose records are asked for at its end asks so long before it is over.
+const LEAD: Duration = Duration::from_micros(500);
+/// And waits for the answer for so long beyond it: what comes right behind a barrier waits for the next one.
+const GRACE: Duration = Duration::from_micros(500);
+
+/// What is known of the records that were asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// They come as they come.
+    #[default]
+    Whenever,
+    /// The epoch's are asked for at its end, and have not come yet.
+    UnderWay,
+    /// The epoch's were asked for at its end, and are here.
+    Came,
+}
+
 /// What is known when the question is asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScheduleFacts {
@@ -27,6 +44,8 @@ pub struct ScheduleFacts {
     pub asked: bool,
     /// Is the engine stopping?
     pub stopping: bool,
+    /// Have records come that were asked for?
+    pub answers: Answers,
 }
 
 /// The schedule's settings.
@@ -56,7 +75,23 @@ impl Schedule {
         facts.stopping
             || asked
             || facts.bytes >= self.max_bytes
-            || facts.since_barrier >= self.gap(facts)
+            || facts.since_barrier >= self.ends(facts)
+    }
+
+    /// When an epoch asks for its records if it does so at its end: so long after the last barrier.
+    #[must_use]
+    pub fn asks(&self, facts: &ScheduleFacts) -> Duration {
+        self.gap(facts).saturating_sub(LEAD)
+    }
+
+    /// When an epoch with records ends: so long after the last barrier.
+    #[must_use]
+    pub fn ends(&self, facts: &ScheduleFacts) -> Duration {
+        match facts.answers {
+            Answers::Whenever => self.gap(facts),
+            Answers::UnderWay => self.gap(facts) + GRACE,
+            Answers::Came => self.asks(facts),
+        }
     }
 
     /// The time between two barriers.

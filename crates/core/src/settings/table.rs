@@ -95,7 +95,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("bootstrap.servers", Text, "", "Where the broker is: `host:port,...`, `embedded:PATH` for topics in a directory of this machine, or `embedded:` for temporary ones.").required(),
     KeySpec::new("processing.guarantee", Choice, "exactly_once_v2", "What a commit promises: outputs, state and offsets together or not at all, or outputs at once and some of them again after a crash.").words(&["exactly_once_v2", "at_least_once"]),
     KeySpec::new("commit.interval.ms", Duration, "100", "The longest time between two commits: that of an application which is behind with its input. One that has read all there is commits as soon as its last commit is done.").between(1, DAY_MS),
-    KeySpec::new("commit.min.interval.ms", Duration, "10", "The shortest time between two commits; `commit.interval.ms`, where that is less.").between(0, DAY_MS),
+    KeySpec::new("commit.min.interval.ms", Duration, "7", "The shortest time between two commits; `commit.interval.ms`, where that is less.").between(0, DAY_MS),
     KeySpec::new("commit.timeout.ms", Duration, "60000", "A commit that takes longer stops the application; it recovers at its next start.").between(100, DAY_MS),
     KeySpec::new("transaction.timeout.ms", Duration, "60000", "How long the broker keeps an open transaction of an application that is silent. At most the broker's transaction.max.timeout.ms.").between(1_000, INT),
     KeySpec::new("lanes.count", Count, "4 x cores", "How many keys can be worked on at the same time. May change at any restart.").between(1, 4_096),

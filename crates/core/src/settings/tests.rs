@@ -55,7 +55,7 @@ fn defaults_are_those_of_the_table() {
             ms(s.commit_min_interval),
             ms(s.commit_timeout)
         ),
-        (100, 10, 60_000)
+        (100, 7, 60_000)
     );
     assert_eq!(
         (
@@ -214,7 +214,7 @@ fn a_short_interval_shortens_the_least_one_too() {
     let s = with(&json!({"commit.interval.ms": "1s"})).unwrap();
     assert_eq!(
         (ms(s.commit_interval), ms(s.commit_min_interval)),
-        (1000, 10)
+        (1000, 7)
     );
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Result, StageId};
 use stoatflow_log::CutEntry;
-use stoatflow_protocol::ScheduleFacts;
+use stoatflow_protocol::{Answers, ScheduleFacts};
 
 impl Dispatch {
     pub(super) fn is_committing(&self) -> bool {
@@ -37,6 +37,7 @@ impl Dispatch {
                 || self.punctuation_due()
                 || self.times.is_due(),
             stopping,
+            answers: self.answers,
         }
     }
 
@@ -100,6 +101,10 @@ impl Dispatch {
         self.overlay.begin(&self.shared.status);
         (self.skipped, self.fresh) = (false, false);
         self.last_barrier = now;
+        self.answers = Answers::Whenever;
+        let worked = self.shared.status.worked();
+        self.work = worked.saturating_sub(self.worked);
+        self.worked = worked;
         self.up_to_date = false;
         let open = self.epoch.0;
         self.shared.status.with_barrier(|b| {
@@ -108,11 +113,48 @@ impl Dispatch {
         });
     }
 
+    /// Is it enough to ask for records at the end of the epoch, and if so, how long not yet? Where nothing of an epoch is
+    /// seen before its end, and what lanes have to do is done in a moment, it may as well be done then: one question to
+    /// the broker and one round of all threads for an epoch, instead of several, delay nothing.
+    #[must_use]
+    pub fn deferral(&self) -> Option<Duration> {
+        /// So much work of all lanes for an epoch is better begun before its end.
+        const MUCH: Duration = Duration::from_micros(500);
+        let all_is_here = self.gate.is_open()
+            && !self.has_buffered()
+            && !self.awaited.has_more_to_come()
+            && !self.is_waiting();
+        if !self.limits.unseen || !all_is_here || self.work > MUCH {
+            return None;
+        }
+        let facts = self.facts(false);
+        if facts.asked {
+            return None;
+        }
+        let facts = ScheduleFacts {
+            behind: false,
+            ..facts
+        };
+        Some(
+            self.schedule
+                .asks(&facts)
+                .saturating_sub(facts.since_barrier),
+        )
+    }
+
+    /// Is what the reader was asked for here?
+    pub const fn hears(&mut self, answers: Answers) {
+        self.answers = answers;
+    }
+
     /// How long intake may sleep in a fetch before a barrier could be due.
     #[must_use]
     pub fn patience(&self) -> Duration {
         const LONGEST: Duration = Duration::from_millis(50);
+        // While an epoch is being committed nobody knows when the next barrier may go in: then it is looked again after this.
         const SHORTEST: Duration = Duration::from_millis(1);
+        // But a barrier whose time is known is not put off for a whole millisecond.
+        const MOMENT: Duration = Duration::from_micros(100);
         let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
         let awaited = self.awaited.patience(self.shared.clock.monotonic());
         let longest = punctuation
@@ -124,8 +166,9 @@ impl Dispatch {
         let facts = self.facts(false);
         let gap = self
             .schedule
-            .gap(&facts)
+            .ends(&facts)
             .saturating_sub(facts.since_barrier);
-        gap.clamp(SHORTEST, longest)
+        let shortest = if facts.committing { SHORTEST } else { MOMENT };
+        gap.clamp(shortest, longest)
     }
 }

@@ -108,3 +108,33 @@ fn who_asks_is_served_after_the_shortest_gap_with_or_without_records() {
         ..asked
     }));
 }
+
+/// A barrier that came before the answer would leave its records for the next epoch, and so would each one after it.
+#[test]
+fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
+    let end = |answers| {
+        schedule().ends(&ScheduleFacts {
+            records: 1,
+            answers,
+            ..Default::default()
+        })
+    };
+    let asks = schedule().asks(&ScheduleFacts::default());
+    assert!(MS(9) < asks && asks < MS(10));
+    assert_eq!(end(Answers::Whenever), MS(10));
+    assert_eq!(end(Answers::Came), asks);
+    assert!(MS(10) < end(Answers::UnderWay) && end(Answers::UnderWay) < MS(11));
+    let due = |since_barrier, answers, records| {
+        schedule().is_due(&ScheduleFacts {
+            since_barrier,
+            records,
+            answers,
+            ..Default::default()
+        })
+    };
+    assert!(due(asks, Answers::Came, 1));
+    assert!(!due(asks, Answers::Came, 0), "nothing has come");
+    assert!(!due(MS(9), Answers::Came, 1), "it came sooner");
+    assert!(!due(MS(10), Answers::UnderWay, 1));
+    assert!(due(MS(11), Answers::UnderWay, 1), "the broker is silent");
+}

@@ -29,7 +29,7 @@ impl Asked {
 
 /// Never called by itself.
 #[derive(Debug)]
-struct Never;
+pub(super) struct Never;
 
 impl Udf for Never {
     fn name(&self) -> &str {

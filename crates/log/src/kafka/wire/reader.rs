@@ -42,6 +42,8 @@ const LOST_FOR_WORDS: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_millis(3);
 /// But so long before whoever polls goes on to something else: to a commit, perhaps, that is for all there is.
 const LEAD: Duration = Duration::from_micros(700);
+/// The longest that a broker is left in peace, whatever is said.
+const LONGEST_REST: Duration = Duration::from_millis(15);
 /// How long an assignment may take to find out whether its topics exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
 
@@ -65,6 +67,8 @@ pub(in crate::kafka) struct WireReader {
     flights: BTreeMap<Node, Flight>,
     /// When each broker was asked for the last time.
     asked: BTreeMap<Node, Duration>,
+    /// If what comes is enough at its end: until when nothing need come.
+    deferred: Option<Duration>,
     /// The last answer of each broker: its memory is used again when all of it is given.
     answers: BTreeMap<Node, Bytes>,
     /// When the leaders may be asked for.
@@ -93,6 +97,7 @@ impl WireReader {
             slots: Slots::default(),
             flights: BTreeMap::new(),
             asked: BTreeMap::new(),
+            deferred: None,
             answers: BTreeMap::new(),
             look_at: Duration::ZERO,
             missing: BTreeMap::new(),
@@ -164,8 +169,13 @@ impl WireReader {
     /// Takes what answers there are, and asks anew. Says when to look again if no answer comes.
     fn pump(&mut self, left: Duration) -> Duration {
         let flying: Vec<_> = self.flights.iter().map(|(n, f)| (*n, *f)).collect();
+        let under_way = flying.len();
         for (node, flight) in flying {
             self.hear(node, flight);
+        }
+        // Whoever wants all at the end of a time wants what has come now first.
+        if self.deferred.is_some() && self.flights.len() < under_way {
+            return Duration::ZERO;
         }
         if self.slots.is_unled() && self.clock.monotonic() >= self.look_at {
             self.look_up();
@@ -191,6 +201,11 @@ impl WireReader {
             return Duration::ZERO;
         };
         let (now, rested) = (self.clock.monotonic(), *asked + REST);
+        if let Some(until) = self.deferred {
+            let until = until.min(*asked + LONGEST_REST);
+            let next = if *asked < until { until } else { rested };
+            return next.saturating_sub(now);
+        }
         let last_moment = (now + left).saturating_sub(LEAD);
         let until = if *asked < last_moment {
             rested.min(last_moment)
@@ -515,6 +530,14 @@ impl Consumer for WireReader {
     fn caught_up(&self, slot: u32) -> bool {
         let slot = self.slots.all.get(slot as usize);
         slot.is_some_and(Slot::has_caught_up)
+    }
+
+    fn defer(&mut self, time: Option<Duration>) {
+        self.deferred = time.map(|time| self.clock.monotonic() + time);
+    }
+
+    fn has_asked(&self) -> bool {
+        !self.flights.is_empty()
     }
 
     fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {

@@ -503,6 +503,55 @@ fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know(
     assert!(fetches >= 15, "{fetches} in 20 polls");
 }
 
+/// Whoever wants all at the end of a time is no reason to ask before, and gets what came before more is asked for.
+#[test]
+fn what_is_deferred_is_asked_for_once_and_at_the_end() {
+    let broker = FaultyBroker::start(1, 0, true);
+    let topic: Arc<str> = "later".into();
+    let mut writer = open(&broker, "later");
+    let mut write = |value| {
+        writer.begin().unwrap();
+        written(&mut writer, &topic, value).unwrap();
+        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+    };
+    write("one");
+    let mut reader = reader(&broker, 1 << 10);
+    reader.place(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]);
+    let mut came = Vec::new();
+    while !reader.caught_up(0) {
+        reader.poll(10, WAIT / 100, &mut came).unwrap();
+    }
+    let fetches = || broker.kept.lock().fetches;
+    let clock = SystemClock::new();
+    while reader.has_asked() {
+        reader.defer(Some(WAIT));
+        (reader.poll(10, Duration::from_millis(1), &mut came)).unwrap();
+    }
+    write("two");
+    came.clear();
+    let (before, time) = (fetches(), Duration::from_millis(8));
+    reader.defer(Some(time));
+    reader.poll(10, time / 4, &mut came).unwrap();
+    // A slow machine may have let all of the time go by.
+    assert!(fetches() == before || clock.monotonic() >= time);
+    reader.poll(10, WAIT, &mut came).unwrap();
+    assert_eq!(came.len(), 1);
+    assert!(clock.monotonic() >= time);
+    assert_eq!((fetches(), reader.has_asked()), (before + 1, false));
+    // However long it is to be deferred, the broker is not forgotten.
+    write("three");
+    reader.defer(Some(WAIT * 10));
+    reader.poll(10, WAIT, &mut came).unwrap();
+    assert_eq!(came.len(), 2);
+    // In a hurry more is asked for before what came is given.
+    write("four");
+    reader.defer(None);
+    while came.len() < 3 {
+        reader.poll(10, WAIT, &mut came).unwrap();
+    }
+    assert!(clock.monotonic() < WAIT);
+}
+
 #[test]
 fn a_partition_that_is_not_there_is_named() {
     let broker = FaultyBroker::start(1, 0, true);
