@@ -14,7 +14,7 @@ use stoatflow_log::CutEntry;
 use stoatflow_protocol::{Answers, ScheduleFacts};
 
 impl Dispatch {
-    pub(super) fn is_committing(&self) -> bool {
+    pub(crate) fn is_committing(&self) -> bool {
         self.shared.committed().0 + 1 < self.epoch.0
     }
 
@@ -135,11 +135,9 @@ impl Dispatch {
             behind: false,
             ..facts
         };
-        Some(
-            self.schedule
-                .asks(&facts)
-                .saturating_sub(facts.since_barrier),
-        )
+        let left = (self.schedule.asks(&facts)).saturating_sub(facts.since_barrier);
+        // While the epoch before is being committed nobody knows when one ends whose time is over.
+        (!left.is_zero() || !facts.committing).then_some(left)
     }
 
     /// Is what the reader was asked for here?

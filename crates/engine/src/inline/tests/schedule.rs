@@ -90,6 +90,14 @@ fn who_has_more_to_read_asks_for_it() {
     assert_eq!(engine.house().intake.dispatch().deferral(), None);
     engine.settle().unwrap();
     assert!(engine.house().intake.dispatch().deferral().is_some());
+    // A commit takes longer than the next epoch was to: nobody knows when that one ends.
+    stand.send("in", &[("a", "1", 1)]);
+    stand.clock.advance(Duration::from_millis(20));
+    engine.take(Turn::Intake).unwrap();
+    assert!(engine.house().intake.dispatch().is_committing());
+    assert!(engine.house().intake.dispatch().deferral().is_some());
+    stand.clock.advance(Duration::from_millis(20));
+    assert_eq!(engine.house().intake.dispatch().deferral(), None);
 }
 
 /// One turn of every room, the reader first: how many commits there are then.
