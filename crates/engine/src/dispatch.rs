@@ -97,8 +97,9 @@ pub struct Dispatch {
     /// after a restart, and "latest" would be another place then.
     fresh: bool,
     last_barrier: Duration,
-    /// Is what the reader was asked for here?
+    /// Is what the reader was asked for here, and how long does that usually take?
     answers: Answers,
+    usual_answer: Duration,
     /// How long lanes had worked at the last barrier, and of that since the one before.
     worked: Duration,
     work: Duration,
@@ -150,6 +151,7 @@ impl Dispatch {
             fresh: slots.iter().any(|s| s.fresh),
             last_barrier: now,
             answers: Answers::Whenever,
+            usual_answer: Duration::ZERO,
             worked: Duration::ZERO,
             work: Duration::ZERO,
             up_to_date: false,

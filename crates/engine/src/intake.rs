@@ -99,11 +99,12 @@ impl Intake {
             self.consumer.defer(deferral);
             self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;
             moved |= !self.fetched.is_empty();
-            self.dispatch.hears(match deferral {
+            let answers = match deferral {
                 Some(_) if self.consumer.has_asked() => Answers::UnderWay,
                 Some(_) if moved => Answers::Came,
                 _ => Answers::Whenever,
-            });
+            };
+            self.dispatch.hears(answers, self.consumer.usual_answer());
             self.extract.extract(&mut self.fetched)?;
             if self.fetched.is_empty() {
                 self.dispatch.passed(&self.consumer.positions());

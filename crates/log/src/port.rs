@@ -287,6 +287,10 @@ pub trait Consumer: Send {
     fn has_asked(&self) -> bool {
         false
     }
+    /// How long records usually take to come once they are asked for, of the slowest broker. Zero if it doesn't know.
+    fn usual_answer(&self) -> Duration {
+        Duration::ZERO
+    }
     /// Stops fetching these slots (true) or goes on (false).
     ///
     /// # Errors

@@ -8,9 +8,10 @@
 
 use std::time::Duration;
 
-/// An epoch whose records are asked for at its end asks so long before it is over.
+/// An epoch whose records are asked for at its end asks so long before it is over, or as long as the answer usually takes.
 const LEAD: Duration = Duration::from_micros(500);
-/// And waits for the answer for so long beyond it: what comes right behind a barrier waits for the next one.
+/// And waits for the answer for so long beyond it, or half of what it usually takes: what comes right behind a barrier
+/// waits for the next one.
 const GRACE: Duration = Duration::from_micros(500);
 
 /// What is known of the records that were asked for.
@@ -46,6 +47,8 @@ pub struct ScheduleFacts {
     pub stopping: bool,
     /// Have records come that were asked for?
     pub answers: Answers,
+    /// How long they usually take to come.
+    pub usual_answer: Duration,
 }
 
 /// The schedule's settings.
@@ -81,7 +84,8 @@ impl Schedule {
     /// When an epoch asks for its records if it does so at its end: so long after the last barrier.
     #[must_use]
     pub fn asks(&self, facts: &ScheduleFacts) -> Duration {
-        self.gap(facts).saturating_sub(LEAD)
+        let gap = self.gap(facts);
+        gap.saturating_sub(facts.usual_answer.min(gap / 2).max(LEAD))
     }
 
     /// When an epoch with records ends: so long after the last barrier.
@@ -89,7 +93,7 @@ impl Schedule {
     pub fn ends(&self, facts: &ScheduleFacts) -> Duration {
         match facts.answers {
             Answers::Whenever => self.gap(facts),
-            Answers::UnderWay => self.gap(facts) + GRACE,
+            Answers::UnderWay => self.gap(facts) + GRACE.max(facts.usual_answer / 2),
             Answers::Came => self.asks(facts),
         }
     }

@@ -38,6 +38,7 @@ impl Dispatch {
                 || self.times.is_due(),
             stopping,
             answers: self.answers,
+            usual_answer: self.usual_answer,
         }
     }
 
@@ -140,9 +141,10 @@ impl Dispatch {
         (!left.is_zero() || !facts.committing).then_some(left)
     }
 
-    /// Is what the reader was asked for here?
-    pub const fn hears(&mut self, answers: Answers) {
+    /// Is what the reader was asked for here, and how long does that usually take?
+    pub const fn hears(&mut self, answers: Answers, usually: Duration) {
         self.answers = answers;
+        self.usual_answer = usually;
     }
 
     /// How long intake may sleep in a fetch before a barrier could be due.

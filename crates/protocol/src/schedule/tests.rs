@@ -121,6 +121,16 @@ fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
     };
     let asks = schedule().asks(&ScheduleFacts::default());
     assert!(MS(9) < asks && asks < MS(10));
+    // A broker that is far away is asked sooner, but not all the time.
+    for (usual_answer, asked, waits) in [(MS(2), 8, 11), (MS(40), 5, 30)] {
+        let facts = ScheduleFacts {
+            usual_answer,
+            answers: Answers::UnderWay,
+            ..Default::default()
+        };
+        assert_eq!(schedule().asks(&facts), MS(asked));
+        assert_eq!(schedule().ends(&facts), MS(waits));
+    }
     assert_eq!(end(Answers::Whenever), MS(10));
     assert_eq!(end(Answers::Came), asks);
     assert!(MS(10) < end(Answers::UnderWay) && end(Answers::UnderWay) < MS(11));

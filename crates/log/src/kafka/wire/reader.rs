@@ -67,6 +67,8 @@ pub(in crate::kafka) struct WireReader {
     flights: BTreeMap<Node, Flight>,
     /// When each broker was asked for the last time.
     asked: BTreeMap<Node, Duration>,
+    /// How long each takes to answer with records, smoothed.
+    usual: BTreeMap<Node, Duration>,
     /// If what comes is enough at its end: until when nothing need come.
     deferred: Option<Duration>,
     /// The last answer of each broker: its memory is used again when all of it is given.
@@ -97,6 +99,7 @@ impl WireReader {
             slots: Slots::default(),
             flights: BTreeMap::new(),
             asked: BTreeMap::new(),
+            usual: BTreeMap::new(),
             deferred: None,
             answers: BTreeMap::new(),
             look_at: Duration::ZERO,
@@ -242,6 +245,7 @@ impl WireReader {
             Ok(Some(answer)) => match FetchResponse::decode(&mut answer.clone(), version) {
                 Ok(said) => {
                     self.flights.remove(&node);
+                    self.note_answer(node, &said);
                     self.answers.insert(node, answer);
                     self.take(node, said);
                 }
@@ -250,10 +254,27 @@ impl WireReader {
         }
     }
 
+    /// How long did records take to come? What had to be waited for because nothing was there is in it, but not for long.
+    fn note_answer(&mut self, node: Node, answer: &FetchResponse) {
+        const LONGEST: Duration = Duration::from_millis(4);
+        let mut partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+        let came = partitions.any(|p| {
+            p.records
+                .as_ref()
+                .is_some_and(|records| !records.is_empty())
+        });
+        if let Some(asked) = self.asked.get(&node).filter(|_| came) {
+            let took = self.clock.monotonic().saturating_sub(*asked).min(LONGEST);
+            let usual = self.usual.entry(node).or_insert(took);
+            *usual = *usual * 7 / 8 + took / 8;
+        }
+    }
+
     /// A broker that can't be read from: somebody else may lead by now.
     fn lose(&mut self, node: Node, why: &Broken) {
         self.cluster.drop_data(node, why);
         self.flights.remove(&node);
+        self.usual.remove(&node);
         self.slots.lose(node);
         self.look_again();
     }
@@ -538,6 +559,10 @@ impl Consumer for WireReader {
 
     fn has_asked(&self) -> bool {
         !self.flights.is_empty()
+    }
+
+    fn usual_answer(&self) -> Duration {
+        self.usual.values().max().copied().unwrap_or_default()
     }
 
     fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {

@@ -543,6 +543,11 @@ fn what_is_deferred_is_asked_for_once_and_at_the_end() {
     reader.defer(Some(WAIT * 10));
     reader.poll(10, WAIT, &mut came).unwrap();
     assert_eq!(came.len(), 2);
+    let usual = reader.usual_answer();
+    assert!(
+        !usual.is_zero() && usual <= Duration::from_millis(4),
+        "{usual:?}"
+    );
     // In a hurry more is asked for before what came is given.
     write("four");
     reader.defer(None);
