@@ -121,11 +121,9 @@ impl Dispatch {
     pub fn deferral(&self) -> Option<Duration> {
         /// So much work of all lanes for an epoch is better begun before its end.
         const MUCH: Duration = Duration::from_micros(500);
-        let all_is_here = self.gate.is_open()
-            && !self.has_buffered()
-            && !self.awaited.has_more_to_come()
-            && !self.is_waiting();
-        if !self.limits.unseen || !all_is_here || self.work > MUCH {
+        // What is cheap to know comes first: this is asked in each turn of intake.
+        let may = self.limits.unseen && self.work <= MUCH && self.gate.is_open();
+        if !may || self.has_buffered() || self.awaited.has_more_to_come() || self.is_waiting() {
             return None;
         }
         let facts = self.facts(false);
