@@ -11,7 +11,7 @@ import json
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ AXES = {
     "bytes_per_record": "Bytes on the broker per record",
 }
 QUANTILES = {"50": "P50", "99": "P99"}
+COSTS = {"cpu_per_million": "CPU s per million records", "peak_rss_mb": "Peak RSS until the end of the rate, MB"}
 ABOUT = "Medians; lines: what repeats differ by; 0.50x: the ratio to Kafka Streams. Each group has a scale of its own."
 
 
@@ -97,10 +98,20 @@ def _of_latency(found: Mapping[str, Any]) -> dict[str, str]:
 
 def latency_groups(found: Mapping[str, Any], quantile: str) -> list[Group]:
     """A group for each workload and rate."""
+    return _rate_groups(found, lambda run: float(run["quantiles_ms"][quantile]))
+
+
+def cost_groups(found: Mapping[str, Any], cost: str) -> list[Group]:
+    """A group for each workload and rate: what it took. None of results from before that was measured."""
+    there = all(run.get(cost) is not None for run in found["runs"])
+    return _rate_groups(found, lambda run: float(run[cost])) if there else []
+
+
+def _rate_groups(found: Mapping[str, Any], figure: Callable[[Mapping[str, Any]], float]) -> list[Group]:
     runs, groups = found["runs"], []
     for workload, rate in dict.fromkeys((run["workload"], run["rate"]) for run in runs):
         at = [run for run in runs if (run["workload"], run["rate"]) == (workload, rate)]
-        groups.append(Group(f"{workload}  {rate:g} records a second", _latency_bars(at, quantile)))
+        groups.append(Group(f"{workload}  {rate:g} records a second", _rate_bars(at, figure)))
     return groups
 
 
@@ -118,12 +129,10 @@ def ready_groups(found: Mapping[str, Any]) -> list[Group]:
     return groups
 
 
-def _latency_bars(runs: list[Mapping[str, Any]], quantile: str) -> tuple[Bar, ...]:
-    values = {(run["engine"], run["repeat"]): run["quantiles_ms"][quantile] for run in runs}
+def _rate_bars(runs: list[Mapping[str, Any]], figure: Callable[[Mapping[str, Any]], float]) -> tuple[Bar, ...]:
+    values = {(run["engine"], run["repeat"]): figure(run) for run in runs}
     # Who did not keep up is nobody's measure.
-    base = {
-        run["repeat"]: run["quantiles_ms"][quantile] for run in runs if run["engine"] == KSTREAMS and not run["missing"]
-    }
+    base = {run["repeat"]: figure(run) for run in runs if run["engine"] == KSTREAMS and not run["missing"]}
     missing: Counter[str] = Counter()
     for run in runs:
         missing[run["engine"]] += run["missing"]

@@ -3,11 +3,12 @@
 `python benches/versus/latency.py --workloads w1,w3 --rates 500,2000 --seconds 15`
 
 Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
-Gives: for each workload and rate the latencies P50 to P99.9 and the CPU seconds of each engine, and ratios, and how
-long each took from the start of its process until it ran; the same as JSON, as Markdown, and as pictures. Where records
-did not come in time, the figures stand beside how many are MISSING: the engine did not keep up.
-Owns: the broker and the order of the runs. Never: reports an engine that failed, or from which it saw a record come
-twice; counts from when a record was sent instead of from when it was due.
+Gives: for each workload and rate the latencies P50 to P99.9, the CPU seconds and the memory of each engine, and ratios,
+and how long each took from the start of its process until it ran; the same as JSON, as Markdown, and as pictures. Where
+records did not come in time, the figures stand beside how many are MISSING: the engine did not keep up.
+Owns: the broker, which has been in use for a while before anything is measured, and the order of the runs.
+Never: reports an engine that failed, or from which it saw a record come twice; counts from when a record was sent
+instead of from when it was due.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from bench_broker import bench_broker  # noqa: E402
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
 from broker.kafka_broker import KafkaBroker  # noqa: E402
 from conditions import Conditions, add_arguments, names  # noqa: E402
-from engines import KSTREAMS, EngineError, Job, command, prepare  # noqa: E402
+from engines import FLAVOURS, KSTREAMS, EngineError, Job, command, prepare  # noqa: E402
 from filling import FillingError, fill_topic  # noqa: E402
-from machine import describe, machine_cpu, process_cpu  # noqa: E402
+from machine import describe, machine_cpu, peak_rss_kb, process_cpu  # noqa: E402
 from probe import Reader, Stage  # noqa: E402
 from stopping import stop_with_all_of_it  # noqa: E402
 from versus import order_of, say  # noqa: E402
@@ -44,7 +45,8 @@ from workloads import WORKLOADS  # noqa: E402
 from workloads.probes import PROBES  # noqa: E402
 from workloads.workload import NEW_YEAR_MS, Load, Row  # noqa: E402
 
-ENGINES = (KSTREAMS, "native", "lambda")
+ENGINES = (KSTREAMS, *FLAVOURS)
+USUAL = (KSTREAMS, "native", "lambda")
 # Arguments that say where something is on this machine, and nothing of the measurement.
 PLACES = ("python", "json", "markdown", "charts")
 QUANTILES = (50.0, 95.0, 99.0, 99.9)
@@ -70,6 +72,8 @@ class Latency:
     other_cores: float
     # From the start of its process until it said that it runs, the same for all rates.
     ready_seconds: float
+    # The most that it has had until the end of this rate.
+    peak_rss_mb: float
 
     @property
     def p99(self) -> float:
@@ -128,9 +132,17 @@ def running(job: Job, at: Conditions) -> Iterator[Running]:
 class Bench:
     """One workload on a running broker."""
 
-    def __init__(self, workload: str, options: argparse.Namespace, broker: KafkaBroker, at: Conditions) -> None:
-        """Nothing is written yet."""
+    def __init__(
+        self,
+        workload: str,
+        options: argparse.Namespace,
+        broker: KafkaBroker,
+        at: Conditions,
+        called: str = "latency",
+    ) -> None:
+        """Nothing is written yet; topics and applications begin with what it is `called`."""
         self._name, self._options, self._broker, self._at = workload, options, broker, at
+        self._called = f"{called}-{workload}"
         self._load = Load(0, options.seed, table_keys=options.table_keys, base_ms=NEW_YEAR_MS)
         self._probing, self._of = PROBES[workload], WORKLOADS[workload]
         self._tables: list[str] = []
@@ -140,7 +152,7 @@ class Bench:
         """Writes what is there before the first record: the tables, once for all engines."""
         now = replace(self._load, base_ms=time.time_ns() // 1_000_000 - 60_000)
         for source in self._of.inputs[self._probing.sent :]:
-            topic = f"latency-{self._name}-{source.name}"
+            topic = f"{self._called}-{source.name}"
             self._broker.create_topic(topic, self._load.partitions)
             fill_topic(self._at.bootstrap, topic, chain(source.rows(now), self._beside(source.name, now.base_ms)))
             self._tables.append(topic)
@@ -183,7 +195,7 @@ class Bench:
 
     def measure(self, engine: str, repeat: int) -> list[Latency]:
         """One engine, one process, all rates after a time to get warm."""
-        name = f"latency-{self._name}-{engine}-{repeat}"
+        name = f"{self._called}-{engine}-{repeat}"
         sources = tuple(f"{name}-{one.name}" for one in self._of.inputs[: self._probing.sent])
         sinks = tuple(f"{name}-to-{one.name}" for one in self._of.outputs)
         for topic in (*sources, *sinks):
@@ -220,6 +232,7 @@ class Bench:
             sender_behind_ms=round(taken.sender_behind_ms, 2),
             other_cores=round(other, 2),
             ready_seconds=process.ready_seconds,
+            peak_rss_mb=round(peak_rss_kb(process.pid) / 1024, 1),
         )
         say(f"{self._name}, repeat {repeat + 1}, {_line(latency)}{'' if stage.first else ', getting warm'}")
         # Not everything is there: it could not keep up. Twice is worse, nobody wants its figures.
@@ -233,7 +246,7 @@ def _line(one: Latency) -> str:
     late = f", {one.missing} MISSING: it did not keep up" if one.missing else ""
     return (
         f"{one.engine:9} {one.rate:7.0f}/s: {quantiles} {one.worst_ms:8.1f} ms (P50 P95 P99 P99.9 worst), "
-        f"{one.cpu_per_million:7.1f} CPU s per million{late}"
+        f"{one.cpu_per_million:7.1f} CPU s per million, {one.peak_rss_mb:.0f} MB{late}"
     )
 
 
@@ -255,12 +268,16 @@ def as_text(measured: Sequence[Latency]) -> str:
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for what, there in (("workload", tuple(PROBES)), ("engine", ENGINES)):
+    for what, there, usual in (("workload", tuple(PROBES), tuple(PROBES)), ("engine", ENGINES, USUAL)):
         said = f"comma-separated, of: {', '.join(there)}"
-        parser.add_argument(f"--{what}s", type=names(there, what), default=list(there), help=said)
+        parser.add_argument(f"--{what}s", type=names(there, what), default=list(usual), help=said)
     parser.add_argument("--rates", default="500,1000,2000", help="records a second, comma-separated")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long each rate is held")
     parser.add_argument("--warm", type=float, default=15.0, help="how long the lowest rate is held before")
+    parser.add_argument(
+        "--warm-broker", type=float, default=10.0,
+        help="how long each engine uses the broker at the highest rate before anything is measured; 0: not at all",
+    )  # fmt: skip
     parser.add_argument("--patience", type=float, default=10.0, help="how long is waited for the last record of a rate")
     add_arguments(parser, repeats=1)
     parser.add_argument("--json", type=Path, help=f"where the JSON goes; {cache_dir() / 'versus'} by default")
@@ -270,9 +287,22 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         options.rates = sorted(float(rate) for rate in options.rates.split(","))
     except ValueError:
         parser.error(f"--rates {options.rates!r} is not a list of numbers such as 500,2000")
-    if min(options.rates) <= 0 or options.seconds <= 0 or options.warm <= 0:
+    if min(options.rates) <= 0 or options.seconds <= 0 or options.warm <= 0 or options.warm_broker < 0:
         parser.error("rates and times are positive")
     return options
+
+
+def warm_up(options: argparse.Namespace, broker: KafkaBroker, at: Conditions) -> None:
+    """Every engine uses the broker for a while, as one that runs for months has been; figures are thrown away.
+
+    A broker that has just started compiles itself and collects garbage every second: whoever comes first would pay.
+    """
+    first, rate = options.workloads[0], max(options.rates)
+    say(f"the broker gets warm ({first}, every engine, at {rate:.0f}/s for {options.warm_broker:g} s); not counted:")
+    briefly = argparse.Namespace(**(vars(options) | {"rates": [rate], "warm": 1.0, "seconds": options.warm_broker}))
+    bench = Bench(first, briefly, broker, at, called="warming")
+    bench.fill()
+    bench.all(options.engines, 1)
 
 
 def measure(options: argparse.Namespace) -> tuple[list[Latency], list[str]]:
@@ -281,6 +311,8 @@ def measure(options: argparse.Namespace) -> tuple[list[Latency], list[str]]:
     failed: list[str] = []
     with bench_broker() as broker:
         at = Conditions.of(options, broker)
+        if options.warm_broker:
+            warm_up(options, broker, at)
         for workload in options.workloads:
             bench = Bench(workload, options, broker, at)
             bench.fill()

@@ -112,6 +112,12 @@ def _rss_kb(pid: int) -> int:
     return int(found.split()[0]) if found else 0
 
 
+def peak_rss_kb(pid: int) -> int:
+    """The most memory that a running process has had, as the system counts it."""
+    found = _first(f"/proc/{pid}/status", "VmHWM")
+    return int(found.split()[0]) if found else 0
+
+
 def machine_cpu() -> float:
     """CPU seconds of all processes since the machine started, without idling and waiting."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]

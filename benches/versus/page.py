@@ -88,13 +88,11 @@ def _of_versus(found: Mapping[str, Any]) -> list[str]:
 
 def _of_latency(found: Mapping[str, Any]) -> list[str]:
     parts = ["Medians of the repeats, milliseconds; in brackets the ratio to Kafka Streams."]
-    for quantile, name in charts.QUANTILES.items():
-        rows = {group.title: {bar.name: bar for bar in group.bars} for group in charts.latency_groups(found, quantile)}
+    tables = {name: charts.latency_groups(found, quantile) for quantile, name in charts.QUANTILES.items()}
+    tables |= {name: charts.cost_groups(found, cost) for cost, name in charts.COSTS.items()}
+    tables["Seconds from the start of the process until it runs"] = charts.ready_groups(found)
+    for name, groups in tables.items():
+        rows = {group.title: {bar.name: bar for bar in group.bars} for group in groups}
         engines = sorted({engine for bars in rows.values() for engine in bars}, key=charts.place)
-        parts += [f"### {name}", _table(engines, rows)]
-    ready = charts.ready_groups(found)
-    if ready:
-        rows = {group.title: {bar.name: bar for bar in group.bars} for group in ready}
-        engines = sorted({engine for bars in rows.values() for engine in bars}, key=charts.place)
-        parts += ["### Seconds from the start of the process until it runs", _table(engines, rows)]
+        parts += [f"### {name}", _table(engines, rows)] if rows else []
     return parts + [f"FAILED, so without figures: {why}" for why in found["failed"]]

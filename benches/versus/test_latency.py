@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import struct
@@ -22,6 +23,7 @@ from conditions import Conditions  # noqa: E402
 from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 from engines import FLAVOURS, KSTREAMS, EngineError, Job, command  # noqa: E402
 from latency import Bench, Latency, arguments, as_text, quantile, running  # noqa: E402
+from machine import peak_rss_kb  # noqa: E402
 from probe import Reader, Stage, Taken  # noqa: E402
 from workloads.probes import EVERY, PROBES  # noqa: E402
 from workloads.workload import Row  # noqa: E402
@@ -33,7 +35,7 @@ JOB = Job("w1", KSTREAMS, "run", ("in",), ("out",), 0, 0)
 
 def latency(engine: str, p99: float, *, missing: int = 0, repeat: int = 0) -> Latency:
     quantiles = {"50": 1.0, "95": 2.0, "99": p99, "99.9": p99}
-    return Latency("w1", engine, 500, repeat, 100, missing, 0, quantiles, p99, 10.0, 0.1, 0.5, 0.3)
+    return Latency("w1", engine, 500, repeat, 100, missing, 0, quantiles, p99, 10.0, 0.1, 0.5, 0.3, 40.0)
 
 
 def test_quantiles_are_values_that_were_measured() -> None:
@@ -104,6 +106,7 @@ def test_arguments_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     for given, why in (
         (["--rates", "fast"], "'fast' is not a list of numbers"),
         (["--rates", "0"], "rates and times are positive"),
+        (["--warm-broker", "-1"], "rates and times are positive"),
         (["--workloads", "w9"], "unknown workload 'w9'; there are w1, w2, w3, w4, w5, w7"),
         (["--engines", "spark"], "unknown engine 'spark'"),
         (["--set", "a"], "--set: wants KEY=VALUE, not 'a'"),
@@ -232,6 +235,46 @@ def test_a_record_that_came_twice_is_no_figure_and_one_that_is_missing_is(monkey
     assert (one.missing, one.ready_seconds) == (78, 0.3)
     with pytest.raises(EngineError, match="w1, native: 1 of 80 records came twice"):
         bench._stage("native", 0, process, Fake(0, 1), ["in"], stage)  # type: ignore[arg-type]
+
+
+def test_every_engine_uses_the_broker_before_any_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, str, list[float], float]] = []
+
+    class Fake:
+        pid, bootstrap = 1, "localhost:1"
+
+        def create_topic(self, *_: object) -> None:
+            pass
+
+    def measure(bench: Bench, engine: str, repeat: int) -> list[Latency]:
+        seconds = bench._stages()[1].count / bench._stages()[1].rate
+        ran.append((bench._called, engine, [one.rate for one in bench._stages()[1:]], seconds))
+        return [latency(engine, 1.0, repeat=repeat)]
+
+    monkeypatch.setattr(measuring, "bench_broker", lambda: contextlib.nullcontext(Fake()))
+    monkeypatch.setattr(Bench, "measure", measure)
+    given = ["--workloads", "w1", "--engines", "kstreams,native", "--rates", "50,100", "--seconds", "3"]
+    measured, failed = measuring.measure(arguments([*given, "--warm-broker", "2"]))
+    warming = [("warming-w1", KSTREAMS, [100], 2.0), ("warming-w1", "native", [100], 2.0)]
+    counted = [("latency-w1", KSTREAMS, [50, 100], 3.0), ("latency-w1", "native", [50, 100], 3.0)]
+    assert ran == [*warming, *counted]
+    assert ([one.engine for one in measured], failed) == ([KSTREAMS, "native"], [])
+    ran.clear()
+    measuring.measure(arguments([*given, "--warm-broker", "0"]))
+    assert ran == counted
+
+
+def test_memory_is_the_most_that_a_process_has_had() -> None:
+    # A child that touches 64 MB and gives them back before it is asked.
+    program = "b = bytearray(64 << 20); b[::4096] = b'x' * len(b[::4096]); del b; print(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert 64 << 10 < peak_rss_kb(child.pid) < 128 << 10
+    finally:
+        child.kill()
+        child.communicate()
 
 
 @pytest.mark.broker

@@ -72,7 +72,8 @@ def latencies() -> dict[str, Any]:
         found = {"50": p50, "95": p50, "99": p50 * 3, "99.9": p50}
         return {
             "workload": "w1", "engine": engine, "rate": rate, "repeat": repeat, "missing": missing,
-            "quantiles_ms": found, "ready_seconds": ready[engine, repeat],
+            "quantiles_ms": found, "ready_seconds": ready[engine, repeat], "cpu_per_million": 10 * p50,
+            "peak_rss_mb": 40.0 if engine == "native" else 400.0,
         }  # fmt: skip
 
     runs = [
@@ -370,11 +371,17 @@ def test_a_page_has_all_jobs_as_rows_and_its_pictures(tmp_path: Path) -> None:
     assert tmp_path / "latency-p99.svg" in beside, "beside the page, unless another folder is named"
     text = (tmp_path / "latency.md").read_text("utf-8")
     assert "| w1  2000 records a second | 300, 7 missing: did not keep up | 40.0 |" in text
+    cpu, _, memory = text.partition("### CPU s per million records")[2].partition("### Peak RSS until the end")
+    assert "| w1  500 records a second | 700 | 250 (**0.38**) |" in cpu, "ratios of a repeat, as everywhere"
+    assert "| w1  500 records a second | 400 | 40.0 (**0.10**) |" in memory
     ready = text.partition("### Seconds from the start of the process until it runs")[2]
     assert "| w1 | 7.00 | 2.50 (**0.38**) |" in ready, "each start counts once, whatever the rates"
     old = latencies()
     for one in old["runs"]:
-        del one["ready_seconds"]
+        del one["ready_seconds"], one["peak_rss_mb"]
     page.write(old, tmp_path / "old.md", None)
-    assert "until it runs" not in (tmp_path / "old.md").read_text("utf-8")
+    old_text = (tmp_path / "old.md").read_text("utf-8")
+    assert "until it runs" not in old_text
+    assert "Peak RSS" not in old_text
+    assert "CPU s per million" in old_text
     assert page.write(latencies(), None, None) == []
