@@ -46,6 +46,12 @@ impl Intake {
         }
     }
 
+    /// Who reads: tests put one in between that has to ask.
+    #[cfg(test)]
+    pub(crate) const fn consumer(&mut self) -> &mut Box<dyn Consumer> {
+        &mut self.consumer
+    }
+
     /// Does it call functions of the user?
     #[must_use]
     pub fn calls_out(&self) -> bool {

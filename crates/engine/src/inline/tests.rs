@@ -1,5 +1,6 @@
 //! Whole engines on an embedded broker, one room at a time.
 
+mod asking;
 mod batches;
 mod calls;
 mod clocks;

@@ -1,15 +1,14 @@
 //! When an epoch ends: soon where all has been read, seldom where much waits.
 
 use super::*;
-use stoatflow_core::Guarantee;
 
 /// Input records of the commits so far, the oldest first.
-fn commits(engine: &mut Inline) -> Vec<u64> {
+pub(super) fn commits(engine: &mut Inline) -> Vec<u64> {
     let recent = engine.house().shared.status.recent_commits();
     recent.iter().map(|commit| commit.records).collect()
 }
 
-fn many(count: i64) -> Vec<Outgoing> {
+pub(super) fn many(count: i64) -> Vec<Outgoing> {
     let record = |at: i64| Outgoing {
         topic: "in".into(),
         partition: None,
@@ -34,70 +33,6 @@ fn who_has_read_all_there_is_commits_after_the_shortest_interval() {
     stand.clock.advance(Duration::from_millis(1));
     engine.settle().unwrap();
     assert_eq!(commits(&mut engine)[before..], [1]);
-}
-
-/// How long records need not come, of a fresh epoch in which lanes have worked for so long in the one before.
-fn deferral(stand: &Stand, worked: Duration) -> Option<Duration> {
-    let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
-    stand.send("in", &[("a", "1", 1)]);
-    stand.clock.advance(Duration::from_millis(20));
-    let nanos = u64::try_from(worked.as_nanos()).unwrap();
-    let lanes = &engine.house().shared.status.lanes;
-    lanes[0]
-        .busy_ns
-        .fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
-    engine.settle().unwrap();
-    engine.house().intake.dispatch().deferral()
-}
-
-#[test]
-fn records_are_asked_for_at_the_end_of_an_epoch_where_nothing_shows_before() {
-    const NO_WORK: Duration = Duration::ZERO;
-    let mut stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let all_but_the_end = deferral(&stand, NO_WORK).unwrap();
-    let interval = stand.blueprint.settings.commit_min_interval;
-    assert!(interval * 3 / 4 < all_but_the_end && all_but_the_end < interval);
-    assert_eq!(
-        deferral(&stand, Duration::from_millis(1)),
-        None,
-        "it takes long"
-    );
-
-    let settings = Arc::make_mut(&mut stand.blueprint.settings);
-    settings.guarantee = Guarantee::AtLeastOnce;
-    assert_eq!(deferral(&stand, NO_WORK), None, "outputs are seen at once");
-
-    let plan = json!({"version": 1, "functions": ["app.py:1 ask"], "nodes": [
-        {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
-        {"op": "peek", "from": 0, "function": {"udf": 0}},
-    ]});
-    let plan = stoatflow_plan::compile(plan.to_string().as_bytes()).unwrap();
-    let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(super::calls::Never)];
-    let mut engine = Stand::with_functions(&["in", "out"], 2, plan, udfs).start();
-    engine.settle_and_commit().unwrap();
-    let deferral = engine.house().intake.dispatch().deferral();
-    assert_eq!(deferral, None, "what it looks at is seen at once");
-}
-
-#[test]
-fn who_has_more_to_read_asks_for_it() {
-    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
-    stand.write(many(9000));
-    engine.take(Turn::Intake).unwrap();
-    assert_eq!(engine.house().intake.dispatch().deferral(), None);
-    engine.settle().unwrap();
-    assert!(engine.house().intake.dispatch().deferral().is_some());
-    // A commit takes longer than the next epoch was to: nobody knows when that one ends.
-    stand.send("in", &[("a", "1", 1)]);
-    stand.clock.advance(Duration::from_millis(20));
-    engine.take(Turn::Intake).unwrap();
-    assert!(engine.house().intake.dispatch().is_committing());
-    assert!(engine.house().intake.dispatch().deferral().is_some());
-    stand.clock.advance(Duration::from_millis(20));
-    assert_eq!(engine.house().intake.dispatch().deferral(), None);
 }
 
 /// One turn of every room, the reader first: how many commits there are then.

@@ -1,5 +1,6 @@
 //! Exactly once, whatever goes wrong on the way: many transactions on a broker that fails as a seed says.
 
+mod asking;
 mod broker;
 mod faults;
 mod plainly;
@@ -42,12 +43,12 @@ fn record(topic: &Arc<str>, partition: i32, value: Vec<u8>) -> Outgoing {
     }
 }
 
-fn sent(writer: &mut dyn Producer, topic: &Arc<str>, value: &'static str) -> Result<()> {
+fn sent(writer: &mut dyn Producer, topic: &Arc<str>, value: &str) -> Result<()> {
     writer.send(&mut vec![record(topic, 0, value.into())])
 }
 
 /// Sent and acknowledged.
-fn written(writer: &mut dyn Producer, topic: &Arc<str>, value: &'static str) -> Result<()> {
+fn written(writer: &mut dyn Producer, topic: &Arc<str>, value: &str) -> Result<()> {
     sent(writer, topic, value)?;
     writer.flush(WAIT)
 }
@@ -466,95 +467,6 @@ fn an_end_whose_first_answer_is_lost_is_unknown_unless_it_is_done() {
         assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
         assert_eq!(broker.committed("left", 0), ["v"]);
     }
-}
-
-#[test]
-fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know() {
-    let broker = FaultyBroker::start(1, 0, true);
-    let topic: Arc<str> = "rest".into();
-    let mut writer = open(&broker, "rest");
-    writer.begin().unwrap();
-    written(&mut writer, &topic, "one").unwrap();
-    assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
-
-    let mut reader = reader(&broker, 1 << 10);
-    reader.place(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]);
-    let mut came = Vec::new();
-    let clock = SystemClock::new();
-    while !reader.caught_up(0) {
-        assert!(clock.monotonic() < WAIT);
-        reader.poll(10, WAIT / 100, &mut came).unwrap();
-    }
-    assert_eq!(came.len(), 1);
-    let mut asked_in = |time: Duration| {
-        let before = broker.kept.lock().fetches;
-        let clock = SystemClock::new();
-        reader.poll(10, time, &mut came).unwrap();
-        // A slow machine asks less often, or polls for longer.
-        let took = clock.monotonic();
-        (broker.kept.lock().fetches - before, took)
-    };
-    // This broker answers at once also where it has nothing: without a pause there would be thousands.
-    let (fetches, took) = asked_in(Duration::from_millis(200));
-    let most = u32::try_from(took.as_millis() / 3).unwrap() + 2;
-    assert!((3..=most).contains(&fetches), "{fetches} in {took:?}");
-    // Less than the pause is left: what is said at the end of it is asked for before. With the pause alone it would be seven.
-    let fetches: u32 = (0..20).map(|_| asked_in(Duration::from_millis(1)).0).sum();
-    assert!(fetches >= 15, "{fetches} in 20 polls");
-}
-
-/// Whoever wants all at the end of a time is no reason to ask before, and gets what came before more is asked for.
-#[test]
-fn what_is_deferred_is_asked_for_once_and_at_the_end() {
-    let broker = FaultyBroker::start(1, 0, true);
-    let topic: Arc<str> = "later".into();
-    let mut writer = open(&broker, "later");
-    let mut write = |value| {
-        writer.begin().unwrap();
-        written(&mut writer, &topic, value).unwrap();
-        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
-    };
-    write("one");
-    let mut reader = reader(&broker, 1 << 10);
-    reader.place(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]);
-    let mut came = Vec::new();
-    while !reader.caught_up(0) {
-        reader.poll(10, WAIT / 100, &mut came).unwrap();
-    }
-    let fetches = || broker.kept.lock().fetches;
-    let clock = SystemClock::new();
-    while reader.has_asked() {
-        reader.defer(Some(WAIT));
-        (reader.poll(10, Duration::from_millis(1), &mut came)).unwrap();
-    }
-    write("two");
-    came.clear();
-    let (before, time) = (fetches(), Duration::from_millis(8));
-    reader.defer(Some(time));
-    reader.poll(10, time / 4, &mut came).unwrap();
-    // A slow machine may have let all of the time go by.
-    assert!(fetches() == before || clock.monotonic() >= time);
-    reader.poll(10, WAIT, &mut came).unwrap();
-    assert_eq!(came.len(), 1);
-    assert!(clock.monotonic() >= time);
-    assert_eq!((fetches(), reader.has_asked()), (before + 1, false));
-    // However long it is to be deferred, the broker is not forgotten.
-    write("three");
-    reader.defer(Some(WAIT * 10));
-    reader.poll(10, WAIT, &mut came).unwrap();
-    assert_eq!(came.len(), 2);
-    let usual = reader.usual_answer();
-    assert!(
-        !usual.is_zero() && usual <= Duration::from_millis(4),
-        "{usual:?}"
-    );
-    // In a hurry more is asked for before what came is given.
-    write("four");
-    reader.defer(None);
-    while came.len() < 3 {
-        reader.poll(10, WAIT, &mut came).unwrap();
-    }
-    assert!(clock.monotonic() < WAIT);
 }
 
 #[test]

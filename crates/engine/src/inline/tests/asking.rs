@@ -1,0 +1,251 @@
+//! When records are asked for: at the end of an epoch where nothing of it shows before, and the barrier follows them.
+
+use super::schedule::{commits, many};
+use super::*;
+use parking_lot::Mutex;
+use stoatflow_core::{Guarantee, Result, TopicPartition};
+use stoatflow_log::Consumer;
+use stoatflow_protocol::Answers;
+
+fn record(offset: i64) -> Fetched {
+    Fetched {
+        slot: 0,
+        offset: Offset(offset),
+        timestamp: Timestamp(1),
+        key: None,
+        value: Some(Bytes::from_static(b"v")),
+        headers: None,
+    }
+}
+
+/// How long records need not come, of a fresh epoch in which lanes have worked for so long in the one before.
+fn deferral(stand: &Stand, worked: Duration) -> Option<Duration> {
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    stand.send("in", &[("a", "1", 1)]);
+    stand.clock.advance(Duration::from_millis(20));
+    let nanos = u64::try_from(worked.as_nanos()).unwrap();
+    let lanes = &engine.house().shared.status.lanes;
+    lanes[0]
+        .busy_ns
+        .fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
+    engine.settle().unwrap();
+    engine.house().intake.dispatch().deferral()
+}
+
+#[test]
+fn records_are_asked_for_at_the_end_of_an_epoch_where_nothing_shows_before() {
+    const NO_WORK: Duration = Duration::ZERO;
+    let mut stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
+    let all_but_the_end = deferral(&stand, NO_WORK).unwrap();
+    let interval = stand.blueprint.settings.commit_min_interval;
+    assert!(interval * 3 / 4 < all_but_the_end && all_but_the_end < interval);
+    assert_eq!(
+        deferral(&stand, Duration::from_millis(1)),
+        None,
+        "it takes long"
+    );
+
+    let settings = Arc::make_mut(&mut stand.blueprint.settings);
+    settings.guarantee = Guarantee::AtLeastOnce;
+    assert_eq!(deferral(&stand, NO_WORK), None, "outputs are seen at once");
+
+    let plan = json!({"version": 1, "functions": ["app.py:1 ask"], "nodes": [
+        {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+        {"op": "peek", "from": 0, "function": {"udf": 0}},
+    ]});
+    let plan = stoatflow_plan::compile(plan.to_string().as_bytes()).unwrap();
+    let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(super::calls::Never)];
+    let mut engine = Stand::with_functions(&["in", "out"], 2, plan, udfs).start();
+    engine.settle_and_commit().unwrap();
+    let deferral = engine.house().intake.dispatch().deferral();
+    assert_eq!(deferral, None, "what it looks at is seen at once");
+}
+
+#[test]
+fn who_has_more_to_read_asks_for_it() {
+    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    stand.write(many(9000));
+    engine.take(Turn::Intake).unwrap();
+    assert_eq!(engine.house().intake.dispatch().deferral(), None);
+    engine.settle().unwrap();
+    assert!(engine.house().intake.dispatch().deferral().is_some());
+    // A commit takes longer than the next epoch was to: nobody knows when that one ends.
+    stand.send("in", &[("a", "1", 1)]);
+    stand.clock.advance(Duration::from_millis(20));
+    engine.take(Turn::Intake).unwrap();
+    assert!(engine.house().intake.dispatch().is_committing());
+    assert!(engine.house().intake.dispatch().deferral().is_some());
+    stand.clock.advance(Duration::from_millis(20));
+    assert_eq!(engine.house().intake.dispatch().deferral(), None);
+}
+
+/// Each reason by itself: the reader knows that there is more, something waits for credit or for others, somebody has asked.
+#[test]
+fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
+    let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
+    let mut settled = |idle: Option<Duration>| {
+        Arc::make_mut(&mut stand.blueprint.settings).max_task_idle = idle;
+        let mut engine = stand.start();
+        engine.settle_and_commit().unwrap();
+        stand.clock.advance(Duration::from_secs(1));
+        engine
+    };
+    let defers = |engine: &mut Inline| engine.house().intake.dispatch().deferral().is_some();
+    let came = |engine: &mut Inline, caught_up: bool| {
+        let dispatch = engine.house().intake.dispatch();
+        dispatch.accept(&mut vec![record(0)], &mut Vec::new());
+        dispatch.look_who_is_behind(|_| caught_up);
+    };
+
+    let mut engine = settled(None);
+    assert!(defers(&mut engine));
+    engine.house().shared.ask_for_commit();
+    assert!(!defers(&mut engine), "somebody has asked for a commit");
+
+    let mut engine = settled(None);
+    came(&mut engine, true);
+    assert!(!defers(&mut engine), "a record stands before the lanes");
+    engine.house().intake.dispatch().admit();
+    assert!(defers(&mut engine));
+
+    let mut engine = settled(None);
+    came(&mut engine, false);
+    engine.house().intake.dispatch().admit();
+    assert!(!defers(&mut engine), "there is more on the broker");
+
+    let mut engine = settled(Some(Duration::from_secs(2)));
+    assert!(
+        !defers(&mut engine),
+        "a record of another partition may be older"
+    );
+    stand.clock.advance(Duration::from_secs(1));
+    assert!(defers(&mut engine));
+
+    let mut plan = compile(json!([
+        {"op": "table", "topic": "in", "key": "string", "value": "string", "materialized": {"store": "rates"}},
+    ]));
+    plan.sources[0].global = true;
+    let stand = Stand::new(&["in"], 1, plan);
+    stand.send("in", &[("eur", "1.1", 1)]);
+    let mut engine = stand.start();
+    assert!(!defers(&mut engine), "a global table is to be read first");
+    engine.settle_and_commit().unwrap();
+    assert!(defers(&mut engine));
+}
+
+/// A reader that has to ask, with what it was told.
+#[derive(Default)]
+struct Known {
+    deferred: Vec<Option<Duration>>,
+    asked: bool,
+    usual: Duration,
+}
+
+struct Asking {
+    inner: Box<dyn Consumer>,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Consumer for Asking {
+    fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
+        self.inner.assign(partitions)
+    }
+    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+        self.inner.poll(max, timeout, into)
+    }
+    fn positions(&self) -> Vec<Offset> {
+        self.inner.positions()
+    }
+    fn caught_up(&self, slot: u32) -> bool {
+        self.inner.caught_up(slot)
+    }
+    fn defer(&mut self, time: Option<Duration>) {
+        self.known.lock().deferred.push(time);
+    }
+    fn has_asked(&self) -> bool {
+        self.known.lock().asked
+    }
+    fn usual_answer(&self) -> Duration {
+        self.known.lock().usual
+    }
+    fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
+        self.inner.pause(slots, paused)
+    }
+}
+
+#[test]
+fn a_barrier_follows_the_records_that_it_was_to_have() {
+    const USUAL: Duration = Duration::from_millis(2);
+    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = stand.start();
+    let known = Arc::new(Mutex::new(Known::default()));
+    let consumer = engine.house().intake.consumer();
+    let inner = std::mem::replace(consumer, stand.broker.consumer("nobody", 1).unwrap());
+    *consumer = Box::new(Asking {
+        inner,
+        known: Arc::clone(&known),
+    });
+    engine.settle_and_commit().unwrap();
+    let interval = stand.blueprint.settings.commit_min_interval;
+    stand.clock.advance(interval);
+    // A record comes when so much of the interval is over; has the barrier gone in then?
+    let mut comes = |at: Duration, asked: bool| {
+        stand.send("in", &[("a", "1", 1)]);
+        engine.settle_and_commit().unwrap();
+        let before = commits(&mut engine).len();
+        *known.lock() = Known {
+            asked,
+            usual: USUAL,
+            ..Known::default()
+        };
+        // What it takes is known with the first look.
+        engine.take(Turn::Intake).unwrap();
+        stand.clock.advance(at);
+        stand.send("in", &[("a", "2", 2)]);
+        engine.settle().unwrap();
+        let after = commits(&mut engine).len();
+        stand.clock.advance(Duration::from_millis(50));
+        (after > before, known.lock().deferred[1])
+    };
+    let (over, moment) = (interval - USUAL, Duration::from_millis(1));
+    assert_eq!(
+        comes(over - moment, false),
+        (false, Some(moment)),
+        "it is not to ask yet"
+    );
+    assert_eq!(
+        comes(over, false),
+        (true, Some(Duration::ZERO)),
+        "it has come"
+    );
+    assert!(!comes(interval, true).0, "more is under way");
+    assert!(comes(interval + USUAL / 2, true).0, "but not for long");
+}
+
+/// What was known of the epoch before says nothing of the next.
+#[test]
+fn a_barrier_begins_anew_with_what_was_asked_for() {
+    const USUAL: Duration = Duration::from_millis(2);
+    let stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let interval = stand.blueprint.settings.commit_min_interval;
+    let comes = |engine: &mut Inline, offset: i64, after: Duration| {
+        let dispatch = engine.house().intake.dispatch();
+        dispatch.accept(&mut vec![record(offset)], &mut Vec::new());
+        dispatch.admit();
+        stand.clock.advance(after);
+        dispatch.barrier_if_due(false).unwrap()
+    };
+    engine.house().intake.dispatch().barrier();
+    engine.settle().unwrap();
+    let dispatch = engine.house().intake.dispatch();
+    dispatch.hears(Answers::Came, USUAL);
+    assert!(comes(&mut engine, 0, interval - USUAL));
+    while engine.take(Turn::Lane(0)).unwrap() || engine.take(Turn::Commit).unwrap() {}
+    assert!(!comes(&mut engine, 1, interval - USUAL));
+    assert!(comes(&mut engine, 2, USUAL));
+}

@@ -1,0 +1,141 @@
+//! When brokers are asked for records, and how long they are left in peace.
+
+use super::faults::FaultyBroker;
+use super::{WAIT, open, reader, written};
+use crate::{CommitOutcome, Consumer, Producer};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use stoatflow_core::{Clock, Offset, SystemClock, TopicPartition};
+
+#[test]
+fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know() {
+    let broker = FaultyBroker::start(1, 0, true);
+    let topic: Arc<str> = "rest".into();
+    let mut writer = open(&broker, "rest");
+    writer.begin().unwrap();
+    written(&mut writer, &topic, "one").unwrap();
+    assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+
+    let mut reader = reader(&broker, 1 << 10);
+    reader.place(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]);
+    let mut came = Vec::new();
+    let clock = SystemClock::new();
+    while !reader.caught_up(0) {
+        assert!(clock.monotonic() < WAIT);
+        reader.poll(10, WAIT / 100, &mut came).unwrap();
+    }
+    assert_eq!(came.len(), 1);
+    let mut asked_in = |time: Duration| {
+        let before = broker.kept.lock().fetches;
+        let clock = SystemClock::new();
+        reader.poll(10, time, &mut came).unwrap();
+        // A slow machine asks less often, or polls for longer.
+        let took = clock.monotonic();
+        (broker.kept.lock().fetches - before, took)
+    };
+    // This broker answers at once also where it has nothing: without a pause there would be thousands.
+    let (fetches, took) = asked_in(Duration::from_millis(200));
+    let most = u32::try_from(took.as_millis() / 3).unwrap() + 2;
+    assert!((3..=most).contains(&fetches), "{fetches} in {took:?}");
+    // Less than the pause is left: what is said at the end of it is asked for before. With the pause alone it would be seven.
+    let fetches: u32 = (0..20).map(|_| asked_in(Duration::from_millis(1)).0).sum();
+    assert!(fetches >= 15, "{fetches} in 20 polls");
+}
+
+/// Whoever wants all at the end of a time is no reason to ask before, and gets what came before more is asked for.
+#[test]
+fn what_is_deferred_is_asked_for_once_and_at_the_end() {
+    let broker = FaultyBroker::start(1, 0, true);
+    let topic: Arc<str> = "later".into();
+    let mut writer = open(&broker, "later");
+    let mut write = |value: &str| {
+        writer.begin().unwrap();
+        written(&mut writer, &topic, value).unwrap();
+        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+    };
+    write("one");
+    let mut reader = reader(&broker, 1 << 10);
+    reader.place(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]);
+    let mut came = Vec::new();
+    while !reader.caught_up(0) {
+        reader.poll(10, WAIT / 100, &mut came).unwrap();
+    }
+    let fetches = || broker.kept.lock().fetches;
+    let clock = SystemClock::new();
+    while reader.has_asked() {
+        reader.defer(Some(WAIT));
+        (reader.poll(10, Duration::from_millis(1), &mut came)).unwrap();
+    }
+    write("two");
+    came.clear();
+    let (before, time) = (fetches(), Duration::from_millis(8));
+    reader.defer(Some(time));
+    reader.poll(10, time / 4, &mut came).unwrap();
+    // A slow machine may have let all of the time go by.
+    assert!(fetches() == before || clock.monotonic() >= time);
+    reader.poll(10, WAIT, &mut came).unwrap();
+    assert_eq!(came.len(), 1);
+    assert!(clock.monotonic() >= time);
+    assert_eq!((fetches(), reader.has_asked()), (before + 1, false));
+    // However long it is to be deferred, the broker is not forgotten.
+    write("three");
+    reader.defer(Some(WAIT * 10));
+    reader.poll(10, WAIT, &mut came).unwrap();
+    assert_eq!(came.len(), 2);
+    let usual = reader.usual_answer();
+    assert!(
+        !usual.is_zero() && usual <= Duration::from_millis(4),
+        "{usual:?}"
+    );
+    // Where all of it does not fit into an answer, what came is given before the rest is asked for.
+    for _ in 0..2 {
+        write(&"large".repeat(300));
+    }
+    came.clear();
+    reader.defer(Some(WAIT * 10));
+    reader.poll(10, WAIT, &mut came).unwrap();
+    assert_eq!((came.len(), reader.has_asked()), (1, false));
+    while came.len() < 2 {
+        reader.poll(10, WAIT, &mut came).unwrap();
+    }
+    assert!(clock.monotonic() < WAIT);
+}
+
+/// An answer takes what the broker takes, not what nobody had written or nobody fetched for a while.
+#[test]
+fn how_long_answers_take_is_what_records_took_to_come() {
+    let broker = FaultyBroker::start(1, 0, true);
+    let topic: Arc<str> = "usual".into();
+    let mut writer = open(&broker, "usual");
+    let mut write = || {
+        writer.begin().unwrap();
+        written(&mut writer, &topic, "value").unwrap();
+        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+    };
+    write();
+    let mut reader = reader(&broker, 1 << 10);
+    reader.place(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]);
+    let mut came = Vec::new();
+    while came.is_empty() || !reader.caught_up(0) {
+        reader.poll(10, WAIT / 100, &mut came).unwrap();
+    }
+    let usual = reader.usual_answer();
+    assert!(!usual.is_zero());
+    (reader.poll(10, Duration::from_millis(30), &mut came)).unwrap();
+    assert_eq!(reader.usual_answer(), usual, "answers without records");
+    // Asked for, and looked at much later.
+    let (_held, never) = channel::<()>();
+    for round in 0..20 {
+        write();
+        while !reader.has_asked() && came.len() == round + 1 {
+            reader.poll(10, Duration::ZERO, &mut came).unwrap();
+        }
+        never.recv_timeout(Duration::from_millis(20)).unwrap_err();
+        while came.len() < round + 2 {
+            reader.poll(10, WAIT / 100, &mut came).unwrap();
+        }
+    }
+    let usual = reader.usual_answer();
+    assert!(usual <= Duration::from_millis(4), "{usual:?}");
+}
