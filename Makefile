@@ -19,7 +19,7 @@ RECORDS ?= 2100000
 MINUTES ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-integration test-spark lint \
+.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark lint \
 	test-recovery sim-long chaos soak versus bench-latency bench-restore bench-charts bench-timers bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check clean
 
@@ -59,6 +59,11 @@ test-conformance: ## only the vectors recorded from Kafka Streams
 	@scripts/setup.sh build dev
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel conformance
+
+test-oracle: ## the vectors, and random topologies, beside the real Kafka Streams (needs Java and Maven)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel oracle
 
 test-integration: ## against a real Kafka broker (needs Java and Maven)
 	@scripts/setup.sh java maven build dev

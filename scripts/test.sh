@@ -3,11 +3,11 @@
 #
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
-#                                    kafka integration spark; and recovery, which takes longer and is not in order
+#                                    oracle kafka integration spark; and recovery, which takes longer and is not in order
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
-ALL=(lint-rust rust wheel lint-python python conformance kafka integration spark)
+ALL=(lint-rust rust wheel lint-python python conformance oracle kafka integration spark)
 STEPS=("${@:-${ALL[@]}}")
 
 pytest() { "$PY" -m pytest -q -p no:cacheprovider "$@"; }
@@ -33,10 +33,13 @@ step_python() {
 
 step_conformance() { pytest -n 2 tests/conformance tests/semantics; }
 
+# The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours runs too.
+step_oracle() { pytest tests/oracle; }
+
 # Not with every change: every vector in every way, on the disk too, and longer searches for new topologies.
 step_recovery() {
     STOATFLOW_RECOVERY=all pytest -n 2 tests/conformance/test_recovery.py
-    STOATFLOW_RANDOM_EXAMPLES=${STOATFLOW_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py
+    STOATFLOW_RANDOM_EXAMPLES=${STOATFLOW_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py tests/oracle
 }
 
 # The Rust side against a real broker. The broker ends when its standard input closes, also if this script dies.
@@ -87,7 +90,7 @@ step_spark() { pytest tests/spark; }
 needs_java() {
     local step
     for step in "${STEPS[@]}"; do
-        case $step in kafka | integration | spark) return 0 ;; esac
+        case $step in oracle | recovery | kafka | integration | spark) return 0 ;; esac
     done
     return 1
 }

@@ -22,7 +22,16 @@ from semantics.stores import KeyValueStore, SessionStore, VersionedStore, Window
 from semantics.stream_joins import Shared, join_streams
 from semantics.suppress import SuppressedTable
 from semantics.table_joins import JoinedTable, StreamTableJoin
-from semantics.tables import FilteredTable, MappedTable, SourceTable, StoredTable, Table, TableStore, to_stream
+from semantics.tables import (
+    DerivedTable,
+    FilteredTable,
+    MappedTable,
+    SourceTable,
+    StoredTable,
+    Table,
+    TableStore,
+    to_stream,
+)
 from semantics.values import Record
 from semantics.versioned import VersionedStreamTableJoin
 from semantics.windows import CountWindowedAggregate, OnClose, TimeWindowedAggregate
@@ -158,9 +167,7 @@ class Builder:
     def _filter(self, step: Json, of: Stream | Table) -> Stream | Table:
         predicate, matching = PYTHON[step["predicate"]], step["op"] == "filter"
         if isinstance(of, Table):
-            table = FilteredTable(of, predicate, matching, self._store(step))
-            of.then(table)
-            return table
+            return self._view(step, of, FilteredTable(of, predicate, matching, self._store(step)))
         kept = Call(stateless.keep(predicate, matching=matching), step.get("name"))
         return Stream(of.node.then(kept), of.rekeyed)
 
@@ -168,10 +175,16 @@ class Builder:
 
     def _map_values(self, step: Json, of: Stream | Table) -> Stream | Table:
         if isinstance(of, Table):
-            table = MappedTable(of, PYTHON[step["fn"]], self._store(step))
-            of.then(table)
-            return table
+            return self._view(step, of, MappedTable(of, PYTHON[step["fn"]], self._store(step)))
         return self._stateless(step, of)
+
+    @staticmethod
+    def _view(step: Json, of: Table, table: DerivedTable) -> Table:
+        # With a Materialized it is versioned no more, also without a store (`KTableImpl.maybeSetOutputVersioned`).
+        if "materialized" in step and table.store is None:
+            table.versioned = False
+        of.then(table)
+        return table
 
     def _stateless(self, step: Json, of: Stream) -> Stream:
         node = Call(stateless.OPERATORS[step["op"]](PYTHON[step["fn"]]), step.get("name"))

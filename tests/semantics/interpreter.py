@@ -46,8 +46,8 @@ def interpret(
 ) -> Result:
     """Run it.
 
-    `order` is how to choose among internal topics: earliest, first, last (by name), or as the first; with
-    keys and keys_back, what waits in a topic is taken in the keys' order.
+    `order` is how to choose among internal topics: earliest, first, last (by name), made (as the topology made them),
+    or as the first; with keys and keys_back, what waits in a topic is taken in the keys' order.
     """
     interval = (config or {}).get("emit_interval_ms", 0)
     world = World(emit_interval_ms=interval, order=order, punctuate_after=punctuate_after)

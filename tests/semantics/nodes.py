@@ -137,6 +137,8 @@ class World:
         """Choose among internal topics: Kafka Streams takes the earliest head; no other order is promised."""
         if self.order == "earliest":
             return min(waiting, key=lambda name: self._queues[name][0].timestamp)
+        if self.order == "made":
+            return next(name for name in self.sources if name in waiting)
         return max(waiting) if self.order == "last" else min(waiting)
 
     def _by_key(self, queue: deque[Record]) -> Record:

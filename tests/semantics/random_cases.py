@@ -124,7 +124,7 @@ def cases(
     """
     sketch: Sketch = draw(topologies(allowed, must))
     events: list[Json] = draw(inputs(sketch.sources))
-    results = [interpret(sketch.steps, events, order=order) for order in ("earliest", "first", "last")]
+    results = [interpret(sketch.steps, events, order=order) for order in ("earliest", "first", "last", "made")]
     results += [interpret(sketch.steps, events, punctuate_after=what) for what in ("inputs", "everything")]
     expected = [outcome(result) for result in results]
     assume(all(other == expected[0] for other in expected))

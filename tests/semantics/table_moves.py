@@ -205,7 +205,7 @@ def map_table(sketch: Sketch, draw: Draw) -> bool:
     # What a function gives has no serde until one is named, with a store or without.
     kept = sketch.store(value) if stored else {"key_serde": of.key, "value_serde": value}
     made = sketch.step("map_values", **{"from": of.id}, fn=fn, materialized=kept)
-    of = replace(of, versioned=of.versioned and not stored, readable=stored or of.readable, typed=True)
+    of = replace(of, versioned=False, readable=stored or of.readable, typed=True)
     sketch.give(replace(of, id=made, value=value, stored=stored))
     return True
 

@@ -83,3 +83,28 @@ def test_suppress_on_top_of_suppress() -> None:
     given = [event("a", "x", 1), event("a", "x", 2), event("a", "x", 12)]
     assert came_out(steps, given) == {"out": []}
     assert came_out(steps, [*given, event("a", "x", 25)]) == {"out": [2]}
+
+
+def test_a_view_with_a_materialized_is_versioned_no_more() -> None:
+    """Also without a store: what comes out of order behind it is an update like any other."""
+    kept: Json = {"store": "versions", "versioned_history_ms": 1000, **TEXT}
+    steps: list[Json] = [
+        {"id": "table", "op": "table", "topic": "in", **TEXT, "materialized": kept},
+        {"id": "plain", "op": "map_values", "from": "table", "fn": "null_if_x", "materialized": TEXT},
+        {"id": "view", "op": "map_values", "from": "table", "fn": "null_if_x"},
+    ]
+    for of in ("plain", "view"):
+        filtered: Json = {"id": f"{of}-long", "op": "filter", "from": of, "predicate": "len_gt_3"}
+        joined: Json = {"id": f"{of}-joined", "op": "join", "from": of, "other": of, "joiner": "pair_text", "name": of}
+        for made in (filtered, joined):
+            steps += [
+                made,
+                {"id": f"{made['id']}-updates", "op": "to_stream", "from": made["id"]},
+                {"id": f"{made['id']}-out", "op": "to", "from": f"{made['id']}-updates", "topic": made["id"], **TEXT},
+            ]
+    given = came_out(steps, [event("a", "now", 36), event("a", "then", 1), event("b", "x", 40)])
+    assert given["view-joined"] == ["now/now", "now/now"]
+    assert given["plain-joined"] == ["now/now", "now/now", "then/now", "now/then"]
+    # A filter of versions doesn't know what was there before, and deletes it.
+    assert given["view-long"] == [None, "then", None]
+    assert given["plain-long"] == ["then"]

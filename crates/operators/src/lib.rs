@@ -79,6 +79,7 @@ mod table_map_values;
 mod table_merge;
 mod to_stream;
 mod transform_values;
+mod unversioned;
 mod window_aggregate;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod windows;
 
 use crate::logical::{Call, LogicalPlan};
 use crate::problems::{Problems, place};
+pub(crate) use connections::is_versioned;
 use details::{details, serde_problem};
 pub(crate) use windows::grace_above;
 

@@ -231,6 +231,9 @@ pub enum Op {
         key: SerdeSpec,
         old: bool,
     },
+    /// Behind a view of a versioned table that has a `Materialized` of its own, but no store: its updates are versions no
+    /// more, and each counts as the newest.
+    Unversioned,
     /// `group_by` of a table: gets changes, gives changes under the keys of old and new value.
     TableGroupBy {
         function: Function,
@@ -433,6 +436,7 @@ impl Op {
             Self::TableFilter { .. } => "table_filter",
             Self::TableMapValues { .. } => "table_map_values",
             Self::TransformValues { .. } => "transform_values",
+            Self::Unversioned => "unversioned",
             Self::TableGroupBy { .. } => "table_group_by",
             Self::TableAggregate { .. } => "table_aggregate",
             Self::TableJoin { .. } => "table_join",

@@ -253,7 +253,7 @@ fn join(plan: &LogicalPlan, shape: &Shape, call: &Call, j: &Joining) -> Vec<Stri
 }
 
 /// Are the updates of a table versions: is its store versioned, or is it a view of such a table?
-fn is_versioned(plan: &LogicalPlan, i: usize) -> bool {
+pub(crate) fn is_versioned(plan: &LogicalPlan, i: usize) -> bool {
     let call = &plan.nodes[i].call;
     match (call, call.materialized()) {
         (_, Some(m)) => m.history_ms.is_some(),

@@ -5,8 +5,10 @@
 
 use super::walk::Walk;
 use super::{Cut, Made, highest};
+use crate::check::is_versioned;
 use crate::logical::{Call, Function, SerdeSpec};
 use crate::physical::Op;
+use crate::tables::named_store;
 use crate::view::{Kind as JoinKind, View};
 use stoatflow_core::{ProcessorId, StoreId};
 
@@ -101,7 +103,19 @@ impl Cut<'_> {
                 self.idles(*node, &name, idle);
             }
         }
-        made
+        self.unversioned(i, from, made)
+    }
+
+    /// With a `Materialized` the updates of a view are no versions any more, even where it keeps no store, as in Kafka
+    /// Streams. A store sees to that by itself.
+    fn unversioned(&mut self, i: usize, from: usize, made: Made) -> Made {
+        let call = &self.plan.nodes[i].call;
+        let given = call.materialized().is_some() && named_store(call).is_none();
+        if !given || !is_versioned(self.plan, from) {
+            return made;
+        }
+        let name = format!("{}-unversioned", self.names.node[i]);
+        self.each(i, &[made], &name, &Op::Unversioned)
     }
 
     fn suppress(&mut self, i: usize) -> Op {

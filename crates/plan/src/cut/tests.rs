@@ -409,6 +409,44 @@ fn a_versioned_table_has_its_own_changelog() {
 }
 
 #[test]
+fn a_view_with_a_materialized_is_versioned_no_more() {
+    let table = |kept: Value| json!({"op": "table", "topic": "t", "key": "string", "value": "string", "materialized": kept});
+    let (versions, rows) = (
+        json!({"store": "v", "history_ms": 9}),
+        json!({"store": "v"}),
+    );
+    let view = |from: u32, kept: Value| json!({"op": "map_values", "from": from, "function": udf(), "materialized": kept});
+    let ends = |table: Value, views: &[Value]| {
+        let all: Vec<Value> = std::iter::once(table).chain(views.to_vec()).collect();
+        let plan = compiled(&json!(all));
+        sound(&plan);
+        let found = plan.nodes.iter().map(|n| n.op.name().to_owned());
+        found.skip(2).collect::<Vec<_>>()
+    };
+    let typed = json!({"key": "string", "value": "string"});
+    assert_eq!(
+        ends(table(versions.clone()), &[view(0, typed.clone())]),
+        ["table_map_values", "unversioned"]
+    );
+    // Of what is versioned no more nothing needs to be said again.
+    assert_eq!(
+        ends(
+            table(versions.clone()),
+            &[view(0, typed.clone()), view(1, typed.clone())]
+        ),
+        ["table_map_values", "unversioned", "table_map_values"]
+    );
+    let stored = json!({"store": "own", "key": "string", "value": "string"});
+    for (table, kept) in [
+        (table(versions.clone()), Value::Null),
+        (table(versions), stored),
+        (table(rows), typed),
+    ] {
+        assert_eq!(ends(table, &[view(0, kept)]), ["table_map_values"]);
+    }
+}
+
+#[test]
 fn what_has_no_topic_goes_ahead() {
     let plan = compiled(&json!([
         {"op": "table", "topic": "t", "key": "string", "value": "string", "materialized": {"store": "kept"}},

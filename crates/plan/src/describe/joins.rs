@@ -61,11 +61,13 @@ impl<'a> Graph<'a> {
         if let Some(r) = names.repartition[i].get(&0) {
             parent = self.repartition(r, parent, false);
         }
-        let mut stores = self.view_stores(j.other);
+        let mut stores = Vec::new();
         if j.grace_ms.is_some() {
             self.priority += 1;
-            stores.extend(self.own_store(i));
+            // The buffer is connected before the table: where their hashes meet, that decides which is named first.
+            stores = self.own_store(i);
         }
+        stores.extend(self.view_stores(j.other));
         self.processor(self.name_of(i), stores, &[parent])
     }
 

@@ -101,6 +101,7 @@ fn calls(plan: &PhysicalPlan, op: &Op) -> bool {
         | Op::ForeignNotify { .. }
         | Op::Suppress { .. }
         | Op::Scheduled { .. }
+        | Op::Unversioned
         | Op::ToStream => false,
     }
 }

@@ -8,7 +8,9 @@ use crate::keeper::Keeper;
 use crate::native_aggregate::NativeAggregate;
 use crate::table_aggregate::TableAggregate;
 use crate::table_filter::{Filtering, TableFilter};
-use crate::{aggregate, count, reduce, table, table_group_by, table_map_values, to_stream};
+use crate::{
+    aggregate, count, reduce, table, table_group_by, table_map_values, to_stream, unversioned,
+};
 use stoatflow_core::{Error, NodeId, Result, StoreId};
 use stoatflow_plan::{Fold as FoldSpec, Function as Spec, Node, Op, SerdeSpec, StoreKind};
 
@@ -92,6 +94,7 @@ impl Builder<'_> {
                 let kept = self.fold(node, *store, key, *old)?;
                 Box::new(self.table_aggregate(kept, fold, subtractor.as_ref())?)
             }
+            Op::Unversioned => Box::new(unversioned::Unversioned),
             Op::ToStream => Box::new(to_stream::ToStream),
             _ => return Ok(None),
         }))
