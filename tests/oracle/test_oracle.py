@@ -7,9 +7,6 @@ longer, with new cases each time; without it, the same cases run every time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -18,6 +15,7 @@ from hypothesis import strategies as st
 from conformance import runner
 from conformance.kafka_streams import KafkaStreamsError, Oracle
 from conformance.runner import Case
+from oracle.beside import KNOWN, engine_beside, same, same_state
 from semantics import random_cases
 from semantics.moves import all_moves
 
@@ -33,13 +31,6 @@ searching = settings(
 )
 # Windows of so many records are ours alone.
 MOVES = frozenset(all_moves()) - {"count_window"}
-EXCHANGES = ("group_by", "map", "flat_map", "select_key", "process", "repartition")
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-    with Oracle() as running:
-        yield running
 
 
 @pytest.mark.parametrize("case", runner.cases(), ids=lambda case: case.name)
@@ -57,69 +48,10 @@ def test_what_was_recorded_is_what_kafka_streams_does(case: Case, oracle: Oracle
     assert not described.exists() or found["describe"] == described.read_text("utf-8")
 
 
-def same(got: dict[str, Any], wanted: dict[str, Any]) -> None:
-    assert set(got["outputs"]) == set(wanted["outputs"])
-    for topic, records in wanted["outputs"].items():
-        assert runner.lines(got["outputs"][topic]) == runner.lines(records), topic
-    same_state(got, wanted)
-
-
-def same_state(got: dict[str, Any], wanted: dict[str, Any]) -> None:
-    assert set(got["stores"]) == set(wanted["stores"])
-    for name, entries in wanted["stores"].items():
-        assert runner.lines(got["stores"][name]) == runner.lines(entries), name
-    assert got["store_timestamps"] == wanted["store_timestamps"]
-
-
-def meets_itself_behind_an_exchange(case: Case) -> bool:
-    """Both sides of a join are of one topic, and one is a join of tables, or a cogroup, behind an exchange.
-
-    In the engine that one's part without an exchange waits with the others: the other side meets it as it was before.
-    """
-    topics: dict[str, set[str]] = {}
-    exchanged: set[str] = set()
-    joined: set[str] = set()
-    for step in case.steps():
-        sides = [step[side] for side in ("from", "other") if side in step]
-        behind = any(side in exchanged for side in sides)
-        of_tables = step["op"].endswith("join") and "fk_fn" not in step and "key_serde" not in step
-        if step["op"].endswith("join") and topics[sides[0]] & topics[sides[1]] and joined & {*sides}:
-            return True
-        if joined & {*sides} or (behind and (of_tables or step["op"] == "cogroup")):
-            joined.add(step["id"])
-        made = {*step.get("topics", ()), *([step["topic"]] if not sides and "topic" in step else ())}
-        branches = [branch["id"] for branch in (*step.get("branches", ()), step.get("default", step))]
-        for id_ in (step["id"], *branches):
-            topics[id_] = made.union(*(topics[side] for side in sides))
-            exchanged |= {id_} if behind or "fk_fn" in step or step["op"] in EXCHANGES else set()
-    return False
-
-
-def forgets_a_tombstone(case: Case) -> bool:
-    """A versioned row is deleted at its own time: Kafka Streams takes older ones as the newest then."""
-    if not any("versioned_history_ms" in step.get("materialized", ()) for step in case.steps()):
-        return False
-    events = [event for event in case.data["inputs"] if "topic" in event]
-    places = [(event["topic"], event["key"], event["timestamp"]) for event in events]
-    return any(event["value"] is None and places[i] in places[:i] for i, event in enumerate(events))
-
-
-KNOWN = (meets_itself_behind_an_exchange, forgets_a_tombstone)
-"""Where the engine does something else; each may only leave."""
-
-
 def all_three(case: Case, oracle: Oracle) -> None:
     """One input per commit and one lane: nothing may differ (docs/adr/0006), but what is known to."""
     assume(not any(known(case) for known in KNOWN))
-    wanted = oracle.replay(case.data)
-    same(case.data, wanted)
-    # The interpreter has no lookups among its results: those that the real one was asked for.
-    asked = replace(case, data=case.data | {"versioned_lookups": wanted["versioned_lookups"]})
-    topology = runner.build(asked)
-    found = vars(runner.run(asked, topology))
-    same(found, wanted)
-    assert runner.lines([found["versioned_lookups"]]) == runner.lines([wanted["versioned_lookups"]])
-    assert topology.describe() == wanted["describe"]
+    same(case.data, engine_beside(case, oracle))
 
 
 @searching

@@ -125,6 +125,10 @@ def join_by_foreign_key(sketch: Sketch, draw: Draw) -> bool:
     if not (left.typed and right.typed):
         return False
     fk_fn = draw(st.sampled_from(("text_fk", "key_prefix_fk") if left.value == "string" else ("key_prefix_fk",)))
-    made = sketch.step(op, **fields, fk_fn=fk_fn, materialized=sketch.store(value), name=sketch.name("join-"))
-    sketch.give(Handle(made, "table", value, stored=True))
+    stored = draw(st.booleans())
+    kept = sketch.store(value) if stored else {"key_serde": left.key, "value_serde": value}
+    # A name alone also names the store here (docs/adr/0007).
+    named = {"name": sketch.name("join-")} if stored else {}
+    made = sketch.step(op, **fields, fk_fn=fk_fn, materialized=kept, **named)
+    sketch.give(Handle(made, "table", value, stored=stored))
     return True

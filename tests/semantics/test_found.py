@@ -108,3 +108,20 @@ def test_a_view_with_a_materialized_is_versioned_no_more() -> None:
     # A filter of versions doesn't know what was there before, and deletes it.
     assert given["view-long"] == [None, "then", None]
     assert given["plain-long"] == ["then"]
+
+
+def test_a_filter_of_a_foreign_key_join_without_a_store_does_not_know_what_was_there() -> None:
+    """With a store it leaves out needless tombstones; without one each row that doesn't match is one."""
+    tables: list[Json] = [{"id": name, "op": "table", "topic": name, **TEXT} for name in ("in", "rates")]
+    join: Json = {"op": "join", "from": "in", "other": "rates", "fk_fn": "key_prefix_fk", "joiner": "pair_text"}
+    ends: list[Json] = []
+    for name, kept in (("bare", TEXT), ("stored", {"store": "joined", **TEXT})):
+        ends += [
+            {"id": name, **join, "name": name, "materialized": kept},
+            {"id": f"{name}-long", "op": "filter", "from": name, "predicate": "len_gt_3"},
+            {"id": f"{name}-updates", "op": "to_stream", "from": f"{name}-long"},
+            {"id": f"{name}-out", "op": "to", "from": f"{name}-updates", "topic": name, **TEXT},
+        ]
+    rate = {"topic": "rates", "key": "a", "value": "r", "timestamp": 1}
+    given = came_out([*tables, *ends], [rate, event("a-1", ""), event("a-1", "zz"), event("a-1", None)])
+    assert given == {"bare": [None, "zz/r", None], "stored": ["zz/r", None]}

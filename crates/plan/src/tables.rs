@@ -25,6 +25,15 @@ pub(crate) fn named_store(call: &Call) -> Option<&str> {
     call.materialized().and_then(|m| m.store.as_deref())
 }
 
+/// Does Kafka Streams keep its rows only where they were given a name, are read by key, or are asked for old values?
+pub(crate) fn is_kept_if_asked(call: &Call) -> bool {
+    match call {
+        Call::Table { .. } | Call::ToTable { .. } => true,
+        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => j.foreign_key.is_some(),
+        _ => false,
+    }
+}
+
 /// Replays the calls.
 pub(crate) fn tables(plan: &LogicalPlan, shape: &Shape) -> Tables {
     let n = plan.nodes.len();
@@ -89,7 +98,7 @@ impl Pass<'_> {
                     self.ask(j.from, true);
                     self.read(j.other);
                     self.read(j.from);
-                    self.tables.kept[i] = true;
+                    self.tables.kept[i] = named_store(call).is_some();
                 } else if left && right {
                     if !matches!(call, Call::Join(_)) {
                         self.ask(j.from, true);
@@ -114,7 +123,7 @@ impl Pass<'_> {
             return true;
         }
         match &self.plan.nodes[i].call {
-            Call::Table { .. } | Call::ToTable { .. } => {
+            call if is_kept_if_asked(call) => {
                 if !force && !self.tables.kept[i] {
                     return false;
                 }
@@ -131,7 +140,7 @@ impl Pass<'_> {
                     return self.tables.old[i];
                 }
             }
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) if j.foreign_key.is_none() => {
+            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
                 self.ask(j.from, true);
                 self.ask(j.other, true);
             }
@@ -148,7 +157,7 @@ impl Pass<'_> {
             return;
         }
         match &self.plan.nodes[i].call {
-            Call::Table { .. } | Call::ToTable { .. } => self.tables.kept[i] = true,
+            call if is_kept_if_asked(call) => self.tables.kept[i] = true,
             Call::Filter { from, .. }
             | Call::FilterNot { from, .. }
             | Call::MapValues { from, .. }

@@ -8,7 +8,7 @@ use crate::aggregation::{grouping_of, members};
 use crate::check::{Kind, Shape};
 use crate::logical::{Awaiting, Call, Function, LogicalPlan, Offloading};
 use crate::name::{Names, Repartition};
-use crate::tables::Tables;
+use crate::tables::{Tables, is_kept_if_asked};
 use std::collections::BTreeMap;
 
 /// A unit, and the name of the piece in it that children hang on.
@@ -160,10 +160,7 @@ impl<'a> Graph<'a> {
         let names: &'a Names = self.names;
         let store = names.store[i].as_ref().map(|s| s.0.as_str());
         // It keeps none for a table that nobody named or asks.
-        let lazy = matches!(
-            self.plan.nodes[i].call,
-            Call::Table { .. } | Call::ToTable { .. }
-        );
+        let lazy = is_kept_if_asked(&self.plan.nodes[i].call);
         store
             .filter(|_| !lazy || self.tables.kept[i])
             .into_iter()
