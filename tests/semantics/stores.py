@@ -118,9 +118,10 @@ class WindowStore:
         return sorted((start, s) for start, s in found if lowest <= start <= highest and self.visible(start))
 
     def all_by_time(self) -> list[tuple[Windowed, Stamped]]:
-        """All visible windows, the earliest start first, then by key."""
+        """What may be given when it closes, by start, then by key: one more start than is visible by key."""
         order = sorted(self._entries, key=lambda at: (at[1], at[0]))
-        return [(self._windowed(*at), self._entries[at][1]) for at in order if self.visible(at[1])]
+        oldest = self._highest - self.retention_ms
+        return [(self._windowed(*at), self._entries[at][1]) for at in order if at[1] >= oldest]
 
     def items(self) -> list[tuple[Windowed, Stamped]]:
         """All visible windows, by key, then start."""

@@ -122,9 +122,11 @@ impl Closing {
     ) -> Result<()> {
         let epoch = context.epoch;
         // With several lanes time moves by a whole epoch at a time, which may be longer than a window is
-        // kept: what closes within the epoch must still be shown.
+        // kept: what closes within the epoch must still be shown. With one it is as in Kafka Streams, whose store gives
+        // what starts at `observed - retention` when it closes, though it hides it from who reads a key: a window
+        // without a grace is that old when the next one begins, and closes it.
         let observed = if context.clocks.is_eager() {
-            observed
+            observed.saturating_sub(1)
         } else {
             -1
         };
