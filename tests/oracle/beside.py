@@ -14,14 +14,15 @@ from conformance import runner
 from conformance.kafka_streams import Oracle
 from conformance.runner import Case
 
+_RESULTS = ("outputs", "stores", "store_timestamps", "versioned_lookups")
 EXCHANGES = ("group_by", "map", "flat_map", "select_key", "process", "repartition")
 
 
 def engine_beside(case: Case, oracle: Oracle) -> dict[str, Any]:
     """Run both, compare, give what Kafka Streams has made of it."""
     wanted = oracle.replay(case.data)
-    # Looked up is what the real one was asked for.
-    asked = replace(case, data=case.data | {"versioned_lookups": wanted["versioned_lookups"]})
+    # Read and looked up is what the real one has.
+    asked = replace(case, data=case.data | {name: wanted[name] for name in _RESULTS})
     topology = runner.build(asked)
     found = vars(runner.run(asked, topology))
     same(found, wanted, ordered="unordered_per_input" not in case.data.get("flags", ()))

@@ -70,11 +70,9 @@ record Step(Map<String, Object> fields) {
         Step kept = part("materialized");
         Serde<Object> key = kept.serde("key_serde");
         Serde<Object> value = kept.serde("value_serde");
-        if (!kept.has("store")) {
-            return Materialized.with(key, value);
-        }
-        Materialized<Object, Object, S> made = Materialized.as(kept.text("store"));
-        made = made.withKeySerde(key).withValueSerde(value);
+        Materialized<Object, Object, S> made = kept.has("store")
+                ? Materialized.<Object, Object, S>as(kept.text("store")).withKeySerde(key).withValueSerde(value)
+                : Materialized.with(key, value);
         return kept.has("retention_ms") ? made.withRetention(kept.ms("retention_ms")) : made;
     }
 
