@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.java_home import cache_dir, find_javac
-from broker.maven_jars import complete_folder, run_maven
+from broker.java_home import cache_dir
+from broker.maven_jars import built_project
 
 MAIN_CLASS = "stoatflow.versus.Versus"
 FOLLOW_CLASS = "stoatflow.versus.Follow"
@@ -19,13 +19,4 @@ _PROJECT = Path(__file__).resolve().parent / "kstreams"
 
 def class_path() -> str:
     """Builds if needed; what comes after `java -cp`."""
-    sources = [_PROJECT / "pom.xml", *_PROJECT.rglob("*.java")]
-
-    def fill(partial: Path) -> None:
-        find_javac()
-        goals = ["package", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        places = [f"-Dstoatflow.out={partial}", f"-DoutputDirectory={partial / 'libs'}"]
-        run_maven(_PROJECT / "pom.xml", [*goals, *places], "Kafka Streams side of the benchmark")
-
-    built = complete_folder(cache_dir() / "versus-kstreams" / "build", sources, fill)
-    return f"{built / 'target' / 'versus-kstreams.jar'}:{built / 'libs'}/*"
+    return built_project(_PROJECT, cache_dir() / "versus-kstreams" / "build", "Kafka Streams side of the benchmark")

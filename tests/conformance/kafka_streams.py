@@ -19,8 +19,8 @@ from typing import IO, Any
 # The tests that need a broker have what finds Java and runs Maven; they are no package.
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "integration")]
 
-from broker.java_home import cache_dir, find_java, find_javac  # noqa: E402
-from broker.maven_jars import complete_folder, run_maven  # noqa: E402
+from broker.java_home import cache_dir, find_java  # noqa: E402
+from broker.maven_jars import built_project  # noqa: E402
 
 MAIN_CLASS = "stoatflow.oracle.Oracle"
 # What the driver needs of a vector. Of the lookups it takes the questions only: what is to be looked up.
@@ -40,16 +40,7 @@ class OracleEndedError(RuntimeError):
 
 def class_path() -> str:
     """Build if needed; give what comes after `java -cp`."""
-    sources = [_PROJECT / "pom.xml", *_PROJECT.rglob("*.java")]
-
-    def fill(partial: Path) -> None:
-        find_javac()
-        goals = ["package", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        places = [f"-Dstoatflow.out={partial}", f"-DoutputDirectory={partial / 'libs'}"]
-        run_maven(_PROJECT / "pom.xml", [*goals, *places], "oracle of the conformance tests")
-
-    built = complete_folder(cache_dir() / "oracle" / "build", sources, fill)
-    return f"{built / 'target' / 'oracle.jar'}:{built / 'libs'}/*"
+    return built_project(_PROJECT, cache_dir() / "oracle" / "build", "oracle of the conformance tests")
 
 
 class Oracle:

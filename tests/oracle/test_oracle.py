@@ -6,29 +6,19 @@ longer, with new cases each time; without it, the same cases run every time.
 
 from __future__ import annotations
 
-import os
-
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from conformance import runner
 from conformance.kafka_streams import KafkaStreamsError, Oracle
 from conformance.runner import Case
-from oracle.beside import KNOWN, engine_beside, same, same_state
+from oracle.beside import KNOWN, engine_does, same
 from semantics import random_cases
 from semantics.moves import all_moves
 
-EXAMPLES = os.environ.get("STOATFLOW_RANDOM_EXAMPLES")
-searching = settings(
-    max_examples=int(EXAMPLES or 300),
-    derandomize=EXAMPLES is None,
-    deadline=None,
-    print_blob=EXAMPLES is not None,
-    # What fails is told as it was drawn: each try to make it smaller takes an engine and a Kafka Streams.
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)
+# What fails is told as it was drawn: each try to make it smaller takes an engine and a Kafka Streams.
+searching = settings(random_cases.searching(300), phases=(Phase.explicit, Phase.generate))
 # Windows of so many records are ours alone.
 MOVES = frozenset(all_moves()) - {"count_window"}
 
@@ -36,12 +26,7 @@ MOVES = frozenset(all_moves()) - {"count_window"}
 @pytest.mark.parametrize("case", runner.cases(), ids=lambda case: case.name)
 def test_what_was_recorded_is_what_kafka_streams_does(case: Case, oracle: Oracle) -> None:
     found = oracle.replay(case.data)
-    unordered = "unordered_per_input" in case.data.get("flags", ())
-    assert set(found["outputs"]) == set(case.data["outputs"])
-    for topic, records in case.data["outputs"].items():
-        wanted, got = runner.lines(records), runner.lines(found["outputs"][topic])
-        assert (sorted(got) if unordered else got) == (sorted(wanted) if unordered else wanted), topic
-    same_state(found, case.data)
+    same(found, case.data, ordered="unordered_per_input" not in case.data.get("flags", ()))
     assert runner.lines([found["versioned_lookups"]]) == runner.lines([case.data.get("versioned_lookups", {})])
     assert found["internal_topics"] == case.data.get("internal_topics", found["internal_topics"])
     described = runner.HERE / "describe" / f"{case.topology_name}.txt"
@@ -51,7 +36,9 @@ def test_what_was_recorded_is_what_kafka_streams_does(case: Case, oracle: Oracle
 def all_three(case: Case, oracle: Oracle) -> None:
     """One input per commit and one lane: nothing may differ (docs/adr/0006), but what is known to."""
     assume(not any(known(case) for known in KNOWN))
-    same(case.data, engine_beside(case, oracle))
+    wanted = oracle.replay(case.data)
+    same(case.data, wanted)
+    engine_does(case, wanted)
 
 
 @searching

@@ -7,11 +7,12 @@ clock moves now and then.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from hypothesis import assume
+from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 
 from conformance import recovery
@@ -20,8 +21,20 @@ from semantics.interpreter import Result, interpret
 from semantics.moves import SOURCES, all_moves
 from semantics.sketch import NEEDS, Draw, Json, Sketch, applies
 
+EXAMPLES = os.environ.get("STOATFLOW_RANDOM_EXAMPLES")
 TEXTS = ("a", "b", "x", "abcd", "p q", "a:1", "b:2", "x-y")
 KEYS = ("a", "b", "a-1", "x")
+
+
+def searching(examples: int) -> settings:
+    """So many cases, the same ones each time; with `STOATFLOW_RANDOM_EXAMPLES` as many as that, others each time."""
+    return settings(
+        max_examples=int(EXAMPLES or examples),
+        derandomize=EXAMPLES is None,
+        deadline=None,
+        print_blob=EXAMPLES is not None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    )
 
 
 @st.composite

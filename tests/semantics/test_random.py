@@ -6,11 +6,10 @@ the same 150 cases run every time.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from conformance import recovery, runner
@@ -19,14 +18,7 @@ from conformance.runner import Case
 from semantics import random_cases
 from semantics.moves import all_moves
 
-EXAMPLES = os.environ.get("STOATFLOW_RANDOM_EXAMPLES")
-searching = settings(
-    max_examples=int(EXAMPLES or 150),
-    derandomize=EXAMPLES is None,
-    deadline=None,
-    print_blob=EXAMPLES is not None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
-)
+searching = random_cases.searching(150)
 
 
 def expect(case: Case, found: runner.Found) -> None:

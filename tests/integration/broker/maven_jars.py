@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TextIO
 from xml.etree import ElementTree
 
-from broker.java_home import BrokerError, cache_dir, find_maven
+from broker.java_home import BrokerError, cache_dir, find_javac, find_maven
 
 _STAMP = ".complete"
 _DOWNLOADED = re.compile(r"Downloaded from \S+: \S*/(\S+) \(([\d.]+) (k|M)?B")
@@ -103,7 +103,7 @@ def run_maven(pom: Path, arguments: Sequence[str], what: str) -> None:
         quoted = "\n".join(f"    {line}" for line in tail)
         raise BrokerError(
             f"{what}: Maven ended with {maven.returncode}:\n{quoted}\n"
-            "Check that https://repo.maven.apache.org is reachable (behind a proxy: ~/.m2/settings.xml), "
+            "Check that Maven Central is reachable (behind a proxy: ~/.m2/settings.xml), "
             f"then run the same command again. To start from nothing, remove {cache_dir() / 'maven'}."
         )
     progress.done()
@@ -137,6 +137,20 @@ def complete_folder(folder: Path, inputs: Sequence[Path], fill: Callable[[Path],
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def built_project(project: Path, folder: Path, what: str) -> str:
+    """What comes after `java -cp` for a Maven project with its jar in `target` of `stoatflow.out`; built if needed."""
+    sources = [project / "pom.xml", *project.rglob("*.java")]
+
+    def fill(partial: Path) -> None:
+        find_javac()
+        goals = ["package", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        places = [f"-Dstoatflow.out={partial}", f"-DoutputDirectory={partial / 'libs'}"]
+        run_maven(project / "pom.xml", [*goals, *places], what)
+
+    built = complete_folder(folder, sources, fill)
+    return f"{built / 'target' / '*'}:{built / 'libs' / '*'}"
 
 
 def kafka_jars() -> Path:
