@@ -11,6 +11,7 @@ pub mod handler;
 pub mod ids;
 pub mod late;
 pub mod murmur2;
+pub mod order;
 pub mod ports;
 pub mod record;
 pub mod serde;
@@ -27,6 +28,7 @@ pub use ids::{
     StoreId, Timestamp, TopicPartition, UdfId,
 };
 pub use late::Late;
+pub use order::{End, Order, Task};
 pub use ports::{Clock, ManualClock, Rng, SystemClock};
 pub use record::{Header, Headers, Origin, Record};
 pub use serde::{CustomSerde, Serde};

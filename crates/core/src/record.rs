@@ -3,7 +3,7 @@
 //! Gives the one shape that walks from dispatch to outbox. Owns its key and value by reference
 //! count. Never knows which topic it goes to.
 
-use crate::{Datum, Offset, Partition, SourceId, Timestamp};
+use crate::{Datum, Offset, Order, Partition, SourceId, Task, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -19,8 +19,9 @@ pub struct Header {
 /// Headers in order; `None` costs nothing, which is the common case.
 pub type Headers = Option<Arc<[Header]>>;
 
-/// Which input record caused this one: the coordinates every error message carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Which input record caused this one: the coordinates every error message carries. Equal if they are those of the same
+/// input record.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Origin {
     /// The source node that read it.
     pub source: SourceId,
@@ -30,7 +31,18 @@ pub struct Origin {
     pub partition: Partition,
     /// Its offset.
     pub offset: Offset,
+    /// Where this record stands in the order of the input.
+    pub order: Order,
 }
+
+impl PartialEq for Origin {
+    fn eq(&self, other: &Self) -> bool {
+        let coordinates = |of: &Self| (of.source, of.topic, of.partition, of.offset);
+        coordinates(self) == coordinates(other)
+    }
+}
+
+impl Eq for Origin {}
 
 /// A record on its walk.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,6 +60,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// The task of Kafka Streams that would have it.
+    #[must_use]
+    pub const fn task(&self) -> Task {
+        self.origin.order.task()
+    }
+
     /// The same record with another value.
     #[must_use]
     pub fn with_value(&self, value: Datum) -> Self {

@@ -87,9 +87,9 @@ pub struct Settings {
     /// `emit.mode`: do all tables give one result per key and commit, at the barrier?
     pub emit_at_barrier: bool,
     /// `emit.interval.ms.kstreams.windowed.aggregation`.
-    pub window_emit_interval: Duration,
+    pub window_emit_interval: Option<Duration>,
     /// `emit.interval.ms.kstreams.outer.join.spurious.results.fix`.
-    pub join_emit_interval: Duration,
+    pub join_emit_interval: Option<Duration>,
     /// `windowstore.changelog.additional.retention.ms`.
     pub window_changelog_retention: Duration,
     /// `max.task.idle.ms`: how long dispatch waits for more of a partition of which all has been read, to keep

@@ -11,6 +11,7 @@ mod awaited;
 mod epochs;
 mod overlay;
 mod room;
+mod ticks;
 mod times;
 
 use crate::extract::Said;
@@ -30,6 +31,7 @@ use stoatflow_log::Fetched;
 use stoatflow_operators::{jump_hash, key_hash};
 use stoatflow_protocol::{Admission, Answers, Schedule};
 use stoatflow_state::KeyValueStore;
+use ticks::Ticks;
 use times::Times;
 
 /// Added to a record's bytes in the budget: its structs in queues.
@@ -88,6 +90,7 @@ pub struct Dispatch {
     epoch: Epoch,
     cut: Vec<Offset>,
     times: Times,
+    ticks: Ticks,
     epoch_records: u64,
     epoch_bytes: u64,
     overlay: Overlay,
@@ -128,6 +131,7 @@ impl Dispatch {
         let dispatch = Self {
             may_hold: slots.iter().any(|slot| !slot.parks_at.is_empty()),
             times: Times::new(&slots, by_watermark, now),
+            ticks: Ticks::new(&shared.status.plan, now),
             held: Vec::new(),
             full: Vec::new(),
             buffers: slots.iter().map(|_| Buffer::default()).collect(),
@@ -308,6 +312,7 @@ impl Dispatch {
         }
         self.look_who_is_full();
         self.flush_staged();
+        self.tick_if_due(now);
         self.up_to_date =
             self.up_to_date || (!self.has_buffered() && !self.awaited.has_more_to_come());
         self.shared.status.records_in.fetch_add(moved, Relaxed);
@@ -424,7 +429,7 @@ impl Dispatch {
 
     fn take_one(&mut self, slot: u32) {
         let index = slot as usize;
-        let record = self.buffers[index]
+        let mut record = self.buffers[index]
             .records
             .pop_front()
             .expect("the caller looked at the head");
@@ -435,6 +440,7 @@ impl Dispatch {
         }
         self.cut[index] = Offset(record.offset.0 + 1);
         self.times.admit(index, record.timestamp);
+        record.number = self.ticks.number();
         self.epoch_records += 1;
         self.epoch_bytes += bytes.unsigned_abs();
         let hash = match &record.key {

@@ -165,6 +165,9 @@ impl Blueprint {
         }
         let slots = self.slots(broker.as_ref(), &topics, (&stores, backend.as_ref()))?;
         timing.begin_with(&slots, shared, settings.guarantee);
+        // Where time is the watermark, records of other lanes don't move it.
+        let by_itself = settings.lanes == 1 || settings.time_by_watermark;
+        timing.divide(&self.plan, &slots, by_itself);
         let timing = Arc::new(timing);
         let mut consumer = broker.consumer(&settings.application_id, slots.len())?;
         consumer.assign(
@@ -192,6 +195,7 @@ impl Blueprint {
             // One for all lanes: each would ask the broker for itself.
             partitions: Some(self.partition_counts()),
             largest: self.largest(),
+            tasks: timing.tasks.clone().into(),
             flaw: self.components.flaw,
         };
         let lanes = (0..settings.lanes)
@@ -238,8 +242,8 @@ impl Blueprint {
         let ms = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
         Timing {
             by_watermark: self.settings.time_by_watermark,
-            window_emit_ms: ms(self.settings.window_emit_interval),
-            join_emit_ms: ms(self.settings.join_emit_interval),
+            window_emit_ms: self.settings.window_emit_interval.map(ms),
+            join_emit_ms: self.settings.join_emit_interval.map(ms),
             ..Timing::new(&self.plan)
         }
     }
@@ -314,6 +318,7 @@ impl Blueprint {
                 .collect(),
             batch_max: self.settings.batch_max_records,
             timing: Arc::clone(timing),
+            flaw: self.components.flaw,
         }))
     }
 }

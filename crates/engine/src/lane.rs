@@ -8,26 +8,31 @@
 mod barrier;
 mod effects;
 mod gather;
+mod input;
 mod late;
 mod letters;
 mod stages;
+mod tick;
 
 pub(crate) use letters::with_body;
 
-use crate::queue::Item;
+use crate::queue::{Barrier, Item};
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::timing::Timing;
-use stages::{StageState, exchanges, stage_states};
-use std::collections::{BTreeMap, VecDeque};
+use effects::Siblings;
+use stages::{Exchange, StageState, exchanges, stage_states};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
-use stoatflow_log::Fetched;
-use stoatflow_operators::{Chain, Context, Effects, Judge, LaneClocks, LaneStore, Share, Time};
+use stoatflow_core::{End, Lane, NodeId, Record, Result, StageId, StoreId, Timestamp};
+use stoatflow_operators::{
+    Chain, Context, Effects, Flaw, Judge, LaneClocks, LaneStore, Share, Steps, Times,
+};
 use stoatflow_plan::{Fork, Op, PhysicalPlan};
 use stoatflow_protocol::Rendezvous;
 use stoatflow_state::Dirty;
+use tick::Arrived;
 
 /// Added to an output's bytes in the budget: its structs in queues.
 const OUTPUT_OVERHEAD: i64 = 128;
@@ -76,6 +81,8 @@ pub struct LaneParts {
     pub batch_max: usize,
     /// What is to be known of time.
     pub timing: Arc<Timing>,
+    /// Anything but [`Flaw::None`] is a test of the tests.
+    pub flaw: Flaw,
 }
 
 /// The room.
@@ -101,10 +108,10 @@ pub struct LaneRoom {
     views: Vec<LaneClocks>,
     share: Share,
     /// Of lane 0: who has arrived where.
-    meeting: Rendezvous<Vec<Time>>,
+    meeting: Rendezvous<Times>,
     /// Of lane 0: what all lanes knew at the end of the last epoch, and what of that is in the store.
-    known: Vec<Time>,
-    kept: Vec<Time>,
+    known: Times,
+    kept: Times,
     /// Of lane 0, by store: up to where expired segments are gone.
     dropped_to: Vec<Option<bytes::Bytes>>,
     /// Of lane 0, by stage: when a punctuation is due by the clock.
@@ -121,8 +128,18 @@ pub struct LaneRoom {
     /// Per exchange and lane: records on their way.
     routes: Vec<Vec<(Vec<Record>, i64)>>,
     /// Exchange nodes, in the order of `routes`: those that go ahead come first.
-    exchanges: Vec<(NodeId, StageId)>,
+    exchanges: Vec<Exchange>,
+    /// By stage, those that go ahead and those that do not; and by exchange, which of them it is among.
+    siblings: Vec<Siblings>,
+    counted_by: Vec<usize>,
+    /// By stage: how what is sent into it in the tick at hand moves the time there.
+    steps: Vec<Steps>,
+    /// The end of an epoch that a stage is at, with its tick.
+    ending: Option<(u64, Barrier)>,
+    /// At the end of an epoch, and in which part of it.
+    moment: Option<(End, u64)>,
     to_seal: Vec<(StoreId, Dirty)>,
+    flaw: Flaw,
     /// Per node: records already added to the status.
     reported: Vec<u64>,
 }
@@ -142,14 +159,14 @@ impl LaneRoom {
             limits,
             batch_max,
             timing,
+            flaw,
         } = parts;
         let stages = stage_states(&plan);
         let exchanges = exchanges(&plan);
         let lanes = shared.queues.len();
         let lane_count = u32::try_from(lanes).unwrap_or(u32::MAX);
-        // A lane that is alone goes by each record; the watermark moves at barriers only.
-        let eager = lanes == 1 && !timing.by_watermark;
-        let mut view = LaneClocks::new(plan.clocks.len(), eager);
+        let alone = lanes == 1;
+        let mut view = LaneClocks::new(plan.clocks.len(), alone);
         view.by_watermark = timing.by_watermark;
         view.watermark = timing.watermark;
         view.emit_interval_ms = timing.window_emit_ms;
@@ -159,13 +176,17 @@ impl LaneRoom {
         }
         view.run = Arc::clone(&shared.run);
         view.merge(&timing.initial);
-        let views = if eager || timing.store.is_none() {
+        let views = if alone && !timing.by_watermark || timing.store.is_none() {
             1
         } else {
             plan.stages.len()
         };
+        let views = (0..views).map(|stage| match timing.rules.get(stage) {
+            Some(rules) => view.clone().ruled(rules),
+            None => view.clone(),
+        });
         Self {
-            views: vec![view; views],
+            views: views.collect(),
             meeting: Rendezvous::new(lane_count, plan.stages.len()),
             known: timing.initial.clone(),
             kept: timing.initial.clone(),
@@ -177,7 +198,6 @@ impl LaneRoom {
                 .nodes
                 .iter()
                 .any(|n| matches!(n.op, Op::Offload { .. })),
-            timing,
             stages,
             gathering: (0..)
                 .zip(&chains)
@@ -188,6 +208,18 @@ impl LaneRoom {
                 .iter()
                 .map(|_| (0..lanes).map(|_| (Vec::new(), 0)).collect())
                 .collect(),
+            siblings: (plan.stages.iter())
+                .flat_map(|_| [Siblings::new(0), Siblings::new(1)])
+                .collect(),
+            counted_by: (exchanges.iter())
+                .map(|e| 2 * usize::from(e.stage.0) + usize::from(!e.ahead))
+                .collect(),
+            steps: (timing.groups.count.iter())
+                .map(|groups| Steps::new(*groups))
+                .collect(),
+            timing,
+            ending: None,
+            moment: None,
             exchanges,
             ready: VecDeque::new(),
             inbox: VecDeque::new(),
@@ -207,6 +239,7 @@ impl LaneRoom {
             sinks,
             limits,
             batch_max,
+            flaw,
         }
     }
 
@@ -304,7 +337,7 @@ impl LaneRoom {
 
     /// Of lane 0: what all lanes knew of time at the end of the last epoch.
     #[must_use]
-    pub fn times(&self) -> &[Time] {
+    pub const fn times(&self) -> &Times {
         &self.known
     }
 
@@ -319,8 +352,10 @@ impl LaneRoom {
     fn handle(&mut self, item: Item) -> Result<()> {
         let (epoch, stage) = match &item {
             Item::Input { epoch, .. } => (*epoch, StageId(0)),
-            Item::Routed { epoch, stage, .. } | Item::Barrier { epoch, stage, .. } => {
-                (*epoch, *stage)
+            Item::Tick { epoch, stage, .. } => (*epoch, *stage),
+            Item::Routed { .. } => {
+                self.keep(item);
+                return Ok(());
             }
             Item::Seal { epoch } => {
                 return self.seal(*epoch);
@@ -347,21 +382,33 @@ impl LaneRoom {
                 self.end(began, bytes);
                 done
             }
-            Item::Routed {
+            Item::Tick { mark, steps, .. } => self.tick((epoch, stage), mark, steps),
+            Item::Open
+            | Item::Routed { .. }
+            | Item::Seal { .. }
+            | Item::Report { .. }
+            | Item::Release { .. } => Ok(()),
+        }
+    }
+
+    /// Until its tick ends.
+    fn keep(&mut self, item: Item) {
+        if let Item::Routed {
+            tick,
+            from,
+            stage,
+            via,
+            batch,
+            bytes,
+        } = item
+        {
+            let arrived = Arrived {
+                from,
                 via,
-                mut batch,
-                mut bytes,
-                ..
-            } => {
-                let taken = self.gather_routed(epoch, via, &mut batch, &mut bytes);
-                self.status().queued_items.fetch_sub(1 + taken, Relaxed);
-                let began = self.begin(stage, batch.len());
-                let done = self.routed(via, stage, &mut batch);
-                self.end(began, bytes);
-                done
-            }
-            Item::Barrier { watermark, .. } => self.barrier(epoch, stage, watermark),
-            Item::Open | Item::Seal { .. } | Item::Report { .. } | Item::Release { .. } => Ok(()),
+                batch,
+                bytes,
+            };
+            self.stages[usize::from(stage.0)].arrived.add(tick, arrived);
         }
     }
 
@@ -427,79 +474,16 @@ impl LaneRoom {
         self.shared.release(bytes);
     }
 
-    fn input(&mut self, batch: &[Fetched]) -> Result<()> {
-        let grouped = self.plan.stages[0].independent_entries || self.plan.sources.len() == 1;
-        let slots = Arc::clone(&self.slots);
-        let late = self.late(batch)?;
-        let mut late = late.into_iter().peekable();
-        // Where entries depend on each other, only neighbours of one source go together.
-        let mut run = None;
-        for (at, fetched) in batch.iter().enumerate() {
-            let slot = &slots[fetched.slot as usize];
-            for (which, reader) in slot.readers.iter().enumerate() {
-                if late.next_if_eq(&(at, which)).is_some() {
-                    continue;
-                }
-                let record = match reader.decode(slot, fetched) {
-                    Ok(record) => record,
-                    Err(error) => match self.unreadable(error, reader, slot, fetched)? {
-                        Some(record) => record,
-                        None => continue,
-                    },
-                };
-                let source = usize::from(reader.source.0);
-                if !grouped
-                    && let Some(before) = run.replace(source)
-                    && before != source
-                {
-                    self.push_source(before)?;
-                }
-                self.sorted[source].push(record);
-            }
-        }
-        for source in 0..self.sorted.len() {
-            self.push_source(source)?;
-        }
-        if self.may_park {
-            let mut parked = BTreeMap::new();
-            for offload in batch.iter().flat_map(|f| &slots[f.slot as usize].parks_at) {
-                *parked.entry(*offload).or_insert(0) += 1;
-            }
-            for (offload, records) in parked {
-                self.shared.run.came_to_park(offload, records);
-            }
-        }
-        self.settle_handled(StageId(0), batch)?;
-        self.send_effects(StageId(0))
-    }
-
-    fn push_source(&mut self, source: usize) -> Result<()> {
-        let mut batch = std::mem::take(&mut self.sorted[source]);
-        let spec = &self.plan.sources[source];
-        let (entry, timeless) = (spec.entry, spec.global || spec.answers);
-        let done = if batch.is_empty() {
-            Ok(())
-        } else {
-            // A global table's records are no part of the application's time, and answers are none.
-            if !timeless {
-                self.observe(StageId(0), &batch);
-            }
-            self.push(StageId(0), entry, &mut batch)
-        };
-        batch.clear();
-        self.sorted[source] = batch;
-        done
-    }
-
     /// The clock of the application goes by all records, those from other lanes too.
     fn observe(&mut self, stage: StageId, batch: &[Record]) {
         if let Some(clock) = self.timing.application
             && !self.timing.by_watermark
             && self.timing.stages[usize::from(stage.0)].timed
-            && let Some(newest) = batch.iter().map(|r| r.timestamp.0).max()
         {
             let view = self.view(stage);
-            self.views[view].observe(clock, newest);
+            for record in batch {
+                self.views[view].see(clock, record.task(), record.timestamp.0);
+            }
         }
     }
 

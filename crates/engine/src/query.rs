@@ -50,9 +50,9 @@ impl Question {
         let observed = match (times, clock) {
             (Some(times), Some(clock)) => open.read(|snapshot| {
                 let row = snapshot.get(times, clock.name.as_bytes())?;
-                row.map_or(Ok(-1), |row| timing::stream_time(&row))
+                row.map_or(Ok(Vec::new()), |row| timing::stream_times(&row))
             })?,
-            _ => -1,
+            _ => Vec::new(),
         };
         query.ask(open, observed)
     }

@@ -7,10 +7,32 @@
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use stoatflow_core::{Epoch, Lane, NodeId, Record, StageId, Timestamp};
+use stoatflow_core::{End, Epoch, Lane, NodeId, Record, StageId, Timestamp};
 use stoatflow_log::Fetched;
-use stoatflow_operators::Time;
+use stoatflow_operators::{Steps, Times};
 use tokio::sync::Notify;
+
+/// The end of a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Its number: each is one more than the one before.
+    pub tick: u64,
+    /// Does an epoch end with it?
+    pub barrier: Option<Barrier>,
+}
+
+/// The end of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Barrier {
+    /// The application's watermark from its end on.
+    pub watermark: i64,
+    /// Where it is in the order.
+    pub at: End,
+}
+
+/// How many parts the end of an epoch has in each stage: a barrier takes so many numbers, times the stages, because what
+/// comes out in each part comes behind what came out in those before, also in those of earlier stages.
+pub const PARTS: u64 = 4;
 
 /// What a lane can find in its queue.
 #[derive(Debug)]
@@ -24,10 +46,12 @@ pub enum Item {
         /// Their weight in the admission budget.
         bytes: i64,
     },
-    /// Records from other lanes (or itself), through an exchange.
+    /// Records from other lanes (or itself), through an exchange. They wait for the mark of their tick.
     Routed {
-        /// Their epoch.
-        epoch: Epoch,
+        /// Their tick.
+        tick: u64,
+        /// Who sent them.
+        from: Lane,
         /// The stage they enter.
         stage: StageId,
         /// The exchange they left through.
@@ -39,14 +63,16 @@ pub enum Item {
     },
     /// Global tables stand: all operators that are not open yet are opened.
     Open,
-    /// Every record of `epoch` for `stage` stands before this.
-    Barrier {
-        /// The epoch that ends.
+    /// Every record of a tick for a stage has been sent before this.
+    Tick {
+        /// The epoch it is in.
         epoch: Epoch,
         /// The stage it ends for.
         stage: StageId,
-        /// The application's watermark from its end on.
-        watermark: i64,
+        /// The tick, and the end of the epoch, if it is that too.
+        mark: Mark,
+        /// How its records move the time, if anybody asks.
+        steps: Option<Arc<Steps>>,
     },
     /// For lane 0: a lane has come to the end of a stage that has clocks, and waits.
     Report {
@@ -57,7 +83,7 @@ pub enum Item {
         /// Who.
         lane: Lane,
         /// What it has seen, by clock.
-        times: Vec<Time>,
+        times: Times,
     },
     /// All lanes have come, and this is what they know together: go on.
     Release {
@@ -66,7 +92,7 @@ pub enum Item {
         /// The stage it ends for.
         stage: StageId,
         /// By clock.
-        times: Arc<[Time]>,
+        times: Arc<Times>,
         /// Wall time for all.
         wall: Timestamp,
     },
@@ -86,9 +112,9 @@ pub struct LaneQueue {
 
 #[derive(Debug, Default)]
 struct Doors {
-    /// From dispatch: inputs and the barriers of stage 0.
+    /// From dispatch: inputs and the ticks of stage 0.
     front: VecDeque<Item>,
-    /// From lanes: routed records, the barriers of later stages, meetings, seals. Served first: what is on its
+    /// From lanes: routed records, the ticks of later stages, meetings, seals. Served first: what is on its
     /// way is finished before more is begun, or the barrier of one epoch would wait for the inputs of
     /// the next.
     inner: VecDeque<Item>,
@@ -102,7 +128,7 @@ impl LaneQueue {
         match &item {
             Item::Input { .. }
             | Item::Open
-            | Item::Barrier {
+            | Item::Tick {
                 stage: StageId(0), ..
             } => doors.front.push_back(item),
             _ => doors.inner.push_back(item),

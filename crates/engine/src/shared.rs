@@ -9,8 +9,8 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
-use stoatflow_core::{Clock, Epoch, Error};
-use stoatflow_operators::Run;
+use stoatflow_core::{Clock, Epoch, Error, StageId};
+use stoatflow_operators::{Run, Steps};
 use stoatflow_plan::Op;
 use stoatflow_protocol::Alignment;
 
@@ -23,8 +23,12 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     /// One queue per lane.
     pub queues: Vec<LaneQueue>,
-    /// Arrivals per stage; the last entry counts seals.
+    /// Arrivals per stage and tick; the last entry counts seals, by epoch.
     pub alignment: Alignment,
+    /// By stage: how records move the time there, of ticks that not all lanes have sent yet.
+    steps: Vec<Mutex<Vec<(u64, Steps)>>>,
+    /// The last tick that all lanes have taken from dispatch.
+    taken: AtomicU64,
     /// The way to commit.
     pub outbox: Outbox,
     /// Weight of all records that wait in a lane's queue (law 7).
@@ -82,6 +86,8 @@ impl Shared {
             clock,
             queues: (0..lanes).map(|_| LaneQueue::default()).collect(),
             alignment,
+            steps: (0..=stages).map(|_| Mutex::default()).collect(),
+            taken: AtomicU64::new(0),
             outbox: Outbox::new(lanes),
             in_flight: AtomicI64::new(0),
             opens_below: AtomicI64::new(i64::MAX),
@@ -110,6 +116,35 @@ impl Shared {
     /// The last epoch that all lanes have finished (0: none in this run).
     pub fn sealed(&self) -> Epoch {
         Epoch(self.sealed.load(Ordering::Acquire))
+    }
+
+    /// What a lane has sent into a stage in a tick, as far as it moves time there.
+    pub fn add_steps(&self, tick: u64, stage: StageId, steps: Steps) {
+        let mut open = self.steps[usize::from(stage.0)].lock();
+        match open.iter_mut().find(|(of, _)| *of == tick) {
+            Some((_, all)) => all.append(steps),
+            None => open.push((tick, steps)),
+        }
+    }
+
+    /// All lanes have added theirs: takes them out.
+    pub fn take_steps(&self, tick: u64, stage: StageId) -> Option<Arc<Steps>> {
+        let mut open = self.steps[usize::from(stage.0)].lock();
+        let at = open.iter().position(|(of, _)| *of == tick)?;
+        let (_, steps) = open.swap_remove(at);
+        drop(open);
+        Some(Arc::new(steps.settled()))
+    }
+
+    /// The last tick that all lanes have taken from dispatch (0: none).
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// All lanes have taken a tick from dispatch.
+    pub fn took(&self, tick: u64) {
+        self.taken.store(tick, Ordering::Release);
+        self.wake_intake();
     }
 
     /// All lanes have finished an epoch.

@@ -3,7 +3,9 @@
 use crate::extract::TimeOf;
 use crate::watermarks::{Progress, WatermarkOf};
 use std::sync::Arc;
-use stoatflow_core::{NodeId, Offset, Origin, Record, Result, Serde, SourceId, TopicPartition};
+use stoatflow_core::{
+    NodeId, Offset, Order, Origin, Record, Result, Serde, SourceId, Task, TopicPartition,
+};
 use stoatflow_log::Fetched;
 use stoatflow_operators::{Judge, LatePolicy};
 
@@ -102,6 +104,7 @@ impl Reader {
             topic: self.topic,
             partition: slot.partition.partition,
             offset: fetched.offset,
+            order: Order::new(fetched.number, Task::of(slot.partition.partition.0)),
         }
     }
 }

@@ -3,13 +3,16 @@
 //! Takes the plan, gives what lanes need to know of it; turns times into rows of the internal store
 //! `clocks` and back. Never moves a clock: operators do that, in the lane's view.
 
+pub mod groups;
+
 use crate::shared::Shared;
 use crate::slots::Slots;
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
+use groups::{Groups, Tasks};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{ClockId, Datum, Epoch, Error, Guarantee, Result, Serde, StoreId, Timestamp};
-use stoatflow_operators::Time;
+use stoatflow_operators::{ClockRule, Time, Times};
 use stoatflow_plan::{Op, PhysicalPlan, Store, StoreKind};
 use stoatflow_state::{KeyValueStore, Stored};
 
@@ -42,7 +45,13 @@ pub struct Timing {
     /// nothing of how far the events have come.
     pub by_clock: Vec<bool>,
     /// What was committed last, by clock.
-    pub initial: Vec<Time>,
+    pub initial: Times,
+    /// Whose records move which clock.
+    pub groups: Groups,
+    /// By stage: what each clock goes by.
+    pub rules: Vec<Vec<ClockRule>>,
+    /// By node: of an exchange that stands for a topic, how many partitions that would have.
+    pub tasks: Vec<Option<u16>>,
     /// Where it is kept; `None` without clocks.
     pub store: Option<StoreId>,
     /// Row keys by clock.
@@ -53,10 +62,10 @@ pub struct Timing {
     pub by_watermark: bool,
     /// The application's watermark that was committed last.
     pub watermark: i64,
-    /// Least time between two passes that close windows.
-    pub window_emit_ms: i64,
-    /// Least time between two passes that give unmatched rows.
-    pub join_emit_ms: i64,
+    /// With one lane: least time between two passes that close windows, if they are to be Kafka Streams'.
+    pub window_emit_ms: Option<i64>,
+    /// Likewise between two passes that give rows without a partner.
+    pub join_emit_ms: Option<i64>,
 }
 
 impl Timing {
@@ -92,7 +101,10 @@ impl Timing {
             stages: plan.stages.iter().map(stage).collect(),
             application,
             by_clock: by_clock(plan),
-            initial: vec![Time::NONE; plan.clocks.len()],
+            initial: vec![Vec::new(); plan.clocks.len()],
+            groups: Groups::new(plan),
+            rules: Vec::new(),
+            tasks: Vec::new(),
             store: (!plan.clocks.is_empty()).then_some(StoreId(count)),
             keys: plan
                 .clocks
@@ -108,8 +120,8 @@ impl Timing {
                 }),
             by_watermark: false,
             watermark: -1,
-            window_emit_ms: 0,
-            join_emit_ms: 0,
+            window_emit_ms: None,
+            join_emit_ms: None,
         }
     }
 
@@ -135,6 +147,13 @@ impl Timing {
         }))
     }
 
+    /// With the partitions that are read.
+    pub fn divide(&mut self, plan: &PhysicalPlan, slots: &Slots, alone: bool) {
+        let tasks = Tasks::new(plan, slots);
+        self.rules = self.groups.rules(plan, &tasks, alone);
+        self.tasks = tasks.of_exchanges(plan);
+    }
+
     /// The watermark that was committed, and what it was asked to be by then. And how far the records have
     /// come that are committed as processed: under at-least-once a crash may lose the row that says it, and
     /// what was due by then would wait for a record that may never come.
@@ -145,7 +164,11 @@ impl Timing {
         status.watermark.store(self.watermark, Relaxed);
         status.by_watermark.store(self.by_watermark, Relaxed);
         if let Some(clock) = self.application {
-            let time = &mut self.initial[usize::from(clock.0)];
+            let times = &mut self.initial[usize::from(clock.0)];
+            if times.is_empty() {
+                times.push(Time::NONE);
+            }
+            let time = &mut times[0];
             if !self.by_watermark && guarantee == Guarantee::AtLeastOnce {
                 // A global table's records are no part of the application's time, and answers are none.
                 let own = slots
@@ -154,7 +177,7 @@ impl Timing {
                 let read = own.map(|slot| slot.progress.stream_time.0);
                 time.stream = read.fold(time.stream, i64::max);
             }
-            shared.ask_for_watermark(self.initial[usize::from(clock.0)].newest);
+            shared.ask_for_watermark(time.newest);
         }
     }
 
@@ -197,48 +220,68 @@ fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
     fed.into_iter().map(|fed| fed == Some(true)).collect()
 }
 
+/// In front of the times of several tasks.
+const SEVERAL: u8 = 1;
+
 /// The serde of a row's value.
 pub const ROW: Serde = Serde::Bytes;
 
-/// A row's value: 8 bytes stream time, 8 bytes mark, and where there is one 8 bytes of the newest record that
-/// did not move it.
+/// A row's value: for each task 8 bytes stream time, 8 bytes mark, 8 bytes of the newest record that did not move it;
+/// with a byte in front. Of one task only, that byte is left out, and the newest record where there is none.
 #[must_use]
-pub fn encode(time: Time) -> Stored {
-    let mut bytes = [0u8; 24];
-    bytes[..8].copy_from_slice(&time.stream.to_be_bytes());
-    bytes[8..16].copy_from_slice(&time.mark.to_be_bytes());
-    bytes[16..].copy_from_slice(&time.newest.to_be_bytes());
-    let length = if time.newest < 0 { 16 } else { 24 };
+pub fn encode(times: &[Time]) -> Stored {
+    let mut bytes = BytesMut::with_capacity(1 + 24 * times.len());
+    if times.len() != 1 {
+        bytes.put_u8(SEVERAL);
+    }
+    for time in times {
+        bytes.put_i64(time.stream);
+        bytes.put_i64(time.mark);
+        if times.len() != 1 || time.newest >= 0 {
+            bytes.put_i64(time.newest);
+        }
+    }
+    let highest = times.iter().map(|time| time.stream).max();
     Stored {
-        value: Datum::Bytes(Bytes::copy_from_slice(&bytes[..length])),
+        value: Datum::Bytes(bytes.freeze()),
         // A record's timestamp can't be negative.
-        timestamp: Timestamp(time.stream.max(0)),
+        timestamp: Timestamp(highest.unwrap_or(0).max(0)),
     }
 }
 
-/// The stream time of a row as the back end keeps it, with a time before the value.
+/// The stream times of a row as the back end keeps it, with a time before the value; by task.
 ///
 /// # Errors
 /// `StateCorrupt` if it is none.
-pub(crate) fn stream_time(stored: &Bytes) -> Result<i64> {
+pub(crate) fn stream_times(stored: &Bytes) -> Result<Vec<i64>> {
     let value = stored.get(8..).unwrap_or_default();
-    Ok(decode(&Datum::Bytes(stored.slice_ref(value)))?.stream)
+    let times = decode(&Datum::Bytes(stored.slice_ref(value)))?;
+    Ok(times.iter().map(|time| time.stream).collect())
 }
 
-fn decode(value: &Datum) -> Result<Time> {
+fn decode(value: &Datum) -> Result<Vec<Time>> {
     let number = |bytes: &[u8]| bytes.first_chunk().map(|b| i64::from_be_bytes(*b));
-    if let Datum::Bytes(bytes) = value
-        && matches!(bytes.len(), 16 | 24)
-        && let (Some(stream), Some(mark)) = (number(bytes), number(&bytes[8..]))
-    {
-        return Ok(Time {
-            stream,
-            mark,
-            newest: number(&bytes[16..]).unwrap_or(-1),
-        });
+    let time = |bytes: &[u8]| {
+        Some(Time {
+            stream: number(bytes)?,
+            mark: number(bytes.get(8..)?)?,
+            newest: bytes.get(16..).and_then(number).unwrap_or(-1),
+        })
+    };
+    if let Datum::Bytes(bytes) = value {
+        let times = match (bytes.len(), bytes.split_first()) {
+            (16 | 24, _) => time(bytes).map(|time| vec![time]),
+            (_, Some((&SEVERAL, rest))) if rest.len() % 24 == 0 => {
+                rest.chunks_exact(24).map(time).collect()
+            }
+            _ => None,
+        };
+        if let Some(times) = times {
+            return Ok(times);
+        }
     }
     Err(
-        Error::state_corrupt("a row of the store of stream times is not 16 or 24 bytes long")
+        Error::state_corrupt("a row of the store of stream times holds no times")
             .hint("check that nothing else writes to the changelog topic of 'clocks'"),
     )
 }

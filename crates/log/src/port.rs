@@ -24,6 +24,8 @@ pub struct Fetched {
     pub value: Option<Bytes>,
     /// Its headers.
     pub headers: Headers,
+    /// Its number in the order of admission; 0 until it is admitted.
+    pub number: u64,
 }
 
 /// A record that is still the client's, for as long as it is looked at.

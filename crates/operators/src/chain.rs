@@ -28,6 +28,8 @@ pub struct ChainOptions {
     pub partitions: Option<Arc<dyn PartitionCounts>>,
     /// The largest record that the producer sends, if that is known: who parks a record asks before.
     pub largest: Option<usize>,
+    /// By node: of an exchange that stands for a topic of Kafka Streams, how many partitions that would have.
+    pub tasks: Arc<[Option<u16>]>,
     /// Anything but [`Flaw::None`] is a test of the tests.
     pub flaw: Flaw,
 }
@@ -181,6 +183,16 @@ impl Chain {
             }
         }
         Ok(())
+    }
+
+    /// Gives what records of other lanes have made due in this tick, parents first.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn end_tick(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.sweep(context, |operator, out, context| {
+            operator.end_tick(out, context)
+        })
     }
 
     /// Gives what is due by the merged clocks, parents first. Clocks that follow the watermark do so when the

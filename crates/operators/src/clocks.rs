@@ -1,25 +1,30 @@
 //! Stream time as one lane sees it.
 //!
-//! Takes the timestamps that operators see, gives each operator's stream time: the highest timestamp
-//! so far (Kafka Streams' `observedStreamTime`). Owns this lane's view: what all lanes knew at the last
-//! barrier, and what this lane has seen since. At the barrier the engine merges the views of all lanes
-//! and keeps them with the commit, so that a restart neither takes late records again nor gives closed
-//! windows twice. Never reads the machine's clock.
+//! Takes the timestamps that operators see, gives each operator's stream time: the highest timestamp so far (Kafka
+//! Streams' `observedStreamTime`), by task: what happens in one partition makes no record of another one late. Owns this
+//! lane's view. At the barrier the engine merges the views of all lanes and keeps them with the commit, so that a restart
+//! neither takes late records again nor gives closed windows twice. Never reads the machine's clock.
 //!
-//! With one lane, time moves with each record, exactly as in a task of Kafka Streams, and operators
-//! close windows at once ([`LaneClocks::is_eager`]). With several, a lane that closed windows on its
-//! own view would close them at another time than its neighbours: there they are closed together, in
-//! [`crate::Operator::advance`], after the views were merged.
+//! For a record, time is what a single lane would have: the highest timestamp of the records that reached the operator in
+//! its task up to it, in whichever lane they are. What other lanes have is known before the records of a tick are
+//! processed ([`Steps`]), because a stage boundary stands before every operator whose time must be exact.
 //!
 //! With `time.semantics = watermark` records move nothing: the engine says the watermark at each barrier, and
 //! an operator's clock is raised to it just before its `advance`, when its parents have given what was due by
 //! it. What the newest record is stays known all the same, for windows that close on quiet topics.
 
+mod steps;
+#[cfg(test)]
+mod tests;
+
+pub use steps::{GroupSteps, Step, Steps};
+
 use crate::Run;
 use std::sync::Arc;
-use stoatflow_core::{ClockId, Timestamp};
+use stoatflow_core::murmur2::partition_of;
+use stoatflow_core::{ClockId, Order, Record, Task, Timestamp};
 
-/// One clock.
+/// One clock in one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     /// The highest timestamp seen; -1: none yet.
@@ -50,18 +55,48 @@ impl Time {
     }
 }
 
+/// Times by clock, then by task.
+pub type Times = Vec<Vec<Time>>;
+
+/// Takes the later of both, each.
+pub fn merge_times(into: &mut Times, other: &Times) {
+    for (own, other) in into.iter_mut().zip(other) {
+        if own.len() < other.len() {
+            own.resize(other.len(), Time::NONE);
+        }
+        for (own, other) in own.iter_mut().zip(other) {
+            *own = own.merge(*other);
+        }
+    }
+}
+
+/// What a clock goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockRule {
+    /// The group of entries whose records move it, if that is known before they are processed.
+    pub group: Option<u16>,
+    /// How many tasks there are.
+    pub tasks: u16,
+}
+
 /// All clocks of the plan, as one lane sees them.
 #[derive(Clone, Debug)]
 pub struct LaneClocks {
-    times: Vec<Time>,
-    eager: bool,
+    times: Times,
+    rules: Vec<ClockRule>,
+    /// What all lanes know of the tick at hand, by group and task, and how much of it each clock has passed.
+    steps: Option<Arc<Steps>>,
+    passed: Vec<Vec<usize>>,
+    /// What clocks with a group showed when the tick began.
+    at_begin: Times,
+    alone: bool,
     /// Wall time, as the engine saw it when it began the batch (or the advance).
     pub wall: Timestamp,
-    /// Least wall time between two passes that close windows (Kafka Streams: one second); 0: with every
-    /// record.
-    pub emit_interval_ms: i64,
+    /// With one lane: least wall time between two passes that close windows, if these are to be as in Kafka Streams (one
+    /// second there); 0: with every record.
+    pub emit_interval_ms: Option<i64>,
     /// Least wall time between two passes that give unmatched rows of joins, likewise.
-    pub join_emit_interval_ms: i64,
+    pub join_emit_interval_ms: Option<i64>,
     /// `time.semantics = watermark`: time is the watermark, which moves at barriers, and not what records say.
     pub by_watermark: bool,
     /// Records before this time are not expected any more: one that comes is late. -1: not known yet.
@@ -71,31 +106,109 @@ pub struct LaneClocks {
 }
 
 impl LaneClocks {
-    /// So many clocks; eager: the lane is alone.
+    /// So many clocks; is the lane alone?
     #[must_use]
-    pub fn new(clocks: usize, eager: bool) -> Self {
+    pub fn new(clocks: usize, alone: bool) -> Self {
         Self {
-            times: vec![Time::NONE; clocks],
-            eager,
+            times: vec![Vec::new(); clocks],
+            rules: vec![ClockRule::default(); clocks],
+            steps: None,
+            passed: vec![Vec::new(); clocks],
+            at_begin: Vec::new(),
+            alone,
             wall: Timestamp::UNKNOWN,
-            emit_interval_ms: 0,
-            join_emit_interval_ms: 0,
+            emit_interval_ms: None,
+            join_emit_interval_ms: None,
             by_watermark: false,
             watermark: -1,
             run: Arc::default(),
         }
     }
 
-    /// Are windows closed at once, within `process`? Else only within `advance`.
+    /// What each clock goes by.
     #[must_use]
-    pub const fn is_eager(&self) -> bool {
-        self.eager
+    pub fn ruled(mut self, rules: &[ClockRule]) -> Self {
+        self.rules.clear();
+        self.rules.extend_from_slice(rules);
+        // All tasks have a time, also those that nothing has come to: who reads it knows how many there are.
+        for (times, rule) in self.times.iter_mut().zip(rules) {
+            let tasks = if self.by_watermark {
+                1
+            } else {
+                usize::from(rule.tasks)
+            };
+            if times.len() < tasks {
+                times.resize(tasks, Time::NONE);
+            }
+        }
+        self
     }
 
-    /// The stream time of a clock; -1: none yet.
+    /// Is there no other lane?
     #[must_use]
-    pub fn stream(&self, clock: ClockId) -> i64 {
-        self.times[usize::from(clock.0)].stream
+    pub const fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// Do operators give what is due while they process records, and not only within `advance`?
+    #[must_use]
+    pub const fn moves_with_records(&self) -> bool {
+        !self.by_watermark
+    }
+
+    /// Is it due at a record of another lane, too, when this one gives what is due?
+    #[must_use]
+    pub const fn follows_others(&self) -> bool {
+        !self.alone && !self.by_watermark
+    }
+
+    /// By which task time is kept: one watermark is the time of all of them.
+    #[must_use]
+    pub const fn task(&self, task: Task) -> Task {
+        if self.by_watermark { Task(0) } else { task }
+    }
+
+    const fn place(&self, task: Task) -> usize {
+        self.task(task).0 as usize
+    }
+
+    fn time(&self, clock: ClockId, task: Task) -> Time {
+        let times = &self.times[usize::from(clock.0)];
+        times.get(self.place(task)).copied().unwrap_or(Time::NONE)
+    }
+
+    fn time_mut(&mut self, clock: ClockId, task: Task) -> &mut Time {
+        let place = self.place(task);
+        let times = &mut self.times[usize::from(clock.0)];
+        if times.len() <= place {
+            times.resize(place + 1, Time::NONE);
+        }
+        &mut times[place]
+    }
+
+    /// The tasks that a clock has seen something of.
+    pub fn tasks(&self, clock: ClockId) -> impl Iterator<Item = Task> + use<> {
+        (0..self.times[usize::from(clock.0)].len()).map(|at| Task(u16::try_from(at).unwrap_or(0)))
+    }
+
+    /// The task that a key belongs to by its bytes: of rows that are read again after a restart.
+    #[must_use]
+    pub fn task_of(&self, clock: ClockId, key: &[u8]) -> Task {
+        let tasks = self.rules[usize::from(clock.0)].tasks;
+        Task::of(partition_of(key, i32::from(tasks.max(1))))
+    }
+
+    /// The stream time of a clock in a task; -1: none yet.
+    #[must_use]
+    pub fn stream(&self, clock: ClockId, task: Task) -> i64 {
+        self.time(clock, task).stream
+    }
+
+    /// The highest stream time of all tasks.
+    #[must_use]
+    pub fn highest(&self, clock: ClockId) -> i64 {
+        let times = self.times[usize::from(clock.0)].iter();
+        times.map(|time| time.stream).max().unwrap_or(-1)
     }
 
     /// The time of events: the watermark, or the stream time of the application's clock. -1: none yet.
@@ -104,14 +217,27 @@ impl LaneClocks {
         if self.by_watermark {
             self.watermark
         } else {
-            self.stream(application)
+            self.highest(application)
         }
     }
 
-    /// A record with this timestamp was seen: moves a clock (never back) if records do; gives its time.
-    pub fn observe(&mut self, clock: ClockId, timestamp: i64) -> i64 {
-        let time = &mut self.times[usize::from(clock.0)];
-        if self.by_watermark {
+    /// A record is processed: moves a clock (never back) to its timestamp, and to those of the records before it in its
+    /// task, if records move it; gives its time.
+    pub fn observe(&mut self, clock: ClockId, record: &Record) -> i64 {
+        self.observe_at(clock, record.origin.order, record.timestamp.0)
+    }
+
+    /// The same for what is seen at a place in the order.
+    pub fn observe_at(&mut self, clock: ClockId, order: Order, timestamp: i64) -> i64 {
+        self.pass(clock, order, true);
+        self.see(clock, order.task(), timestamp)
+    }
+
+    /// Something with this time was seen in a task.
+    pub fn see(&mut self, clock: ClockId, task: Task, timestamp: i64) -> i64 {
+        let by_watermark = self.by_watermark;
+        let time = self.time_mut(clock, task);
+        if by_watermark {
             time.newest = time.newest.max(timestamp);
         } else {
             time.stream = time.stream.max(timestamp);
@@ -119,22 +245,101 @@ impl LaneClocks {
         time.stream
     }
 
+    /// The time in a record's task just before it: records of other lanes have moved it.
+    pub fn before(&mut self, clock: ClockId, record: &Record) -> i64 {
+        self.pass(clock, record.origin.order, false);
+        self.stream(clock, record.task())
+    }
+
+    /// The time of a clock just before a record, however far this lane has come: for what comes out later than its place
+    /// in the order.
+    #[must_use]
+    pub fn as_of(&self, clock: ClockId, record: &Record) -> i64 {
+        let (order, index) = (record.origin.order, usize::from(clock.0));
+        let (Some(steps), Some(group)) = (&self.steps, self.rules[index].group) else {
+            return self.stream(clock, order.task());
+        };
+        let steps = steps.of(group, order.task());
+        let before = steps.partition_point(|step| step.order() < order);
+        let moved = before.checked_sub(1).map_or(-1, |last| steps[last].time);
+        let at_begin = self.at_begin.get(index);
+        let at_begin = at_begin.and_then(|times| times.get(self.place(order.task())));
+        moved.max(at_begin.map_or(-1, |time| time.stream))
+    }
+
+    /// Takes the steps of other lanes up to a place in the order.
+    fn pass(&mut self, clock: ClockId, order: Order, with: bool) {
+        let index = usize::from(clock.0);
+        if let (Some(steps), Some(group)) = (&self.steps, self.rules[index].group) {
+            let task = order.task();
+            let steps = steps.of(group, task);
+            let passed = &mut self.passed[index];
+            if passed.len() <= task.index() {
+                passed.resize(task.index() + 1, 0);
+            }
+            let from = passed[task.index()];
+            let rest = &steps[from..];
+            let within = |step: &Step| step.order() < order || with && step.order() == order;
+            let more = rest.partition_point(within);
+            if more > 0 {
+                passed[task.index()] = from + more;
+                let time = rest[more - 1].time;
+                self.move_on(clock, task, time);
+            }
+        }
+    }
+
+    /// The record of this tick whose time was the first at or after `time` in a task, if that is known: what is due since
+    /// then was due at it.
+    #[must_use]
+    pub fn first_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Step> {
+        let group = self.rules[usize::from(clock.0)].group?;
+        let steps = self.steps.as_ref()?.of(group, task);
+        steps.get(steps.partition_point(|step| step.time < time))
+    }
+
+    /// A tick begins, of which all lanes know this.
+    pub fn begin_tick(&mut self, steps: Option<Arc<Steps>>) {
+        if steps.is_some() {
+            self.at_begin.clone_from(&self.times);
+        }
+        self.steps = steps;
+        self.passed.iter_mut().for_each(Vec::clear);
+    }
+
+    /// All records of the tick are through: time is the same in all lanes.
+    pub fn end_tick(&mut self) {
+        let Some(steps) = &self.steps else { return };
+        let rules = self.rules.iter().enumerate();
+        let followed: Vec<(usize, u16)> = rules
+            .filter_map(|(at, rule)| Some((at, rule.group?)))
+            .collect();
+        let last = followed.into_iter().flat_map(|(clock, group)| {
+            let last = steps.last(group);
+            last.map(move |(task, time)| (clock, task, time))
+        });
+        for (clock, task, time) in last.collect::<Vec<_>>() {
+            let clock = ClockId(u16::try_from(clock).unwrap_or(u16::MAX));
+            self.move_on(clock, task, time);
+        }
+    }
+
     /// The highest timestamp among the records that did not move a clock; -1: none.
     #[must_use]
     pub fn newest(&self, clock: ClockId) -> i64 {
-        self.times[usize::from(clock.0)].newest
+        self.time(clock, Task(0)).newest
     }
 
     /// Moves a clock, whatever moves it otherwise; never back.
-    pub fn move_on(&mut self, clock: ClockId, to: i64) {
-        let time = &mut self.times[usize::from(clock.0)];
+    pub fn move_on(&mut self, clock: ClockId, task: Task, to: i64) {
+        let time = self.time_mut(clock, task);
         time.stream = time.stream.max(to);
     }
 
     /// Moves a clock to the watermark, if that is what moves it.
     pub fn follow(&mut self, clock: ClockId) {
         if self.by_watermark {
-            self.move_on(clock, self.watermark);
+            self.move_on(clock, Task(0), self.watermark);
         }
     }
 
@@ -145,33 +350,31 @@ impl LaneClocks {
 
     /// Asks for a watermark of at least this, with the application's clock.
     pub fn ask_watermark(&mut self, application: ClockId, at_least: i64) {
-        let time = &mut self.times[usize::from(application.0)];
+        let time = self.time_mut(application, Task(0));
         time.newest = time.newest.max(at_least);
     }
 
     /// Up to where the operator has done what is done once.
     #[must_use]
-    pub fn mark(&self, clock: ClockId) -> i64 {
-        self.times[usize::from(clock.0)].mark
+    pub fn mark(&self, clock: ClockId, task: Task) -> i64 {
+        self.time(clock, task).mark
     }
 
     /// Moves the mark, never back.
-    pub fn set_mark(&mut self, clock: ClockId, mark: i64) {
-        let time = &mut self.times[usize::from(clock.0)];
+    pub fn set_mark(&mut self, clock: ClockId, task: Task, mark: i64) {
+        let time = self.time_mut(clock, task);
         time.mark = time.mark.max(mark);
     }
 
     /// All of them, by number.
     #[must_use]
-    pub fn times(&self) -> &[Time] {
+    pub const fn times(&self) -> &Times {
         &self.times
     }
 
     /// Takes what all lanes know.
-    pub fn merge(&mut self, times: &[Time]) {
-        for (own, other) in self.times.iter_mut().zip(times) {
-            *own = own.merge(*other);
-        }
+    pub fn merge(&mut self, times: &Times) {
+        merge_times(&mut self.times, times);
     }
 }
 

@@ -87,7 +87,8 @@ impl Deduplicate {
     /// Is it the first? Then it is remembered.
     fn is_first(&self, id: &Bytes, record: &Record, context: &mut Context<'_>) -> Result<bool> {
         let at = record.timestamp.0;
-        let observed = context.clocks.stream(self.kept);
+        // What went on is among what came, which is known of all lanes.
+        let observed = context.clocks.before(self.clock, record);
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.store);
         let mut view = WindowView::new(store, epoch, observed)?;
@@ -101,8 +102,7 @@ impl Deduplicate {
             timestamp: record.timestamp,
         };
         view.put(dirty, id, at, Some(mark))?;
-        let observed = view.observed();
-        context.clocks.observe(self.kept, observed);
+        context.clocks.see(self.kept, record.task(), at);
         Ok(true)
     }
 }
@@ -122,7 +122,7 @@ impl Operator for Deduplicate {
             })?;
         }
         for (at, record) in input.drain(..).enumerate() {
-            context.clocks.observe(self.clock, record.timestamp.0);
+            context.clocks.observe(self.clock, &record);
             let id = self.id(at, &record);
             let id = match id {
                 Ok(id) => id,

@@ -26,4 +26,8 @@ pub enum Flaw {
     AnswersOvertake,
     /// What seems to be due is given up, though there are answers that were not read yet.
     AnswersUnread,
+    /// Behind an exchange records are taken as lanes have sent them.
+    TakenAsSent,
+    /// A record has the time of the whole tick, of later records too.
+    TimeOfTick,
 }

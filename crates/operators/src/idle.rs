@@ -1,7 +1,7 @@
 //! `close_when_idle`: time goes on while no record comes.
 //!
-//! Wraps an operator whose windows close by stream time. When it has seen no record for so long by the
-//! wall clock, its stream time goes on as the wall clock does, until everything that was open at the
+//! Wraps an operator whose windows close by stream time. When it has seen no record of a task for so long by the
+//! wall clock, the task's stream time goes on as the wall clock does, until everything that was open at its
 //! last record is closed. Owns the clock of what was seen: its mark is the wall time of the newest
 //! record, its stream the wall time up to which stream time has gone on, so that all lanes agree. What a
 //! restart takes is no idleness, but how far time had gone on before it stays known: both are moved.
@@ -16,8 +16,34 @@
 mod tests;
 
 use crate::{Context, LaneClocks, Operator};
-use stoatflow_core::{ClockId, Record, Result};
+use stoatflow_core::{ClockId, Record, Result, Task};
 use stoatflow_plan::Idle;
+
+/// What is known of a task.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// The newest record by the wall clock, and the stream time that it left.
+    newest: i64,
+    base: i64,
+    /// Stream time as it was left here: what is beyond it came with records.
+    left: i64,
+}
+
+impl Seen {
+    const NOTHING: Self = Self {
+        newest: -1,
+        base: -1,
+        left: -1,
+    };
+
+    /// From where time goes on: what the newest record left.
+    fn base(&self, time: ClockId, clocks: &LaneClocks) -> i64 {
+        match clocks.newest(time) {
+            newest if clocks.by_watermark && newest >= 0 => newest,
+            _ => self.base,
+        }
+    }
+}
 
 /// See the module.
 pub(crate) struct ClosesWhenIdle {
@@ -25,11 +51,8 @@ pub(crate) struct ClosesWhenIdle {
     /// The operator's stream time.
     time: ClockId,
     spec: Idle,
-    /// The newest record by the wall clock, and the stream time that it left.
-    newest: i64,
-    base: i64,
-    /// Stream time as it was left here: what is beyond it came with records.
-    left: i64,
+    /// By task.
+    seen: Vec<Seen>,
     next: Option<i64>,
 }
 
@@ -39,54 +62,86 @@ impl ClosesWhenIdle {
             inner,
             time,
             spec,
-            newest: -1,
-            base: -1,
-            left: -1,
+            seen: Vec::new(),
             next: None,
         }
     }
 
-    /// From where time goes on: what the newest record left.
-    fn base(&self, clocks: &LaneClocks) -> i64 {
-        match clocks.newest(self.time) {
-            newest if clocks.by_watermark && newest >= 0 => newest,
-            _ => self.base,
+    fn of(&mut self, task: Task) -> &mut Seen {
+        if self.seen.len() <= task.index() {
+            self.seen.resize(task.index() + 1, Seen::NOTHING);
         }
+        &mut self.seen[task.index()]
     }
 
-    /// Moves stream time if it is to be moved; says so.
+    /// Moves stream time where it is to be moved; says so.
     fn go_on(&mut self, clocks: &mut LaneClocks) -> bool {
+        self.next = None;
+        let mut moved = false;
+        for task in clocks.tasks(self.time).collect::<Vec<_>>() {
+            moved |= self.go_on_in(task, clocks);
+        }
+        moved
+    }
+
+    fn go_on_in(&mut self, task: Task, clocks: &mut LaneClocks) -> bool {
         let Idle {
             after_ms,
             reach_ms,
             seen,
         } = self.spec;
-        let (now, newest, stream) = (clocks.wall.0, clocks.mark(seen), clocks.stream(self.time));
+        let time = self.time;
+        let now = clocks.wall.0;
+        let (newest, stream) = (clocks.mark(seen, task), clocks.stream(time, task));
+        let own = self.of(task);
         // A record may come in the same millisecond as one of the epoch before.
-        if !clocks.by_watermark && (newest != self.newest || stream != self.left) {
-            (self.newest, self.base, self.left) = (newest, stream, stream);
+        if !clocks.by_watermark && (newest != own.newest || stream != own.left) {
+            (own.newest, own.base, own.left) = (newest, stream, stream);
         }
-        self.next = None;
-        let base = self.base(clocks);
+        let base = own.base(time, clocks);
         let from = stream.max(base);
         let all_closed = base.saturating_add(reach_ms);
         if from < 0 || stream >= all_closed {
             return false;
         }
         let idle_from = newest.saturating_add(after_ms);
-        let by = now.saturating_sub(clocks.stream(seen));
+        let by = now.saturating_sub(clocks.stream(seen, task));
         let moved = now >= idle_from && by > 0;
         if moved {
-            clocks.move_on(self.time, from.saturating_add(by).min(all_closed));
-            clocks.move_on(seen, now);
-            self.left = clocks.stream(self.time);
+            clocks.move_on(time, task, from.saturating_add(by).min(all_closed));
+            clocks.move_on(seen, task, now);
+            own.left = clocks.stream(time, task);
         }
-        let left = all_closed.saturating_sub(clocks.stream(self.time));
+        let left = all_closed.saturating_sub(clocks.stream(time, task));
         if left > 0 {
-            let again = clocks.stream(seen).saturating_add(left.min(after_ms));
-            self.next = Some(again.max(idle_from));
+            let again = clocks.stream(seen, task).saturating_add(left.min(after_ms));
+            let again = again.max(idle_from);
+            self.next = Some(self.next.map_or(again, |next| next.min(again)));
         }
         moved
+    }
+
+    /// How far time has gone on since the newest record. Forgotten, each restart would let it go on by
+    /// as much again, and records would be late that are not.
+    fn open_in(&mut self, task: Task, clocks: &mut LaneClocks) {
+        let Idle {
+            after_ms,
+            reach_ms,
+            seen,
+        } = self.spec;
+        let (time, now) = (self.time, clocks.wall.0);
+        let gone = (clocks.stream(seen, task)).saturating_sub(clocks.mark(seen, task));
+        let gone = gone.clamp(0, reach_ms);
+        clocks.move_on(seen, task, now);
+        clocks.set_mark(seen, task, now.saturating_sub(gone));
+        let own = self.of(task);
+        own.left = clocks.stream(time, task);
+        (own.newest, own.base) = (clocks.mark(seen, task), own.left.saturating_sub(gone));
+        let base = own.base(time, clocks);
+        if own.left.max(base) >= 0 && own.left < base.saturating_add(reach_ms) {
+            let next = own.newest.saturating_add(after_ms);
+            self.next = Some(self.next.map_or(next, |before| before.min(next)));
+        }
     }
 }
 
@@ -97,38 +152,32 @@ impl Operator for ClosesWhenIdle {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if !input.is_empty() {
-            let now = context.clocks.wall.0;
-            context.clocks.move_on(self.spec.seen, now);
-            context.clocks.set_mark(self.spec.seen, now);
+        let now = context.clocks.wall.0;
+        let mut last = None;
+        for record in input.iter() {
+            let task = context.clocks.task(record.task());
+            if last.replace(task) != Some(task) {
+                context.clocks.move_on(self.spec.seen, task, now);
+                context.clocks.set_mark(self.spec.seen, task, now);
+            }
         }
         self.inner.process(input, out, context)
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
-        let Idle {
-            after_ms,
-            reach_ms,
-            seen,
-        } = self.spec;
-        let clocks = &mut *context.clocks;
-        let now = clocks.wall.0;
-        // How far time has gone on since the newest record. Forgotten, each restart would let it go on by
-        // as much again, and records would be late that are not.
-        let gone = clocks.stream(seen).saturating_sub(clocks.mark(seen));
-        let gone = gone.clamp(0, reach_ms);
-        clocks.move_on(seen, now);
-        clocks.set_mark(seen, now.saturating_sub(gone));
-        self.left = clocks.stream(self.time);
-        (self.newest, self.base) = (clocks.mark(seen), self.left.saturating_sub(gone));
-        let base = self.base(clocks);
-        let open = self.left.max(base) >= 0 && self.left < base.saturating_add(reach_ms);
-        self.next = open.then(|| self.newest.saturating_add(after_ms));
+        let tasks = context.clocks.tasks(self.time).collect::<Vec<_>>();
+        for task in tasks {
+            self.open_in(task, context.clocks);
+        }
         self.inner.open(context)
     }
 
     fn routes(&self) -> bool {
         self.inner.routes()
+    }
+
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.inner.end_tick(out, context)
     }
 
     fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
@@ -137,7 +186,8 @@ impl Operator for ClosesWhenIdle {
 
     fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         self.inner.punctuate(out, context)?;
-        if self.go_on(context.clocks) && context.clocks.is_eager() {
+        let alone = context.clocks.is_alone() && context.clocks.moves_with_records();
+        if self.go_on(context.clocks) && alone {
             return self.inner.advance(out, context);
         }
         Ok(())

@@ -82,9 +82,8 @@ impl Keeper {
     /// The latest version of a record's key.
     pub fn latest(&self, record: &Record, context: &mut Context<'_>) -> Result<Option<Stored>> {
         let key = self.key(record)?;
-        let seen = self
-            .versions
-            .map_or(-1, |clock| context.clocks.stream(clock));
+        let clock = self.versions;
+        let seen = clock.map_or(-1, |clock| context.clocks.before(clock, record));
         let epoch = context.epoch;
         let store = &context.store(self.store).store;
         let found = VersionedView::new(store, epoch, seen).and_then(|view| view.get(&key));
@@ -205,7 +204,8 @@ impl Keeper {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (epoch, seen) = (context.epoch, context.clocks.stream(clock));
+        let (epoch, order) = (context.epoch, record.origin.order);
+        let seen = context.clocks.before(clock, &record);
         let LaneStore { store, dirty } = context.store(self.store);
         let put = || {
             let mut view = VersionedView::new(store, epoch, seen)?;
@@ -218,7 +218,7 @@ impl Keeper {
             Ok((old, put, view.observed()))
         };
         let (old, put, seen) = put().map_err(|e| self.locate(e, &record))?;
-        context.clocks.observe(clock, seen);
+        context.clocks.observe_at(clock, order, seen);
         let latest = match put {
             PutResult::NotPut => return Ok(()),
             PutResult::Undefined => true,

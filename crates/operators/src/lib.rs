@@ -87,7 +87,7 @@ mod testing;
 
 pub use calls::{Answer, Answered, Arguments, AsyncUdf, Call, CallCounts, Line, Load, Tally, Wait};
 pub use chain::{Chain, ChainOptions};
-pub use clocks::{LaneClocks, Share, Time};
+pub use clocks::{ClockRule, GroupSteps, LaneClocks, Share, Step, Steps, Time, Times, merge_times};
 pub use flaw::Flaw;
 pub use foreign::Foreign;
 pub use function::{check_partitions, check_topic};

@@ -153,6 +153,16 @@ pub trait Operator: Send {
         let _unused = context;
     }
 
+    /// All records of a tick are through, and time is the same in all lanes: forwards what records of other lanes have
+    /// made due. Not called with a single lane, where `process` has done it already.
+    ///
+    /// # Errors
+    /// As `process`.
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let _unused = (out, context);
+        Ok(())
+    }
+
     /// After the barrier, within the same epoch: the views of all lanes on time were merged. Forwards
     /// what is due by them. Not called with a single lane, where `process` has done it already.
     ///

@@ -82,6 +82,7 @@ impl Codec {
                 topic,
                 partition,
                 offset,
+                ..Origin::default()
             };
             Some(key.and_then(|key| {
                 Ok(Record {

@@ -25,7 +25,7 @@ use crate::{
 };
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
+use stoatflow_core::{Datum, Error, Record, Result, Task, Timestamp};
 use stoatflow_state::{TimerView, split_timer, timer_key};
 
 /// See the module.
@@ -293,10 +293,10 @@ impl Operator for Process {
             }
         }
         let time = context.clocks.event_time(self.seat.clock);
-        context.clocks.set_mark(self.seat.clock, time);
+        context.clocks.set_mark(self.seat.clock, Task(0), time);
         if let Some(timers) = &self.timers {
             timers.cut(&self.seat, context)?;
-            if context.clocks.is_eager() {
+            if context.clocks.is_alone() && context.clocks.moves_with_records() {
                 return self.fire(out, context);
             }
         }

@@ -7,7 +7,9 @@
 use crate::{Cost, Failed};
 use std::fmt::Debug;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Offset, Origin, Partition, Record, Result, SourceId};
+use stoatflow_core::{
+    Datum, Error, Offset, Order, Origin, Partition, Record, Result, SourceId, Task,
+};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{Stored, TimerDomain};
 
@@ -17,6 +19,7 @@ pub const NO_ORIGIN: Origin = Origin {
     topic: 0,
     partition: Partition(-1),
     offset: Offset(-1),
+    order: Order::new(0, Task(0)),
 };
 
 /// What a processor is used for.

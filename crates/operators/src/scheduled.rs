@@ -13,7 +13,7 @@
 mod tests;
 
 use crate::{Context, NO_ORIGIN, Operator, dropped};
-use stoatflow_core::{ClockId, Datum, Error, NodeId, Record, Result, Timestamp};
+use stoatflow_core::{ClockId, Datum, Error, NodeId, Record, Result, Task, Timestamp};
 use stoatflow_plan::{Times, Timetable};
 
 /// Most ticks of one cut; the others come with the next one.
@@ -98,7 +98,7 @@ impl Operator for Scheduled {
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
-        let mark = context.clocks.mark(self.clock);
+        let mark = context.clocks.mark(self.clock, Task(0));
         if mark >= 0 && context.clocks.run.goes_on() {
             // The process was there all the time: it has missed nothing.
             self.next = self.table.next(mark);
@@ -106,7 +106,7 @@ impl Operator for Scheduled {
         }
         // From now on ticks count. The first commit keeps it: it is asked for at once.
         if mark < 0 {
-            context.clocks.set_mark(self.clock, now);
+            context.clocks.set_mark(self.clock, Task(0), now);
         }
         self.opened = Some(now);
         Ok(())
@@ -122,7 +122,7 @@ impl Operator for Scheduled {
             return Ok(());
         }
         self.held = None;
-        let mut done = context.clocks.mark(self.clock);
+        let mut done = context.clocks.mark(self.clock, Task(0));
         if let Some(opened) = self.opened.take().filter(|opened| *opened > done) {
             done = self.make_up(done, opened, out, context);
         }
@@ -136,7 +136,7 @@ impl Operator for Scheduled {
             self.next = self.table.next(done);
         }
         self.at_once = (2 * self.at_once).min(AT_ONCE);
-        context.clocks.set_mark(self.clock, done);
+        context.clocks.set_mark(self.clock, Task(0), done);
         let behind = self.next.is_some_and(|at| at <= now);
         context.clocks.run.set_behind(self.node, behind);
         Ok(())

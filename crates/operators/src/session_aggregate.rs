@@ -13,10 +13,12 @@
 mod tests;
 
 use crate::window::{
-    Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, session_place, split_session_place,
+    Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, Trigger, session_place,
+    split_session_place,
 };
 use crate::{Context, LaneStore, Operator, dropped};
 use bytes::Bytes;
+use std::iter::Peekable;
 use stoatflow_core::{ClockId, Datum, Record, Result, Timestamp};
 use stoatflow_state::{SessionView, Stored, session_changelog_key, session_key};
 
@@ -33,7 +35,8 @@ pub(crate) struct SessionAggregate {
     closing: Closing,
     rows: Rows,
     /// Records, and the time up to which sessions are closed for them.
-    batch: Vec<(Record, i64)>,
+    /// With what is closed at each, and the time before it.
+    batch: Vec<(Record, i64, i64)>,
     touched: Vec<(i64, i64)>,
 }
 
@@ -57,7 +60,7 @@ impl SessionAggregate {
             open_ms: gap_ms.saturating_add(grace_ms),
             segment_ms,
             clock,
-            closing: Closing::new(on_close, clock, 1),
+            closing: Closing::new(on_close, clock, 1, gap_ms.saturating_add(grace_ms)),
             rows: Rows::default(),
             batch: Vec::new(),
             touched: Vec::new(),
@@ -67,25 +70,31 @@ impl SessionAggregate {
     /// Takes records up to the one after which closed sessions are to be given.
     fn gather(
         &mut self,
-        input: &mut impl Iterator<Item = Record>,
+        input: &mut Peekable<impl Iterator<Item = Record>>,
         context: &mut Context<'_>,
     ) -> Result<Option<Due>> {
         let mut earliest = i64::MAX;
-        for record in input {
+        while let Some(record) = input.peek() {
+            let due = self.closing.before(context.clocks, earliest, record);
+            if due.is_some() {
+                return Ok(due);
+            }
+            let Some(record) = input.next() else { break };
             if record.key.is_null() {
                 let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
                 context.effects.dropped.push(dropped);
                 continue;
             }
             let at = record.timestamp.0;
-            let stream = context.clocks.observe(self.clock, at);
+            let before = context.clocks.before(self.clock, &record);
+            let stream = context.clocks.observe(self.clock, &record);
             let close_time = stream.saturating_sub(self.open_ms);
             earliest = earliest.min(at);
             let due = self
                 .closing
-                .after(context.clocks, close_time, earliest, &record);
-            self.rows.add(self.kept.keeper.key(&record)?, at);
-            self.batch.push((record, close_time));
+                .after(context.clocks, stream, earliest, &record);
+            self.rows.add(self.kept.keeper.key(&record)?, &record);
+            self.batch.push((record, close_time, before));
             if due.is_some() {
                 return Ok(due);
             }
@@ -95,12 +104,12 @@ impl SessionAggregate {
 
     /// Reads all sessions that the batch can touch.
     fn load(&mut self, context: &mut Context<'_>) -> Result<()> {
-        let observed = context.clocks.stream(self.kept.clock);
         let epoch = context.epoch;
         let gap = self.gap_ms;
-        let LaneStore { store, .. } = context.store(self.kept.store());
-        let view = SessionView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
         for row in self.rows.each() {
+            let observed = context.clocks.stream(self.kept.clock, row.task);
+            let LaneStore { store, .. } = context.store(self.kept.store());
+            let view = SessionView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
             let (from, to) = (row.low.saturating_sub(gap), row.high.saturating_add(gap));
             let found = view
                 .find_sessions(&row.key, from, to, false)
@@ -126,7 +135,9 @@ impl SessionAggregate {
         let folder = &*folder;
         let node = kept.keeper.site.node;
         folder.scope(&mut || {
-            for (at, (record, close_time)) in batch.drain(..).enumerate() {
+            for (at, (record, close_time, before)) in batch.drain(..).enumerate() {
+                // The newest record always makes a session that ends with it, in whichever lane it is.
+                context.clocks.see(kept.clock, record.task(), before);
                 let mut turn = Turn {
                     kept: &mut *kept,
                     folder,
@@ -165,25 +176,29 @@ impl SessionAggregate {
     /// Gives the sessions that are closed, by end, start and key.
     fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let epoch = context.epoch;
-        let LaneStore { store, .. } = context.store(self.kept.store());
-        while let Some((end, place)) = self.closing.index.pop_due(due.until) {
+        loop {
+            let index = self.closing.index(context.clocks, due.task);
+            let Some((end, place)) = index.pop_due(due.until) else {
+                return Ok(());
+            };
             let Some((start, key)) = split_session_place(&place) else {
                 continue;
             };
             let internal = session_key(self.segment_ms, &key, start, end);
+            let store = &context.store(self.kept.store()).store;
             let held = store.get(epoch, &internal).map_err(|e| self.kept.name(e))?;
             let Some(held) = held else {
                 continue;
             };
+            let Trigger { headers, origin } = self.closing.trigger(context.clocks, due, end);
             out.push(Record {
                 key: self.kept.windowed(key, start, end)?,
                 value: self.kept.keeper.update(true, Datum::Null, held.value),
                 timestamp: Timestamp(end),
-                headers: due.headers.clone(),
-                origin: due.origin,
+                headers,
+                origin,
             });
         }
-        Ok(())
     }
 }
 
@@ -208,7 +223,8 @@ impl Turn<'_, '_> {
         let latest_start = at.saturating_add(self.gap_ms);
         self.touched.clear();
         for cell in row.from((at.saturating_sub(self.gap_ms), i64::MIN)) {
-            let shown = self.kept.shows(self.context.clocks, cell.at.0);
+            let task = self.record.task();
+            let shown = self.kept.shows(self.context.clocks, task, cell.at.0);
             if shown && cell.at.1 <= latest_start && cell.held().is_some() {
                 self.touched.push(cell.at);
                 (start, end) = (start.min(cell.at.1), end.max(cell.at.0));
@@ -264,7 +280,7 @@ impl Turn<'_, '_> {
     fn remove(&mut self, row: &mut Row, at: (i64, i64), before: Datum) -> Result<()> {
         self.put(row, at, before, Datum::Null)?;
         // Born in this batch: the store never had it, unless it has one that retention hides.
-        if self.kept.shows(self.context.clocks, at.0) {
+        if (self.kept).shows(self.context.clocks, self.record.task(), at.0) {
             row.forget_new(at);
         }
         Ok(())
@@ -274,7 +290,8 @@ impl Turn<'_, '_> {
         let (end, start) = at;
         let timestamp = Timestamp(end);
         // Deleting moves the store's clock too.
-        self.context.clocks.observe(self.kept.clock, end);
+        let task = self.record.task();
+        self.context.clocks.see(self.kept.clock, task, end);
         let cell = row.cell(at);
         let existed = cell.held().is_some();
         cell.put(Stored {
@@ -283,10 +300,11 @@ impl Turn<'_, '_> {
         });
         if self.closing.is_enabled() {
             let place = session_place(&row.key, start);
+            let index = self.closing.index(self.context.clocks, task);
             if new.is_null() {
-                self.closing.index.remove(end, &place);
+                index.remove(end, &place);
             } else {
-                self.closing.index.insert(end, place);
+                index.insert(end, place);
             }
             return Ok(());
         }
@@ -320,7 +338,7 @@ impl Operator for SessionAggregate {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut records = input.drain(..);
+        let mut records = input.drain(..).peekable();
         loop {
             let due = self.gather(&mut records, context)?;
             if !self.batch.is_empty() {
@@ -340,30 +358,33 @@ impl Operator for SessionAggregate {
             return Ok(());
         }
         let (epoch, share) = (context.epoch, context.share);
-        let frontier = self.closing.frontier(context.clocks);
         let LaneStore { store, .. } = context.store(self.kept.store());
         // As if nothing had expired: what retention hides may still have to be given.
         let found = SessionView::new(store, epoch, -1)
-            .and_then(|view| view.find_keys(None, None, frontier, i64::MAX, false))
+            .and_then(|view| view.find_keys(None, None, 0, i64::MAX, false))
             .map_err(|e| self.kept.name(e))?;
         for found in found {
-            if share.owns(self.kept.key.affinity(&found.key)) {
+            let affinity = self.kept.key.affinity(&found.key);
+            if !share.owns(affinity) {
+                continue;
+            }
+            let task = context.clocks.task_of(self.clock, affinity);
+            if found.end >= self.closing.frontier(context.clocks, task) {
                 let place = session_place(&found.key, found.start);
-                self.closing.index.insert(found.end, place);
+                let index = self.closing.index(context.clocks, task);
+                index.insert(found.end, place);
             }
         }
         Ok(())
     }
 
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let due = self.closing.everywhere(context.clocks);
+        due.iter().try_for_each(|due| self.close(due, out, context))
+    }
+
     fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let close_time = context
-            .clocks
-            .stream(self.clock)
-            .saturating_sub(self.open_ms);
-        match self.closing.at_barrier(context.clocks, close_time) {
-            Some(due) => self.close(&due, out, context),
-            None => Ok(()),
-        }
+        self.end_tick(out, context)
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

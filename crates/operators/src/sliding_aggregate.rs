@@ -15,6 +15,7 @@ mod tests;
 use crate::window::{Cell, Closing, Due, Folder, Kept, Row, Rows};
 use crate::{Context, LaneStore, Operator, dropped};
 use around::Turn;
+use std::iter::Peekable;
 use stoatflow_core::{ClockId, Record, Result};
 use stoatflow_state::WindowView;
 
@@ -48,7 +49,7 @@ impl SlidingAggregate {
             grace_ms,
             clock,
             // Windows hold records of their end's time, so they close one millisecond later.
-            closing: Closing::new(on_close, clock, difference.saturating_add(1)),
+            closing: Closing::new(on_close, clock, difference.saturating_add(1), grace_ms),
             rows: Rows::default(),
             batch: Vec::new(),
         }
@@ -57,16 +58,21 @@ impl SlidingAggregate {
     /// Takes records up to the one after which closed windows are to be given.
     fn gather(
         &mut self,
-        input: &mut impl Iterator<Item = Record>,
+        input: &mut Peekable<impl Iterator<Item = Record>>,
         context: &mut Context<'_>,
     ) -> Result<Option<Due>> {
         let mut earliest = i64::MAX;
-        for record in input {
+        while let Some(record) = input.peek() {
+            let due = self.closing.before(context.clocks, earliest, record);
+            if due.is_some() {
+                return Ok(due);
+            }
+            let Some(record) = input.next() else { break };
             if !self.kept.keeper.admits(&record, context) {
                 continue;
             }
             let at = record.timestamp.0;
-            let stream = context.clocks.observe(self.clock, at);
+            let stream = context.clocks.observe(self.clock, &record);
             let close_time = stream.saturating_sub(self.grace_ms);
             // The last window that a record can be in starts just after it.
             let in_time = at.saturating_add(1).saturating_add(self.difference) > close_time;
@@ -75,9 +81,9 @@ impl SlidingAggregate {
             }
             let due = self
                 .closing
-                .after(context.clocks, close_time, earliest, &record);
+                .after(context.clocks, stream, earliest, &record);
             if in_time {
-                self.rows.add(self.kept.keeper.key(&record)?, at);
+                self.rows.add(self.kept.keeper.key(&record)?, &record);
                 self.batch.push((record, close_time));
             } else {
                 let dropped = (self.kept.keeper.site.node, dropped::LATE);
@@ -97,12 +103,12 @@ impl SlidingAggregate {
 
     /// Reads all windows that the batch can touch.
     fn load(&mut self, context: &mut Context<'_>) -> Result<()> {
-        let observed = context.clocks.stream(self.kept.clock);
         let epoch = context.epoch;
         let difference = self.difference;
-        let LaneStore { store, .. } = context.store(self.kept.store());
-        let view = WindowView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
         for row in self.rows.each() {
+            let observed = context.clocks.stream(self.kept.clock, row.task);
+            let LaneStore { store, .. } = context.store(self.kept.store());
+            let view = WindowView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
             let from = row.low.saturating_sub(difference.saturating_mul(2)).max(0);
             let to = row.high.saturating_add(1);
             let found = view
@@ -146,11 +152,14 @@ impl SlidingAggregate {
     }
 
     fn store(&mut self, context: &mut Context<'_>) -> Result<()> {
-        let observed = context.clocks.stream(self.kept.clock);
         let epoch = context.epoch;
-        let LaneStore { store, dirty } = context.store(self.kept.store());
-        let view = WindowView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
-        for Row { key, cells, .. } in self.rows.drain() {
+        for Row {
+            key, cells, task, ..
+        } in self.rows.drain()
+        {
+            let observed = context.clocks.stream(self.kept.clock, task);
+            let LaneStore { store, dirty } = context.store(self.kept.store());
+            let view = WindowView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
             for cell in cells.into_iter().filter(|cell| cell.changed) {
                 // Each as of the clock: a window that is far ahead of it hides no other one.
                 let mut view = view;
@@ -163,10 +172,12 @@ impl SlidingAggregate {
 
     /// Gives the windows that are closed.
     fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let observed = context.clocks.stream(self.kept.clock);
+        let observed = context.clocks.stream(self.kept.clock, due.task);
         let size = self.difference;
+        // At least that one, of the newest record.
+        let newest = move |time: i64| time.saturating_sub(size).max(0);
         self.closing
-            .give_windows(&self.kept, due, size, observed, out, context)
+            .give_windows(&self.kept, due, (size, newest), observed, out, context)
     }
 }
 
@@ -177,7 +188,7 @@ impl Operator for SlidingAggregate {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut records = input.drain(..);
+        let mut records = input.drain(..).peekable();
         loop {
             let due = self.gather(&mut records, context)?;
             if !self.batch.is_empty() {
@@ -196,15 +207,13 @@ impl Operator for SlidingAggregate {
         self.closing.load_windows(&self.kept, context)
     }
 
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let due = self.closing.everywhere(context.clocks);
+        due.iter().try_for_each(|due| self.close(due, out, context))
+    }
+
     fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let close_time = context
-            .clocks
-            .stream(self.clock)
-            .saturating_sub(self.grace_ms);
-        match self.closing.at_barrier(context.clocks, close_time) {
-            Some(due) => self.close(&due, out, context),
-            None => Ok(()),
-        }
+        self.end_tick(out, context)
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

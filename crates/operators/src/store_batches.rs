@@ -122,11 +122,11 @@ impl StoreQuery {
         &self.store
     }
 
-    /// Reads: `observed` is the highest time that the store has seen, -1 if there is none.
+    /// Reads: `observed` are the highest times that the store has seen, by task.
     ///
     /// # Errors
     /// What the state and custom serdes fail with.
-    pub fn ask(self, snapshot: Arc<OpenSnapshot>, observed: i64) -> Result<StoreBatches> {
+    pub fn ask(self, snapshot: Arc<OpenSnapshot>, observed: Vec<i64>) -> Result<StoreBatches> {
         let (layout, open) = columns::layout(
             self.schema.as_deref(),
             self.store.kind,

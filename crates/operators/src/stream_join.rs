@@ -25,6 +25,7 @@ pub(crate) use rows::Rows;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
 use stoatflow_state::{Stored, WindowView};
+use waiting::goes_by_min_time;
 pub(crate) use waiting::{Shape, Side, Waiting};
 
 /// A window store, and the clock of the newest record it has taken.
@@ -129,14 +130,21 @@ impl Parts {
     }
 
     /// Keeps a record for the other side.
-    fn keep(&self, key: &[u8], value: Datum, at: i64, context: &mut Context<'_>) -> Result<()> {
-        let (epoch, observed) = (context.epoch, context.clocks.stream(self.own.clock));
+    fn keep(
+        &self,
+        key: &[u8],
+        value: Datum,
+        record: &Record,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let at = record.timestamp.0;
+        let observed = context.clocks.before(self.own.clock, record);
+        let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.own.store);
         let mut view = WindowView::new(store, epoch, observed)?;
         let timestamp = Timestamp(at);
         view.put_duplicate(dirty, key, at, Stored { value, timestamp })?;
-        let observed = view.observed();
-        context.clocks.observe(self.own.clock, observed);
+        context.clocks.observe(self.own.clock, record);
         Ok(())
     }
 
@@ -144,10 +152,12 @@ impl Parts {
     fn partners(
         &self,
         key: &[u8],
-        at: i64,
+        record: &Record,
         context: &mut Context<'_>,
     ) -> Result<Vec<(i64, Stored)>> {
-        let (epoch, observed) = (context.epoch, context.clocks.stream(self.other.clock));
+        let at = record.timestamp.0;
+        let observed = context.clocks.before(self.other.clock, record);
+        let epoch = context.epoch;
         let store = &context.store(self.other.store).store;
         let from = at.saturating_sub(self.before_ms).max(0);
         let to = at.saturating_add(self.after_ms).max(0);
@@ -177,8 +187,16 @@ impl Parts {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let at = record.timestamp.0;
+        if let Some(waiting) = waiting.as_deref_mut()
+            && !goes_by_min_time(context.clocks)
+        {
+            // What is over by this record, joinable or not, and what records of other lanes have made so before it.
+            context.clocks.observe(self.clock, record);
+            let expired = waiting.pass(self.clock, record.task(), context)?;
+            expired.into_iter().for_each(|one| one.give(record, rows));
+        }
         let Some((key, value)) = keyed else {
-            context.clocks.observe(self.clock, at);
+            context.clocks.observe(self.clock, record);
             if self.outer && !record.value.is_null() {
                 self.alone(record, rows);
             } else if record.key.is_null() {
@@ -190,13 +208,13 @@ impl Parts {
             }
             return Ok(());
         };
-        self.keep(&key, value.clone(), at, context)?;
-        let time = context.clocks.observe(self.clock, at);
+        self.keep(&key, value.clone(), record, context)?;
+        let time = context.clocks.observe(self.clock, record);
         if let Some(waiting) = waiting.as_deref_mut().filter(|_| at == time) {
-            let expired = waiting.expire(self.side, time, context)?;
+            let expired = waiting.expire(self.clock, self.side, record.task(), context)?;
             expired.into_iter().for_each(|one| one.give(record, rows));
         }
-        let partners = self.partners(&key, at, context)?;
+        let partners = self.partners(&key, record, context)?;
         let lonely = partners.is_empty();
         for (partner_at, partner) in partners {
             if let Some(waiting) = waiting.as_deref_mut() {
@@ -214,7 +232,7 @@ impl Parts {
                     self.alone(record, rows);
                     return Ok(());
                 }
-                waiting.add(self.side, &key, &value, at, context)
+                waiting.add(self.side, &key, &value, (record.task(), at), context)
             }
             _ => Ok(()),
         }
@@ -251,24 +269,29 @@ impl Operator for StreamJoin {
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         let opened = match &self.waiting {
-            Some(waiting) => lock(waiting).open(context),
+            Some(waiting) => lock(waiting).open(self.parts.clock, context),
             None => Ok(()),
         };
         opened.map_err(|e| self.parts.site.name_node(e))
     }
 
-    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let Some(waiting) = &self.waiting else {
             return Ok(());
         };
-        let time = context.clocks.stream(self.parts.clock);
-        let expired = lock(waiting).pass(time, context);
-        // No record made them come out: no headers, no place in a topic.
+        // Unless it is known which record made them come out: no headers, no place in a topic.
         let nobody = Record::default();
-        for one in expired.map_err(|e| self.parts.site.name_node(e))? {
-            one.give(&nobody, &mut self.rows);
+        for task in context.clocks.tasks(self.parts.clock) {
+            let expired = lock(waiting).pass(self.parts.clock, task, context);
+            for one in expired.map_err(|e| self.parts.site.name_node(e))? {
+                one.give(&nobody, &mut self.rows);
+            }
         }
         self.rows.finish(out, context)
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.end_tick(out, context)
     }
 }
 

@@ -5,8 +5,7 @@
 //! rows come out without a partner (both counted).
 //!
 //! With a grace (and a versioned table) records wait until stream time is that far ahead, so that the
-//! table's late updates are in; one that is older than that is joined at once. With one lane records come
-//! out as soon as they are due, with several when the lanes' views of time were merged.
+//! table's late updates are in; one that is older than that is joined at once.
 
 #[cfg(test)]
 mod tests;
@@ -106,9 +105,14 @@ impl Operator for StreamTableJoin {
             return self.lookup.join(input, None, out, context);
         };
         for record in input.drain(..) {
+            let (task, order) = (record.task(), record.origin.order);
+            if context.clocks.follows_others() {
+                waiting.see(&record, context);
+                waiting.release(task, Some(order), &mut self.ready, context)?;
+            }
             self.ready.extend(waiting.take(record, context)?);
-            if context.clocks.is_eager() {
-                waiting.release(&mut self.ready, context)?;
+            if context.clocks.moves_with_records() {
+                waiting.release(task, Some(order), &mut self.ready, context)?;
             }
         }
         // The table doesn't change while the stream's records pass by.
@@ -122,11 +126,15 @@ impl Operator for StreamTableJoin {
         }
     }
 
-    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let Some(waiting) = &mut self.waiting else {
             return Ok(());
         };
-        waiting.release(&mut self.ready, context)?;
+        waiting.release_everywhere(&mut self.ready, context)?;
         self.lookup.join(&mut self.ready, None, out, context)
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.end_tick(out, context)
     }
 }

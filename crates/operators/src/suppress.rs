@@ -20,7 +20,7 @@ use crate::{Context, LaneStore, Operator, table_update};
 use buffer::{Buffer, Waiting};
 use bytes::Bytes;
 use codec::Codec;
-use stoatflow_core::{ClockId, Datum, Epoch, Error, Record, Result, Serde, StoreId};
+use stoatflow_core::{ClockId, Datum, Epoch, Error, Order, Record, Result, Serde, StoreId, Task};
 use stoatflow_plan::{Until, WhenFull};
 use stoatflow_state::{KeyRange, Stored};
 
@@ -45,7 +45,8 @@ pub(crate) struct Suppress {
     site: Site,
     settings: Settings,
     codec: Codec,
-    buffer: Buffer,
+    /// By task.
+    buffers: Vec<Buffer>,
     /// The epoch whose barrier has passed here: what still comes in it must not wait for the next.
     passed: Option<Epoch>,
     /// Until the barrier: how many keys came before, which is their order.
@@ -58,7 +59,7 @@ impl Suppress {
             codec: Codec::new(settings.value.clone(), site.clone()),
             site,
             settings,
-            buffer: Buffer::default(),
+            buffers: Vec::new(),
             passed: None,
             turns: 0,
         }
@@ -84,7 +85,19 @@ impl Suppress {
         }
     }
 
-    fn hold(&mut self, record: Record) -> Result<()> {
+    /// What waits in a task. What waits for the barrier only does so in one line.
+    fn buffer(&mut self, task: Task) -> &mut Buffer {
+        let at = match self.settings.until {
+            Until::Barrier => 0,
+            Until::WindowCloses { .. } | Until::TimeLimit { .. } => task.index(),
+        };
+        if self.buffers.len() <= at {
+            self.buffers.resize_with(at + 1, Buffer::default);
+        }
+        &mut self.buffers[at]
+    }
+
+    fn hold(&mut self, task: Task, record: Record) -> Result<()> {
         let key = self.settings.key.encode(&record.key);
         let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
         let Some(key) = key else {
@@ -93,7 +106,13 @@ impl Suppress {
         };
         let time = self.buffer_time(&record)?;
         let mut update = record;
-        let first = self.buffer.get(&key);
+        self.buffer(task);
+        let at = if self.settings.until == Until::Barrier {
+            0
+        } else {
+            task.index()
+        };
+        let first = self.buffers[at].get(&key);
         // One result for the whole epoch: what was before is what was before its first update.
         if let (Until::Barrier, Some(first), Datum::Change(change)) =
             (self.settings.until, first, &mut update.value)
@@ -105,42 +124,72 @@ impl Suppress {
         } else {
             0
         };
-        self.buffer.put(key, time, update, bytes);
+        self.buffers[at].put(key, time, update, bytes);
         Ok(())
     }
 
-    /// Gives what is due, unless that is the barrier's business.
-    fn release_due(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    /// Gives what is due in a task, unless that is the barrier's business: in the place of the record that made it due, or
+    /// in this one.
+    fn release_due(
+        &mut self,
+        task: Task,
+        place: Option<Order>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let wait = match self.settings.until {
             Until::WindowCloses { grace_ms } => grace_ms,
             Until::TimeLimit { limit_ms } => limit_ms,
             Until::Barrier => return Ok(()),
         };
-        let due = context
-            .clocks
-            .stream(self.settings.clock)
-            .saturating_sub(wait);
-        while let Some((key, waiting)) = self.buffer.pop_due(due) {
+        let clock = self.settings.clock;
+        let task = context.clocks.task(task);
+        let due = context.clocks.stream(clock, task).saturating_sub(wait);
+        while let Some((key, mut waiting)) = self.buffer(task).pop_due(due) {
+            let made_due = waiting.time.saturating_add(wait);
+            let step = context.clocks.first_at(clock, task, made_due);
+            if let Some(order) = step.map(|step| step.order()).or(place) {
+                waiting.record.origin.order = order;
+            }
             self.give(&key, waiting, out, context)?;
         }
         Ok(())
     }
 
+    fn release_due_everywhere(
+        &mut self,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut tasks = context.clocks.tasks(self.settings.clock);
+        tasks.try_for_each(|task| self.release_due(task, None, out, context))
+    }
+
     /// A full buffer gives its oldest, or fails.
-    fn keep_bounds(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn keep_bounds(
+        &mut self,
+        task: Task,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let Settings {
             max_records,
             max_bytes,
             when_full,
             ..
         } = self.settings;
-        while max_records.is_some_and(|max| self.buffer.len() as u64 > max)
-            || max_bytes.is_some_and(|max| self.buffer.bytes() as u64 > max)
-        {
-            if when_full == WhenFull::Shutdown {
-                return Err(self.full());
+        loop {
+            let buffer = self.buffer(task);
+            let (records, bytes) = (buffer.len() as u64, buffer.bytes() as u64);
+            if max_records.is_none_or(|max| records <= max)
+                && max_bytes.is_none_or(|max| bytes <= max)
+            {
+                break;
             }
-            let Some((key, waiting)) = self.buffer.pop() else {
+            if when_full == WhenFull::Shutdown {
+                return Err(self.full(records, bytes));
+            }
+            let Some((key, waiting)) = buffer.pop() else {
                 break;
             };
             self.give(&key, waiting, out, context)?;
@@ -148,10 +197,9 @@ impl Suppress {
         Ok(())
     }
 
-    fn full(&self) -> Error {
-        let (records, bytes) = (self.buffer.len(), self.buffer.bytes());
+    fn full(&self, records: u64, bytes: u64) -> Error {
         let bound = match (self.settings.max_records, self.settings.max_bytes) {
-            (Some(max), _) if records as u64 > max => {
+            (Some(max), _) if records > max => {
                 format!("{records} updates, more than max_records={max}")
             }
             (_, Some(max)) => format!("{bytes} bytes, more than max_bytes={max}"),
@@ -203,26 +251,30 @@ impl Suppress {
         }
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.settings.store);
-        for key in self.buffer.unsaved() {
-            let Some(waiting) = self.buffer.get_mut(&key) else {
-                continue;
-            };
-            let bytes = self.codec.encode(waiting)?;
-            let stored = Stored {
-                value: Datum::Bytes(bytes),
-                timestamp: waiting.record.timestamp,
-            };
-            store
-                .put(epoch, dirty, &key, Some(stored))
-                .map_err(|e| self.site.name_node(e))?;
-            waiting.saved = true;
+        for buffer in &mut self.buffers {
+            for key in buffer.unsaved() {
+                let Some(waiting) = buffer.get_mut(&key) else {
+                    continue;
+                };
+                let bytes = self.codec.encode(waiting)?;
+                let stored = Stored {
+                    value: Datum::Bytes(bytes),
+                    timestamp: waiting.record.timestamp,
+                };
+                store
+                    .put(epoch, dirty, &key, Some(stored))
+                    .map_err(|e| self.site.name_node(e))?;
+                waiting.saved = true;
+            }
         }
         Ok(())
     }
 
     fn release_all(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        while let Some((key, waiting)) = self.buffer.pop() {
-            self.give(&key, waiting, out, context)?;
+        for at in 0..self.buffers.len() {
+            while let Some((key, waiting)) = self.buffers[at].pop() {
+                self.give(&key, waiting, out, context)?;
+            }
         }
         Ok(())
     }
@@ -247,14 +299,18 @@ impl Operator for Suppress {
         context: &mut Context<'_>,
     ) -> Result<()> {
         for record in input.drain(..) {
-            context
-                .clocks
-                .observe(self.settings.clock, record.timestamp.0);
-            self.hold(record)?;
-            if context.clocks.is_eager() {
-                self.release_due(out, context)?;
+            let (clock, order) = (self.settings.clock, record.origin.order);
+            let task = context.clocks.task(order.task());
+            if context.clocks.follows_others() {
+                context.clocks.before(clock, &record);
+                self.release_due(task, Some(order), out, context)?;
             }
-            self.keep_bounds(out, context)?;
+            context.clocks.observe(clock, &record);
+            self.hold(task, record)?;
+            if context.clocks.moves_with_records() {
+                self.release_due(task, Some(order), out, context)?;
+            }
+            self.keep_bounds(task, out, context)?;
         }
         self.after_barrier(out, context)
     }
@@ -266,9 +322,12 @@ impl Operator for Suppress {
             .scan(epoch, &KeyRange::default(), usize::MAX)
             .map_err(|e| self.site.name_node(e))?;
         for (key, stored) in found {
-            if !share.owns(self.settings.key.affinity(&key)) {
+            let affinity = self.settings.key.affinity(&key);
+            if !share.owns(affinity) {
                 continue;
             }
+            let task = context.clocks.task_of(self.settings.clock, affinity);
+            let task = context.clocks.task(task);
             let record_key = self.settings.key.decode(Some(key.clone()));
             let record_key = record_key.map_err(|e| self.site.name_node(e))?;
             let (time, waiting) = self.codec.decode(record_key, &stored.value)?;
@@ -277,13 +336,17 @@ impl Operator for Suppress {
             } else {
                 0
             };
-            self.buffer.restore(key, time, waiting, bytes);
+            self.buffer(task).restore(key, time, waiting, bytes);
         }
         Ok(())
     }
 
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.release_due_everywhere(out, context)
+    }
+
     fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        self.release_due(out, context)?;
+        self.release_due_everywhere(out, context)?;
         self.after_barrier(out, context)
     }
 

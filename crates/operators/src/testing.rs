@@ -234,6 +234,7 @@ pub(crate) fn record(key: &str, value: &str, timestamp: i64) -> Record {
         topic: 0,
         partition: Partition(3),
         offset: Offset(timestamp),
+        ..Origin::default()
     };
     Record {
         key: datum(key),
@@ -437,7 +438,7 @@ impl Rig {
             chain,
             stores: stores.collect(),
             effects: Effects::default(),
-            clocks: LaneClocks::new(plan.clocks.len(), true),
+            clocks: as_in_kafka_streams(LaneClocks::new(plan.clocks.len(), true)),
             epoch: Epoch(1),
             share: crate::Share { lane: 0, lanes: 1 },
         })
@@ -586,4 +587,11 @@ impl Dice {
             .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).expect("31 bits") % bound
     }
+}
+
+/// With passes over what waits when Kafka Streams makes them.
+pub(crate) fn as_in_kafka_streams(mut clocks: LaneClocks) -> LaneClocks {
+    clocks.emit_interval_ms = Some(0);
+    clocks.join_emit_interval_ms = Some(0);
+    clocks
 }

@@ -283,11 +283,15 @@ impl Read {
         let Some(bytes) = self.key.encode(key)? else {
             return Ok(None);
         };
-        let seen = |clock| context.clocks.stream(clock);
+        let clock = match self.shape {
+            Shape::Versioned(clock) | Shape::Window(clock) | Shape::Session(clock) => Some(clock),
+            Shape::Plain => None,
+        };
+        let seen = clock.map_or(-1, |clock| context.clocks.as_of(clock, record));
         let LaneStore { store, .. } = &context.stores[usize::from(self.store.0)];
         match (self.shape, window) {
-            (Shape::Versioned(clock), _) => {
-                let view = VersionedView::new(store, epoch, seen(clock))?;
+            (Shape::Versioned(_), _) => {
+                let view = VersionedView::new(store, epoch, seen)?;
                 let version = match as_of {
                     AsOf::Latest | AsOf::EpochStart => view.get(&bytes)?,
                     AsOf::Record => view.get_as_of(&bytes, record.timestamp.0)?,
@@ -297,11 +301,11 @@ impl Read {
                     timestamp: Timestamp(version.timestamp),
                 }))
             }
-            (Shape::Window(clock), Some((start, _))) => {
-                WindowView::new(store, epoch, seen(clock))?.fetch(&bytes, start)
+            (Shape::Window(_), Some((start, _))) => {
+                WindowView::new(store, epoch, seen)?.fetch(&bytes, start)
             }
-            (Shape::Session(clock), Some((start, end))) => {
-                let view = SessionView::new(store, epoch, seen(clock))?;
+            (Shape::Session(_), Some((start, end))) => {
+                let view = SessionView::new(store, epoch, seen)?;
                 let found = view.fetch_session(&bytes, start, end)?;
                 // A session's result has the time of its end.
                 Ok(found.map(|stored| Stored {

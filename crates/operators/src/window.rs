@@ -15,7 +15,7 @@ mod slots;
 pub(crate) mod vectors;
 
 pub(crate) use assign::Assign;
-pub(crate) use closing::{Closing, Due};
+pub(crate) use closing::{Closing, Due, Trigger};
 pub(crate) use folder::Folder;
 pub(crate) use kept::{Kept, Outcome, session_place, split_session_place};
 pub(crate) use rows::{Cell, Row, Rows};

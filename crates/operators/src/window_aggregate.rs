@@ -13,6 +13,7 @@ mod tests;
 
 use crate::window::{Assign, Closing, Due, Folder, Kept, Slots};
 use crate::{Context, Operator, dropped};
+use std::iter::Peekable;
 use stoatflow_core::{ClockId, Datum, Record, Result};
 use stoatflow_state::WindowView;
 
@@ -62,7 +63,7 @@ impl WindowAggregate {
             assign,
             clock,
             grace_ms,
-            closing: Closing::new(on_close, clock, assign.size()),
+            closing: Closing::new(on_close, clock, assign.size(), grace_ms),
             slots: Slots::default(),
             batch: Vec::new(),
             tasks: Vec::new(),
@@ -72,22 +73,33 @@ impl WindowAggregate {
     /// Takes records up to the one after which closed windows are to be given; reads what they touch.
     fn gather(
         &mut self,
-        input: &mut impl Iterator<Item = Record>,
+        input: &mut Peekable<impl Iterator<Item = Record>>,
         context: &mut Context<'_>,
     ) -> Result<Option<Due>> {
-        for record in input {
+        while let Some(record) = input.peek() {
+            let due = self.closing.before(context.clocks, i64::MAX, record);
+            if due.is_some() {
+                return Ok(due);
+            }
+            let Some(record) = input.next() else { break };
             if record.key.is_null() {
                 let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
                 context.effects.dropped.push(dropped);
                 continue;
             }
-            let stream = context.clocks.observe(self.clock, record.timestamp.0);
+            if context.clocks.follows_others() {
+                // The newest record always makes the newest window, in whichever lane it is.
+                let before = context.clocks.before(self.clock, &record);
+                let newest = self.assign.newest(before);
+                context.clocks.see(self.kept.clock, record.task(), newest);
+            }
+            let stream = context.clocks.observe(self.clock, &record);
             let close_time = stream.saturating_sub(self.grace_ms);
             let at = self.batch.len();
             self.assign(at, &record, close_time, context)?;
             let due = self
                 .closing
-                .after(context.clocks, close_time, i64::MAX, &record);
+                .after(context.clocks, stream, i64::MAX, &record);
             self.batch.push(record);
             if due.is_some() {
                 return Ok(due);
@@ -114,7 +126,7 @@ impl WindowAggregate {
                 Some(key) => key,
                 None => key.insert(self.kept.keeper.key(record)?),
             };
-            let observed = context.clocks.observe(self.kept.clock, start);
+            let observed = context.clocks.see(self.kept.clock, record.task(), start);
             let store = &self.kept.lane_store(context.stores).store;
             let admitted = WindowView::new(store, context.epoch, observed)
                 .map(|mut view| view.admit(key, start));
@@ -125,7 +137,8 @@ impl WindowAggregate {
             };
             let slot = slot.map_err(|e| self.kept.keeper.locate(e, record))?;
             if self.closing.is_enabled() {
-                self.closing.index.insert(start, key.clone());
+                let index = self.closing.index(context.clocks, record.task());
+                index.insert(start, key.clone());
             }
             self.tasks.push(Task {
                 record: at,
@@ -179,10 +192,11 @@ impl WindowAggregate {
 
     /// Gives the windows that are closed.
     fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let observed = context.clocks.stream(self.kept.clock);
-        let size = self.assign.size();
+        let observed = context.clocks.stream(self.kept.clock, due.task);
+        let (size, assign) = (self.assign.size(), self.assign);
+        let newest = move |time| assign.newest(time);
         self.closing
-            .give_windows(&self.kept, due, size, observed, out, context)
+            .give_windows(&self.kept, due, (size, newest), observed, out, context)
     }
 }
 
@@ -193,7 +207,7 @@ impl Operator for WindowAggregate {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut records = input.drain(..);
+        let mut records = input.drain(..).peekable();
         loop {
             let due = self.gather(&mut records, context)?;
             self.compute(out, context)?;
@@ -213,15 +227,13 @@ impl Operator for WindowAggregate {
         self.closing.load_windows(&self.kept, context)
     }
 
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let due = self.closing.everywhere(context.clocks);
+        due.iter().try_for_each(|due| self.close(due, out, context))
+    }
+
     fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let close_time = context
-            .clocks
-            .stream(self.clock)
-            .saturating_sub(self.grace_ms);
-        match self.closing.at_barrier(context.clocks, close_time) {
-            Some(due) => self.close(&due, out, context),
-            None => Ok(()),
-        }
+        self.end_tick(out, context)
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

@@ -192,3 +192,13 @@ pub struct Watermark {
     #[serde(default)]
     pub max_drift_ms: i64,
 }
+
+impl Watermark {
+    /// Nothing: its source takes no part in the application's watermark.
+    pub const NONE: Self = Self {
+        strategy: WatermarkStrategy::None,
+        idle_ms: None,
+        group: None,
+        max_drift_ms: 0,
+    };
+}

@@ -1,19 +1,20 @@
-//! Barrier alignment: when has every lane finished a stage of an epoch?
+//! Alignment: when has every lane finished a stage of a tick?
 //!
-//! Every record of an epoch that walks to another lane is in that lane's queue before the sender
-//! arrives here. So once all lanes arrived at (epoch, stage), a barrier pushed behind into each queue
-//! finds every record of that epoch and stage before it. Records of the next epoch that fast lanes
-//! sent meanwhile are held by the receiver until that barrier.
+//! Dispatch cuts the stream into ticks; the last one of an epoch is its barrier. Every record of a tick that walks to
+//! another lane is in that lane's queue before the sender arrives here. So once all lanes arrived at (tick, stage), a mark
+//! pushed behind into each queue finds every record of that tick and stage before it. Records of later ticks that fast
+//! lanes sent meanwhile wait at the receiver until theirs.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use stoatflow_core::{Epoch, StageId};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use stoatflow_core::StageId;
 
-/// Counts arrivals per stage. One epoch is aligned at a time: the dispatcher puts the next barrier
-/// in only after the epoch before is committed.
+/// Counts arrivals per stage and tick: a fast lane may be several ticks ahead of others.
 #[derive(Debug)]
 pub struct Alignment {
     lanes: u64,
-    arrived: Vec<AtomicU64>,
+    /// By stage: ticks that some lane has finished and not all, with how many have.
+    arrived: Vec<Mutex<VecDeque<(u64, u64)>>>,
     require_all: bool,
 }
 
@@ -23,7 +24,7 @@ impl Alignment {
     pub fn new(lanes: u32, stages: usize) -> Self {
         Self {
             lanes: u64::from(lanes),
-            arrived: (0..stages).map(|_| AtomicU64::new(0)).collect(),
+            arrived: (0..stages).map(|_| Mutex::default()).collect(),
             require_all: true,
         }
     }
@@ -37,14 +38,20 @@ impl Alignment {
         }
     }
 
-    /// A lane finished this stage of this epoch; true for the one that completes it and must push the
-    /// barrier of the next stage.
-    pub fn arrive(&self, _epoch: Epoch, stage: StageId) -> bool {
-        let counter = &self.arrived[usize::from(stage.0)];
-        // AcqRel: whoever completes the stage sees every queue push that happened before any arrival.
-        let arrived = counter.fetch_add(1, Ordering::AcqRel) + 1;
+    /// A lane finished this stage of this tick; true for the one that completes it (that is the last, and whoever
+    /// completes a stage sees all that happened before any arrival) and must push the mark of the next stage.
+    pub fn arrive(&self, tick: u64, stage: StageId) -> bool {
+        let open = &self.arrived[usize::from(stage.0)];
+        let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = open.iter().position(|(of, _)| *of == tick);
+        let at = at.unwrap_or_else(|| {
+            open.push_back((tick, 0));
+            open.len() - 1
+        });
+        open[at].1 += 1;
+        let arrived = open[at].1;
         if arrived == self.lanes {
-            counter.store(0, Ordering::Release);
+            open.remove(at);
         }
         if self.require_all {
             arrived == self.lanes
@@ -53,13 +60,14 @@ impl Alignment {
         }
     }
 
-    /// How many lanes have arrived at each stage of the epoch under way.
+    /// How many lanes have arrived at each stage of the oldest tick under way.
     #[must_use]
     pub fn arrivals(&self) -> Vec<u64> {
-        self.arrived
-            .iter()
-            .map(|c| c.load(Ordering::Relaxed))
-            .collect()
+        let count = |open: &Mutex<VecDeque<(u64, u64)>>| {
+            let open = open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.front().map_or(0, |(_, arrived)| *arrived)
+        };
+        self.arrived.iter().map(count).collect()
     }
 }
 

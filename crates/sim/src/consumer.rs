@@ -55,6 +55,7 @@ impl SimConsumer {
                 key: kept.key.clone(),
                 value: kept.value.clone(),
                 headers: kept.headers.clone(),
+                number: 0,
             });
             slot.position = Offset(offset.0 + 1);
         }

@@ -5,6 +5,7 @@ alone, and gives what it did.
 """
 
 from stoatflow.testing.driver import TopologyTestDriver
+from stoatflow.testing.lanes import any_lanes
 from stoatflow.testing.mock import CapturedForward, CapturedPunctuator, MockProcessorContext
 from stoatflow.testing.record import Header, Headers, Record
 from stoatflow.testing.store import TestStore, TestTimerStore, TestVersionedStore, TestWindowStore
@@ -24,4 +25,5 @@ __all__ = [
     "TestVersionedStore",
     "TestWindowStore",
     "TopologyTestDriver",
+    "any_lanes",
 ]

@@ -153,7 +153,7 @@ class TopologyTestDriver:
             return self._native.version(name, key, as_of)
 
         store = stores[name]
-        key, value = self._from_spec(store["key"]), self._from_spec(store["value"])
+        key, value = self.serde(store["key"]), self.serde(store["value"])
         kind = store["kind"]["type"]
         if kind == "timers":
             return TestTimerStore(name, rows, key)
@@ -269,13 +269,14 @@ class TopologyTestDriver:
     get_key_value_store = store
     produced_topic_names = produced_topics
 
-    def _from_spec(self, spec: Any) -> Serde[Any]:  # noqa: PLR0911  # one return per form
+    def serde(self, spec: Any) -> Serde[Any]:  # noqa: PLR0911  # one return per form
+        """Give the serde that a plan names."""
         if isinstance(spec, str):
             return builtin_by_name(spec)
         if "time_windowed" in spec:
-            return TimeWindowedSerde(self._from_spec(spec["time_windowed"]), spec["size_ms"])
+            return TimeWindowedSerde(self.serde(spec["time_windowed"]), spec["size_ms"])
         if "session_windowed" in spec:
-            return SessionWindowedSerde(self._from_spec(spec["session_windowed"]))
+            return SessionWindowedSerde(self.serde(spec["session_windowed"]))
         if "avro" in spec:
             return AvroSerde.from_plan(spec["avro"])
         if "protobuf" in spec:

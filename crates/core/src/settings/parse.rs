@@ -190,9 +190,9 @@ impl Reading {
             in_flight_max_bytes: self.size("in.flight.max.bytes"),
             cache_max_bytes: self.size("statestore.cache.max.bytes"),
             emit_at_barrier: self.text("emit.mode") == "barrier",
-            window_emit_interval: self.duration("emit.interval.ms.kstreams.windowed.aggregation"),
+            window_emit_interval: self.interval("emit.interval.ms.kstreams.windowed.aggregation"),
             join_emit_interval: self
-                .duration("emit.interval.ms.kstreams.outer.join.spurious.results.fix"),
+                .interval("emit.interval.ms.kstreams.outer.join.spurious.results.fix"),
             window_changelog_retention: self
                 .duration("windowstore.changelog.additional.retention.ms"),
             max_task_idle: (self.number("max.task.idle.ms") >= 0)
@@ -366,6 +366,13 @@ impl Reading {
 
     fn size(&self, name: &str) -> usize {
         usize::try_from(self.number(name)).unwrap_or(usize::MAX)
+    }
+
+    /// `None`: below 0.
+    fn interval(&self, name: &str) -> Option<Duration> {
+        u64::try_from(self.number(name))
+            .ok()
+            .map(Duration::from_millis)
     }
 
     fn duration(&self, name: &str) -> Duration {

@@ -148,5 +148,6 @@ fn fetched((at, value): (usize, Bytes)) -> Fetched {
         key: Some(Bytes::from(format!("user-{:04}", at % 1_000))),
         value: Some(value),
         headers: None,
+        number: 0,
     }
 }

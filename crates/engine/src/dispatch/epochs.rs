@@ -6,10 +6,9 @@
 use super::Dispatch;
 use crate::failpoint::Place;
 use crate::outbox::OutItem;
-use crate::queue::Item;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Result, StageId};
+use stoatflow_core::Result;
 use stoatflow_log::CutEntry;
 use stoatflow_protocol::{Answers, ScheduleFacts};
 
@@ -87,13 +86,8 @@ impl Dispatch {
             records: self.epoch_records,
             at: now,
         });
-        for queue in &self.shared.queues {
-            queue.push(Item::Barrier {
-                epoch: self.epoch,
-                stage: StageId(0),
-                watermark,
-            });
-        }
+        let mark = self.ticks.barrier(watermark, now);
+        self.push_mark(mark);
         self.show(watermark);
         let ended = self.epoch;
         self.epoch = self.epoch.next();
@@ -154,9 +148,11 @@ impl Dispatch {
         // But a barrier whose time is known is not put off for a whole millisecond.
         const MOMENT: Duration = Duration::from_micros(100);
         let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
-        let awaited = self.awaited.patience(self.shared.clock.monotonic());
+        let now = self.shared.clock.monotonic();
+        let (awaited, tick) = (self.awaited.patience(now), self.until_tick(now));
         let longest = punctuation
             .min(awaited.unwrap_or(LONGEST))
+            .min(tick.unwrap_or(LONGEST))
             .clamp(SHORTEST, LONGEST);
         if self.epoch_records == 0 {
             return longest;

@@ -8,6 +8,7 @@ mod counted_ahead;
 mod failpoints;
 mod late;
 mod offload;
+mod one_answer;
 mod order;
 mod overlay;
 mod reset;

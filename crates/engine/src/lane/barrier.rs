@@ -11,17 +11,24 @@
 use super::LaneRoom;
 use crate::failpoint::Place;
 use crate::outbox::OutItem;
-use crate::queue::Item;
+use crate::queue::{Barrier, Item, Mark};
 use crate::timing;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Epoch, Lane, Result, StageId, StoreId, Timestamp};
-use stoatflow_operators::Time;
+use stoatflow_core::{Epoch, Error, Lane, Result, StageId, StoreId, Timestamp};
+use stoatflow_operators::{Chain, Times, merge_times};
 use stoatflow_state::KeyRange;
 
 impl LaneRoom {
-    /// The stage's barrier has come.
-    pub(super) fn barrier(&mut self, epoch: Epoch, stage: StageId, watermark: i64) -> Result<()> {
+    /// The stage's barrier has come, and all records before it are through.
+    pub(super) fn barrier(
+        &mut self,
+        (epoch, stage): (Epoch, StageId),
+        tick: u64,
+        barrier: Barrier,
+    ) -> Result<()> {
+        let watermark = barrier.watermark;
+        self.ending = Some((tick, barrier));
         let index = usize::from(stage.0);
         debug_assert_eq!(self.stages[index].epoch, epoch);
         self.watermark = watermark;
@@ -30,44 +37,44 @@ impl LaneRoom {
         if timing.timed || self.timing.wall {
             self.set_wall(self.shared.clock.now());
         }
-        self.run(stage, |chain, context| chain.barrier(context))?;
+        self.run_at_end(stage, (barrier, 0), Chain::barrier)?;
         let view = self.view(stage);
         if timing.timed && self.share.lanes > 1 {
             self.shared.queues[0].push(Item::Report {
                 epoch,
                 stage,
                 lane: self.id,
-                times: self.views[view].times().to_vec(),
+                times: self.views[view].times().clone(),
             });
             return Ok(());
         }
         self.views[view].see_watermark(watermark);
         let by_watermark = timing.timed && self.timing.by_watermark;
         if timing.punctuates || by_watermark {
-            self.run(stage, |chain, context| {
-                if timing.punctuates {
-                    chain.punctuate(context)?;
-                }
-                if by_watermark {
-                    chain.advance(context)?;
-                }
-                // What this has put into tables that hold updates back.
-                chain.barrier(context)
-            })?;
+            if timing.punctuates {
+                self.run_at_end(stage, (barrier, 1), Chain::punctuate)?;
+            }
+            self.give_at_the_end(stage, barrier, by_watermark)?;
         }
         self.pass(epoch, stage)
+    }
+
+    /// What is due by the time at the end of an epoch, and what this has put into tables that hold updates back.
+    fn give_at_the_end(&mut self, stage: StageId, barrier: Barrier, advance: bool) -> Result<()> {
+        if advance {
+            self.run_at_end(stage, (barrier, 2), Chain::advance)?;
+        }
+        self.run_at_end(stage, (barrier, 3), Chain::barrier)
     }
 
     /// Lane 0: a lane (this one too) has arrived at a stage's end.
     pub(super) fn report(
         &mut self,
         (epoch, stage, lane): (Epoch, StageId, Lane),
-        times: Vec<Time>,
+        times: Times,
     ) -> Result<()> {
-        let merge = |mut all: Vec<Time>, more: Vec<Time>| {
-            for (known, time) in all.iter_mut().zip(more) {
-                *known = known.merge(time);
-            }
+        let merge = |mut all: Times, more: Times| {
+            merge_times(&mut all, &more);
             all
         };
         let Some(merged) = self.meeting.arrive((epoch, stage, lane), times, merge)? else {
@@ -78,11 +85,13 @@ impl LaneRoom {
         self.views[view].see_watermark(self.watermark);
         let wall = self.shared.clock.now();
         self.set_wall(wall);
-        if self.timing.stages[usize::from(stage.0)].punctuates {
-            self.run(stage, |chain, context| chain.punctuate(context))?;
+        if self.timing.stages[usize::from(stage.0)].punctuates
+            && let Some((_, barrier)) = self.ending
+        {
+            self.run_at_end(stage, (barrier, 1), Chain::punctuate)?;
         }
         // All lanes go on from the very same times: what they do next is a function of them.
-        let times: Arc<[Time]> = self.views[view].times().into();
+        let times: Arc<Times> = Arc::new(self.views[view].times().clone());
         for queue in &self.shared.queues {
             queue.push(Item::Release {
                 epoch,
@@ -98,7 +107,7 @@ impl LaneRoom {
     pub(super) fn release(
         &mut self,
         (epoch, stage): (Epoch, StageId),
-        times: &[Time],
+        times: &Times,
         wall: Timestamp,
     ) -> Result<()> {
         let own = self.view(stage);
@@ -114,10 +123,9 @@ impl LaneRoom {
         }
         self.views[own].see_watermark(self.watermark);
         self.set_wall(wall);
-        self.run(stage, |chain, context| {
-            chain.advance(context)?;
-            chain.barrier(context)
-        })?;
+        if let Some((_, barrier)) = self.ending {
+            self.give_at_the_end(stage, barrier, true)?;
+        }
         self.pass(epoch, stage)
     }
 
@@ -140,18 +148,18 @@ impl LaneRoom {
             }
         }
         state.epoch = epoch.next();
-        if self.shared.alignment.arrive(epoch, stage) {
-            let next = StageId(stage.0 + 1);
+        let Some((tick, barrier)) = self.ending else {
+            return Err(Error::internal(
+                "an epoch ends in a stage without a barrier",
+            ));
+        };
+        let mark = Mark {
+            tick,
+            barrier: Some(barrier),
+        };
+        if self.arrive((epoch, stage), mark) {
             for queue in &self.shared.queues {
-                queue.push(if usize::from(next.0) < self.stages.len() {
-                    Item::Barrier {
-                        epoch,
-                        stage: next,
-                        watermark: self.watermark,
-                    }
-                } else {
-                    Item::Seal { epoch }
-                });
+                queue.push(Item::Seal { epoch });
             }
         }
         // What fast lanes sent for the next epoch comes before what waits in the inbox: it is older.
@@ -169,12 +177,11 @@ impl LaneRoom {
             return;
         }
         let view = self.views[if self.views.len() == 1 { 0 } else { stage }].times();
-        for (known, time) in self.known.iter_mut().zip(view) {
-            *known = known.merge(*time);
-        }
+        merge_times(&mut self.known, view);
         if let Some(clock) = self.timing.application {
-            let asked = self.known[usize::from(clock.0)].newest;
-            self.shared.ask_for_watermark(asked);
+            let asked = self.known[usize::from(clock.0)].first();
+            self.shared
+                .ask_for_watermark(asked.map_or(-1, |time| time.newest));
         }
         if timing.punctuates {
             self.next_punctuation[stage] = self.chains[stage].next_punctuation();
@@ -212,7 +219,7 @@ impl LaneRoom {
             stores,
             drops,
         });
-        if self.shared.alignment.arrive(epoch, seal_stage) {
+        if self.shared.alignment.arrive(epoch.0, seal_stage) {
             self.shared.seal(epoch);
         }
         Ok(())
@@ -228,7 +235,10 @@ impl LaneRoom {
         for spec in &self.plan.stores {
             let Some(clock) = spec.clock else { continue };
             let index = usize::from(spec.id.0);
-            let observed = self.known[usize::from(clock.0)].stream;
+            // What one task no longer shows another may: rows of both are in the range.
+            let times = self.known[usize::from(clock.0)].iter();
+            let seen = times.map(|time| time.stream).filter(|time| *time >= 0);
+            let observed = seen.min().unwrap_or(-1);
             let range = self.stores[index].store.layout().expired_at(observed);
             let Some(range) = range else { continue };
             // Segments are long: mostly nothing has changed.
@@ -249,9 +259,9 @@ impl LaneRoom {
         let clocks = self.known.iter().zip(&mut self.kept).zip(&self.timing.keys);
         for ((known, before), key) in clocks {
             if known != before {
-                let row = Some(timing::encode(*known));
+                let row = Some(timing::encode(known));
                 kept.store.put(epoch, &mut kept.dirty, key, row)?;
-                *before = *known;
+                before.clone_from(known);
             }
         }
         let dirty = std::mem::take(&mut kept.dirty);

@@ -5,9 +5,65 @@ use crate::outbox::OutItem;
 use crate::queue::Item;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Epoch, Result, StageId};
+use stoatflow_core::{Order, Record, Result, StageId};
 use stoatflow_log::Outgoing;
 use stoatflow_operators::jump_hash;
+
+/// Tells the records apart that one record gives into one stage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Siblings {
+    /// Those of exchanges that go ahead come first.
+    rank: u64,
+    parent: Option<(u64, u64)>,
+    count: u64,
+    /// The last parent in the order, of those that this tick has seen.
+    furthest: Order,
+    /// Has it seen one without a place (read again from a store, or made by no record)? From then on they go as they come.
+    as_they_come: bool,
+    /// Children of parents that were left and come again, behind all that such a parent can have had.
+    again: u64,
+}
+
+/// More children than this are told apart from those of a parent that comes again only by chance.
+const MOST: u64 = 65_813;
+
+impl Siblings {
+    pub const fn new(rank: u64) -> Self {
+        Self {
+            rank,
+            parent: None,
+            count: 0,
+            furthest: Order::START,
+            as_they_come: false,
+            again: 0,
+        }
+    }
+
+    /// The place of the next record that is made of the one at `parent`.
+    fn next(&mut self, mut parent: Order, has_place: bool) -> Order {
+        self.as_they_come |= !has_place;
+        if self.as_they_come && parent < self.furthest {
+            parent = self.furthest.in_task(parent.task());
+        }
+        let key = parent.key();
+        if self.parent.replace(key) == Some(key) {
+            self.count += 1;
+        } else if parent > self.furthest {
+            self.count = 0;
+        } else {
+            self.count = MOST + self.again;
+        }
+        self.furthest = self.furthest.max(parent);
+        self.again += u64::from(self.count >= MOST);
+        parent.child(self.rank).child(self.count)
+    }
+
+    /// A tick begins.
+    pub const fn begin(&mut self) {
+        (self.parent, self.furthest, self.again) = (None, Order::START, 0);
+        self.as_they_come = false;
+    }
+}
 
 impl LaneRoom {
     /// Sends what operators left behind: outputs to the outbox, re-keyed records to their lanes.
@@ -55,30 +111,52 @@ impl LaneRoom {
             });
         }
         if !self.effects.routed.is_empty() {
+            let tick = self.stages[usize::from(stage.0)].tick;
             let lanes = u32::try_from(self.shared.queues.len()).unwrap_or(u32::MAX);
-            for routed in self.effects.routed.drain(..) {
+            for mut routed in self.effects.routed.drain(..) {
                 let exchange = self
                     .exchanges
                     .iter()
-                    .position(|e| e.0 == routed.via)
+                    .position(|e| e.node == routed.via)
                     .ok_or_else(|| {
                         stoatflow_core::Error::internal(format!(
                             "no exchange {} in the plan",
                             routed.via
                         ))
                     })?;
+                let order = &mut routed.record.origin.order;
+                let has_place = order.number() > 0;
+                if let Some((epoch, part)) = self.moment {
+                    *order = order.at_end(epoch, part);
+                }
+                *order = self.siblings[self.counted_by[exchange]].next(*order, has_place);
+                if lanes > 1 {
+                    let Record {
+                        origin,
+                        timestamp,
+                        headers,
+                        ..
+                    } = &routed.record;
+                    let fed = &self.timing.groups.fed[routed.via.0 as usize];
+                    for (group, moves) in fed {
+                        if moves.does(&routed.record) {
+                            let steps = &mut self.steps[usize::from(routed.stage.0)];
+                            steps.group(*group).add(*origin, timestamp.0, headers);
+                        }
+                    }
+                }
                 let (batch, bytes) =
                     &mut self.routes[exchange][jump_hash(routed.hash, lanes) as usize];
                 *bytes += i64::try_from(routed.record.weight()).unwrap_or(i64::MAX);
                 batch.push(routed.record);
             }
-            self.send_routes(epoch);
+            self.send_routes(tick);
         }
         Ok(())
     }
 
-    fn send_routes(&mut self, epoch: Epoch) {
-        for ((via, stage), lanes) in self.exchanges.iter().zip(&mut self.routes) {
+    fn send_routes(&mut self, tick: u64) {
+        for (exchange, lanes) in self.exchanges.iter().zip(&mut self.routes) {
             for (lane, (batch, bytes)) in lanes.iter_mut().enumerate() {
                 if batch.is_empty() {
                     continue;
@@ -91,9 +169,10 @@ impl LaneRoom {
                 let capacity = batch.len();
                 let batch = std::mem::replace(batch, Vec::with_capacity(capacity));
                 self.shared.queues[lane].push(Item::Routed {
-                    epoch,
-                    stage: *stage,
-                    via: *via,
+                    tick,
+                    from: self.id,
+                    stage: exchange.stage,
+                    via: exchange.node,
                     batch,
                     bytes,
                 });

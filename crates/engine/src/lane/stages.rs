@@ -2,6 +2,7 @@
 //!
 //! Takes the plan, gives the state of all stages at the start and the exchanges between them. Never moves.
 
+use super::tick::Arrivals;
 use crate::queue::Item;
 use std::collections::VecDeque;
 use stoatflow_core::{Epoch, NodeId, StageId, StoreId};
@@ -13,7 +14,11 @@ use stoatflow_state::Dirty;
 pub(super) struct StageState {
     /// The epoch whose records it processes.
     pub epoch: Epoch,
-    /// Items of later epochs, from lanes that are ahead.
+    /// The tick that it sends records in.
+    pub tick: u64,
+    /// Records that came through exchanges, until their tick ends.
+    pub arrived: Arrivals,
+    /// Items of later epochs.
     pub held: VecDeque<Item>,
     /// Stores that only this stage writes.
     pub stores: Vec<StoreId>,
@@ -21,11 +26,24 @@ pub(super) struct StageState {
     pub shared: Vec<(StoreId, Dirty)>,
 }
 
+/// A way to a later stage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exchange {
+    pub node: NodeId,
+    pub stage: StageId,
+    /// Does it go before those that are not?
+    pub ahead: bool,
+}
+
 /// All exchanges in the order in which what a batch leaves behind is sent.
-pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<(NodeId, StageId)> {
+pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<Exchange> {
     let of = |first: bool| {
         plan.nodes.iter().filter_map(move |n| match &n.op {
-            Op::Exchange { stage, ahead, .. } if *ahead == first => Some((n.id, *stage)),
+            Op::Exchange { stage, ahead, .. } if *ahead == first => Some(Exchange {
+                node: n.id,
+                stage: *stage,
+                ahead: first,
+            }),
             _ => None,
         })
     };
@@ -48,6 +66,8 @@ pub(super) fn stage_states(plan: &PhysicalPlan) -> Vec<StageState> {
     let users = |store: &StoreId| written.iter().filter(|w| w.contains(store)).count();
     let state = |stores: &Vec<StoreId>| StageState {
         epoch: Epoch(1),
+        tick: 1,
+        arrived: Arrivals::default(),
         held: VecDeque::new(),
         stores: stores.iter().copied().filter(|s| users(s) == 1).collect(),
         shared: stores

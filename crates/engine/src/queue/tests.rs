@@ -13,18 +13,22 @@ fn taken(queue: &LaneQueue, epoch: u64) -> Option<i64> {
 }
 
 #[test]
-fn records_of_an_epoch_are_taken_up_to_its_barrier() {
+fn records_are_taken_up_to_a_tick() {
     let queue = LaneQueue::default();
     queue.push(input(1, 10));
     queue.push(input(1, 11));
-    queue.push(Item::Barrier {
+    queue.push(Item::Tick {
         epoch: Epoch(1),
         stage: StageId(0),
-        watermark: -1,
+        mark: Mark {
+            tick: 1,
+            barrier: None,
+        },
+        steps: None,
     });
     queue.push(input(2, 20));
     let all = [1, 1, 1, 2].map(|epoch| taken(&queue, epoch));
     assert_eq!(all, [Some(10), Some(11), None, None], "nothing passes it");
-    assert!(matches!(queue.take_front(), Some(Item::Barrier { .. })));
+    assert!(matches!(queue.take_front(), Some(Item::Tick { .. })));
     assert_eq!([1, 2].map(|epoch| taken(&queue, epoch)), [None, Some(20)]);
 }

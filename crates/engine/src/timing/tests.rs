@@ -14,10 +14,13 @@ fn a_time_survives_its_row() {
             stream: i64::MAX,
         },
     ] {
-        assert_eq!(decode(&encode(time).value).unwrap(), time);
+        assert_eq!(decode(&encode(&[time]).value).unwrap(), [time]);
+        let several = [Time::NONE, time, time];
+        assert_eq!(decode(&encode(&several).value).unwrap(), several);
     }
+    assert_eq!(decode(&encode(&[]).value).unwrap(), []);
     // As rows were before there was a newest record: so they stay, where nobody needs it.
-    let Datum::Bytes(row) = encode(Time::NONE).value else {
+    let Datum::Bytes(row) = encode(&[Time::NONE]).value else {
         unreachable!()
     };
     assert_eq!(row.len(), 16);

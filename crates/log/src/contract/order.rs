@@ -288,6 +288,7 @@ pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Resul
                 key: record.key.map(Bytes::copy_from_slice),
                 value: record.value.map(Bytes::copy_from_slice),
                 headers: None,
+                number: 0,
             });
         })?;
         most = most.max(seen.len() - before);

@@ -113,6 +113,7 @@ fn drain(slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fetched>) ->
             key: record.key,
             value: record.value,
             headers: record.headers,
+            number: 0,
         });
         slot.next += 1;
     }

@@ -338,6 +338,7 @@ impl Consumer for KafkaConsumer {
                 value,
                 // SAFETY: the message is alive.
                 headers: unsafe { headers(message) },
+                number: 0,
             });
         })
     }

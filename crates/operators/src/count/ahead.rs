@@ -14,7 +14,8 @@ use crate::Routed;
 use hashbrown::HashTable;
 use key::{elsewhere, far, short};
 use stoatflow_core::{
-    Datum, Error, Headers, NodeId, Origin, Record, Result, Short, StageId, Timestamp,
+    Datum, Error, Headers, NodeId, Offset, Order, Origin, Partition, Record, Result, Short,
+    SourceId, StageId, Timestamp,
 };
 
 /// Most keys at a time: more would not be found in the processor's cache, and are memory that nobody accounts for.
@@ -34,10 +35,30 @@ struct Sum {
     touched: u32,
     records: u32,
     timestamp: Timestamp,
-    origin: Origin,
+    source: SourceId,
+    topic: u16,
+    partition: Partition,
+    offset: Offset,
 }
 
 const _: () = assert!(size_of::<Sum>() == 64, "a sum is one line");
+
+impl Sum {
+    const fn come_from(&mut self, origin: &Origin) {
+        (self.source, self.topic) = (origin.source, origin.topic);
+        (self.partition, self.offset) = (origin.partition, origin.offset);
+    }
+
+    const fn origin(&self, order: Order) -> Origin {
+        Origin {
+            source: self.source,
+            topic: self.topic,
+            partition: self.partition,
+            offset: self.offset,
+            order,
+        }
+    }
+}
 
 /// One record per key.
 #[derive(Debug, Default)]
@@ -51,6 +72,8 @@ pub(crate) struct Ahead {
     /// Where all go, once there was one.
     way: Option<(NodeId, StageId)>,
     taken: u32,
+    /// Places in the order of the input, each with the first record that was taken there: words of one line share one.
+    orders: Vec<(u32, Order)>,
     /// How many go by before the next one is held.
     by: u64,
 }
@@ -64,6 +87,10 @@ impl Ahead {
             return out.push(one);
         }
         self.taken += 1;
+        let order = one.record.origin.order;
+        if self.orders.last().is_none_or(|(_, last)| *last != order) {
+            self.orders.push((self.taken, order));
+        }
         let Self {
             places, sums, long, ..
         } = self;
@@ -82,7 +109,7 @@ impl Ahead {
             sum.touched = self.taken;
             sum.records += 1;
             sum.timestamp = sum.timestamp.max(one.record.timestamp);
-            sum.origin = one.record.origin;
+            sum.come_from(&one.record.origin);
             place as usize
         } else {
             let key = key.unwrap_or_else(|| {
@@ -92,13 +119,23 @@ impl Ahead {
                 far(index(long.len() - 1))
             });
             places.insert_unique(hash, index(sums.len()), |&at| sums[at as usize].hash);
+            let Origin {
+                source,
+                topic,
+                partition,
+                offset,
+                ..
+            } = one.record.origin;
             sums.push(Sum {
                 hash,
                 key,
                 touched: self.taken,
                 records: 1,
                 timestamp: one.record.timestamp,
-                origin: one.record.origin,
+                source,
+                topic,
+                partition,
+                offset,
             });
             self.way = Some((one.via, one.stage));
             sums.len() - 1
@@ -128,7 +165,12 @@ impl Ahead {
         let placed = (0..).zip(&self.sums);
         let mut order: Vec<(u32, u32)> = placed.map(|(at, sum)| (sum.touched, at)).collect();
         order.sort_unstable();
-        out.extend(order.into_iter().map(|(_, at)| {
+        let mut orders = self.orders.drain(..).peekable();
+        let mut place = Order::default();
+        out.extend(order.into_iter().map(|(touched, at)| {
+            while let Some((_, next)) = orders.next_if(|(first, _)| *first <= touched) {
+                place = next;
+            }
             let sum = &self.sums[at as usize];
             let headers = self.headers.get_mut(at as usize).and_then(Option::take);
             Routed {
@@ -140,10 +182,11 @@ impl Ahead {
                     value: Datum::Int(sum.records.into()),
                     timestamp: sum.timestamp,
                     headers,
-                    origin: sum.origin,
+                    origin: sum.origin(place),
                 },
             }
         }));
+        drop(orders);
         self.sums.clear();
         self.long.clear();
         self.headers.clear();

@@ -3,7 +3,7 @@
 use super::ClosesWhenIdle;
 use crate::testing::record;
 use crate::{Context, Effects, LaneClocks, Operator, Share};
-use stoatflow_core::{ClockId, Epoch, Record, Result, Timestamp};
+use stoatflow_core::{ClockId, Epoch, Record, Result, Task, Timestamp};
 use stoatflow_plan::Idle;
 
 const TIME: ClockId = ClockId(0);
@@ -20,13 +20,13 @@ impl Operator for Inner {
         context: &mut Context<'_>,
     ) -> Result<()> {
         for record in input.drain(..) {
-            context.clocks.observe(TIME, record.timestamp.0);
+            context.clocks.observe(TIME, &record);
         }
         Ok(())
     }
 
     fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        out.push(record("advanced", "", context.clocks.stream(TIME)));
+        out.push(record("advanced", "", context.clocks.stream(TIME, Task(0))));
         Ok(())
     }
 }
@@ -161,13 +161,13 @@ fn with_several_lanes_the_merged_time_moves_and_advance_closes() {
     rig.give(1_000, 100);
     // Another lane had a record later.
     let mut other = LaneClocks::new(2, false);
-    other.observe(TIME, 90);
-    other.observe(SEEN, 1_008);
-    other.set_mark(SEEN, 1_008);
+    other.see(TIME, Task(0), 90);
+    other.see(SEEN, Task(0), 1_008);
+    other.set_mark(SEEN, Task(0), 1_008);
     rig.clocks.merge(other.times());
     assert_eq!(rig.look(1_010), (vec![], Some(1_018)));
     assert_eq!(rig.look(1_018), (vec![], Some(1_028)), "given by advance");
-    assert_eq!(rig.clocks.stream(TIME), 110);
+    assert_eq!(rig.clocks.stream(TIME, Task(0)), 110);
     let out = rig.at(1_018, |op, out, context| op.advance(out, context).unwrap());
     assert_eq!(out, [110]);
 }
@@ -182,13 +182,13 @@ fn where_time_is_the_watermark_it_goes_on_from_the_newest_record() {
     rig.clocks.see_watermark(80);
     rig.clocks.follow(TIME);
     assert_eq!(
-        (rig.clocks.stream(TIME), rig.clocks.newest(TIME)),
+        (rig.clocks.stream(TIME, Task(0)), rig.clocks.newest(TIME)),
         (80, 100)
     );
     assert_eq!(rig.look(2_009), (vec![], Some(2_010)));
     assert_eq!(rig.look(2_010), (vec![], Some(2_020)));
     assert_eq!(
-        rig.clocks.stream(TIME),
+        rig.clocks.stream(TIME, Task(0)),
         110,
         "given by advance, with one lane too"
     );
@@ -196,7 +196,7 @@ fn where_time_is_the_watermark_it_goes_on_from_the_newest_record() {
     rig.clocks.see_watermark(121);
     rig.clocks.follow(TIME);
     assert_eq!(rig.look(2_012), (vec![], Some(2_014)));
-    assert_eq!(rig.clocks.stream(TIME), 123);
+    assert_eq!(rig.clocks.stream(TIME, Task(0)), 123);
     // A restart: what is open is still to be closed, and time doesn't begin again.
     rig = Rig {
         clocks: rig.clocks,
@@ -204,12 +204,12 @@ fn where_time_is_the_watermark_it_goes_on_from_the_newest_record() {
     };
     assert_eq!(rig.open(5_000), Some(4_998), "idle for 12 before it");
     rig.look(5_001);
-    assert_eq!(rig.clocks.stream(TIME), 124);
+    assert_eq!(rig.clocks.stream(TIME, Task(0)), 124);
     rig.look(9_000);
-    assert_eq!(rig.clocks.stream(TIME), 125);
+    assert_eq!(rig.clocks.stream(TIME, Task(0)), 125);
     assert_eq!(rig.look(9_999), (vec![], None), "everything is closed");
     // An older record is a new beginning: its window may end later than what was closed.
     rig.give(10_000, 105);
     assert_eq!(rig.look(10_010), (vec![], None));
-    assert_eq!(rig.clocks.stream(TIME), 130);
+    assert_eq!(rig.clocks.stream(TIME, Task(0)), 130);
 }

@@ -111,6 +111,7 @@ fn a_letter_tells_how_late_it_was() {
             topic: 0,
             partition: Partition(2),
             offset: Offset(7),
+            ..Origin::default()
         },
         topic: "in",
         timestamp: Timestamp(40),

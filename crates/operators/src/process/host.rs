@@ -13,12 +13,15 @@ use crate::{
 };
 use bytes::Bytes;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Error, Origin, Record, Result};
+use stoatflow_core::{Datum, Error, Origin, Record, Result, Task};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{
     Dirty, KeyRange, SessionEntry, SessionView, Stored, TimerDomain, TimerView, VersionedRecord,
     VersionedView, WindowEntry, WindowView, after, after_prefix,
 };
+
+/// Stores of processors have one time for all tasks.
+const ALL: Task = Task(0);
 
 /// See the module.
 pub(crate) struct Host<'h, 'c> {
@@ -95,7 +98,10 @@ impl<'h, 'c> Host<'h, 'c> {
     }
 
     fn windows(&mut self, store: &Connected) -> Result<(WindowView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (self.context.epoch, self.context.clocks.stream(store.clock));
+        let (epoch, observed) = (
+            self.context.epoch,
+            self.context.clocks.stream(store.clock, ALL),
+        );
         let LaneStore {
             store: shared,
             dirty,
@@ -104,7 +110,10 @@ impl<'h, 'c> Host<'h, 'c> {
     }
 
     fn sessions(&mut self, store: &Connected) -> Result<(SessionView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (self.context.epoch, self.context.clocks.stream(store.clock));
+        let (epoch, observed) = (
+            self.context.epoch,
+            self.context.clocks.stream(store.clock, ALL),
+        );
         let LaneStore {
             store: shared,
             dirty,
@@ -113,7 +122,10 @@ impl<'h, 'c> Host<'h, 'c> {
     }
 
     fn versions(&mut self, store: &Connected) -> Result<(VersionedView<'_>, &mut Dirty)> {
-        let (epoch, observed) = (self.context.epoch, self.context.clocks.stream(store.clock));
+        let (epoch, observed) = (
+            self.context.epoch,
+            self.context.clocks.stream(store.clock, ALL),
+        );
         let LaneStore {
             store: shared,
             dirty,
@@ -259,7 +271,7 @@ impl ProcessorHost for Host<'_, '_> {
         } else {
             view.put(dirty, &key, start, Some(value))?;
         }
-        self.context.clocks.observe(store.clock, start);
+        self.context.clocks.see(store.clock, ALL, start);
         Ok(())
     }
 
@@ -315,7 +327,7 @@ impl ProcessorHost for Host<'_, '_> {
         let value = taken(store, value)?;
         let (mut view, dirty) = self.sessions(store)?;
         view.put(dirty, &key, start, end, Some(value))?;
-        self.context.clocks.observe(store.clock, end);
+        self.context.clocks.see(store.clock, ALL, end);
         Ok(())
     }
 
@@ -381,7 +393,7 @@ impl ProcessorHost for Host<'_, '_> {
         let code = view
             .put(dirty, &key, Some(value).filter(|v| !v.is_null()), timestamp)?
             .code();
-        self.context.clocks.observe(store.clock, timestamp);
+        self.context.clocks.see(store.clock, ALL, timestamp);
         Ok(code)
     }
 
@@ -396,7 +408,7 @@ impl ProcessorHost for Host<'_, '_> {
         let key = store.key_bytes(key)?;
         let (mut view, dirty) = self.versions(store)?;
         let ended = view.delete(dirty, &key, timestamp)?;
-        self.context.clocks.observe(store.clock, timestamp);
+        self.context.clocks.see(store.clock, ALL, timestamp);
         ended.map(|record| version(store, record)).transpose()
     }
 
@@ -463,7 +475,7 @@ impl ProcessorHost for Host<'_, '_> {
         }
         let now = Now {
             wall: self.wall_time(),
-            punctuated: self.context.clocks.mark(self.seat.clock),
+            punctuated: self.context.clocks.mark(self.seat.clock, ALL),
         };
         let asked = Asked {
             node: self.seat.site.node,

@@ -9,7 +9,7 @@ use crate::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use stoatflow_core::{
-    ClockId, Datum, ProcessorId, Record, Result, SinkId, StageId, StoreId, Timestamp,
+    ClockId, Datum, ProcessorId, Record, Result, SinkId, StageId, StoreId, Task, Timestamp,
 };
 use stoatflow_plan::{Fork, Op};
 use stoatflow_state::Stored;
@@ -235,11 +235,11 @@ fn a_punctuation_sees_the_store_and_fires_once_for_its_time() {
     rig.push(vec![record("b", "x", 7), record("a", "y", 8)])
         .unwrap();
     assert_eq!(rig.outputs(), ["0:b=x@7", "0:a=y@8"]);
-    rig.clocks.observe(ClockId(0), 8);
+    rig.clocks.see(ClockId(0), Task(0), 8);
     for expected in [&["0:a=y@8", "0:b=x@8"][..], &[]] {
         rig.punctuate();
         assert_eq!(rig.outputs(), expected);
     }
-    assert_eq!(rig.clocks.mark(ClockId(0)), 8);
+    assert_eq!(rig.clocks.mark(ClockId(0), Task(0)), 8);
     assert_eq!(rig.stored(0, "a"), "y@8");
 }

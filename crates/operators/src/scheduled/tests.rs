@@ -92,7 +92,7 @@ fn a_tick_is_a_record() {
     assert_eq!(tick.timestamp, Timestamp(300));
     assert_eq!(tick.origin, crate::NO_ORIGIN);
     // No time of events.
-    assert_eq!(rig.clocks.stream(CLOCK), -1);
+    assert_eq!(rig.clocks.stream(CLOCK, stoatflow_core::Task(0)), -1);
 }
 
 #[test]
@@ -100,12 +100,12 @@ fn the_first_start_misses_nothing_and_asks_for_a_commit() {
     let mut rig = Rig::new(times(CatchUp::All, 1000));
     // At once: the time from which ticks count is to be kept.
     assert_eq!(rig.open(250), Some(250));
-    assert_eq!(rig.clocks.mark(CLOCK), 250);
+    assert_eq!(rig.clocks.mark(CLOCK, stoatflow_core::Task(0)), 250);
     assert_eq!(rig.look(250), (vec![], Some(300)));
     assert_eq!(rig.look(299), (vec![], Some(300)));
     assert_eq!(rig.look(300), (vec![300], Some(400)));
     assert_eq!(rig.look(300), (vec![], Some(400)), "once");
-    assert_eq!(rig.clocks.mark(CLOCK), 300);
+    assert_eq!(rig.clocks.mark(CLOCK, stoatflow_core::Task(0)), 300);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn no_tick_is_made_while_calls_have_no_room_and_none_is_lost_by_that() {
     assert_eq!(rig.look(410), (vec![], Some(910)));
     assert_eq!(rig.look(910), (vec![], Some(1410)));
     assert!(!rig.clocks.run.ticks_wait());
-    assert_eq!(rig.clocks.mark(CLOCK), 300);
+    assert_eq!(rig.clocks.mark(CLOCK, stoatflow_core::Task(0)), 300);
     hand.gives("a", "A");
     // One first: who knows what it causes.
     assert_eq!(rig.look(1010), (vec![400], Some(500)));

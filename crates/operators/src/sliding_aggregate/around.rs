@@ -42,12 +42,17 @@ impl Turn<'_, '_> {
         }
     }
 
+    /// Does the store still show a window that starts here?
+    fn shows(&self, start: i64) -> bool {
+        (self.kept).shows(self.context.clocks, self.record.task(), start)
+    }
+
     /// Starts and times of the windows that start from `from` to just after the record.
     fn around(&self, row: &Row, from: i64) -> Vec<(i64, i64)> {
         let to = self.record.timestamp.0.saturating_add(1);
         let near = row.from((from, 0)).iter();
         near.take_while(|cell| cell.at.0 <= to)
-            .filter(|cell| self.kept.shows(self.context.clocks, cell.at.0))
+            .filter(|cell| self.shows(cell.at.0))
             .filter_map(|cell| Some((cell.at.0, cell.held()?.timestamp.0)))
             .collect()
     }
@@ -177,7 +182,7 @@ impl Turn<'_, '_> {
         }
         let cell = row.cell((start, 0));
         self.kept.freeze(cell.passed_on.take(), self.out)?;
-        let existed = cell.held().is_some() && self.kept.shows(self.context.clocks, start);
+        let existed = cell.held().is_some() && self.shows(start);
         let held = match base {
             Base::Itself if self.kept.keeper.site.is_lenient() => cell.current.clone(),
             Base::Itself => cell.current.take(),
@@ -206,8 +211,9 @@ impl Turn<'_, '_> {
         new: Stored,
     ) -> Result<()> {
         let (value, timestamp) = (new.value.clone(), new.timestamp);
-        self.context.clocks.observe(self.kept.clock, start);
-        let shown = self.kept.shows(self.context.clocks, start);
+        let task = self.record.task();
+        self.context.clocks.see(self.kept.clock, task, start);
+        let shown = self.shows(start);
         if shown {
             // A deletion has the time of the record that caused it, as in Kafka Streams.
             let timestamp = if value.is_null() {
@@ -221,7 +227,8 @@ impl Turn<'_, '_> {
             });
         }
         if self.closing.is_enabled() {
-            self.closing.index.insert(start, row.key.clone());
+            let index = self.closing.index(self.context.clocks, task);
+            index.insert(start, row.key.clone());
             return Ok(());
         }
         let end = start.saturating_add(self.difference);

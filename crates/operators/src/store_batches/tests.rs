@@ -99,7 +99,7 @@ fn a_count_page_by_page() {
     let rows = ["a", "b", "c", "d", "e"].into_iter().zip(1_i64..);
     let rows = rows.map(|(key, n)| row(key, 10 * n, n.to_be_bytes()));
     let asked = query(StoreKind::TimestampedKeyValue, Serde::Int64);
-    let batches = asked.ask(open(rows.collect()), -1).unwrap();
+    let batches = asked.ask(open(rows.collect()), Vec::new()).unwrap();
     assert_eq!(names(&batches), ["_key", "value", "_timestamp"]);
     let batches = read(batches);
     let sizes: Vec<_> = batches.iter().map(RecordBatch::num_rows).collect();
@@ -112,11 +112,11 @@ fn a_count_page_by_page() {
 #[test]
 fn an_empty_store_has_the_columns_that_are_known() {
     let asked = query(StoreKind::TimestampedKeyValue, Serde::Int64);
-    let batches = asked.ask(open(Vec::new()), -1).unwrap();
+    let batches = asked.ask(open(Vec::new()), Vec::new()).unwrap();
     assert_eq!(names(&batches), ["_key", "value", "_timestamp"]);
     assert!(read(batches).is_empty());
     let asked = query(StoreKind::TimestampedKeyValue, Serde::Json);
-    let batches = asked.ask(open(Vec::new()), -1).unwrap();
+    let batches = asked.ask(open(Vec::new()), Vec::new()).unwrap();
     assert_eq!(names(&batches), ["_key", "_timestamp"]);
 }
 
@@ -130,7 +130,7 @@ fn all_values_tell_the_columns() {
         row("e", 1, r#"{"s":"late","key":7}"#),
     ];
     let asked = query(StoreKind::TimestampedKeyValue, Serde::Json);
-    let batches = asked.ask(open(rows), -1).unwrap();
+    let batches = asked.ask(open(rows), Vec::new()).unwrap();
     assert_eq!(names(&batches), ["_key", "n", "s", "key", "_timestamp"]);
     let batches = read(batches);
     let n: Vec<_> = batches
@@ -153,7 +153,7 @@ fn a_schema_says_what_is_read() {
         row("a", 1, r#"{"n":1,"m":[{}]}"#),
         row("b", 1, r#"{"n":2.5}"#),
     ];
-    let mut batches = asked.ask(open(rows), -1).unwrap();
+    let mut batches = asked.ask(open(rows), Vec::new()).unwrap();
     assert_eq!(names(&batches), ["_key", "n", "_timestamp"]);
     let error = batches.next_batch().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Serde);
@@ -166,7 +166,7 @@ fn a_schema_says_what_is_read() {
 fn values_of_two_kinds_have_no_columns() {
     let rows = vec![row("a", 1, r#"{"n":1}"#), row("b", 1, "7")];
     let asked = query(StoreKind::TimestampedKeyValue, Serde::Json);
-    let mut batches = asked.ask(open(rows), -1).unwrap();
+    let mut batches = asked.ask(open(rows), Vec::new()).unwrap();
     let error = batches.next_batch().unwrap_err();
     assert!(error.message().contains("the key 'b'"), "{error}");
     assert!(error.message().contains("no JSON object"), "{error}");
@@ -191,7 +191,9 @@ fn expired_windows_are_hidden() {
             })
             .to_vec()
     };
-    let batches = query(kind, Serde::Int64).ask(open(rows()), 150).unwrap();
+    let batches = query(kind, Serde::Int64)
+        .ask(open(rows()), vec![150])
+        .unwrap();
     assert_eq!(
         names(&batches),
         [
@@ -206,7 +208,11 @@ fn expired_windows_are_hidden() {
     assert_eq!(times(&shown, "_window_start"), [51, 90]);
     assert_eq!(times(&shown, "_window_end"), [61, 100]);
     assert_eq!(texts(&shown, "_key"), ["k", "k"]);
-    let all = read(query(kind, Serde::Int64).ask(open(rows()), -1).unwrap());
+    let all = read(
+        query(kind, Serde::Int64)
+            .ask(open(rows()), Vec::new())
+            .unwrap(),
+    );
     assert_eq!(numbers(&all, "value"), [0, 50, 51, 90]);
 }
 
@@ -217,7 +223,11 @@ fn sessions_are_hidden_by_their_end() {
         row(session_key(60_000, b"k", 0, 50), 50, 1_i64.to_be_bytes()),
         row(session_key(60_000, b"k", 40, 51), 51, 2_i64.to_be_bytes()),
     ];
-    let shown = read(query(kind, Serde::Int64).ask(open(rows), 150).unwrap());
+    let shown = read(
+        query(kind, Serde::Int64)
+            .ask(open(rows), vec![150])
+            .unwrap(),
+    );
     assert_eq!(numbers(&shown, "value"), [2]);
     assert_eq!(times(&shown, "_window_start"), [40]);
     assert_eq!(times(&shown, "_window_end"), [51]);
@@ -239,7 +249,7 @@ fn of_versions_the_latest_is_shown() {
         version(b"c", 7, Some(5)),
     ];
     let asked = query(StoreKind::Versioned { history_ms: 9 }, Serde::Int64);
-    let shown = read(asked.ask(open(rows), -1).unwrap());
+    let shown = read(asked.ask(open(rows), Vec::new()).unwrap());
     assert_eq!(texts(&shown, "_key"), ["a", "c"]);
     assert_eq!(numbers(&shown, "value"), [3, 5]);
     assert_eq!(times(&shown, "_timestamp"), [3, 7]);
@@ -251,7 +261,7 @@ fn keys_of_several_types_are_their_text() {
     asked.key = Serde::Json;
     let one = || 1_i64.to_be_bytes();
     let rows = vec![row(r#""x""#, 1, one()), row("7", 1, one())];
-    let shown = read(asked.ask(open(rows), -1).unwrap());
+    let shown = read(asked.ask(open(rows), Vec::new()).unwrap());
     assert_eq!(texts(&shown, "_key"), ["x", "7"]);
 }
 
@@ -263,7 +273,7 @@ fn a_reader_ends_with_what_it_reads() {
             .collect(),
     );
     let asked = query(StoreKind::TimestampedKeyValue, Serde::Int64);
-    let mut batches = asked.ask(Arc::clone(&snapshot), -1).unwrap();
+    let mut batches = asked.ask(Arc::clone(&snapshot), Vec::new()).unwrap();
     snapshot.close();
     let error = batches.next_batch().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);

@@ -211,7 +211,7 @@ fn with_several_lanes_rows_come_out_by_the_merged_time() {
     rig.advance();
     assert!(rig.outputs().is_empty());
     // Another lane has seen a later time.
-    rig.clocks.observe(ClockId(0), 7);
+    rig.clocks.see(ClockId(0), stoatflow_core::Task(0), 7);
     rig.advance();
     assert_eq!(
         rig.outputs(),
@@ -264,7 +264,7 @@ fn a_lane_loads_what_waits_for_its_keys_only() {
         rig.share = Share { lane, lanes: 2 };
         rig.clocks = crate::LaneClocks::new(4, false);
         rig.reopen(outer(joiner("pair_text"), "string"));
-        rig.clocks.observe(ClockId(0), 50);
+        rig.clocks.see(ClockId(0), stoatflow_core::Task(0), 50);
         rig.advance();
         given.push(rig.outputs());
     }

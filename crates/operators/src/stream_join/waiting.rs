@@ -4,18 +4,23 @@
 //! Owns the entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in
 //! memory, in order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
 //!
-//! With one lane the passes over what waits take place exactly when they do in Kafka Streams, which
-//! avoids them with `min_time`. That isn't the earliest time that waits: a pass leaves it at the last
-//! entry that it looked at, so results may come out later than their windows end. With several lanes
-//! nobody sees all entries, and what is over comes out at the next record or barrier.
+//! What is over comes out when it is over, in the name of the record that made it so. If an interval is given, and with
+//! one lane, passes over what waits take place exactly when they do in Kafka Streams, which avoids them with `min_time`.
+//! That isn't the earliest time that waits: a pass leaves it at the last entry that it looked at, so results may come
+//! out later than their windows end.
 
 use super::Rows;
 use crate::time_index::TimeIndex;
-use crate::{Context, LaneStore};
+use crate::{Context, LaneClocks, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
-use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use std::sync::Arc;
+use stoatflow_core::{
+    ClockId, Datum, Error, Headers, Origin, Record, Result, Serde, StoreId, Task, Timestamp,
+};
 use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
 
+/// Behind a time that no record has: the task of a `min_time`; nothing stands for the first.
+const TASK: usize = 2;
 /// So many entries are read at a time when a lane starts.
 const CHUNK: usize = 4096;
 
@@ -60,18 +65,38 @@ pub(crate) struct Expired {
     pub key: Datum,
     pub value: Datum,
     pub time: i64,
+    /// The record that made it so, if it isn't the one at hand.
+    trigger: Option<(Origin, Headers)>,
 }
 
-/// See the module.
+/// What waits in a task.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    shape: Shape,
+struct Line {
     /// By time, then side, key, number.
     index: TimeIndex,
     /// See the module; `None`: a pass takes place in any case.
     min_time: Option<i64>,
     kept_min_time: Option<i64>,
     next_pass: i64,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            index: TimeIndex::default(),
+            min_time: None,
+            kept_min_time: None,
+            next_pass: i64::MIN,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    shape: Shape,
+    /// By task.
+    lines: Vec<Line>,
     opened: bool,
 }
 
@@ -79,21 +104,25 @@ impl Waiting {
     pub fn new(shape: Shape) -> Self {
         Self {
             shape,
-            index: TimeIndex::default(),
-            min_time: None,
-            kept_min_time: None,
-            next_pass: i64::MIN,
+            lines: Vec::new(),
             opened: false,
         }
     }
 
+    fn line(&mut self, task: Task) -> &mut Line {
+        if self.lines.len() <= task.index() {
+            self.lines.resize_with(task.index() + 1, Line::default);
+        }
+        &mut self.lines[task.index()]
+    }
+
     /// Loads what waits, once for both sides.
-    pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+    pub fn open(&mut self, clock: ClockId, context: &mut Context<'_>) -> Result<()> {
         if std::mem::replace(&mut self.opened, true) {
             return Ok(());
         }
         let (epoch, share) = (context.epoch, context.share);
-        let store = &context.store(self.shape.store).store;
+        let store = Arc::clone(&context.store(self.shape.store).store);
         let mut range = KeyRange::default();
         loop {
             let found = store.scan(epoch, &range, CHUNK)?;
@@ -103,15 +132,20 @@ impl Waiting {
             range.from = Some([last.as_ref(), &[0]].concat().into());
             for (whole, stored) in found {
                 let (time, rest) = split_time_key(&whole).ok_or_else(broken)?;
-                if rest.is_empty() {
-                    self.min_time = time_of(&stored);
-                    self.kept_min_time = self.min_time;
+                if rest.is_empty() || rest.len() == TASK {
+                    let task = rest.first_chunk().map_or(0, |at| u16::from_be_bytes(*at));
+                    let line = self.line(Task(task));
+                    line.min_time = time_of(&stored);
+                    line.kept_min_time = line.min_time;
                     continue;
                 }
                 let key = key_in(rest).ok_or_else(broken)?;
-                if share.owns(self.shape.key.affinity(key)) {
-                    self.index
-                        .insert(time, whole.slice(whole.len() - rest.len()..));
+                let affinity = self.shape.key.affinity(key);
+                if share.owns(affinity) {
+                    let task = context.clocks.task_of(clock, affinity);
+                    let task = context.clocks.task(task);
+                    let rest = whole.slice(whole.len() - rest.len()..);
+                    self.line(task).index.insert(time, rest);
                 }
             }
         }
@@ -123,15 +157,17 @@ impl Waiting {
         side: Side,
         key: &[u8],
         value: &Datum,
-        time: i64,
+        (task, time): (Task, i64),
         context: &mut Context<'_>,
     ) -> Result<()> {
         let serde = self.shape.serde(side);
         let value = serde.encode(value)?.map_or(Datum::Null, Datum::Bytes);
         // Several records of a key at one time all wait, in their order.
-        let number = self.numbered(side, key, time).last().map_or(0, number_of);
+        let task = context.clocks.task(task);
+        let line = self.line(task);
+        let number = line.numbered(side, key, time).last().map_or(0, number_of);
         let rest = rest(side, key, number.saturating_add(1));
-        self.min_time = Some(self.min_time.map_or(time, |min| min.min(time)));
+        line.min_time = Some(line.min_time.map_or(time, |min| min.min(time)));
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.shape.store);
         let timestamp = Timestamp(time);
@@ -141,11 +177,12 @@ impl Waiting {
             &time_key(time, &rest),
             Some(Stored { value, timestamp }),
         )?;
-        self.index.insert(time, rest);
+        self.line(task).index.insert(time, rest);
         Ok(())
     }
 
-    /// A partner was found: whatever waits with this side, key and time does so no more.
+    /// A partner was found: whatever waits with this side, key and time does so no more. It may wait in another task, where
+    /// the two topics are not partitioned alike.
     pub fn forget(
         &mut self,
         side: Side,
@@ -153,75 +190,102 @@ impl Waiting {
         time: i64,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.index.is_empty() {
-            return Ok(());
-        }
-        let found: Vec<Bytes> = self.numbered(side, key, time).cloned().collect();
-        for rest in found {
-            self.remove(time, &rest, context)?;
+        for (at, line) in (0..).zip(0..self.lines.len()) {
+            let line = &self.lines[line];
+            if line.index.is_empty() {
+                continue;
+            }
+            let found: Vec<Bytes> = line.numbered(side, key, time).cloned().collect();
+            for rest in found {
+                self.remove((Task(at), time), &rest, context)?;
+            }
         }
         Ok(())
     }
 
-    /// What is over by `stream_time`, at a record of `side`, if a pass is due.
+    /// What is over in a task, at a record of `side` that has moved the clock, if a pass is due.
     pub fn expire(
         &mut self,
+        clock: ClockId,
         side: Side,
-        stream_time: i64,
+        task: Task,
         context: &mut Context<'_>,
     ) -> Result<Vec<Expired>> {
-        let early = |min: i64| min.saturating_add(self.shape.reach[side as usize]) >= stream_time;
-        if context.clocks.is_eager() && self.min_time.is_some_and(early) {
+        let stream_time = context.clocks.stream(clock, task);
+        let reach = self.shape.reach[side as usize];
+        let early = |min: i64| min.saturating_add(reach) >= stream_time;
+        if goes_by_min_time(context.clocks) && self.line(task).min_time.is_some_and(early) {
             return Ok(Vec::new());
         }
-        self.pass(stream_time, context)
+        self.pass(clock, task, context)
     }
 
-    /// What is over by `stream_time`, unless the last pass was just now.
-    pub fn pass(&mut self, stream_time: i64, context: &mut Context<'_>) -> Result<Vec<Expired>> {
-        let eager = context.clocks.is_eager();
-        let least = self.shape.reach[0].min(self.shape.reach[1]);
-        let oldest = self.index.oldest().map(|(time, _)| time);
-        if !eager && oldest.is_none_or(|time| time.saturating_add(least) >= stream_time) {
+    /// What is over in a task, unless the last pass was just now.
+    pub fn pass(
+        &mut self,
+        clock: ClockId,
+        task: Task,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Expired>> {
+        let task = context.clocks.task(task);
+        let stream_time = context.clocks.stream(clock, task);
+        let by_min_time = goes_by_min_time(context.clocks);
+        let interval = context.clocks.join_emit_interval_ms;
+        let (least, now) = (
+            self.shape.reach[0].min(self.shape.reach[1]),
+            context.clocks.wall.0,
+        );
+        let line = self.line(task);
+        let oldest = line.index.oldest().map(|(time, _)| time);
+        if !by_min_time && oldest.is_none_or(|time| time.saturating_add(least) >= stream_time) {
             return Ok(Vec::new());
         }
-        let now = context.clocks.wall.0;
-        if now < self.next_pass {
+        if now < line.next_pass {
             return Ok(Vec::new());
         }
-        self.next_pass = now.saturating_add(context.clocks.join_emit_interval_ms);
-        let due = self.look(stream_time);
+        if by_min_time {
+            line.next_pass = now.saturating_add(interval.unwrap_or(0));
+        }
+        let due = self.look(task, stream_time);
         due.into_iter()
-            .map(|(time, rest)| self.take(time, &rest, context))
+            .map(|(time, rest)| self.take((clock, task), time, &rest, context))
             .collect()
     }
 
     /// Finds what is over; stops when nothing more can be.
-    fn look(&mut self, stream_time: i64) -> Vec<(i64, Bytes)> {
+    fn look(&mut self, task: Task, stream_time: i64) -> Vec<(i64, Bytes)> {
         let mut due = Vec::new();
+        let Self { shape, lines, .. } = self;
+        let line = &mut lines[task.index()];
         // Where one side only waits, everything behind the first open entry is open.
-        let mut open = [!self.shape.both, false];
+        let mut open = [!shape.both, false];
         let mut min_time = None;
-        for (time, rest) in self.index.iter() {
+        for (time, rest) in line.index.iter() {
             min_time = Some(time);
             if open == [true, true] {
-                if !self.shape.both {
-                    min_time = self.index.newest().map(|(time, _)| time);
+                if !shape.both {
+                    min_time = line.index.newest().map(|(time, _)| time);
                 }
                 break;
             }
             let side = usize::from(rest[0]);
-            if time.saturating_add(self.shape.reach[side]) >= stream_time {
+            if time.saturating_add(shape.reach[side]) >= stream_time {
                 open[side] = true;
             } else {
                 due.push((time, rest.clone()));
             }
         }
-        self.min_time = min_time;
+        line.min_time = min_time;
         due
     }
 
-    fn take(&mut self, time: i64, rest: &Bytes, context: &mut Context<'_>) -> Result<Expired> {
+    fn take(
+        &mut self,
+        (clock, task): (ClockId, Task),
+        time: i64,
+        rest: &Bytes,
+        context: &mut Context<'_>,
+    ) -> Result<Expired> {
         let epoch = context.epoch;
         let store = &context.store(self.shape.store).store;
         let stored = store
@@ -230,19 +294,29 @@ impl Waiting {
         let Datum::Bytes(value) = stored.value else {
             return Err(broken());
         };
-        self.remove(time, rest, context)?;
+        self.remove((task, time), rest, context)?;
         let key = key_in(rest).ok_or_else(broken)?;
         let side = Side::of(rest[0] == Side::Left as u8);
+        let over = time
+            .saturating_add(self.shape.reach[side as usize])
+            .saturating_add(1);
+        let step = context.clocks.first_at(clock, task, over);
         Ok(Expired {
             side,
+            trigger: step.map(|step| (step.origin, step.headers.clone())),
             key: self.shape.key.decode(Some(rest.slice_ref(key)))?,
             value: self.shape.serde(side).decode(Some(value))?,
             time,
         })
     }
 
-    fn remove(&mut self, time: i64, rest: &Bytes, context: &mut Context<'_>) -> Result<()> {
-        self.index.remove(time, rest);
+    fn remove(
+        &mut self,
+        (task, time): (Task, i64),
+        rest: &Bytes,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.line(task).index.remove(time, rest);
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.shape.store);
         store.put(epoch, dirty, &time_key(time, rest), None)
@@ -251,19 +325,29 @@ impl Waiting {
     /// The batch is done: `min_time` is kept with what waits, so that a restart changes nothing. (With
     /// several lanes it means nothing.)
     pub fn settle(&mut self, context: &mut Context<'_>) -> Result<()> {
-        if self.min_time == self.kept_min_time || !context.clocks.is_eager() {
+        if !goes_by_min_time(context.clocks) {
             return Ok(());
         }
-        self.kept_min_time = self.min_time;
-        let value = self.min_time.map(|time| Stored {
-            value: Datum::Bytes(Bytes::copy_from_slice(&time.to_be_bytes())),
-            timestamp: Timestamp(time),
-        });
-        let epoch = context.epoch;
-        let LaneStore { store, dirty } = context.store(self.shape.store);
-        store.put(epoch, dirty, &time_key(i64::MAX, &[]), value)
+        for (at, line) in (0u16..).zip(&mut self.lines) {
+            if line.min_time == line.kept_min_time {
+                continue;
+            }
+            line.kept_min_time = line.min_time;
+            let value = line.min_time.map(|time| Stored {
+                value: Datum::Bytes(Bytes::copy_from_slice(&time.to_be_bytes())),
+                timestamp: Timestamp(time),
+            });
+            let task = at.to_be_bytes();
+            let row = time_key(i64::MAX, if at == 0 { &[] } else { &task });
+            let epoch = context.epoch;
+            let LaneStore { store, dirty } = context.store(self.shape.store);
+            store.put(epoch, dirty, &row, value)?;
+        }
+        Ok(())
     }
+}
 
+impl Line {
     /// The entries of one side, key and time, in order.
     fn numbered(&self, side: Side, key: &[u8], time: i64) -> impl Iterator<Item = &Bytes> {
         let first = rest(side, key, 0);
@@ -291,12 +375,20 @@ impl Expired {
     /// Its row, with the headers and the origin of the record that made it come out.
     pub fn give(self, trigger: &Record, rows: &mut Rows) {
         let mut row = trigger.with_pair(self.key, Datum::Null);
+        if let Some((origin, headers)) = self.trigger {
+            (row.origin, row.headers) = (origin, headers);
+        }
         row.timestamp = Timestamp(self.time);
         match self.side {
             Side::Left => rows.add(row, self.value, Datum::Null),
             Side::Right => rows.add(row, Datum::Null, self.value),
         }
     }
+}
+
+/// Do passes take place when Kafka Streams makes them?
+pub(super) const fn goes_by_min_time(clocks: &LaneClocks) -> bool {
+    clocks.join_emit_interval_ms.is_some() && clocks.is_alone() && clocks.moves_with_records()
 }
 
 /// An entry behind its time: side, key, number.

@@ -6,11 +6,12 @@
 
 use crate::site::Site;
 use crate::time_index::TimeIndex;
-use crate::{Context, LaneStore};
+use crate::{Context, LaneStore, Step};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use std::sync::Arc;
 use stoatflow_core::{
-    ClockId, Datum, Error, Header, Headers, Offset, Origin, Partition, Record, Result, Serde,
-    SourceId, StoreId, Timestamp,
+    ClockId, Datum, Error, Header, Headers, Offset, Order, Origin, Partition, Record, Result,
+    Serde, SourceId, StoreId, Task, Timestamp,
 };
 use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
 
@@ -32,8 +33,8 @@ pub(crate) struct Room {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     room: Room,
-    /// By time, then key and number.
-    index: TimeIndex,
+    /// By task; by time, then key and number.
+    index: Vec<TimeIndex>,
     /// The number of the next record.
     next: u64,
 }
@@ -42,15 +43,22 @@ impl Waiting {
     pub fn new(room: Room) -> Self {
         Self {
             room,
-            index: TimeIndex::default(),
+            index: Vec::new(),
             next: 0,
         }
+    }
+
+    fn index(&mut self, task: Task) -> &mut TimeIndex {
+        if self.index.len() <= task.index() {
+            self.index.resize_with(task.index() + 1, TimeIndex::default);
+        }
+        &mut self.index[task.index()]
     }
 
     /// Loads what waits.
     pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         let (epoch, share) = (context.epoch, context.share);
-        let store = &context.store(self.room.store).store;
+        let store = Arc::clone(&context.store(self.room.store).store);
         let mut range = KeyRange::default();
         loop {
             let found = store.scan(epoch, &range, CHUNK)?;
@@ -61,24 +69,32 @@ impl Waiting {
             for (whole, _) in found {
                 let (time, rest) = split_time_key(&whole).ok_or_else(|| self.broken())?;
                 let (key, number) = rest.split_last_chunk::<8>().ok_or_else(|| self.broken())?;
-                if share.owns(self.room.key.affinity(key)) {
+                let affinity = self.room.key.affinity(key);
+                if share.owns(affinity) {
                     self.next = self.next.max(u64::from_be_bytes(*number) + 1);
+                    let task = context.clocks.task_of(self.room.clock, affinity);
                     let rest = whole.slice(whole.len() - rest.len()..);
-                    self.index.insert(time, rest);
+                    self.index(context.clocks.task(task)).insert(time, rest);
                 }
             }
         }
     }
 
-    /// Up to what time records are due: the stream time less the grace.
-    pub fn due(&self, context: &Context<'_>) -> i64 {
-        let stream = context.clocks.stream(self.room.clock);
+    /// Up to what time a task's records are due: the stream time less the grace.
+    fn due(&self, task: Task, context: &Context<'_>) -> i64 {
+        let stream = context.clocks.stream(self.room.clock, task);
         stream.saturating_sub(self.room.grace_ms)
+    }
+
+    /// Takes the time of what other lanes had before a record.
+    pub fn see(&self, record: &Record, context: &mut Context<'_>) {
+        context.clocks.before(self.room.clock, record);
     }
 
     /// Takes a record to wait; gives it back if it is too old for that.
     pub fn take(&mut self, record: Record, context: &mut Context<'_>) -> Result<Option<Record>> {
-        if record.timestamp.0 < self.due(context) {
+        let task = context.clocks.task(record.task());
+        if record.timestamp.0 < self.due(task, context) {
             return Ok(Some(record));
         }
         let located = |e| self.room.site.locate(e, &record.origin);
@@ -87,7 +103,7 @@ impl Waiting {
         };
         let value = self.room.value.encode(&record.value).map_err(located)?;
         let time = record.timestamp.0;
-        context.clocks.observe(self.room.clock, time);
+        context.clocks.observe(self.room.clock, &record);
         let mut rest = BytesMut::with_capacity(key.len() + 8);
         rest.put_slice(&key);
         rest.put_u64(self.next);
@@ -95,14 +111,31 @@ impl Waiting {
         let rest = rest.freeze();
         let bytes = Datum::Bytes(written(&record, &value.unwrap_or_default()));
         self.write(time, &rest, bytes, context).map_err(located)?;
-        self.index.insert(time, rest);
+        self.index(task).insert(time, rest);
         Ok(None)
     }
 
-    /// Adds the records that are due to `ready`.
-    pub fn release(&mut self, ready: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        let until = self.due(context);
-        while let Some((time, rest)) = self.index.pop_due(until) {
+    /// Adds the records of all tasks that are due to `ready`.
+    pub fn release_everywhere(
+        &mut self,
+        ready: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut tasks = context.clocks.tasks(self.room.clock);
+        tasks.try_for_each(|task| self.release(task, None, ready, context))
+    }
+
+    /// Adds the records of a task that are due to `ready`: in the place of the record that made them due, or in this one.
+    pub fn release(
+        &mut self,
+        task: Task,
+        place: Option<Order>,
+        ready: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let task = context.clocks.task(task);
+        let until = self.due(task, context);
+        while let Some((time, rest)) = self.index(task).pop_due(until) {
             let epoch = context.epoch;
             let store = &context.store(self.room.store).store;
             let held = store.get(epoch, &time_key(time, &rest))?;
@@ -110,7 +143,12 @@ impl Waiting {
                 return Err(self.broken());
             };
             let key = rest.slice(..rest.len() - 8);
-            let (headers, origin, value) = read(bytes).ok_or_else(|| self.broken())?;
+            let (headers, mut origin, value) = read(bytes).ok_or_else(|| self.broken())?;
+            let made_due = time.saturating_add(self.room.grace_ms);
+            let step = context.clocks.first_at(self.room.clock, task, made_due);
+            if let Some(order) = step.map(Step::order).or(place) {
+                origin.order = order;
+            }
             let located = |e| self.room.site.locate(e, &origin);
             ready.push(Record {
                 key: self.room.key.decode(Some(key)).map_err(located)?,
@@ -155,6 +193,7 @@ fn written(record: &Record, value: &[u8]) -> Bytes {
         topic,
         partition,
         offset,
+        ..
     } = record.origin;
     out.put_u16(source.0);
     out.put_u16(topic);
@@ -186,6 +225,7 @@ fn read(mut bytes: Bytes) -> Option<(Headers, Origin, Bytes)> {
         topic: bytes.try_get_u16().ok()?,
         partition: Partition(bytes.try_get_i32().ok()?),
         offset: Offset(bytes.try_get_i64().ok()?),
+        ..Origin::default()
     };
     let headers = (!headers.is_empty()).then(|| headers.into());
     Some((headers, origin, bytes))

@@ -90,6 +90,7 @@ impl Codec {
                     topic,
                     partition,
                     offset,
+                    ..Origin::default()
                 },
             };
             Ok((time, Waiting::new(time, record, decode(prior)?)))

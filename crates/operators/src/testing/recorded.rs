@@ -151,7 +151,7 @@ fn run(
         };
         let mut rig = fresh();
         rig.clocks.wall = Timestamp(0);
-        rig.clocks.emit_interval_ms = case["config"]["emit_interval_ms"].as_i64().unwrap_or(0);
+        rig.clocks.emit_interval_ms = case["config"]["emit_interval_ms"].as_i64().or(Some(0));
         rig.clocks.join_emit_interval_ms = rig.clocks.emit_interval_ms;
         let inputs = case["inputs"].as_array().unwrap();
         let mut from = 0;
@@ -266,7 +266,10 @@ fn check_stores(rig: &Rig, case: &Value, wiring: &Wiring<'_>, run: &str) {
 /// What a versioned store says of the past.
 fn check_versions(rig: &Rig, case: &Value, at: usize, name: &str, run: &str) {
     let store = &rig.stores[at].store;
-    let seen = rig.clocks.stream(ClockId(8 + u16::try_from(at).unwrap()));
+    let seen = rig.clocks.stream(
+        ClockId(8 + u16::try_from(at).unwrap()),
+        stoatflow_core::Task(0),
+    );
     let view = VersionedView::new(store, rig.epoch, seen).unwrap();
     let lookups = case["versioned_lookups"][name].as_array();
     for lookup in lookups.expect("lookups of a versioned store") {

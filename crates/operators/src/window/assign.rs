@@ -55,6 +55,16 @@ impl Assign {
             .map(move |start| (start, start.saturating_add(size)))
     }
 
+    /// The start of the newest window of a time; -1: there is none.
+    pub const fn newest(self, time: i64) -> i64 {
+        match self {
+            _ if time < 0 => -1,
+            Self::Aligned { advance, .. } => time / advance * advance,
+            Self::Unlimited { start } if start <= time => start,
+            Self::Unlimited { .. } => -1,
+        }
+    }
+
     /// How long a window is.
     pub const fn size(self) -> i64 {
         match self {

@@ -6,23 +6,30 @@
 //!
 //! With one lane the passes are those of Kafka Streams: one per record that moves the time, but not
 //! more than one per interval of wall time; looking counts, whether anything closed since or not. With
-//! several lanes there is one pass per barrier, without an interval: barriers are far enough apart.
+//! several lanes there is no interval: what other lanes' records have closed comes out before the next record of its task,
+//! and at the end of the tick, each in the name of the record that closed it.
 
 use crate::time_index::TimeIndex;
 use crate::window::Kept;
-use crate::{Context, LaneClocks, LaneStore};
-use stoatflow_core::{ClockId, Datum, Headers, Origin, Record, Result};
+use crate::{Context, LaneClocks, LaneStore, Step};
+use stoatflow_core::{ClockId, Datum, Headers, Origin, Record, Result, Task};
 use stoatflow_state::WindowView;
 
-/// A pass that is to be made: everything up to `until`, in the name of a record.
+/// In the name of which record something comes out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trigger {
+    pub headers: Headers,
+    pub origin: Origin,
+}
+
+/// A pass that is to be made over what is closed in a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Due {
+    pub task: Task,
     /// Times up to here (start of a window, end of a session).
     pub until: i64,
-    /// Headers of the record that moved the time.
-    pub headers: Headers,
-    /// And where it came from.
-    pub origin: Origin,
+    /// The record that moved the time.
+    pub trigger: Trigger,
 }
 
 /// See the module.
@@ -30,23 +37,26 @@ pub(crate) struct Due {
 pub(crate) struct Closing {
     enabled: bool,
     clock: ClockId,
-    /// From the start of a window (the end of a session) to when it is closed.
+    /// From the start of a window (the end of a session) to its end, and from there to when it is closed.
     reach: i64,
-    /// No pass before this wall time.
-    next: Option<i64>,
-    pub index: TimeIndex,
+    grace: i64,
+    /// By task: no pass before this wall time.
+    next: Vec<i64>,
+    /// By task.
+    waiting: Vec<TimeIndex>,
     /// The newest record: what closes with a barrier comes in its name.
     origin: Origin,
 }
 
 impl Closing {
-    pub fn new(enabled: bool, clock: ClockId, reach: i64) -> Self {
+    pub fn new(enabled: bool, clock: ClockId, reach: i64, grace: i64) -> Self {
         Self {
             enabled,
             clock,
             reach,
-            next: None,
-            index: TimeIndex::default(),
+            grace,
+            next: Vec::new(),
+            waiting: Vec::new(),
             origin: Origin::default(),
         }
     }
@@ -56,20 +66,48 @@ impl Closing {
         self.enabled
     }
 
-    /// The first time that wasn't given yet.
-    pub fn frontier(&self, clocks: &LaneClocks) -> i64 {
-        match clocks.mark(self.clock) {
+    /// What waits to be closed in a task.
+    pub fn index(&mut self, clocks: &LaneClocks, task: Task) -> &mut TimeIndex {
+        let at = clocks.task(task).index();
+        if self.waiting.len() <= at {
+            self.waiting.resize_with(at + 1, TimeIndex::default);
+        }
+        &mut self.waiting[at]
+    }
+
+    /// The first time in a task that wasn't given yet.
+    pub fn frontier(&self, clocks: &LaneClocks, task: Task) -> i64 {
+        match clocks.mark(self.clock, task) {
             mark if mark < 0 => 0,
             mark => mark.saturating_sub(self.reach).saturating_add(1).max(0),
         }
     }
 
-    /// After a record: is a pass due that finds something? `earliest` is the earliest time that windows
+    /// Up to which time windows are closed when the clock shows this.
+    const fn closed_by(&self, stream: i64) -> i64 {
+        stream.saturating_sub(self.grace)
+    }
+
+    /// Before a record: have records of other lanes closed something meanwhile? `earliest` is the earliest time that windows
     /// can have which are not in the index yet.
+    pub fn before(
+        &mut self,
+        clocks: &mut LaneClocks,
+        earliest: i64,
+        record: &Record,
+    ) -> Option<Due> {
+        if !self.enabled || !clocks.follows_others() {
+            return None;
+        }
+        let stream = clocks.before(self.clock, record);
+        self.due(clocks, record.task(), stream, earliest, Trigger::default)
+    }
+
+    /// After a record, which has moved the clock to `stream`: is a pass due that finds something?
     pub fn after(
         &mut self,
         clocks: &mut LaneClocks,
-        close_time: i64,
+        stream: i64,
         earliest: i64,
         record: &Record,
     ) -> Option<Due> {
@@ -77,74 +115,142 @@ impl Closing {
             return None;
         }
         self.origin = record.origin;
-        if !clocks.is_eager() {
+        if !clocks.moves_with_records() {
             return None;
         }
-        if self.next.is_some_and(|next| clocks.wall.0 < next) {
-            return None;
+        if clocks.is_alone()
+            && let Some(interval) = clocks.emit_interval_ms
+        {
+            let at = record.task().index();
+            if self.next.len() <= at {
+                self.next.resize(at + 1, i64::MIN);
+            }
+            if clocks.wall.0 < self.next[at] {
+                return None;
+            }
+            self.next[at] = clocks.wall.0.saturating_add(interval);
         }
-        self.next = Some(clocks.wall.0.saturating_add(clocks.emit_interval_ms));
-        let until = close_time.saturating_sub(self.reach);
-        if clocks.mark(self.clock) >= close_time || until < 0 {
-            return None;
-        }
-        clocks.set_mark(self.clock, close_time);
-        (earliest <= until || self.index.is_due(until)).then(|| Due {
-            until,
+        let trigger = || Trigger {
             headers: record.headers.clone(),
             origin: record.origin,
-        })
+        };
+        self.due(clocks, record.task(), stream, earliest, trigger)
     }
 
-    /// At the barrier, with the clocks of all lanes merged.
-    pub fn at_barrier(&self, clocks: &mut LaneClocks, close_time: i64) -> Option<Due> {
+    fn due(
+        &mut self,
+        clocks: &mut LaneClocks,
+        task: Task,
+        stream: i64,
+        earliest: i64,
+        trigger: impl FnOnce() -> Trigger,
+    ) -> Option<Due> {
+        let close_time = self.closed_by(stream);
         let until = close_time.saturating_sub(self.reach);
-        if !self.enabled || until < 0 {
+        if clocks.mark(self.clock, task) >= close_time || until < 0 {
             return None;
         }
-        clocks.set_mark(self.clock, close_time);
-        Some(Due {
+        clocks.set_mark(self.clock, task, close_time);
+        let finds = earliest <= until || self.index(clocks, task).is_due(until);
+        finds.then(|| Due {
+            task,
             until,
-            headers: None,
-            origin: self.origin,
+            trigger: trigger(),
         })
     }
 
-    /// Gives the windows that are due and that the store still shows, by start, then by key.
+    /// What all tasks have closed by now: at the end of a tick, when records of other lanes have moved the time, and at a
+    /// barrier, with the clocks of all lanes merged.
+    pub fn everywhere(&mut self, clocks: &mut LaneClocks) -> Vec<Due> {
+        let mut found = Vec::new();
+        if !self.enabled {
+            return found;
+        }
+        for task in clocks.tasks(self.clock) {
+            let stream = clocks.stream(self.clock, task);
+            let until = self.closed_by(stream).saturating_sub(self.reach);
+            if until < 0 {
+                continue;
+            }
+            clocks.set_mark(self.clock, task, self.closed_by(stream));
+            if self.index(clocks, task).is_due(until) {
+                let trigger = Trigger {
+                    headers: None,
+                    origin: self.origin,
+                };
+                found.push(Due {
+                    task,
+                    until,
+                    trigger,
+                });
+            }
+        }
+        found
+    }
+
+    /// In the name of which record a window (a session) comes out that has this time: the one that closed it, in whichever
+    /// lane that is.
+    pub fn trigger(&self, clocks: &LaneClocks, due: &Due, time: i64) -> Trigger {
+        match self.closed_by_step(clocks, due.task, time) {
+            Some(step) => Trigger {
+                headers: step.headers.clone(),
+                origin: step.origin,
+            },
+            None => due.trigger.clone(),
+        }
+    }
+
+    /// Gives the windows that are due and that the store still shows, by start, then by key. `newest`: the start of the
+    /// newest window that the store has at a time.
     pub fn give_windows(
         &mut self,
         kept: &Kept,
         due: &Due,
-        size: i64,
+        (size, newest): (i64, impl Fn(i64) -> i64),
         observed: i64,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let epoch = context.epoch;
-        // With several lanes time moves by a whole epoch at a time, which may be longer than a window is
-        // kept: what closes within the epoch must still be shown. With one it is as in Kafka Streams, whose store gives
-        // what starts at `observed - retention` when it closes, though it hides it from who reads a key: a window
-        // without a grace is that old when the next one begins, and closes it.
-        let observed = if context.clocks.is_eager() {
-            observed.saturating_sub(1)
-        } else {
-            -1
-        };
-        let LaneStore { store, .. } = context.store(kept.store());
-        let view = WindowView::new(store, epoch, observed).map_err(|e| kept.name(e))?;
-        while let Some((start, key)) = self.index.pop_due(due.until) {
-            let Some(held) = view.fetch(&key, start).map_err(|e| kept.name(e))? else {
+        let LaneStore { store, .. } = &context.stores[usize::from(kept.store().0)];
+        let at = context.clocks.task(due.task).index();
+        while let Some((start, key)) = (self.waiting.get_mut(at)).and_then(|w| w.pop_due(due.until))
+        {
+            // As in Kafka Streams, whose store gives what starts at `observed - retention` when it closes, though it hides
+            // it from who reads a key: a window without a grace is that old when the next one begins, and closes it.
+            let observed = if !context.clocks.moves_with_records() {
+                // The watermark moves by a whole epoch at a time, which may be longer than a window is kept.
+                -1
+            } else {
+                match self.closed_by_step(context.clocks, due.task, start) {
+                    Some(step) => newest(step.time).saturating_sub(1),
+                    None => observed.saturating_sub(1),
+                }
+            };
+            let view = WindowView::new(store, context.epoch, observed);
+            let held = view.and_then(|view| view.fetch(&key, start));
+            let Some(held) = held.map_err(|e| kept.name(e))? else {
                 continue;
             };
+            let Trigger { headers, origin } = self.trigger(context.clocks, due, start);
             out.push(Record {
                 key: kept.windowed(key, start, start.saturating_add(size))?,
                 value: kept.keeper.update(true, Datum::Null, held.value),
                 timestamp: held.timestamp,
-                headers: due.headers.clone(),
-                origin: due.origin,
+                headers,
+                origin,
             });
         }
         Ok(())
+    }
+
+    fn closed_by_step<'c>(
+        &self,
+        clocks: &'c LaneClocks,
+        task: Task,
+        time: i64,
+    ) -> Option<&'c Step> {
+        let closes = time.saturating_add(self.reach).saturating_add(self.grace);
+        clocks.first_at(self.clock, task, closes)
     }
 
     /// After a restart: what this lane's keys have in the store and wasn't given yet.
@@ -153,17 +259,21 @@ impl Closing {
             return Ok(());
         }
         let (epoch, share) = (context.epoch, context.share);
-        let observed = context.clocks.stream(kept.clock);
-        let frontier = self.frontier(context.clocks);
         let LaneStore { store, .. } = context.store(kept.store());
-        let found = WindowView::new(store, epoch, observed)
-            .and_then(|view| view.fetch_all(frontier, i64::MAX, false))
+        let found = WindowView::new(store, epoch, -1)
+            .and_then(|view| view.fetch_all(0, i64::MAX, false))
             .map_err(|e| kept.name(e))?;
-        for (key, start, _) in found
-            .into_iter()
-            .filter(|found| share.owns(kept.key.affinity(&found.0)))
-        {
-            self.index.insert(start, key);
+        for (key, start, _) in found {
+            let affinity = kept.key.affinity(&key);
+            if !share.owns(affinity) {
+                continue;
+            }
+            let task = context.clocks.task_of(self.clock, affinity);
+            if start >= self.frontier(context.clocks, task)
+                && kept.shows(context.clocks, task, start)
+            {
+                self.index(context.clocks, task).insert(start, key);
+            }
         }
         Ok(())
     }

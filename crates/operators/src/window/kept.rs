@@ -7,7 +7,7 @@
 use crate::keeper::{Keeper, Update};
 use crate::{LaneClocks, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
-use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId};
+use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Task};
 
 /// What a record did to a window.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ impl Kept {
     }
 
     /// Does the store still show what has this time (start of a window, end of a session)?
-    pub fn shows(&self, clocks: &LaneClocks, time: i64) -> bool {
-        time > clocks.stream(self.clock).saturating_sub(self.retention_ms)
+    pub fn shows(&self, clocks: &LaneClocks, task: Task, time: i64) -> bool {
+        time > (clocks.stream(self.clock, task)).saturating_sub(self.retention_ms)
     }
 
     /// The key of a window's results.

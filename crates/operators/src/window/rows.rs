@@ -7,6 +7,7 @@
 use crate::key_hash;
 use bytes::Bytes;
 use hashbrown::HashTable;
+use stoatflow_core::{Record, Task};
 use stoatflow_state::Stored;
 
 /// A window or session of a key.
@@ -61,6 +62,7 @@ impl Cell {
 pub(crate) struct Row {
     hash: u64,
     pub key: Bytes,
+    pub task: Task,
     /// The earliest and the latest record of the batch.
     pub low: i64,
     pub high: i64,
@@ -115,8 +117,9 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The next record of the batch: its key and its time.
-    pub fn add(&mut self, key: Bytes, time: i64) {
+    /// The next record of the batch, and its key's bytes.
+    pub fn add(&mut self, key: Bytes, record: &Record) {
+        let time = record.timestamp.0;
         let hash = key_hash(&key);
         let Self { index, rows, of } = self;
         if let Some(&at) = index.find(hash, |&at| rows[at].key == key) {
@@ -130,6 +133,7 @@ impl Rows {
         rows.push(Row {
             hash,
             key,
+            task: record.task(),
             low: time,
             high: time,
             cells: Vec::new(),

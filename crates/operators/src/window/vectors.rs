@@ -341,7 +341,7 @@ impl Case {
             .unwrap_or_else(|e| panic!("{}: {e}", self.json["name"]));
         rig.clocks = crate::LaneClocks::new(4, eager);
         rig.clocks.wall = Timestamp(0);
-        rig.clocks.emit_interval_ms = number(&self.json["config"], "emit_interval_ms");
+        rig.clocks.emit_interval_ms = Some(number(&self.json["config"], "emit_interval_ms"));
         rig
     }
 
@@ -429,7 +429,7 @@ impl Case {
 
     fn stored(&self, rig: &Rig) -> Vec<String> {
         let LaneStore { store, .. } = &rig.stores[3];
-        let observed = rig.clocks.stream(ClockId(3));
+        let observed = rig.clocks.stream(ClockId(3), stoatflow_core::Task(0));
         let key = |bytes| shown(&Serde::String.decode(Some(bytes)).unwrap());
         let mut found = vec![];
         match self.store.kind {

@@ -36,13 +36,17 @@ impl Cut<'_> {
             _ => None,
         };
         let members = completed(members(plan, from, function));
+        let window = window_of(plan, from);
+        // What is late is decided by the time of all lanes: their records must be known first.
+        let timed = matches!(&window, Some(window) if !matches!(window, Window::Count { .. }));
+        let (store, key) = self.store(i);
+        let timed = timed || self.keeps_versions(store);
         let stage = members
             .iter()
-            .map(|(m, _)| highest(&self.made[*m]) + u16::from(self.shape.rekeyed[*m]))
+            .map(|(m, _)| highest(&self.made[*m]) + u16::from(timed || self.shape.rekeyed[*m]))
             .max()
             .expect("there is a grouped stream");
-        let (store, key) = self.store(i);
-        let window = window_of(plan, from);
+        let stage = self.at_least(i, stage);
         let positions = matches!(window, Some(Window::Count { .. })).then(|| self.positions(i));
         let shared = Shared {
             store,
@@ -63,11 +67,13 @@ impl Cut<'_> {
             // The exchange stands before what it leads to.
             let last = self.exchange(
                 &Walk {
+                    alone: None,
                     of: member,
                     parents: &parents,
                     name: &name,
                     key: &by,
-                    keep_null: self.relaxed[i],
+                    // Without a topic there is nobody but the operator to leave them out.
+                    keep_null: self.relaxed[i] || !self.shape.rekeyed[member],
                     ahead: !self.shape.rekeyed[member],
                 },
                 stage,
@@ -176,7 +182,7 @@ impl Cut<'_> {
 
     fn table_aggregation(&mut self, i: usize, group: usize) -> Made {
         let parents = self.made[group].clone();
-        let stage = highest(&parents) + 1;
+        let stage = self.at_least(i, highest(&parents) + 1);
         let (store, key) = self.store(i);
         let by = self.serdes.group_key[group]
             .clone()
@@ -184,6 +190,7 @@ impl Cut<'_> {
         let name = self.exchange_name(i, 0);
         let last = self.exchange(
             &Walk {
+                alone: None,
                 of: group,
                 parents: &parents,
                 name: &name,

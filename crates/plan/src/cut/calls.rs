@@ -35,6 +35,7 @@ impl Cut<'_> {
         let walk = self.exchange_name(i, 0);
         let last = self.exchange(
             &Walk {
+                alone: None,
                 of: from,
                 parents: &parents,
                 name: &walk,

@@ -36,6 +36,7 @@ impl Cut<'_> {
         let subscribed = self.each(i, &[left], &names.register, &subscribe);
         let asked = self.exchange(
             &Walk {
+                alone: None,
                 of: i,
                 parents: &subscribed,
                 name: &names.sink,

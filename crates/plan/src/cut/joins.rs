@@ -43,7 +43,7 @@ impl Cut<'_> {
         let streams = [j.from, j.other];
         let stage = streams
             .iter()
-            .map(|&s| highest(&self.made[s]) + u16::from(self.shape.rekeyed[s]))
+            .map(|&s| highest(&self.made[s]) + 1)
             .max()
             .expect("a join has two sides");
         let size_ms = window.before_ms.saturating_add(window.after_ms);
@@ -78,11 +78,12 @@ impl Cut<'_> {
         for (slot, &stream) in streams.iter().enumerate() {
             last.push(self.exchange(
                 &Walk {
+                    alone: None,
                     of: stream,
                     parents: &self.made[stream].clone(),
                     name: &self.exchange_name(i, slot),
                     key: &serdes.key,
-                    keep_null: self.relaxed[i],
+                    keep_null: self.relaxed[i] || !self.shape.rekeyed[stream],
                     ahead: !self.shape.rekeyed[stream],
                 },
                 stage,
@@ -141,17 +142,20 @@ impl Cut<'_> {
             value: serdes.left,
         };
         let name = &self.names.node[i];
-        if !rekeyed && buffer.is_none() {
+        // The table as it was when the record came: both are in one stage, which takes them in the order of the input.
+        let above = highest(&parents) + u16::from(rekeyed || buffer.is_some());
+        let stage = above.max(highest(&self.made[j.other]));
+        if parents.len() == 1 && parents.contains_key(&stage) {
             return self.each(i, &[parents], name, &op);
         }
-        let stage = highest(&parents) + u16::from(rekeyed);
         let last = self.exchange(
             &Walk {
+                alone: None,
                 of: j.from,
                 parents: &parents,
                 name: &self.exchange_name(i, 0),
                 key: &serdes.key,
-                keep_null: self.relaxed[i],
+                keep_null: self.relaxed[i] || !rekeyed,
                 ahead: !rekeyed,
             },
             stage,
@@ -187,6 +191,7 @@ impl Cut<'_> {
             .map(|&t| highest(&self.made[t]))
             .max()
             .expect("a join has two sides");
+        let stage = self.at_least(i, stage);
         let mut last: Vec<Option<NodeId>> = Vec::new();
         for (slot, &table) in tables.iter().enumerate() {
             last.push(self.climb(
@@ -241,6 +246,7 @@ impl Cut<'_> {
         let key = self.table_key(table);
         self.exchange(
             &Walk {
+                alone: None,
                 of: table,
                 parents: &self.made[table].clone(),
                 name,

@@ -46,6 +46,7 @@ impl Cut<'_> {
         let mut last = Vec::new();
         for (slot, (of, parents)) in [(o.from, &records), (i, &source)].into_iter().enumerate() {
             let walk = Walk {
+                alone: None,
                 of,
                 parents,
                 name: &self.exchange_name(i, slot),

@@ -6,9 +6,10 @@
 
 use super::walk::Walk;
 use super::{Cut, Made, highest};
+use crate::check::Kind;
 use crate::logical::Call;
 use crate::physical::{Op, Store};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{ClockId, ProcessorId, StoreId};
 
 /// The time of the whole application: its clock is the first in a plan with processors.
@@ -59,6 +60,7 @@ impl Cut<'_> {
         for (&of, parents) in from.iter().zip(&parents) {
             last.push(self.exchange(
                 &Walk {
+                    alone: None,
                     of,
                     parents,
                     name: &walk_name,
@@ -119,6 +121,38 @@ impl Cut<'_> {
         found
     }
 
+    /// A table is kept in the stage of the streams that look into it, unless they are made of it.
+    fn lift_tables(&self, lifted: &mut BTreeMap<usize, u16>) {
+        for (i, node) in self.plan.nodes.iter().enumerate() {
+            let Some(j) = node.call.joining() else {
+                continue;
+            };
+            if (self.shape.kind(j.from), self.shape.kind(j.other)) != (Kind::Stream, Kind::Table) {
+                continue;
+            }
+            let stage = highest(&self.made[i]);
+            for table in self.keepers(j.other) {
+                if highest(&self.made[table]) < stage && !self.stems_from(j.from, table) {
+                    lifted.insert(table, stage);
+                }
+            }
+        }
+    }
+
+    /// Is a call made of another one?
+    fn stems_from(&self, i: usize, from: usize) -> bool {
+        let (mut open, mut seen) = (vec![i], BTreeSet::new());
+        while let Some(at) = open.pop() {
+            if at == from {
+                return true;
+            }
+            if seen.insert(at) {
+                open.extend(self.plan.nodes[at].call.inputs());
+            }
+        }
+        false
+    }
+
     /// Which processors must run in a higher stage than they did, because they share a store with one
     /// that runs there.
     pub(super) fn lift(&self) -> BTreeMap<usize, u16> {
@@ -148,6 +182,7 @@ impl Cut<'_> {
                 lifted.insert(i, shared);
             }
         }
+        self.lift_tables(&mut lifted);
         lifted
     }
 }

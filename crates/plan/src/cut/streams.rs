@@ -7,8 +7,8 @@ use super::{Cut, Made, highest, number};
 use crate::logical::{Call, Function};
 use crate::physical::{Op, Sink, Source};
 use crate::timetable::Times;
-use crate::window::TimestampExtractor;
-use std::collections::BTreeMap;
+use crate::window::{TimestampExtractor, Watermark};
+use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{SinkId, SourceId};
 
 impl Cut<'_> {
@@ -62,7 +62,12 @@ impl Cut<'_> {
             Call::GlobalTable { .. } | Call::GlobalStore { .. }
         );
         let watermark = match &plan.nodes[i].call {
-            Call::Stream { watermark, .. } | Call::Table { watermark, .. } => watermark.clone(),
+            Call::Stream { watermark, .. } => watermark.clone(),
+            // A table that hardly changes must not hold back the time of the streams.
+            Call::Table {
+                watermark: None, ..
+            } if self.reads_streams() => Some(Watermark::NONE),
+            Call::Table { watermark, .. } => watermark.clone(),
             _ => None,
         };
         self.out.sources.push(Source {
@@ -83,6 +88,12 @@ impl Cut<'_> {
             answers: false,
         });
         Made::from([(0, entry)])
+    }
+
+    /// Is there a source that is no table?
+    fn reads_streams(&self) -> bool {
+        let mut calls = self.plan.nodes.iter().map(|node| &node.call);
+        calls.any(|call| matches!(call, Call::Stream { .. }))
     }
 
     pub(super) fn scheduled(&mut self, i: usize, times: &Times) -> Made {
@@ -122,8 +133,51 @@ impl Cut<'_> {
             key_as_read,
             value_as_read,
         });
-        let parents: Vec<Made> = from.all().iter().map(|&f| self.made[f].clone()).collect();
-        self.each(i, &parents, name, &Op::Sink { sink })
+        let from = from.all().to_vec();
+        let parents: Vec<Made> = from.iter().map(|&f| self.made[f].clone()).collect();
+        let stages: BTreeSet<u16> = parents
+            .iter()
+            .flat_map(|made| made.keys().copied())
+            .collect();
+        let rekeyed = from.iter().any(|&f| self.shape.rekeyed[f]);
+        let op = Op::Sink { sink };
+        if !rekeyed && stages.len() == 1 {
+            return self.each(i, &parents, name, &op);
+        }
+        // Records of one key come from several lanes, or in several ways: they are written in the order of the input.
+        let above = (from.iter().zip(&parents))
+            .map(|(&f, made)| highest(made) + u16::from(self.shape.rekeyed[f]));
+        let stage = above.max().expect("a sink has a parent");
+        let key = self.out.sinks[usize::from(sink.0)].key.clone();
+        let mut last = Vec::new();
+        for (slot, (&of, parents)) in from.iter().zip(&parents).enumerate() {
+            // A processor forwards to a sink by its name.
+            let named = matches!(
+                plan.nodes[of].call,
+                Call::Process { .. } | Call::ProcessValues { .. }
+            );
+            let walk_name = match named {
+                true => name.clone(),
+                false => format!("{name}-exchange"),
+            };
+            last.push(self.exchange(
+                &Walk {
+                    alone: named.then_some((i, slot)),
+                    of,
+                    parents,
+                    name: &walk_name,
+                    key: &key,
+                    keep_null: true,
+                    ahead: true,
+                },
+                stage,
+            ));
+        }
+        let own = self.add(i, name, stage, &op);
+        for (parents, last) in parents.iter().zip(last) {
+            self.arrive(own, parents, last);
+        }
+        Made::from([(stage, own)])
     }
 
     pub(super) fn stateless(&mut self, i: usize, call: &Call) -> Made {
@@ -145,6 +199,7 @@ impl Cut<'_> {
         // Of this call alone: a repartition is asked for, even where another one stands beside it.
         let last = self.exchange(
             &Walk {
+                alone: None,
                 of: i,
                 parents: &parents,
                 name: &name,
@@ -191,7 +246,7 @@ impl Cut<'_> {
             unreachable!("called for deduplicate");
         };
         let parents = self.made[from].clone();
-        let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);
+        let stage = highest(&parents) + 1;
         let (store, key) = self.store(i);
         let clock = self.clock(&self.out.stores[usize::from(store.0)].name.clone());
         let by = self.serdes.group_key[i]
@@ -200,11 +255,12 @@ impl Cut<'_> {
         let name = self.exchange_name(i, 0);
         let last = self.exchange(
             &Walk {
+                alone: None,
                 of: from,
                 parents: &parents,
                 name: &name,
                 key: &by,
-                keep_null: function.is_some() || self.relaxed[i],
+                keep_null: function.is_some() || self.relaxed[i] || !self.shape.rekeyed[from],
                 ahead: !self.shape.rekeyed[from],
             },
             stage,

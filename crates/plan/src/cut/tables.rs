@@ -5,11 +5,12 @@
 
 use super::walk::Walk;
 use super::{Cut, Made, highest};
-use crate::check::is_versioned;
+use crate::check::{Kind, is_versioned};
 use crate::logical::{Call, Function, SerdeSpec};
 use crate::physical::Op;
 use crate::tables::named_store;
 use crate::view::{Kind as JoinKind, View};
+use crate::window::{StoreKind, Until};
 use stoatflow_core::{ProcessorId, StoreId};
 
 impl Cut<'_> {
@@ -19,19 +20,59 @@ impl Cut<'_> {
         let (store, key) = self.store(i);
         let op = Op::TableSource {
             store,
-            key,
+            key: key.clone(),
             old: self.tables.old[i],
         };
-        self.each(i, &[parents], &self.names.node[i], &op)
+        let stage = self.at_least(i, u16::from(self.keeps_versions(store)));
+        let last = self.exchange(
+            &Walk {
+                alone: None,
+                of: i,
+                parents: &parents,
+                name: &format!("{}-exchange", self.names.node[i]),
+                key: &key,
+                keep_null: true,
+                ahead: true,
+            },
+            stage,
+        );
+        let own = self.add(i, &self.names.node[i], stage, &op);
+        self.arrive(own, &parents, last);
+        Made::from([(stage, own)])
+    }
+
+    /// Does it go by the time of all lanes which versions a store takes?
+    pub(super) fn keeps_versions(&self, store: StoreId) -> bool {
+        let kind = self.out.stores[usize::from(store.0)].kind;
+        matches!(kind, StoreKind::Versioned { .. })
+    }
+
+    /// Not below the stage that a call was lifted to.
+    pub(super) fn at_least(&self, i: usize, stage: u16) -> u16 {
+        stage.max(self.lifted.get(&i).copied().unwrap_or(0))
+    }
+
+    /// The calls whose stores a table is read from.
+    pub(super) fn keepers(&self, i: usize) -> Vec<usize> {
+        if self.kept.contains_key(&i) {
+            return vec![i];
+        }
+        let inputs = self.plan.nodes[i].call.inputs();
+        let tables = inputs
+            .into_iter()
+            .filter(|&from| self.shape.kind(from) == Kind::Table);
+        tables.flat_map(|from| self.keepers(from)).collect()
     }
 
     pub(super) fn table_of_stream(&mut self, i: usize, from: usize) -> Made {
         let parents = self.made[from].clone();
-        let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);
         let (store, key) = self.store(i);
+        let walks = self.shape.rekeyed[from] || self.keeps_versions(store);
+        let stage = self.at_least(i, highest(&parents) + u16::from(walks));
         let name = self.exchange_name(i, 0);
         let last = self.exchange(
             &Walk {
+                alone: None,
                 of: from,
                 parents: &parents,
                 name: &name,
@@ -90,10 +131,18 @@ impl Cut<'_> {
             Call::Suppress { .. } => self.suppress(i),
             _ => unreachable!("called for views of tables"),
         };
-        let parents = [self.made[from].clone()];
-        let made = self.each(i, &parents, &self.names.node[i], &op);
+        let made = match &op {
+            // What is due goes by the time of all lanes, so the updates must be known first.
+            Op::Suppress { until, .. } if *until != Until::Barrier => {
+                self.in_stage(i, from, highest(&self.made[from]) + 1, &op)
+            }
+            _ if self.lifted.contains_key(&i) => {
+                self.in_stage(i, from, self.at_least(i, highest(&self.made[from])), &op)
+            }
+            _ => self.each(i, &[self.made[from].clone()], &self.names.node[i], &op),
+        };
         if let Call::Suppress {
-            until: crate::window::Until::WindowCloses { .. },
+            until: Until::WindowCloses { .. },
             ..
         } = call
         {
@@ -118,6 +167,16 @@ impl Cut<'_> {
         self.each(i, &[made], &name, &Op::Unversioned)
     }
 
+    /// A node of a table's updates that is once in the plan.
+    fn in_stage(&mut self, i: usize, from: usize, stage: u16, op: &Op) -> Made {
+        let parents = self.made[from].clone();
+        let name = format!("{}-exchange", self.names.node[i]);
+        let last = self.climb(from, &name, stage);
+        let own = self.add(i, &self.names.node[i], stage, op);
+        self.arrive(own, &parents, last);
+        Made::from([(stage, own)])
+    }
+
     fn suppress(&mut self, i: usize) -> Op {
         let plan = self.plan;
         let Call::Suppress {
@@ -132,12 +191,10 @@ impl Cut<'_> {
             unreachable!("called for suppress");
         };
         let until = match until {
-            crate::window::Until::WindowCloses { grace_ms } if *grace_ms < 0 => {
-                crate::window::Until::WindowCloses {
-                    grace_ms: crate::check::grace_above(plan, *from)
-                        .expect("a table without windows is a finding"),
-                }
-            }
+            Until::WindowCloses { grace_ms } if *grace_ms < 0 => Until::WindowCloses {
+                grace_ms: crate::check::grace_above(plan, *from)
+                    .expect("a table without windows is a finding"),
+            },
             until => *until,
         };
         let (key, value) = self.used(i);

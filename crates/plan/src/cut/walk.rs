@@ -15,6 +15,8 @@ struct Known {
     of: usize,
     stage: u16,
     keep_null: bool,
+    ahead: bool,
+    alone: Option<(usize, usize)>,
     key: SerdeSpec,
     node: NodeId,
 }
@@ -24,11 +26,12 @@ struct Known {
 pub(super) struct Exchanges(Vec<Known>);
 
 impl Exchanges {
-    fn find(&self, of: usize, stage: u16, keep_null: bool, key: &SerdeSpec) -> Option<NodeId> {
-        self.0
-            .iter()
-            .find(|k| k.of == of && k.stage == stage && k.keep_null == keep_null && k.key == *key)
-            .map(|k| k.node)
+    fn find(&self, walk: &Walk<'_>, stage: u16) -> Option<NodeId> {
+        let same = |k: &&Known| {
+            (k.of, k.stage, k.keep_null, k.ahead) == (walk.of, stage, walk.keep_null, walk.ahead)
+                && (k.alone, &k.key) == (walk.alone, walk.key)
+        };
+        self.0.iter().find(same).map(|k| k.node)
     }
 }
 
@@ -44,6 +47,8 @@ pub(super) struct Walk<'w> {
     pub(super) key: &'w SerdeSpec,
     /// Do records without a key walk as well?
     pub(super) keep_null: bool,
+    /// Is it the way to one node alone? Then which, and from which of its parents.
+    pub(super) alone: Option<(usize, usize)>,
     /// Is there no topic in Kafka Streams? Then they go before those that pass one.
     pub(super) ahead: bool,
 }
@@ -55,7 +60,7 @@ impl Cut<'_> {
         let lowest = walk.parents.keys().next().copied()?;
         let mut before: Option<NodeId> = None;
         for at in lowest..stage {
-            let known = self.exchanges.find(walk.of, at, walk.keep_null, walk.key);
+            let known = self.exchanges.find(walk, at);
             if known.is_some() {
                 before = known;
                 continue;
@@ -72,6 +77,8 @@ impl Cut<'_> {
                 of: walk.of,
                 stage: at,
                 keep_null: walk.keep_null,
+                ahead: walk.ahead,
+                alone: walk.alone,
                 key: walk.key.clone(),
                 node: own,
             });

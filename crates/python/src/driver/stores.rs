@@ -67,7 +67,8 @@ impl World {
         };
         let lanes = &self.engine()?.house().lanes;
         let times = lanes.first().map_or(&[][..], |lane| lane.times());
-        Ok(times.get(usize::from(clock.0)).map_or(-1, |t| t.stream))
+        let times = times.get(usize::from(clock.0)).into_iter().flatten();
+        Ok(times.map(|time| time.stream).max().unwrap_or(-1))
     }
 
     /// What reads show.

@@ -95,6 +95,7 @@ struct Open {
 // SAFETY: the pointer is taken out of the door by the thread that put it there only (`take` compares).
 unsafe impl Send for Open {}
 
+#[allow(clippy::large_enum_variant)] // there is one for each processor
 enum State {
     Shut,
     /// A method of the context or of a store is at work.

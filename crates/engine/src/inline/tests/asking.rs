@@ -15,6 +15,7 @@ fn record(offset: i64) -> Fetched {
         key: None,
         value: Some(Bytes::from_static(b"v")),
         headers: None,
+        number: 0,
     }
 }
 

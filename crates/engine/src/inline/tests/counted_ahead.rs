@@ -37,13 +37,22 @@ fn a_lane_that_has_nothing_else_to_do_counts_at_once() {
     stand.send("in", &[("a", "x", 1), ("b", "y", 2), ("c", "x", 3)]);
     engine.take(Turn::Intake).unwrap();
     while engine.take(Turn::Lane(0)).unwrap() {}
-    let routed: u64 = engine.house().shared.status.lanes[0].records.load(Relaxed);
+    let lane = Arc::clone(&engine.house().shared.status);
+    let lane = &lane.lanes[0];
+    assert_eq!(lane.records.load(Relaxed), 3, "three records came");
+    let waiting = lane.queued_items.load(Relaxed);
     assert_eq!(
-        routed,
-        3 + 2,
-        "three records came, and two went on: x for both of them"
+        waiting, 1,
+        "what is counted is on its way, until its tick ends"
     );
     assert_eq!(counts(&stand), [], "and nothing is committed");
+    engine.house().intake.dispatch().barrier();
+    engine.settle().unwrap();
+    assert_eq!(
+        lane.records.load(Relaxed),
+        3 + 2,
+        "two went on: x for both of them"
+    );
     engine.settle_and_commit().unwrap();
     let mut all = counts(&stand);
     all.sort();

@@ -22,6 +22,7 @@ fn fetched(slot: u32, offset: i64, time: i64, size: usize) -> Fetched {
         key: Some(Bytes::from_static(b"k")),
         value: Some(Bytes::from(vec![b'v'; size])),
         headers: None,
+        number: 0,
     }
 }
 

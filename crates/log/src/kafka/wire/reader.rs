@@ -518,6 +518,7 @@ impl Consumer for WireReader {
                 key,
                 value,
                 headers,
+                number: 0,
             });
             Ok(())
         });

@@ -112,6 +112,7 @@ impl Builder<'_> {
                 stage,
                 key,
                 keep_null,
+                ahead,
                 ..
             } => Box::new(exchange::Exchange::new(
                 self.writing(node)?,
@@ -119,6 +120,12 @@ impl Builder<'_> {
                 self.foreign.serde(key)?,
                 *keep_null,
                 self.counts_ahead(node),
+                *ahead,
+                self.options
+                    .tasks
+                    .get(node.id.0 as usize)
+                    .copied()
+                    .flatten(),
             )),
             Op::Sink { sink } => {
                 let to = self

@@ -5,7 +5,7 @@ use crate::testing::{Rig, plan, raised, record};
 use crate::{Failed, Foreign, Processor, ProcessorHost, ProcessorSupplier, Role, Timer};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use stoatflow_core::{
-    ClockId, Datum, Offset, Partition, ProcessorId, Record, Serde, SinkId, StoreId, Timestamp,
+    ClockId, Datum, Offset, Partition, ProcessorId, Record, Serde, SinkId, StoreId, Task, Timestamp,
 };
 use stoatflow_plan::{Fork, Op};
 use stoatflow_state::memory::MemoryBackend;
@@ -399,7 +399,7 @@ fn tell(timer: &Timer<'_>, host: &mut dyn ProcessorHost) -> Result<()> {
 }
 
 fn at(rig: &mut Rig, time: i64) -> Vec<String> {
-    rig.clocks.observe(ClockId(0), time);
+    rig.clocks.see(ClockId(0), Task(0), time);
     rig.punctuate();
     rig.advance();
     let outputs = rig.outputs();
@@ -442,7 +442,7 @@ fn a_lane_that_is_not_alone_fires_when_it_is_released() {
         false,
     );
     rig.push(vec![record("a", "x", 1)]).unwrap();
-    rig.clocks.observe(ClockId(0), 50);
+    rig.clocks.see(ClockId(0), Task(0), 50);
     rig.punctuate();
     assert_eq!(rig.outputs(), [""; 0]);
     // What comes from above meanwhile is in the same pass, if it is due.
@@ -557,7 +557,7 @@ fn an_error_stops_at_its_timer() {
     );
     let records = [1, 2, 3].map(|time| record("a", "x", time));
     rig.push(records.into()).unwrap();
-    rig.clocks.observe(ClockId(0), 20);
+    rig.clocks.see(ClockId(0), Task(0), 20);
     let mut context = Context {
         epoch: rig.epoch,
         stores: &mut rig.stores,

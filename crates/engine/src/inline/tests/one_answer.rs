@@ -1,0 +1,136 @@
+//! The same answer with any number of lanes, however their turns fall and wherever ticks and epochs end.
+//!
+//! Partitions whose times differ, out of order within; windows, suppression, a join and an aggregation that shows the order,
+//! all behind new keys. One lane that takes its turns in order says what is right.
+
+use super::*;
+use std::collections::BTreeMap;
+use stoatflow_core::Partition;
+use stoatflow_operators::Flaw;
+
+/// Numbers that a seed gives (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % n
+    }
+}
+
+const OUTPUTS: [&str; 4] = ["windows", "closed", "texts", "pairs"];
+
+fn plan() -> PhysicalPlan {
+    let value = || json!({"expr": {"op": "value"}});
+    let to = |from: u32, topic: &str, kind: &str| json!({"op": "to", "from": from, "topic": topic, "value": kind});
+    let collect = json!({"aggregation": {"one": {"kind": "collect", "of": {"op": "key"}}}});
+    compile(json!([
+        {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+        {"op": "group_by", "from": 0, "function": value(), "key": "string", "value": "string"},
+        {"op": "windowed_by", "from": 1, "window": {"type": "tumbling", "size_ms": 10, "grace_ms": 5}},
+        {"op": "count", "from": 2, "materialized": {"store": "counts"}},
+        {"op": "to_stream", "from": 3},
+        to(4, "windows", "int64"),
+        {"op": "suppress", "from": 3, "until": {"type": "window_closes", "grace_ms": -1}, "name": "closing"},
+        {"op": "to_stream", "from": 6},
+        to(7, "closed", "int64"),
+        {"op": "group_by", "from": 0, "function": value(), "key": "string", "value": "string"},
+        {"op": "aggregate", "from": 9, "initializer": {"expr": {"op": "lit", "value": null}}, "function": collect, "materialized": {"store": "texts", "value": "json"}},
+        {"op": "to_stream", "from": 10},
+        to(11, "texts", "json"),
+        {"op": "stream", "topics": ["other"], "key": "string", "value": "string"},
+        {"op": "left_join", "from": 0, "other": 13, "function": {"expr": {"op": "left"}}, "key": "string",
+         "window": {"before_ms": 4, "after_ms": 4, "grace_ms": 2}, "name": "pairs"},
+        to(14, "pairs", "string"),
+    ]))
+}
+
+/// What a key was given in a topic, in order: value and time.
+type Found = BTreeMap<(usize, Vec<u8>), Vec<(Vec<u8>, i64)>>;
+
+fn inputs(rng: &mut Numbers) -> Vec<Outgoing> {
+    let ahead = [rng.below(200), rng.below(200)];
+    (0..60)
+        .map(|at| {
+            let partition = rng.below(2);
+            let time = at + ahead[usize::from(partition == 1)] + rng.below(12);
+            // A key stays in its partition.
+            let key = format!("k{}", 2 * rng.below(4) + partition);
+            Outgoing {
+                topic: if rng.below(3) == 0 { "other" } else { "in" }.into(),
+                partition: Some(Partition(i32::try_from(partition).unwrap())),
+                key: Some(key.into()),
+                value: Some(format!("v{}", rng.below(3)).into()),
+                timestamp: Timestamp(i64::try_from(time).unwrap()),
+                headers: None,
+            }
+        })
+        .collect()
+}
+
+fn run(seed: u64, lanes: u32, flaw: Flaw) -> Found {
+    let topics: Vec<&str> = ["in", "other"].into_iter().chain(OUTPUTS).collect();
+    let mut stand = Stand::new(&topics, lanes, plan());
+    let mut settings = (*stand.blueprint.settings).clone();
+    settings.cache_max_bytes = 0;
+    stand.blueprint.settings = Arc::new(settings);
+    stand.blueprint.components.flaw = flaw;
+    stand.write(inputs(&mut Numbers(seed)));
+    let mut engine = stand.start();
+    let mut rng = Numbers(seed ^ u64::from(lanes));
+    for _ in 0..400 {
+        let turns = engine.turns();
+        let at = rng.below(turns.len() as u64);
+        engine.take(turns[usize::try_from(at).unwrap()]).unwrap();
+        if rng.below(20) == 0 {
+            // A tick may end.
+            stand.clock.advance(Duration::from_millis(3));
+        }
+    }
+    engine.settle_and_commit().unwrap();
+    let mut found = Found::new();
+    for (at, topic) in OUTPUTS.iter().enumerate() {
+        for record in stand.fetch(topic) {
+            let key = record.key.map(|key| key.to_vec()).unwrap_or_default();
+            let value = record.value.map(|value| value.to_vec()).unwrap_or_default();
+            let of_key = found.entry((at, key)).or_default();
+            of_key.push((value, record.timestamp.0));
+        }
+    }
+    found
+}
+
+fn differs(seed: u64, flaw: Flaw) -> bool {
+    let one = run(seed, 1, Flaw::None);
+    assert!(one.len() > 10, "all topics get something");
+    [2, 4, 16]
+        .into_iter()
+        .any(|lanes| run(seed, lanes, flaw) != one)
+}
+
+#[test]
+fn lanes_turns_ticks_and_epochs_change_nothing() {
+    for seed in 0..20 {
+        let one = run(seed, 1, Flaw::None);
+        for lanes in [2, 4, 16] {
+            assert_eq!(
+                run(seed, lanes, Flaw::None),
+                one,
+                "seed {seed}, {lanes} lanes"
+            );
+        }
+    }
+}
+
+#[test]
+fn records_that_are_taken_as_they_were_sent_are_caught() {
+    assert!((0..10).any(|seed| differs(seed, Flaw::TakenAsSent)));
+}
+
+#[test]
+fn a_time_that_later_records_have_moved_is_caught() {
+    assert!((0..10).any(|seed| differs(seed, Flaw::TimeOfTick)));
+}
