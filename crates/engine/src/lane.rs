@@ -528,17 +528,18 @@ impl LaneRoom {
     }
 
     fn routed(&mut self, via: NodeId, stage: StageId, batch: &mut Vec<Record>) -> Result<()> {
-        if !self.timing.by_clock[via.0 as usize] {
-            self.observe(stage, batch);
-        }
         let plan = Arc::clone(&self.plan);
         let exchange = &plan.nodes[via.0 as usize];
-        let Op::Exchange { to, .. } = &exchange.op else {
+        let Op::Exchange { to, ahead, .. } = &exchange.op else {
             return Err(stoatflow_core::Error::internal(format!(
                 "node {} is no exchange",
                 exchange.name
             )));
         };
+        // Where no topic stands in Kafka Streams, nothing is read that could move its time.
+        if !ahead && !self.timing.by_clock[via.0 as usize] {
+            self.observe(stage, batch);
+        }
         match (to.as_slice(), exchange.fork) {
             ([entry], Fork::Batch) => self.push(stage, *entry, batch)?,
             (entries, Fork::Batch) => {

@@ -121,19 +121,39 @@ impl Cut<'_> {
         found
     }
 
-    /// A table is kept in the stage of the streams that look into it, unless they are made of it.
+    /// A table is kept in the stage of the streams that look into it, and where foreign keys ask for it, unless who does so
+    /// is made of it.
     fn lift_tables(&self, lifted: &mut BTreeMap<usize, u16>) {
         for (i, node) in self.plan.nodes.iter().enumerate() {
             let Some(j) = node.call.joining() else {
                 continue;
             };
-            if (self.shape.kind(j.from), self.shape.kind(j.other)) != (Kind::Stream, Kind::Table) {
+            let stage = match (self.shape.kind(j.from), self.shape.kind(j.other)) {
+                (Kind::Stream, Kind::Table) => highest(&self.made[i]),
+                // Answers come back one stage higher.
+                (Kind::Table, Kind::Table) if j.foreign_key.is_some() => {
+                    highest(&self.made[i]).saturating_sub(1)
+                }
+                _ => continue,
+            };
+            self.lift_table(j.other, j.from, stage, lifted);
+        }
+    }
+
+    /// With all that it is made of: a join of tables reads both where it runs.
+    fn lift_table(&self, table: usize, by: usize, stage: u16, lifted: &mut BTreeMap<usize, u16>) {
+        for table in self.keepers(table) {
+            if highest(&self.made[table]) >= stage || self.stems_from(by, table) {
                 continue;
             }
-            let stage = highest(&self.made[i]);
-            for table in self.keepers(j.other) {
-                if highest(&self.made[table]) < stage && !self.stems_from(j.from, table) {
-                    lifted.insert(table, stage);
+            lifted.insert(table, stage);
+            if self.plan.nodes[table]
+                .call
+                .joining()
+                .is_some_and(|j| j.foreign_key.is_none())
+            {
+                for from in self.plan.nodes[table].call.inputs() {
+                    self.lift_table(from, by, stage, lifted);
                 }
             }
         }
