@@ -44,7 +44,7 @@ public final class Oracle {
         }
     }
 
-    private static Map<String, Object> told(Throwable error) {
+    static Map<String, Object> told(Throwable error) {
         Map<String, Object> told = new LinkedHashMap<>();
         told.put("class", error.getClass().getName());
         told.put("message", error.getMessage());

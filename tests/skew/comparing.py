@@ -1,0 +1,169 @@
+"""StoatFlow's results beside those of two and more runs of Kafka Streams, key by key.
+
+Takes: results. Gives: what differs, as lines to be read; and how much could not be compared, because Kafka Streams
+itself gave something else in another run. Where all of its runs gave the same records of a key in another order, the
+records are compared without it. Never: compares less than that.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+from skew.cases import SkewCase
+from skew.inputs import START
+from skew.on_broker import Entry, Key, Place, Result
+
+_SHOWN = 4
+
+
+@dataclass
+class Tally:
+    """How many keys there were, and how many of them Kafka Streams gives in no certain way."""
+
+    all: int = 0
+    unordered: int = 0
+    """Compared without their order: that alone differs."""
+    left_out: int = 0
+    """Not compared."""
+
+    def count(self, other: Tally) -> None:
+        """Add others."""
+        self.all += other.all
+        self.unordered += other.unordered
+        self.left_out += other.left_out
+
+    @property
+    def share(self) -> float:
+        """Of what was left out."""
+        return self.left_out / self.all if self.all else 0.0
+
+
+@dataclass
+class Found:
+    """What a comparison found."""
+
+    outputs: Tally = field(default_factory=Tally)
+    stores: Tally = field(default_factory=Tally)
+    uncertain: list[str] = field(default_factory=list)
+    """Where Kafka Streams differs from itself."""
+    wrong: dict[str, list[str]] = field(default_factory=dict)
+    """In the output, by the number of lanes."""
+    wrong_stores: dict[str, list[str]] = field(default_factory=dict)
+    """The same."""
+
+
+def _of_window(case: SkewCase) -> str | None:
+    to = next(step for step in case.steps if step["op"] == "to")
+    key = to["key_serde"]
+    return None if key == "string" else next(name for name in key if name.endswith("_windowed"))
+
+
+def _shown_time(at: int) -> str:
+    return f"{(at - START) / 1000:+.3f}s"
+
+
+def shown_key(case: SkewCase, key: Key) -> str:
+    """A key as it is read, its window after the start of all times."""
+    data, window, kind = key, "", _of_window(case)
+    if kind == "time_windowed":
+        data, (start,) = data[:-8], struct.unpack(">q", data[-8:])
+        window = f"@{_shown_time(start)}"
+    elif kind == "session_windowed":
+        data, (end, start) = data[:-16], struct.unpack(">qq", data[-16:])
+        window = f"@{_shown_time(start)}..{_shown_time(end)}"
+    return f"{data.decode()}{window}"
+
+
+def _shown_entries(case: SkewCase, entries: list[Entry]) -> str:
+    to = next(step for step in case.steps if step["op"] == "to")
+
+    def value(data: bytes | None) -> str:
+        if data is None:
+            return "null"
+        return str(struct.unpack(">q", data)[0]) if to["value_serde"] == "long" else data.decode()
+
+    return "[" + ", ".join(f"{value(data)} {_shown_time(at)}" for data, at in entries) + "]"
+
+
+def _differing(one: Mapping[Any, Any], two: Mapping[Any, Any]) -> set[Any]:
+    return {key for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
+
+
+def _unordered(result: Result) -> dict[Key, Counter[Entry]]:
+    return {key: Counter(entries) for key, entries in result.outputs.items()}
+
+
+def _told(case: SkewCase, wanted: Result, found: Result, keys: set[Key]) -> list[str]:
+    told = []
+    for key in sorted(keys)[:_SHOWN]:
+        right, wrong = wanted.outputs.get(key, []), found.outputs.get(key, [])
+        same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(right, wrong, strict=False))))
+        both = (_shown_entries(case, entries[same : same + 2 * _SHOWN]) for entries in (right, wrong))
+        told.append(f"{shown_key(case, key)}, after {same} that are the same: Kafka Streams {' other '.join(both)}")
+    return [*told, f"... {len(keys)} keys of {len(wanted.outputs)}"] if keys else []
+
+
+def _told_stores(wanted: Result, found: Result, places: set[Place]) -> list[str]:
+    told = [
+        f"{place}: Kafka Streams {wanted.stores.get(place)}, other {found.stores.get(place)}"
+        for place in sorted(places, key=str)[:_SHOWN]
+    ]
+    return [*told, f"... {len(places)} rows of {len(wanted.stores)} in stores"] if places else []
+
+
+def _moving(case: SkewCase) -> int:
+    """How many bytes of a key are its window, if where windows begin is up to the records that came; else 0."""
+    kinds = [step["window"].get("type") for step in case.steps if step["op"] == "windowed_by"]
+    return 8 if "sliding" in kinds else 16 if "session" in kinds else 0
+
+
+def _with_neighbours(case: SkewCase, keys: set[Key], results: Iterable[Result]) -> set[Key]:
+    """If one window of a key is not certain, no window of this key is, where windows move."""
+    width = _moving(case)
+    uncertain = {key[:-width] for key in keys} if width else ()
+    return keys | {key for result in results for key in result.outputs if key[:-width] in uncertain}
+
+
+def _with_neighbouring(case: SkewCase, places: set[Place], results: Iterable[Result]) -> set[Place]:
+    """The same of rows in stores."""
+    uncertain = {place[:2] for place in places} if _moving(case) else ()
+    return places | {place for result in results for place in result.stores if place[:2] in uncertain}
+
+
+def compare(case: SkewCase, results: Mapping[str, Result]) -> Found:
+    """Compare all, but what Kafka Streams does otherwise when it runs again."""
+    first, *others = (result for one, result in results.items() if one.startswith("streams-"))
+    found = Found()
+    keys: set[Key] = set()
+    places: set[Place] = set()
+    left_out: set[Key] = set()
+    all_keys, all_places = set(first.outputs), set(first.stores)
+    for other in others:
+        keys |= _differing(first.outputs, other.outputs)
+        places |= _differing(first.stores, other.stores)
+        left_out |= _differing(_unordered(first), _unordered(other))
+        all_keys |= other.outputs.keys()
+        all_places |= other.stores.keys()
+        found.uncertain += _told(case, first, other, keys) + _told_stores(first, other, places)
+    keys, left_out = (_with_neighbours(case, some, results.values()) for some in (keys, left_out))
+    places = _with_neighbouring(case, places, results.values())
+    found.outputs = Tally(len(all_keys), len((keys - left_out) & all_keys), len(left_out & all_keys))
+    found.stores = Tally(len(all_places), 0, len(places & all_places))
+    for one, result in results.items():
+        if one.startswith("lanes-"):
+            wrong_keys = _differing(first.outputs, result.outputs) - keys
+            wrong_keys |= _differing(_unordered(first), _unordered(result)) - left_out
+            wrong_places = _differing(first.stores, result.stores) - places
+            found.wrong[one] = _told(case, first, result, wrong_keys)
+            found.wrong_stores[one] = _told_stores(first, result, wrong_places)
+    return found
+
+
+def lines(wrong: Mapping[str, list[str]]) -> str:
+    """All of it, to be read."""
+    return "".join(f"\nwith {one}:\n    " + "\n    ".join(told) for one, told in wrong.items() if told)

@@ -1,0 +1,46 @@
+"""One real broker, and one JVM with Kafka Streams, for all tests of this folder."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+# The tests that need a broker have what starts one and reads topics; they are no package.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
+
+from broker.kafka_broker import KafkaBroker
+from topics import KafkaTopics
+
+from skew.streams import KafkaStreams
+
+_numbers = count(1)
+# Whoever ends the tests has their broker and applications ended too, as with Ctrl-C.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaTopics]:
+    """Topics of a real broker."""
+    with KafkaBroker(settings={"log.segment.delete.delay.ms": "1000"}) as running:
+        yield KafkaTopics(running.bootstrap)
+        # Nobody needs what it holds: to write that in order takes longer than a case.
+        running.kill()
+
+
+@pytest.fixture(scope="session")
+def jvm() -> Iterator[KafkaStreams]:
+    """Applications of Kafka Streams."""
+    with KafkaStreams() as running:
+        yield running
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name for topics and applications that belongs to this test alone."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', request.node.name.lower()).strip('-')[-40:]}-{next(_numbers)}"

@@ -1,0 +1,126 @@
+"""Partitions whose times are minutes apart: StoatFlow gives what the real Kafka Streams gives on the same broker.
+
+The same keys, windows among them, each with the same values and timestamps in the same order; and the same final
+stores; with 1, 4 and 16 lanes. What Kafka Streams itself gives otherwise when it runs again is left out: how its tasks
+take turns decides in which order records meet behind a repartition topic. `STOATFLOW_SKEW_CASES=200` runs more cases,
+others each time; `STOATFLOW_SKEW_SEED` repeats them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from topics import KafkaTopics
+
+from skew import on_broker
+from skew.cases import SkewCase, at_other_times, drawn, two_partitions_ten_minutes_apart
+from skew.comparing import Tally, compare, lines, shown_key
+from skew.inputs import murmur2, partition_of
+from skew.on_broker import Result
+from skew.streams import KafkaStreams
+
+_ASKED = os.environ.get("STOATFLOW_SKEW_CASES")
+# Each kind, straight from its topics and behind an exchange, in a minute and a half.
+NUMBERS = range(int(_ASKED)) if _ASKED else (0, 1, 2, 3, 4, 5, 23, 28, 30)
+SEED = int(os.environ.get("STOATFLOW_SKEW_SEED") or (random.SystemRandom().randrange(1_000_000) if _ASKED else 1))
+EVERYBODY = (*on_broker.STREAMS, *on_broker.LANES)
+MOST_LEFT_OUT = 0.4
+"""Of the keys behind exchanges of several partitions."""
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    """What was left out in all cases that are not certain."""
+    return Tally()
+
+
+def test_a_key_belongs_where_kafkas_clients_write_it() -> None:
+    hashes = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536}
+    assert {text: murmur2(text.encode()) for text in hashes} == {t: h % (1 << 32) for t, h in hashes.items()}
+
+
+@pytest.fixture(scope="module")
+def ten_minutes(
+    kafka: KafkaTopics, jvm: KafkaStreams, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[SkewCase, dict[str, Result]]:
+    """A case, and what everybody gave."""
+    case = two_partitions_ten_minutes_apart()
+    return case, on_broker.run(case, kafka, jvm, "ten-minutes", tmp_path_factory.mktemp("ten-minutes"), EVERYBODY)
+
+
+def test_a_partition_ten_minutes_behind_loses_nothing(ten_minutes: tuple[SkewCase, dict[str, Result]]) -> None:
+    case, results = ten_minutes
+    assert len(case.inputs) == 400
+    counted = {
+        # Stores forget windows that are over; the last count of each is in the output.
+        one: sum(int.from_bytes(updates[-1][0] or b"", "big") for updates in result.outputs.values())
+        for one, result in results.items()
+    }
+    assert counted == dict.fromkeys(EVERYBODY, 400)
+    found = compare(case, results)
+    assert not found.uncertain
+    told = lines(found.wrong)
+    assert not told, told
+
+
+def test_a_partition_ten_minutes_behind_keeps_its_own_last_window(
+    ten_minutes: tuple[SkewCase, dict[str, Result]],
+) -> None:
+    told = lines(compare(*ten_minutes).wrong_stores)
+    assert not told, told
+
+
+def _moved(case: SkewCase, results: dict[str, Result]) -> dict[str, str]:
+    """Keys that are in another partition than Kafka Streams writes them to. Which keys there are is asked elsewhere."""
+    wanted = results["streams-1"].partitions
+    assert len(set(wanted.values())) > 1
+    return {
+        f"{one}: {shown_key(case, key)}": f"in {at}, Kafka Streams in {wanted[key]}"
+        for one, result in results.items()
+        for key, at in result.partitions.items()
+        if wanted.get(key, at) != at
+    }
+
+
+def test_windows_of_a_key_are_in_the_partition_of_the_key(ten_minutes: tuple[SkewCase, dict[str, Result]]) -> None:
+    moved = _moved(*ten_minutes)
+    assert not moved
+
+
+def test_sessions_of_a_key_are_in_the_partition_of_the_key(
+    kafka: KafkaTopics, jvm: KafkaStreams, name: str, tmp_path: Path
+) -> None:
+    case = drawn(1, 42)
+    assert case.kind == "session aggregate, each, grace 0 ms"
+    moved = _moved(case, on_broker.run(case, kafka, jvm, name, tmp_path, ("streams-1", "lanes-1")))
+    assert not moved
+
+
+@pytest.mark.parametrize("case", [drawn(SEED, number) for number in NUMBERS], ids=lambda case: case.name)
+def test_skewed_partitions_do_what_they_do_in_kafka_streams(
+    case: SkewCase, kafka: KafkaTopics, jvm: KafkaStreams, name: str, tmp_path: Path, tally: Tally
+) -> None:
+    assert all(one.partition == partition_of(one.key, case.partitions) for one in case.inputs)
+    results = on_broker.run(case, kafka, jvm, name, tmp_path, EVERYBODY)
+    found = compare(case, results)
+    if case.is_certain:
+        assert not found.uncertain, f"{case}: Kafka Streams differs from itself\n" + "\n".join(found.uncertain)
+    elif lines(found.wrong) or lines(found.wrong_stores):
+        # Twice the same may be chance, or due to the order in which everything was written.
+        for number, other in enumerate(at_other_times(case)):
+            more = on_broker.run(other, kafka, jvm, f"{name}-again-{number}", tmp_path, ["streams-2"])
+            results[f"streams-again-{number}"] = more["streams-2"]
+        found = compare(case, results)
+    if not case.is_certain:
+        tally.count(found.outputs)
+        tally.count(found.stores)
+    told = lines(found.wrong) + lines(found.wrong_stores)
+    assert not told, f"{case}{told}"
+
+
+def test_little_was_left_out(tally: Tally) -> None:
+    """Else the cases would say little about exchanges: most must be what Kafka Streams gives each time."""
+    assert tally.share <= MOST_LEFT_OUT, f"{tally.left_out} of {tally.all} keys and rows"
