@@ -138,12 +138,11 @@ class Inputs:
         return self._give([Given("lines", n % partitions, None, text.encode(), at) for n, text in enumerate(texts)])
 
     def closing(self) -> list[Given]:
-        """What moves stream time beyond every window."""
-        return self._give([
-            self._row("ticks", END, {"id": self._next(), "v": 1, "side": "l"}, self.end),
-            self._row("readings", END, 1, self.end),
-            self._row("clicks", END, str(self._next()), self.end),
-        ])  # fmt: skip
+        """What moves stream time beyond every window, in every partition: each has its own."""
+        rows = [self._row("ticks", END, {"id": self._next(), "v": 1, "side": "l"}, self.end)]
+        rows += [Given("readings", p, END, long(1), self.end) for p in range(INPUTS["readings"])]
+        rows += [Given("clicks", p, END, str(self._next()).encode(), self.end) for p in range(INPUTS["clicks"])]
+        return self._give(rows)
 
     def afterwards(self) -> list[Given]:
         """Clicks of every user, when the table of users is known to be whole."""
