@@ -327,15 +327,20 @@ def test_a_reader_that_is_held_keeps_nobody_from_beginning_anew(
                 broker.produce("in", b"late", b"x", timestamp=20)
                 time.sleep(0.05)
             began = time.monotonic()
-            until(lambda: app.state is State.RUNNING and app.lag() == 0)
+            # The lag is measured from the end that was seen last: it says nothing of what was produced just now.
+            expected = {**{f"k{n}": 1 for n in range(9)}, "late": commits}
+            until(lambda: app.state is State.RUNNING and counted(app) == expected)
             assert time.monotonic() - began < 10, "it waited for the lock of its own state"
             with pytest.raises(sf.ConfigError, match="begun anew"):
                 reader.read_next_batch()
-            counts = app.to_arrow("counts")
-            assert dict(zip(counts["_key"].to_pylist(), counts["value"].to_pylist(), strict=True)) == {
-                **{f"k{n}": 1 for n in range(9)},
-                "late": commits,
-            }
+
+
+def counted(app: StoatFlow) -> dict[str, int]:
+    try:
+        counts = app.to_arrow("counts")
+    except sf.ConfigError:
+        return {}
+    return dict(zip(counts["_key"].to_pylist(), counts["value"].to_pylist(), strict=True))
 
 
 APPLICATION = """

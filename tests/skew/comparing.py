@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -122,17 +122,19 @@ def _moving(case: SkewCase) -> int:
     return 8 if "sliding" in kinds else 16 if "session" in kinds else 0
 
 
-def _with_neighbours(case: SkewCase, keys: set[Key], results: Iterable[Result]) -> set[Key]:
-    """If one window of a key is not certain, no window of this key is, where windows move."""
+def _never_given(case: SkewCase, results: Mapping[str, Result], uncertain: set[Key]) -> set[Key]:
+    """Windows that Kafka Streams never had, of keys with uncertain ones: where windows move, it might have them."""
     width = _moving(case)
-    uncertain = {key[:-width] for key in keys} if width else ()
-    return keys | {key for result in results for key in result.outputs if key[:-width] in uncertain}
+    given = {key for one, result in results.items() if one.startswith("streams-") for key in result.outputs}
+    inner = {key[:-width] for key in uncertain} if width else ()
+    return {key for result in results.values() for key in result.outputs.keys() - given if key[:-width] in inner}
 
 
-def _with_neighbouring(case: SkewCase, places: set[Place], results: Iterable[Result]) -> set[Place]:
+def _never_kept(case: SkewCase, results: Mapping[str, Result], uncertain: set[Place]) -> set[Place]:
     """The same of rows in stores."""
-    uncertain = {place[:2] for place in places} if _moving(case) else ()
-    return places | {place for result in results for place in result.stores if place[:2] in uncertain}
+    kept = {place for one, result in results.items() if one.startswith("streams-") for place in result.stores}
+    inner = {place[:2] for place in uncertain} if _moving(case) else ()
+    return {place for result in results.values() for place in result.stores.keys() - kept if place[:2] in inner}
 
 
 def compare(case: SkewCase, results: Mapping[str, Result]) -> Found:
@@ -150,10 +152,10 @@ def compare(case: SkewCase, results: Mapping[str, Result]) -> Found:
         all_keys |= other.outputs.keys()
         all_places |= other.stores.keys()
         found.uncertain += _told(case, first, other, keys) + _told_stores(first, other, places)
-    keys, left_out = (_with_neighbours(case, some, results.values()) for some in (keys, left_out))
-    places = _with_neighbouring(case, places, results.values())
-    found.outputs = Tally(len(all_keys), len((keys - left_out) & all_keys), len(left_out & all_keys))
-    found.stores = Tally(len(all_places), 0, len(places & all_places))
+    found.outputs = Tally(len(all_keys), len(keys - left_out), len(left_out))
+    found.stores = Tally(len(all_places), 0, len(places))
+    never = _never_given(case, results, keys)
+    keys, left_out, places = keys | never, left_out | never, places | _never_kept(case, results, places)
     for one, result in results.items():
         if one.startswith("lanes-"):
             wrong_keys = _differing(first.outputs, result.outputs) - keys

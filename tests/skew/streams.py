@@ -34,6 +34,8 @@ class KafkaStreams:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            # Ctrl-C in the terminal goes to the tests, which then close its applications.
+            start_new_session=True,
         )
         return self
 

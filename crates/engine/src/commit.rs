@@ -11,6 +11,7 @@ use crate::outbox::OutItem;
 use crate::reread::reread;
 use crate::shared::Shared;
 use crate::status::CommitStatus;
+use crate::timing;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,6 +42,11 @@ impl LoggedStore {
     fn is_over(&self, write: &Sealed) -> bool {
         self.waiting && write.changelog && write.value.is_none()
     }
+}
+
+/// Of a row in the store of stream times: does it say where something waits from now on?
+fn waits_now(write: &Sealed) -> bool {
+    !timing::is_time(&write.key) && write.value.is_some()
 }
 
 /// The parts of the room.
@@ -384,6 +390,9 @@ impl CommitRoom {
         self.flush()?;
         let times = self.parts.times;
         let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
+        // Where something waits is known before it waits.
+        let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
+        self.send_writes(own, |_, write| waits_now(write))?;
         self.send_writes(stores(), |store, write| !store.is_over(write))?;
         let store = |id: StoreId| &self.parts.stores[usize::from(id.0)];
         if stores().any(|(id, writes)| writes.iter().any(|write| store(*id).is_over(write))) {
@@ -401,7 +410,7 @@ impl CommitRoom {
             return Ok(());
         }
         let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
-        self.send_writes(own, |_, _| true)?;
+        self.send_writes(own, |_, write| !waits_now(write))?;
         self.flush()
     }
 

@@ -129,6 +129,8 @@ pub struct LaneRoom {
     routes: Vec<Vec<(Vec<Record>, i64)>>,
     /// Exchange nodes, in the order of `routes`: those that go ahead come first.
     exchanges: Vec<Exchange>,
+    /// By node: where an exchange is among them.
+    exchange_at: Vec<usize>,
     /// By stage, those that go ahead and those that do not; and by exchange, which of them it is among.
     siblings: Vec<Siblings>,
     counted_by: Vec<usize>,
@@ -161,8 +163,12 @@ impl LaneRoom {
             timing,
             flaw,
         } = parts;
-        let stages = stage_states(&plan);
+        let stages = stage_states(&plan, &timing);
         let exchanges = exchanges(&plan);
+        let mut exchange_at = vec![0; plan.nodes.len()];
+        for (at, exchange) in exchanges.iter().enumerate() {
+            exchange_at[exchange.node.0 as usize] = at;
+        }
         let lanes = shared.queues.len();
         let lane_count = u32::try_from(lanes).unwrap_or(u32::MAX);
         let alone = lanes == 1;
@@ -175,6 +181,7 @@ impl LaneRoom {
             view.join_emit_interval_ms = timing.join_emit_ms;
         }
         view.run = Arc::clone(&shared.run);
+        view.rows = timing.store.map(|store| (store, timing.keys.clone()));
         view.merge(&timing.initial);
         let views = if alone && !timing.by_watermark || timing.store.is_none() {
             1
@@ -221,6 +228,7 @@ impl LaneRoom {
             ending: None,
             moment: None,
             exchanges,
+            exchange_at,
             ready: VecDeque::new(),
             inbox: VecDeque::new(),
             effects: Effects::default(),

@@ -55,7 +55,7 @@ pub struct Timing {
     /// Where it is kept; `None` without clocks.
     pub store: Option<StoreId>,
     /// Row keys by clock.
-    pub keys: Vec<Bytes>,
+    pub keys: Arc<[Bytes]>,
     /// Must lanes know the wall time with each batch?
     pub wall: bool,
     /// Is time the watermark (`time.semantics`)?
@@ -218,6 +218,12 @@ fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
         }
     }
     fed.into_iter().map(|fed| fed == Some(true)).collect()
+}
+
+/// Is a row with this key a time? Others say in which task something waits.
+#[must_use]
+pub fn is_time(key: &[u8]) -> bool {
+    !key.contains(&0)
 }
 
 /// In front of the times of several tasks.

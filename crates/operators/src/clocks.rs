@@ -17,12 +17,13 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use steps::{GroupSteps, Step, Steps};
+pub use steps::{GroupSteps, Name, Step, Steps};
 
 use crate::Run;
+use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
-use stoatflow_core::{ClockId, Order, Record, Task, Timestamp};
+use stoatflow_core::{ClockId, Order, Record, StoreId, Task, Timestamp};
 
 /// One clock in one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,8 @@ pub struct ClockRule {
     pub group: Option<u16>,
     /// How many tasks there are.
     pub tasks: u16,
+    /// Is murmur2 of its key always the task of a record, because an exchange says so?
+    pub by_key: bool,
 }
 
 /// All clocks of the plan, as one lane sees them.
@@ -103,6 +106,8 @@ pub struct LaneClocks {
     pub watermark: i64,
     /// What all lanes of the run share: when punctuations are due. The engine gives all lanes the same.
     pub run: Arc<Run>,
+    /// The store that times are kept in, and what its rows are called, by clock.
+    pub rows: Option<(StoreId, Arc<[Bytes]>)>,
 }
 
 impl LaneClocks {
@@ -122,6 +127,7 @@ impl LaneClocks {
             by_watermark: false,
             watermark: -1,
             run: Arc::default(),
+            rows: None,
         }
     }
 
@@ -191,7 +197,19 @@ impl LaneClocks {
         (0..self.times[usize::from(clock.0)].len()).map(|at| Task(u16::try_from(at).unwrap_or(0)))
     }
 
-    /// The task that a key belongs to by its bytes: of rows that are read again after a restart.
+    /// Are there several tasks, each with a time of its own?
+    #[must_use]
+    pub fn has_tasks(&self, clock: ClockId) -> bool {
+        !self.by_watermark && self.rules[usize::from(clock.0)].tasks > 1
+    }
+
+    /// Does more than a record's key say which of several tasks it is in?
+    #[must_use]
+    pub fn is_apart(&self, clock: ClockId) -> bool {
+        self.has_tasks(clock) && !self.rules[usize::from(clock.0)].by_key
+    }
+
+    /// The task that a key belongs to by its bytes.
     #[must_use]
     pub fn task_of(&self, clock: ClockId, key: &[u8]) -> Task {
         let tasks = self.rules[usize::from(clock.0)].tasks;
@@ -260,7 +278,7 @@ impl LaneClocks {
             return self.stream(clock, order.task());
         };
         let steps = steps.of(group, order.task());
-        let before = steps.partition_point(|step| step.order() < order);
+        let before = steps.partition_point(|step| step.order < order);
         let moved = before.checked_sub(1).map_or(-1, |last| steps[last].time);
         let at_begin = self.at_begin.get(index);
         let at_begin = at_begin.and_then(|times| times.get(self.place(order.task())));
@@ -279,7 +297,7 @@ impl LaneClocks {
             }
             let from = passed[task.index()];
             let rest = &steps[from..];
-            let within = |step: &Step| step.order() < order || with && step.order() == order;
+            let within = |step: &Step| step.order < order || with && step.order == order;
             let more = rest.partition_point(within);
             if more > 0 {
                 passed[task.index()] = from + more;
@@ -296,6 +314,14 @@ impl LaneClocks {
         let group = self.rules[usize::from(clock.0)].group?;
         let steps = self.steps.as_ref()?.of(group, task);
         steps.get(steps.partition_point(|step| step.time < time))
+    }
+
+    /// In the name of which record something comes out that was due since `time` in a task: that of [`Self::first_at`].
+    #[must_use]
+    pub fn name_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Name> {
+        let group = self.rules[usize::from(clock.0)].group?;
+        let step = self.first_at(clock, task, time)?;
+        self.steps.as_ref()?.name(group, step)
     }
 
     /// A tick begins, of which all lanes know this.

@@ -38,6 +38,7 @@ mod table_update;
 mod time_index;
 mod told;
 mod view_read;
+mod waiting;
 mod window;
 mod wire;
 mod working_set;

@@ -12,8 +12,9 @@
 #[cfg(test)]
 mod tests;
 
+use crate::waiting::Tasks;
 use crate::window::{
-    Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, Trigger, session_place,
+    Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, Trigger, session_key_in, session_place,
     split_session_place,
 };
 use crate::{Context, LaneStore, Operator, dropped};
@@ -53,6 +54,7 @@ impl SessionAggregate {
             stoatflow_state::Layout::Session { segment_ms, .. } => segment_ms,
             _ => kept.retention_ms,
         };
+        let waiting = kept.waiting(clock, session_key_in);
         Self {
             kept,
             folder,
@@ -60,7 +62,12 @@ impl SessionAggregate {
             open_ms: gap_ms.saturating_add(grace_ms),
             segment_ms,
             clock,
-            closing: Closing::new(on_close, clock, 1, gap_ms.saturating_add(grace_ms)),
+            closing: Closing::new(
+                on_close,
+                waiting,
+                clock,
+                (1, gap_ms.saturating_add(grace_ms)),
+            ),
             rows: Rows::default(),
             batch: Vec::new(),
             touched: Vec::new(),
@@ -177,8 +184,9 @@ impl SessionAggregate {
     fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let epoch = context.epoch;
         loop {
-            let index = self.closing.index(context.clocks, due.task);
-            let Some((end, place)) = index.pop_due(due.until) else {
+            let task = context.clocks.task(due.task);
+            let next = self.closing.waiting().pop_due(task, due.until, context)?;
+            let Some((end, place)) = next else {
                 return Ok(());
             };
             let Some((start, key)) = split_session_place(&place) else {
@@ -300,13 +308,13 @@ impl Turn<'_, '_> {
         });
         if self.closing.is_enabled() {
             let place = session_place(&row.key, start);
-            let index = self.closing.index(self.context.clocks, task);
-            if new.is_null() {
-                index.remove(end, &place);
+            let task = self.context.clocks.task(task);
+            let waiting = self.closing.waiting();
+            return if new.is_null() {
+                waiting.remove(task, (end, &place), self.context)
             } else {
-                index.insert(end, place);
-            }
-            return Ok(());
+                waiting.insert(task, (end, place), self.context)
+            };
         }
         let place = if self.kept.keeper.is_cached() {
             session_changelog_key(&row.key, start, end)
@@ -363,16 +371,16 @@ impl Operator for SessionAggregate {
         let found = SessionView::new(store, epoch, -1)
             .and_then(|view| view.find_keys(None, None, 0, i64::MAX, false))
             .map_err(|e| self.kept.name(e))?;
+        let tasks = Tasks::read(self.clock, context)?;
         for found in found {
             let affinity = self.kept.key.affinity(&found.key);
             if !share.owns(affinity) {
                 continue;
             }
-            let task = context.clocks.task_of(self.clock, affinity);
-            if found.end >= self.closing.frontier(context.clocks, task) {
-                let place = session_place(&found.key, found.start);
-                let index = self.closing.index(context.clocks, task);
-                index.insert(found.end, place);
+            let place = session_place(&found.key, found.start);
+            let at = (found.end, place.as_ref());
+            if let Some(task) = self.closing.restored(context.clocks, &tasks, at) {
+                self.closing.waiting().restore(task, (found.end, place));
             }
         }
         Ok(())

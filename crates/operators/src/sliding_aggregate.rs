@@ -42,6 +42,7 @@ impl SlidingAggregate {
         clock: ClockId,
         on_close: bool,
     ) -> Self {
+        let waiting = kept.waiting(clock, |key| key);
         Self {
             kept,
             folder,
@@ -49,7 +50,12 @@ impl SlidingAggregate {
             grace_ms,
             clock,
             // Windows hold records of their end's time, so they close one millisecond later.
-            closing: Closing::new(on_close, clock, difference.saturating_add(1), grace_ms),
+            closing: Closing::new(
+                on_close,
+                waiting,
+                clock,
+                (difference.saturating_add(1), grace_ms),
+            ),
             rows: Rows::default(),
             batch: Vec::new(),
         }

@@ -16,6 +16,7 @@ pub(crate) mod codec;
 mod tests;
 
 use crate::site::Site;
+use crate::waiting::{self, Tasks};
 use crate::{Context, LaneStore, Operator, table_update};
 use buffer::{Buffer, Waiting};
 use bytes::Bytes;
@@ -148,10 +149,10 @@ impl Suppress {
         while let Some((key, mut waiting)) = self.buffer(task).pop_due(due) {
             let made_due = waiting.time.saturating_add(wait);
             let step = context.clocks.first_at(clock, task, made_due);
-            if let Some(order) = step.map(|step| step.order()).or(place) {
+            if let Some(order) = step.map(|step| step.order).or(place) {
                 waiting.record.origin.order = order;
             }
-            self.give(&key, waiting, out, context)?;
+            self.give(task, (&key, waiting), out, context)?;
         }
         Ok(())
     }
@@ -192,7 +193,7 @@ impl Suppress {
             let Some((key, waiting)) = buffer.pop() else {
                 break;
             };
-            self.give(&key, waiting, out, context)?;
+            self.give(task, (&key, waiting), out, context)?;
         }
         Ok(())
     }
@@ -213,8 +214,8 @@ impl Suppress {
 
     fn give(
         &self,
-        key: &Bytes,
-        waiting: Waiting,
+        task: Task,
+        (key, waiting): (&Bytes, Waiting),
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
@@ -224,6 +225,8 @@ impl Suppress {
             store
                 .put(epoch, dirty, key, None)
                 .map_err(|e| self.site.name_node(e))?;
+            let affinity = self.settings.key.affinity(key);
+            waiting::forget(context, (self.settings.clock, task), (0, key), affinity)?;
         }
         let mut record = waiting.record;
         let known = matches!(record.value, Datum::Change(_));
@@ -250,8 +253,7 @@ impl Suppress {
             return Ok(());
         }
         let epoch = context.epoch;
-        let LaneStore { store, dirty } = context.store(self.settings.store);
-        for buffer in &mut self.buffers {
+        for (task, buffer) in (0..).map(Task).zip(&mut self.buffers) {
             for key in buffer.unsaved() {
                 let Some(waiting) = buffer.get_mut(&key) else {
                     continue;
@@ -261,10 +263,14 @@ impl Suppress {
                     value: Datum::Bytes(bytes),
                     timestamp: waiting.record.timestamp,
                 };
+                let LaneStore { store, dirty } = context.store(self.settings.store);
                 store
                     .put(epoch, dirty, &key, Some(stored))
                     .map_err(|e| self.site.name_node(e))?;
-                waiting.saved = true;
+                if !std::mem::replace(&mut waiting.saved, true) {
+                    let affinity = self.settings.key.affinity(&key);
+                    waiting::note(context, (self.settings.clock, task), (0, &key), affinity)?;
+                }
             }
         }
         Ok(())
@@ -272,8 +278,9 @@ impl Suppress {
 
     fn release_all(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         for at in 0..self.buffers.len() {
+            let task = Task(u16::try_from(at).unwrap_or(0));
             while let Some((key, waiting)) = self.buffers[at].pop() {
-                self.give(&key, waiting, out, context)?;
+                self.give(task, (&key, waiting), out, context)?;
             }
         }
         Ok(())
@@ -321,13 +328,13 @@ impl Operator for Suppress {
         let found = store
             .scan(epoch, &KeyRange::default(), usize::MAX)
             .map_err(|e| self.site.name_node(e))?;
+        let tasks = Tasks::read(self.settings.clock, context)?;
         for (key, stored) in found {
             let affinity = self.settings.key.affinity(&key);
             if !share.owns(affinity) {
                 continue;
             }
-            let task = context.clocks.task_of(self.settings.clock, affinity);
-            let task = context.clocks.task(task);
+            let task = tasks.of(context.clocks, (0, &key), affinity);
             let record_key = self.settings.key.decode(Some(key.clone()));
             let record_key = record_key.map_err(|e| self.site.name_node(e))?;
             let (time, waiting) = self.codec.decode(record_key, &stored.value)?;

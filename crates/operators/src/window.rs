@@ -17,6 +17,6 @@ pub(crate) mod vectors;
 pub(crate) use assign::Assign;
 pub(crate) use closing::{Closing, Due, Trigger};
 pub(crate) use folder::Folder;
-pub(crate) use kept::{Kept, Outcome, session_place, split_session_place};
+pub(crate) use kept::{Kept, Outcome, session_key_in, session_place, split_session_place};
 pub(crate) use rows::{Cell, Row, Rows};
 pub(crate) use slots::Slots;

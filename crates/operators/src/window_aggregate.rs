@@ -57,13 +57,14 @@ impl WindowAggregate {
             grace_ms,
             on_close,
         } = windowing;
+        let waiting = kept.waiting(clock, |key| key);
         Self {
             kept,
             folder,
             assign,
             clock,
             grace_ms,
-            closing: Closing::new(on_close, clock, assign.size(), grace_ms),
+            closing: Closing::new(on_close, waiting, clock, (assign.size(), grace_ms)),
             slots: Slots::default(),
             batch: Vec::new(),
             tasks: Vec::new(),
@@ -137,8 +138,9 @@ impl WindowAggregate {
             };
             let slot = slot.map_err(|e| self.kept.keeper.locate(e, record))?;
             if self.closing.is_enabled() {
-                let index = self.closing.index(context.clocks, record.task());
-                index.insert(start, key.clone());
+                let task = context.clocks.task(record.task());
+                let waiting = self.closing.waiting();
+                waiting.insert(task, (start, key.clone()), context)?;
             }
             self.tasks.push(Task {
                 record: at,

@@ -256,7 +256,11 @@ impl LaneRoom {
             return Ok(());
         };
         let kept = &mut self.stores[usize::from(id.0)];
-        let clocks = self.known.iter().zip(&mut self.kept).zip(&self.timing.keys);
+        let clocks = self
+            .known
+            .iter()
+            .zip(&mut self.kept)
+            .zip(self.timing.keys.iter());
         for ((known, before), key) in clocks {
             if known != before {
                 let row = Some(timing::encode(known));

@@ -5,7 +5,7 @@ use crate::outbox::OutItem;
 use crate::queue::Item;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Order, Record, Result, StageId};
+use stoatflow_core::{Order, Result, StageId};
 use stoatflow_log::Outgoing;
 use stoatflow_operators::jump_hash;
 
@@ -114,16 +114,7 @@ impl LaneRoom {
             let tick = self.stages[usize::from(stage.0)].tick;
             let lanes = u32::try_from(self.shared.queues.len()).unwrap_or(u32::MAX);
             for mut routed in self.effects.routed.drain(..) {
-                let exchange = self
-                    .exchanges
-                    .iter()
-                    .position(|e| e.node == routed.via)
-                    .ok_or_else(|| {
-                        stoatflow_core::Error::internal(format!(
-                            "no exchange {} in the plan",
-                            routed.via
-                        ))
-                    })?;
+                let exchange = self.exchange_at[routed.via.0 as usize];
                 let order = &mut routed.record.origin.order;
                 let has_place = order.number() > 0;
                 if let Some((epoch, part)) = self.moment {
@@ -131,17 +122,12 @@ impl LaneRoom {
                 }
                 *order = self.siblings[self.counted_by[exchange]].next(*order, has_place);
                 if lanes > 1 {
-                    let Record {
-                        origin,
-                        timestamp,
-                        headers,
-                        ..
-                    } = &routed.record;
-                    let fed = &self.timing.groups.fed[routed.via.0 as usize];
-                    for (group, moves) in fed {
+                    let groups = &self.timing.groups;
+                    let stage = usize::from(routed.stage.0);
+                    for (group, moves) in &groups.fed[routed.via.0 as usize] {
                         if moves.does(&routed.record) {
-                            let steps = &mut self.steps[usize::from(routed.stage.0)];
-                            steps.group(*group).add(*origin, timestamp.0, headers);
+                            let named = groups.named[stage][usize::from(*group)];
+                            self.steps[stage].group(*group).add(&routed.record, named);
                         }
                     }
                 }

@@ -4,6 +4,7 @@
 
 use super::tick::Arrivals;
 use crate::queue::Item;
+use crate::timing::Timing;
 use std::collections::VecDeque;
 use stoatflow_core::{Epoch, NodeId, StageId, StoreId};
 use stoatflow_plan::{Op, PhysicalPlan};
@@ -50,29 +51,34 @@ pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<Exchange> {
     of(true).chain(of(false)).collect()
 }
 
-/// All stages at the start. A store of several stages is written in several epochs at a time.
-pub(super) fn stage_states(plan: &PhysicalPlan) -> Vec<StageState> {
+/// All stages at the start. A store of several stages is written in several epochs at a time; that of the times is written
+/// in every stage that has any, and at the end.
+pub(super) fn stage_states(plan: &PhysicalPlan, timing: &Timing) -> Vec<StageState> {
     let written: Vec<Vec<StoreId>> = plan
         .stages
         .iter()
-        .map(|stage| {
+        .zip(&timing.stages)
+        .map(|(stage, of_stage)| {
             let ops = stage.nodes.iter().map(|n| &plan.nodes[n.0 as usize].op);
             let mut stores: Vec<StoreId> = ops.flat_map(Op::stores).collect();
+            stores.extend(timing.store.filter(|_| of_stage.timed));
             stores.sort_unstable();
             stores.dedup();
             stores
         })
         .collect();
-    let users = |store: &StoreId| written.iter().filter(|w| w.contains(store)).count();
+    let by_several = |store: &StoreId| {
+        timing.store == Some(*store) || written.iter().filter(|w| w.contains(store)).count() > 1
+    };
     let state = |stores: &Vec<StoreId>| StageState {
         epoch: Epoch(1),
         tick: 1,
         arrived: Arrivals::default(),
         held: VecDeque::new(),
-        stores: stores.iter().copied().filter(|s| users(s) == 1).collect(),
+        stores: stores.iter().copied().filter(|s| !by_several(s)).collect(),
         shared: stores
             .iter()
-            .filter(|s| users(s) > 1)
+            .filter(|s| by_several(s))
             .map(|s| (*s, Dirty::default()))
             .collect(),
     };

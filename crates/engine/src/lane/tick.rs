@@ -52,6 +52,12 @@ impl Arrivals {
     }
 }
 
+/// Is each batch in order, and behind the one before it? So it is where one sender has sent them all in its own order.
+fn in_order(arrived: &[Arrived]) -> bool {
+    let records = arrived.iter().flat_map(|one| &one.batch);
+    records.is_sorted_by_key(|record| record.origin.order.key())
+}
+
 /// Where a record is, with its place in the order.
 type Placed = ((u64, u64), u32, u32);
 
@@ -126,15 +132,12 @@ impl LaneRoom {
             }
             return Ok(());
         }
-        if let [
-            Arrived {
-                via, batch, bytes, ..
-            },
-        ] = arrived
-            && batch.len() <= self.batch_max
-            && batch.is_sorted_by_key(|record| record.origin.order.key())
-        {
-            return self.take_batch(stage, *via, batch, *bytes);
+        let fits = |one: &Arrived| one.batch.len() <= self.batch_max;
+        if arrived.iter().all(fits) && in_order(arrived) {
+            for one in arrived {
+                self.take_batch(stage, one.via, &mut one.batch, one.bytes)?;
+            }
+            return Ok(());
         }
         let order = placed(arrived);
         let mut left: i64 = arrived.iter().map(|one| one.bytes).sum();

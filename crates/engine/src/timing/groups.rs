@@ -10,7 +10,7 @@ use crate::slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{ClockId, NodeId, Record, StageId, StoreId};
 use stoatflow_operators::ClockRule;
-use stoatflow_plan::{Op, PhysicalPlan, Stage, StoreKind};
+use stoatflow_plan::{Emit, Op, PhysicalPlan, Stage, StoreKind};
 
 /// Which records move a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +42,8 @@ pub struct Groups {
     pub count: Vec<usize>,
     /// By node: of an exchange, the groups of the next stage that its records are in.
     pub fed: Vec<Vec<(u16, Moves)>>,
+    /// By stage, then group: does anything come out in the name of the record that it became due at?
+    pub named: Vec<Vec<bool>>,
     /// By clock.
     pub of_clock: Vec<Option<u16>>,
     /// By clock: the node that it belongs to.
@@ -55,6 +57,7 @@ impl Groups {
         let mut groups = Self {
             count: vec![0; plan.stages.len()],
             fed: vec![Vec::new(); plan.nodes.len()],
+            named: vec![Vec::new(); plan.stages.len()],
             of_clock: vec![None; plan.clocks.len()],
             nodes: vec![None; plan.clocks.len()],
         };
@@ -90,6 +93,9 @@ impl Groups {
                 u16::try_from(*count - 1).unwrap_or(u16::MAX)
             });
             groups.of_clock[usize::from(clock.0)] = Some(group);
+            let named = &mut groups.named[usize::from(stage.0)];
+            named.resize(*count, false);
+            named[usize::from(group)] |= gives_by_name(&plan.nodes[node.0 as usize].op);
             for (exchange, moves) in from {
                 let fed = &mut groups.fed[exchange.0 as usize];
                 if !fed.contains(&(group, moves)) {
@@ -118,16 +124,50 @@ impl Groups {
     /// What each clock goes by in each stage; `alone`: there is one lane, which sees all records itself.
     #[must_use]
     pub fn rules(&self, plan: &PhysicalPlan, tasks: &Tasks, alone: bool) -> Vec<Vec<ClockRule>> {
+        let by_key = by_key(plan, &tasks.of_exchanges(plan));
         let in_stage = |stage: &Stage| {
             let clocks = self.of_clock.iter().zip(&self.nodes);
             let rule = |(group, node): (&Option<u16>, &Option<NodeId>)| ClockRule {
                 // Groups are numbered stage by stage.
                 group: group.filter(|_| !alone && node.is_some_and(|n| stage.nodes.contains(&n))),
                 tasks: node.map_or(1, |node| tasks.of(node)),
+                by_key: node.is_some_and(|node| by_key[node.0 as usize]),
             };
             clocks.map(rule).collect()
         };
         plan.stages.iter().map(in_stage).collect()
+    }
+}
+
+/// Nodes all of whose records have come through an exchange that stands for a topic. Children have higher numbers than their
+/// parents.
+fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> {
+    let mut found = vec![None; plan.nodes.len()];
+    for source in &plan.sources {
+        found[source.entry.0 as usize] = Some(false);
+    }
+    for (at, node) in plan.nodes.iter().enumerate() {
+        let own = tasks_of_exchanges[at].is_some() || found[at].unwrap_or(false);
+        let next = match &node.op {
+            Op::Exchange { to, .. } => to,
+            _ => &node.children,
+        };
+        for child in next {
+            let child = &mut found[child.0 as usize];
+            *child = Some(child.unwrap_or(true) && own);
+        }
+    }
+    found.into_iter().map(|by| by == Some(true)).collect()
+}
+
+/// Do results have the headers of the record that they became due at?
+const fn gives_by_name(op: &Op) -> bool {
+    match op {
+        Op::WindowAggregate { emit, .. }
+        | Op::SlidingAggregate { emit, .. }
+        | Op::SessionAggregate { emit, .. } => matches!(emit, Emit::OnWindowClose),
+        Op::StreamJoin { pending, .. } => pending.is_some(),
+        _ => false,
     }
 }
 

@@ -4,65 +4,75 @@
 //! moved, in the order of the input. A step function over the order: made once per tick, read by all lanes. Never
 //! looks at a record's key or value.
 
-use stoatflow_core::{Headers, Order, Origin, Task};
+use stoatflow_core::{Headers, Order, Origin, Record, Task};
 
 /// A record that moved the time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Where it came from, and its place in the order.
-    pub origin: Origin,
+    /// Its place in the order.
+    pub order: Order,
     /// Its timestamp.
     pub time: i64,
-    /// Its headers: what becomes due at it comes out with these.
-    pub headers: Headers,
+    /// Where its name is; beyond all of them if it has none.
+    name: u32,
 }
 
-impl Step {
-    /// Its place in the order.
-    #[must_use]
-    pub const fn order(&self) -> Order {
-        self.origin.order
-    }
-}
+/// In whose name something comes out that became due at a record: where it came from, and its headers.
+pub type Name = (Origin, Headers);
 
-/// The steps of one group of entries, by task.
+/// The steps of one group of entries.
 #[derive(Clone, Debug, Default)]
-pub struct GroupSteps(Vec<Vec<Step>>);
+pub struct GroupSteps {
+    /// By task.
+    tasks: Vec<Vec<Step>>,
+    names: Vec<Name>,
+}
 
 impl GroupSteps {
-    /// A record went into the stage. It counts unless this lane has sent a newer one before.
-    pub fn add(&mut self, origin: Origin, time: i64, headers: &Headers) {
-        let task = origin.order.task().index();
-        if self.0.len() <= task {
-            self.0.resize_with(task + 1, Vec::new);
+    /// A record went into the stage. It counts unless this lane has sent a newer one before. `named`: will something come
+    /// out in its name?
+    #[inline]
+    pub fn add(&mut self, record: &Record, named: bool) {
+        let (order, time) = (record.origin.order, record.timestamp.0);
+        let task = order.task().index();
+        if self.tasks.len() <= task {
+            self.tasks.resize_with(task + 1, Vec::new);
         }
-        let steps = &mut self.0[task];
+        let steps = &mut self.tasks[task];
         // What waited comes later than what it stands before.
-        let counts = |last: &Step| last.time < time || origin.order < last.order();
+        let counts = |last: &Step| last.time < time || order < last.order;
         if steps.last().is_none_or(counts) {
-            steps.push(Step {
-                origin,
-                time,
-                headers: headers.clone(),
-            });
+            let name = if named {
+                self.names.push((record.origin, record.headers.clone()));
+                u32::try_from(self.names.len() - 1).unwrap_or(u32::MAX)
+            } else {
+                u32::MAX
+            };
+            steps.push(Step { order, time, name });
         }
     }
 
     /// Adds what another lane has.
     fn append(&mut self, other: &mut Self) {
-        if self.0.len() < other.0.len() {
-            self.0.resize_with(other.0.len(), Vec::new);
+        if self.tasks.len() < other.tasks.len() {
+            self.tasks.resize_with(other.tasks.len(), Vec::new);
         }
-        for (own, other) in self.0.iter_mut().zip(&mut other.0) {
-            own.append(other);
+        let before = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.names.append(&mut other.names);
+        for (own, other) in self.tasks.iter_mut().zip(&mut other.tasks) {
+            let moved = other.drain(..).map(|step| Step {
+                name: step.name.saturating_add(before),
+                ..step
+            });
+            own.extend(moved);
         }
     }
 
     /// Brings them into order, and leaves out what moves no time.
     fn settle(&mut self) {
-        for steps in &mut self.0 {
+        for steps in &mut self.tasks {
             // Runs, one of each lane.
-            steps.sort_by_key(|step| step.order().key());
+            steps.sort_by_key(|step| step.order.key());
             let mut highest = i64::MIN;
             steps.retain(|step| {
                 let moves = step.time > highest;
@@ -92,7 +102,7 @@ impl Steps {
     /// Has nothing moved?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let mut tasks = self.0.iter().flat_map(|group| &group.0);
+        let mut tasks = self.0.iter().flat_map(|group| &group.tasks);
         tasks.all(Vec::is_empty)
     }
 
@@ -113,14 +123,21 @@ impl Steps {
     /// In order, with rising times.
     #[must_use]
     pub fn of(&self, group: u16, task: Task) -> &[Step] {
-        let tasks = self.0.get(usize::from(group)).map(|group| &group.0);
+        let tasks = self.0.get(usize::from(group)).map(|group| &group.tasks);
         let steps = tasks.and_then(|tasks| tasks.get(task.index()));
         steps.map_or(&[], Vec::as_slice)
     }
 
+    /// In whose name something comes out that became due at a step.
+    #[must_use]
+    pub fn name(&self, group: u16, step: &Step) -> Option<&Name> {
+        let group = self.0.get(usize::from(group))?;
+        group.names.get(step.name as usize)
+    }
+
     /// What time has come to, by task.
     pub fn last(&self, group: u16) -> impl Iterator<Item = (Task, i64)> + '_ {
-        let tasks = self.0.get(usize::from(group)).map(|group| &group.0);
+        let tasks = self.0.get(usize::from(group)).map(|group| &group.tasks);
         let tasks = tasks.into_iter().flatten().zip(0..);
         tasks.filter_map(|(steps, at)| Some((Task(at), steps.last()?.time)))
     }

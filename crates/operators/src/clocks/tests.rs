@@ -15,7 +15,7 @@ fn steps(lanes: &[&[Record]]) -> Arc<Steps> {
         let mut own = Steps::new(1);
         for record in *lane {
             let group = own.group(0);
-            group.add(record.origin, record.timestamp.0, &record.headers);
+            group.add(record, true);
         }
         all.append(own);
     }
@@ -26,6 +26,7 @@ fn several() -> LaneClocks {
     LaneClocks::new(1, false).ruled(&[ClockRule {
         group: Some(0),
         tasks: 2,
+        by_key: false,
     }])
 }
 
@@ -63,7 +64,7 @@ fn what_is_due_was_due_at_the_first_record_that_came_to_its_time() {
     let lanes = [[at(1, 0, 10), at(4, 0, 40)], [at(2, 0, 30), at(3, 0, 35)]];
     let mut clocks = several();
     clocks.begin_tick(Some(steps(&[&lanes[0], &lanes[1]])));
-    let number = |time| Some(clocks.first_at(CLOCK, Task(0), time)?.order().number());
+    let number = |time| Some(clocks.first_at(CLOCK, Task(0), time)?.order.number());
     assert_eq!(number(10), Some(1));
     assert_eq!(number(11), Some(2));
     assert_eq!(number(31), Some(3));
@@ -77,7 +78,7 @@ fn what_waited_does_not_hide_what_it_stands_before() {
     let own = [at(5, 0, 50), at(3, 0, 30)];
     let steps = steps(&[&own]);
     let numbers: Vec<u64> = (steps.of(0, Task(0)).iter())
-        .map(|step| step.order().number())
+        .map(|step| step.order.number())
         .collect();
     assert_eq!(numbers, [3, 5]);
 }

@@ -227,9 +227,9 @@ impl Turn<'_, '_> {
             });
         }
         if self.closing.is_enabled() {
-            let index = self.closing.index(self.context.clocks, task);
-            index.insert(start, row.key.clone());
-            return Ok(());
+            let task = self.context.clocks.task(task);
+            let waiting = self.closing.waiting();
+            return waiting.insert(task, (start, row.key.clone()), self.context);
         }
         let end = start.saturating_add(self.difference);
         let outcome = Outcome {

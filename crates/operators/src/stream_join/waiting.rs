@@ -11,6 +11,7 @@
 
 use super::Rows;
 use crate::time_index::TimeIndex;
+use crate::waiting::{self, Tasks};
 use crate::{Context, LaneClocks, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
 
 /// Behind a time that no record has: the task of a `min_time`; nothing stands for the first.
 const TASK: usize = 2;
+/// Bytes before and behind the key of what waits.
+const SIDE: usize = 1;
+const NUMBER: usize = 4;
 /// So many entries are read at a time when a lane starts.
 const CHUNK: usize = 4096;
 
@@ -69,21 +73,18 @@ pub(crate) struct Expired {
     trigger: Option<(Origin, Headers)>,
 }
 
-/// What waits in a task.
+/// When passes over what waits in a task take place.
 #[derive(Debug)]
-struct Line {
-    /// By time, then side, key, number.
-    index: TimeIndex,
+struct Passes {
     /// See the module; `None`: a pass takes place in any case.
     min_time: Option<i64>,
     kept_min_time: Option<i64>,
     next_pass: i64,
 }
 
-impl Default for Line {
+impl Default for Passes {
     fn default() -> Self {
         Self {
-            index: TimeIndex::default(),
             min_time: None,
             kept_min_time: None,
             next_pass: i64::MIN,
@@ -95,25 +96,28 @@ impl Default for Line {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     shape: Shape,
+    /// By time, then side, key, number.
+    lines: waiting::Waiting,
     /// By task.
-    lines: Vec<Line>,
+    passes: Vec<Passes>,
     opened: bool,
 }
 
 impl Waiting {
-    pub fn new(shape: Shape) -> Self {
+    pub fn new(shape: Shape, clock: ClockId) -> Self {
         Self {
+            lines: waiting::Waiting::new(clock, shape.key.clone(), key_in, waiting::Rows::OfAway),
             shape,
-            lines: Vec::new(),
+            passes: Vec::new(),
             opened: false,
         }
     }
 
-    fn line(&mut self, task: Task) -> &mut Line {
-        if self.lines.len() <= task.index() {
-            self.lines.resize_with(task.index() + 1, Line::default);
+    fn passes(&mut self, task: Task) -> &mut Passes {
+        if self.passes.len() <= task.index() {
+            self.passes.resize_with(task.index() + 1, Passes::default);
         }
-        &mut self.lines[task.index()]
+        &mut self.passes[task.index()]
     }
 
     /// Loads what waits, once for both sides.
@@ -122,6 +126,7 @@ impl Waiting {
             return Ok(());
         }
         let (epoch, share) = (context.epoch, context.share);
+        let tasks = Tasks::read(clock, context)?;
         let store = Arc::clone(&context.store(self.shape.store).store);
         let mut range = KeyRange::default();
         loop {
@@ -134,18 +139,19 @@ impl Waiting {
                 let (time, rest) = split_time_key(&whole).ok_or_else(broken)?;
                 if rest.is_empty() || rest.len() == TASK {
                     let task = rest.first_chunk().map_or(0, |at| u16::from_be_bytes(*at));
-                    let line = self.line(Task(task));
-                    line.min_time = time_of(&stored);
-                    line.kept_min_time = line.min_time;
+                    let passes = self.passes(Task(task));
+                    passes.min_time = time_of(&stored);
+                    passes.kept_min_time = passes.min_time;
                     continue;
                 }
-                let key = key_in(rest).ok_or_else(broken)?;
-                let affinity = self.shape.key.affinity(key);
+                if rest.len() < SIDE + NUMBER {
+                    return Err(broken());
+                }
+                let affinity = self.lines.affinity(rest);
                 if share.owns(affinity) {
-                    let task = context.clocks.task_of(clock, affinity);
-                    let task = context.clocks.task(task);
+                    let task = tasks.of(context.clocks, (time, rest), affinity);
                     let rest = whole.slice(whole.len() - rest.len()..);
-                    self.line(task).index.insert(time, rest);
+                    self.lines.restore(task, (time, rest));
                 }
             }
         }
@@ -164,10 +170,10 @@ impl Waiting {
         let value = serde.encode(value)?.map_or(Datum::Null, Datum::Bytes);
         // Several records of a key at one time all wait, in their order.
         let task = context.clocks.task(task);
-        let line = self.line(task);
-        let number = line.numbered(side, key, time).last().map_or(0, number_of);
-        let rest = rest(side, key, number.saturating_add(1));
-        line.min_time = Some(line.min_time.map_or(time, |min| min.min(time)));
+        let last = numbered(self.lines.line(task), side, key, time).last();
+        let rest = rest(side, key, last.map_or(0, number_of).saturating_add(1));
+        let passes = self.passes(task);
+        passes.min_time = Some(passes.min_time.map_or(time, |min| min.min(time)));
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.shape.store);
         let timestamp = Timestamp(time);
@@ -177,8 +183,7 @@ impl Waiting {
             &time_key(time, &rest),
             Some(Stored { value, timestamp }),
         )?;
-        self.line(task).index.insert(time, rest);
-        Ok(())
+        self.lines.insert(task, (time, rest), context)
     }
 
     /// A partner was found: whatever waits with this side, key and time does so no more. It may wait in another task, where
@@ -190,17 +195,16 @@ impl Waiting {
         time: i64,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        for (at, line) in (0..).zip(0..self.lines.len()) {
-            let line = &self.lines[line];
-            if line.index.is_empty() {
-                continue;
-            }
-            let found: Vec<Bytes> = line.numbered(side, key, time).cloned().collect();
-            for rest in found {
-                self.remove((Task(at), time), &rest, context)?;
-            }
-        }
-        Ok(())
+        let filled = self.lines.lines().filter(|(_, line)| !line.is_empty());
+        let found: Vec<(Task, Bytes)> = filled
+            .flat_map(|(task, line)| {
+                let all = numbered(line, side, key, time);
+                all.map(move |rest| (task, rest.clone()))
+            })
+            .collect();
+        found
+            .iter()
+            .try_for_each(|(task, rest)| self.remove((*task, time), rest, context))
     }
 
     /// What is over in a task, at a record of `side` that has moved the clock, if a pass is due.
@@ -214,7 +218,7 @@ impl Waiting {
         let stream_time = context.clocks.stream(clock, task);
         let reach = self.shape.reach[side as usize];
         let early = |min: i64| min.saturating_add(reach) >= stream_time;
-        if goes_by_min_time(context.clocks) && self.line(task).min_time.is_some_and(early) {
+        if goes_by_min_time(context.clocks) && self.passes(task).min_time.is_some_and(early) {
             return Ok(Vec::new());
         }
         self.pass(clock, task, context)
@@ -235,16 +239,16 @@ impl Waiting {
             self.shape.reach[0].min(self.shape.reach[1]),
             context.clocks.wall.0,
         );
-        let line = self.line(task);
-        let oldest = line.index.oldest().map(|(time, _)| time);
+        let oldest = self.lines.line(task).oldest().map(|(time, _)| time);
         if !by_min_time && oldest.is_none_or(|time| time.saturating_add(least) >= stream_time) {
             return Ok(Vec::new());
         }
-        if now < line.next_pass {
+        let passes = self.passes(task);
+        if now < passes.next_pass {
             return Ok(Vec::new());
         }
         if by_min_time {
-            line.next_pass = now.saturating_add(interval.unwrap_or(0));
+            passes.next_pass = now.saturating_add(interval.unwrap_or(0));
         }
         let due = self.look(task, stream_time);
         due.into_iter()
@@ -256,15 +260,15 @@ impl Waiting {
     fn look(&mut self, task: Task, stream_time: i64) -> Vec<(i64, Bytes)> {
         let mut due = Vec::new();
         let Self { shape, lines, .. } = self;
-        let line = &mut lines[task.index()];
+        let line = lines.line(task);
         // Where one side only waits, everything behind the first open entry is open.
         let mut open = [!shape.both, false];
         let mut min_time = None;
-        for (time, rest) in line.index.iter() {
+        for (time, rest) in line.iter() {
             min_time = Some(time);
             if open == [true, true] {
                 if !shape.both {
-                    min_time = line.index.newest().map(|(time, _)| time);
+                    min_time = line.newest().map(|(time, _)| time);
                 }
                 break;
             }
@@ -275,7 +279,7 @@ impl Waiting {
                 due.push((time, rest.clone()));
             }
         }
-        line.min_time = min_time;
+        self.passes(task).min_time = min_time;
         due
     }
 
@@ -295,15 +299,15 @@ impl Waiting {
             return Err(broken());
         };
         self.remove((task, time), rest, context)?;
-        let key = key_in(rest).ok_or_else(broken)?;
+        let key = key_in(rest);
         let side = Side::of(rest[0] == Side::Left as u8);
         let over = time
             .saturating_add(self.shape.reach[side as usize])
             .saturating_add(1);
-        let step = context.clocks.first_at(clock, task, over);
+        let name = context.clocks.name_at(clock, task, over);
         Ok(Expired {
             side,
-            trigger: step.map(|step| (step.origin, step.headers.clone())),
+            trigger: name.cloned(),
             key: self.shape.key.decode(Some(rest.slice_ref(key)))?,
             value: self.shape.serde(side).decode(Some(value))?,
             time,
@@ -316,7 +320,7 @@ impl Waiting {
         rest: &Bytes,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        self.line(task).index.remove(time, rest);
+        self.lines.remove(task, (time, rest), context)?;
         let epoch = context.epoch;
         let LaneStore { store, dirty } = context.store(self.shape.store);
         store.put(epoch, dirty, &time_key(time, rest), None)
@@ -328,12 +332,12 @@ impl Waiting {
         if !goes_by_min_time(context.clocks) {
             return Ok(());
         }
-        for (at, line) in (0u16..).zip(&mut self.lines) {
-            if line.min_time == line.kept_min_time {
+        for (at, passes) in (0u16..).zip(&mut self.passes) {
+            if passes.min_time == passes.kept_min_time {
                 continue;
             }
-            line.kept_min_time = line.min_time;
-            let value = line.min_time.map(|time| Stored {
+            passes.kept_min_time = passes.min_time;
+            let value = passes.min_time.map(|time| Stored {
                 value: Datum::Bytes(Bytes::copy_from_slice(&time.to_be_bytes())),
                 timestamp: Timestamp(time),
             });
@@ -347,19 +351,19 @@ impl Waiting {
     }
 }
 
-impl Line {
-    /// The entries of one side, key and time, in order.
-    fn numbered(&self, side: Side, key: &[u8], time: i64) -> impl Iterator<Item = &Bytes> {
-        let first = rest(side, key, 0);
-        let shared = first.slice(..first.len() - 4);
-        self.index
-            .at(time, first)
-            .take_while({
-                let shared = shared.clone();
-                move |rest| rest.starts_with(&shared)
-            })
-            .filter(move |rest| rest.len() == shared.len() + 4)
-    }
+/// The entries of one side, key and time, in order.
+fn numbered<'l>(
+    line: &'l TimeIndex,
+    side: Side,
+    key: &[u8],
+    time: i64,
+) -> impl Iterator<Item = &'l Bytes> + use<'l> {
+    let first = rest(side, key, 0);
+    let shared = first.slice(..first.len() - 4);
+    let length = first.len();
+    line.at(time, first)
+        .take_while(move |rest| rest.starts_with(&shared))
+        .filter(move |rest| rest.len() == length)
 }
 
 impl Shape {
@@ -400,9 +404,10 @@ fn rest(side: Side, key: &[u8], number: u32) -> Bytes {
     rest.freeze()
 }
 
-fn key_in(rest: &[u8]) -> Option<&[u8]> {
-    let (_side, keyed) = rest.split_first()?;
-    keyed.split_last_chunk::<4>().map(|(key, _)| key)
+/// The key in what waits.
+fn key_in(rest: &[u8]) -> &[u8] {
+    let end = rest.len().saturating_sub(NUMBER);
+    rest.get(SIDE..end).unwrap_or_default()
 }
 
 fn number_of(rest: &Bytes) -> u32 {

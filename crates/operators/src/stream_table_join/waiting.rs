@@ -5,8 +5,8 @@
 //! and, in order, an index in memory. Its stream time is that of the records it took. Never joins.
 
 use crate::site::Site;
-use crate::time_index::TimeIndex;
-use crate::{Context, LaneStore, Step};
+use crate::waiting::{self, Tasks};
+use crate::{Context, LaneStore};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::sync::Arc;
 use stoatflow_core::{
@@ -33,8 +33,8 @@ pub(crate) struct Room {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     room: Room,
-    /// By task; by time, then key and number.
-    index: Vec<TimeIndex>,
+    /// By time, then key and number.
+    lines: waiting::Waiting,
     /// The number of the next record.
     next: u64,
 }
@@ -42,22 +42,21 @@ pub(crate) struct Waiting {
 impl Waiting {
     pub fn new(room: Room) -> Self {
         Self {
+            lines: waiting::Waiting::new(
+                room.clock,
+                room.key.clone(),
+                key_in,
+                waiting::Rows::OfAway,
+            ),
             room,
-            index: Vec::new(),
             next: 0,
         }
-    }
-
-    fn index(&mut self, task: Task) -> &mut TimeIndex {
-        if self.index.len() <= task.index() {
-            self.index.resize_with(task.index() + 1, TimeIndex::default);
-        }
-        &mut self.index[task.index()]
     }
 
     /// Loads what waits.
     pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         let (epoch, share) = (context.epoch, context.share);
+        let tasks = Tasks::read(self.room.clock, context)?;
         let store = Arc::clone(&context.store(self.room.store).store);
         let mut range = KeyRange::default();
         loop {
@@ -68,13 +67,13 @@ impl Waiting {
             range.from = Some([last.as_ref(), &[0]].concat().into());
             for (whole, _) in found {
                 let (time, rest) = split_time_key(&whole).ok_or_else(|| self.broken())?;
-                let (key, number) = rest.split_last_chunk::<8>().ok_or_else(|| self.broken())?;
-                let affinity = self.room.key.affinity(key);
+                let (_, number) = rest.split_last_chunk::<8>().ok_or_else(|| self.broken())?;
+                let affinity = self.lines.affinity(rest);
                 if share.owns(affinity) {
                     self.next = self.next.max(u64::from_be_bytes(*number) + 1);
-                    let task = context.clocks.task_of(self.room.clock, affinity);
+                    let task = tasks.of(context.clocks, (time, rest), affinity);
                     let rest = whole.slice(whole.len() - rest.len()..);
-                    self.index(context.clocks.task(task)).insert(time, rest);
+                    self.lines.restore(task, (time, rest));
                 }
             }
         }
@@ -111,7 +110,7 @@ impl Waiting {
         let rest = rest.freeze();
         let bytes = Datum::Bytes(written(&record, &value.unwrap_or_default()));
         self.write(time, &rest, bytes, context).map_err(located)?;
-        self.index(task).insert(time, rest);
+        self.lines.insert(task, (time, rest), context)?;
         Ok(None)
     }
 
@@ -135,7 +134,7 @@ impl Waiting {
     ) -> Result<()> {
         let task = context.clocks.task(task);
         let until = self.due(task, context);
-        while let Some((time, rest)) = self.index(task).pop_due(until) {
+        while let Some((time, rest)) = self.lines.pop_due(task, until, context)? {
             let epoch = context.epoch;
             let store = &context.store(self.room.store).store;
             let held = store.get(epoch, &time_key(time, &rest))?;
@@ -146,7 +145,7 @@ impl Waiting {
             let (headers, mut origin, value) = read(bytes).ok_or_else(|| self.broken())?;
             let made_due = time.saturating_add(self.room.grace_ms);
             let step = context.clocks.first_at(self.room.clock, task, made_due);
-            if let Some(order) = step.map(Step::order).or(place) {
+            if let Some(order) = step.map(|step| step.order).or(place) {
                 origin.order = order;
             }
             let located = |e| self.room.site.locate(e, &origin);
@@ -176,6 +175,11 @@ impl Waiting {
                 .hint("check that nothing else writes to the changelog of its store"),
         )
     }
+}
+
+/// The key in what waits: behind it is a number.
+fn key_in(rest: &[u8]) -> &[u8] {
+    &rest[..rest.len().saturating_sub(8)]
 }
 
 /// Headers, origin, value.

@@ -9,9 +9,9 @@
 //! several lanes there is no interval: what other lanes' records have closed comes out before the next record of its task,
 //! and at the end of the tick, each in the name of the record that closed it.
 
-use crate::time_index::TimeIndex;
+use crate::waiting::{Tasks, Waiting};
 use crate::window::Kept;
-use crate::{Context, LaneClocks, LaneStore, Step};
+use crate::{Context, LaneClocks, LaneStore};
 use stoatflow_core::{ClockId, Datum, Headers, Origin, Record, Result, Task};
 use stoatflow_state::WindowView;
 
@@ -42,21 +42,26 @@ pub(crate) struct Closing {
     grace: i64,
     /// By task: no pass before this wall time.
     next: Vec<i64>,
-    /// By task.
-    waiting: Vec<TimeIndex>,
+    waiting: Waiting,
     /// The newest record: what closes with a barrier comes in its name.
     origin: Origin,
 }
 
 impl Closing {
-    pub fn new(enabled: bool, clock: ClockId, reach: i64, grace: i64) -> Self {
+    /// `waiting`: none yet, and how its keys are read.
+    pub fn new(
+        enabled: bool,
+        waiting: Waiting,
+        clock: ClockId,
+        (reach, grace): (i64, i64),
+    ) -> Self {
         Self {
             enabled,
             clock,
             reach,
             grace,
             next: Vec::new(),
-            waiting: Vec::new(),
+            waiting,
             origin: Origin::default(),
         }
     }
@@ -66,21 +71,36 @@ impl Closing {
         self.enabled
     }
 
-    /// What waits to be closed in a task.
-    pub fn index(&mut self, clocks: &LaneClocks, task: Task) -> &mut TimeIndex {
-        let at = clocks.task(task).index();
-        if self.waiting.len() <= at {
-            self.waiting.resize_with(at + 1, TimeIndex::default);
-        }
-        &mut self.waiting[at]
+    /// What waits to be closed.
+    pub const fn waiting(&mut self) -> &mut Waiting {
+        &mut self.waiting
     }
 
     /// The first time in a task that wasn't given yet.
-    pub fn frontier(&self, clocks: &LaneClocks, task: Task) -> i64 {
+    fn frontier(&self, clocks: &LaneClocks, task: Task) -> i64 {
         match clocks.mark(self.clock, task) {
             mark if mark < 0 => 0,
             mark => mark.saturating_sub(self.reach).saturating_add(1).max(0),
         }
+    }
+
+    /// After a restart: in which task what has this time waits to be given, if it does.
+    pub fn restored(
+        &self,
+        clocks: &LaneClocks,
+        tasks: &Tasks,
+        (time, place): (i64, &[u8]),
+    ) -> Option<Task> {
+        if !clocks.is_apart(self.clock) {
+            let task = tasks.of(clocks, (time, place), self.waiting.key_in(place));
+            return (time >= self.frontier(clocks, task)).then_some(task);
+        }
+        // Without a row (there was one task only) it waits if no task can have given it.
+        tasks.known((time, place)).or_else(|| {
+            let mut all = clocks.tasks(self.clock);
+            all.all(|task| time >= self.frontier(clocks, task))
+                .then(|| tasks.of(clocks, (time, place), self.waiting.key_in(place)))
+        })
     }
 
     /// Up to which time windows are closed when the clock shows this.
@@ -151,7 +171,7 @@ impl Closing {
             return None;
         }
         clocks.set_mark(self.clock, task, close_time);
-        let finds = earliest <= until || self.index(clocks, task).is_due(until);
+        let finds = earliest <= until || self.waiting.line(clocks.task(task)).is_due(until);
         finds.then(|| Due {
             task,
             until,
@@ -173,7 +193,7 @@ impl Closing {
                 continue;
             }
             clocks.set_mark(self.clock, task, self.closed_by(stream));
-            if self.index(clocks, task).is_due(until) {
+            if self.waiting.line(clocks.task(task)).is_due(until) {
                 let trigger = Trigger {
                     headers: None,
                     origin: self.origin,
@@ -191,10 +211,10 @@ impl Closing {
     /// In the name of which record a window (a session) comes out that has this time: the one that closed it, in whichever
     /// lane that is.
     pub fn trigger(&self, clocks: &LaneClocks, due: &Due, time: i64) -> Trigger {
-        match self.closed_by_step(clocks, due.task, time) {
-            Some(step) => Trigger {
-                headers: step.headers.clone(),
-                origin: step.origin,
+        match clocks.name_at(self.clock, due.task, self.closes(time)) {
+            Some((origin, headers)) => Trigger {
+                headers: headers.clone(),
+                origin: *origin,
             },
             None => due.trigger.clone(),
         }
@@ -211,21 +231,21 @@ impl Closing {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let LaneStore { store, .. } = &context.stores[usize::from(kept.store().0)];
-        let at = context.clocks.task(due.task).index();
-        while let Some((start, key)) = (self.waiting.get_mut(at)).and_then(|w| w.pop_due(due.until))
-        {
+        let task = context.clocks.task(due.task);
+        while let Some((start, key)) = self.waiting.pop_due(task, due.until, context)? {
             // As in Kafka Streams, whose store gives what starts at `observed - retention` when it closes, though it hides
             // it from who reads a key: a window without a grace is that old when the next one begins, and closes it.
             let observed = if !context.clocks.moves_with_records() {
                 // The watermark moves by a whole epoch at a time, which may be longer than a window is kept.
                 -1
             } else {
-                match self.closed_by_step(context.clocks, due.task, start) {
+                let closes = self.closes(start);
+                match context.clocks.first_at(self.clock, due.task, closes) {
                     Some(step) => newest(step.time).saturating_sub(1),
                     None => observed.saturating_sub(1),
                 }
             };
+            let store = &context.stores[usize::from(kept.store().0)].store;
             let view = WindowView::new(store, context.epoch, observed);
             let held = view.and_then(|view| view.fetch(&key, start));
             let Some(held) = held.map_err(|e| kept.name(e))? else {
@@ -243,14 +263,9 @@ impl Closing {
         Ok(())
     }
 
-    fn closed_by_step<'c>(
-        &self,
-        clocks: &'c LaneClocks,
-        task: Task,
-        time: i64,
-    ) -> Option<&'c Step> {
-        let closes = time.saturating_add(self.reach).saturating_add(self.grace);
-        clocks.first_at(self.clock, task, closes)
+    /// When what has this time (start of a window, end of a session) is closed.
+    const fn closes(&self, time: i64) -> i64 {
+        time.saturating_add(self.reach).saturating_add(self.grace)
     }
 
     /// After a restart: what this lane's keys have in the store and wasn't given yet.
@@ -263,16 +278,15 @@ impl Closing {
         let found = WindowView::new(store, epoch, -1)
             .and_then(|view| view.fetch_all(0, i64::MAX, false))
             .map_err(|e| kept.name(e))?;
+        let tasks = Tasks::read(self.clock, context)?;
         for (key, start, _) in found {
-            let affinity = kept.key.affinity(&key);
-            if !share.owns(affinity) {
+            if !share.owns(self.waiting.affinity(&key)) {
                 continue;
             }
-            let task = context.clocks.task_of(self.clock, affinity);
-            if start >= self.frontier(context.clocks, task)
+            if let Some(task) = self.restored(context.clocks, &tasks, (start, &key))
                 && kept.shows(context.clocks, task, start)
             {
-                self.index(context.clocks, task).insert(start, key);
+                self.waiting.restore(task, (start, key));
             }
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! (as in `fold`: foreign values are copied before the next step may change them).
 
 use crate::keeper::{Keeper, Update};
+use crate::waiting::{Rows, Waiting};
 use crate::{LaneClocks, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
 use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Task};
@@ -48,6 +49,11 @@ impl Kept {
     /// Does the store still show what has this time (start of a window, end of a session)?
     pub fn shows(&self, clocks: &LaneClocks, task: Task, time: i64) -> bool {
         time > (clocks.stream(self.clock, task)).saturating_sub(self.retention_ms)
+    }
+
+    /// Windows that wait to be closed; none yet.
+    pub fn waiting(&self, clock: ClockId, key_in: fn(&[u8]) -> &[u8]) -> Waiting {
+        Waiting::new(clock, self.key.clone(), key_in, Rows::OfAll)
     }
 
     /// The key of a window's results.
@@ -150,4 +156,9 @@ pub(crate) fn session_place(key: &[u8], start: i64) -> Bytes {
 pub(crate) fn split_session_place(place: &Bytes) -> Option<(i64, Bytes)> {
     let start = place.first_chunk::<8>()?;
     Some((i64::from_be_bytes(*start), place.slice(8..)))
+}
+
+/// The key in a session's place.
+pub(crate) fn session_key_in(place: &[u8]) -> &[u8] {
+    place.get(8..).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use crate::told;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use stoatflow_core::{Error, NodeId, Result, StoreId};
+use stoatflow_core::{ClockId, Error, NodeId, Result, StoreId};
 use stoatflow_plan::{JoinKind, JoinWindow, Node, Op, SerdeSpec};
 
 /// What two nodes of one operator share.
@@ -78,7 +78,7 @@ impl Builder<'_> {
             None => None,
             Some(store) => {
                 let serdes = [key, left_value, right_value];
-                Some(self.waiting(*store, *kind, *window, serdes)?)
+                Some(self.waiting(*store, (*kind, *clock), *window, serdes)?)
             }
         };
         Ok(Some(Box::new(StreamJoin::new(parts, rows, waiting))))
@@ -95,7 +95,7 @@ impl Builder<'_> {
     fn waiting(
         &self,
         store: StoreId,
-        kind: JoinKind,
+        (kind, clock): (JoinKind, ClockId),
         window: JoinWindow,
         [key, left, right]: [&SerdeSpec; 3],
     ) -> Result<Arc<Mutex<Waiting>>> {
@@ -107,15 +107,15 @@ impl Builder<'_> {
             after_ms,
             grace_ms,
         } = window;
-        let waiting = Waiting::new(Shape {
+        let shape = Shape {
             store,
             both: kind == JoinKind::Outer,
             key: self.foreign.serde(key)?,
             left_value: self.foreign.serde(left)?,
             right_value: self.foreign.serde(right)?,
             reach: [before_ms, after_ms].map(|reach| reach.saturating_add(grace_ms)),
-        });
-        let waiting = Arc::new(Mutex::new(waiting));
+        };
+        let waiting = Arc::new(Mutex::new(Waiting::new(shape, clock)));
         let mut shared = self.shared.waiting.borrow_mut();
         shared.insert(store, Arc::clone(&waiting));
         Ok(waiting)

@@ -1,0 +1,141 @@
+use super::*;
+use crate::{ClockRule, Effects, Share};
+use stoatflow_core::{Epoch, Serde, StoreId};
+use stoatflow_state::memory::MemoryBackend;
+use stoatflow_state::{Dirty, KeyValueStore};
+
+const CLOCK: ClockId = ClockId(1);
+const KEY: &[u8] = b"some key";
+
+/// A lane with the store of stream times, and no other.
+struct Rig {
+    stores: Vec<LaneStore>,
+    clocks: LaneClocks,
+    effects: Effects,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let id = StoreId(0);
+        let backend = Arc::new(MemoryBackend::new(true));
+        let store = KeyValueStore::new(id, "clocks".into(), Serde::Bytes, backend, 1 << 20);
+        let rule = ClockRule {
+            group: None,
+            tasks: 4,
+            by_key: false,
+        };
+        let mut clocks = LaneClocks::new(2, false).ruled(&[rule, rule]);
+        let names = ["one", "other"].map(|name| Bytes::copy_from_slice(name.as_bytes()));
+        clocks.rows = Some((id, Arc::new(names)));
+        Self {
+            stores: vec![LaneStore {
+                store: Arc::new(store),
+                dirty: Dirty::default(),
+            }],
+            clocks,
+            effects: Effects::default(),
+        }
+    }
+
+    fn context(&mut self) -> Context<'_> {
+        Context {
+            epoch: Epoch(1),
+            stores: &mut self.stores,
+            effects: &mut self.effects,
+            clocks: &mut self.clocks,
+            share: Share { lane: 0, lanes: 1 },
+        }
+    }
+
+    fn rows(&self) -> usize {
+        let all = KeyRange::default();
+        self.stores[0]
+            .store
+            .scan(Epoch(1), &all, 100)
+            .unwrap()
+            .len()
+    }
+
+    /// Where a lane that starts finds what waits.
+    fn found(&mut self, clock: ClockId) -> Task {
+        let tasks = Tasks::read(clock, &mut self.context()).unwrap();
+        tasks.of(&self.clocks, (7, KEY), KEY)
+    }
+}
+
+fn waiting(rows: Rows) -> Waiting {
+    Waiting::new(
+        CLOCK,
+        Serde::builtin("string").unwrap(),
+        |place| place,
+        rows,
+    )
+}
+
+#[test]
+fn what_waits_away_from_home_is_found_there() {
+    let mut rig = Rig::new();
+    let home = rig.clocks.task_of(CLOCK, KEY);
+    let away = Task((home.0 + 1) % 4);
+    let mut waiting = waiting(Rows::OfAway);
+    let place = Bytes::from_static(KEY);
+    waiting
+        .insert(away, (7, place.clone()), &mut rig.context())
+        .unwrap();
+    waiting
+        .insert(away, (7, place.clone()), &mut rig.context())
+        .unwrap();
+    assert_eq!((rig.rows(), rig.found(CLOCK)), (1, away));
+    assert_eq!(
+        rig.found(ClockId(0)),
+        home,
+        "another clock has its own rows"
+    );
+    let due = waiting.pop_due(away, 6, &mut rig.context()).unwrap();
+    assert_eq!((due, rig.rows()), (None, 1));
+    let due = waiting.pop_due(away, 7, &mut rig.context()).unwrap();
+    assert_eq!(due, Some((7, place)));
+    assert_eq!((rig.rows(), rig.found(CLOCK)), (0, home));
+}
+
+#[test]
+fn what_is_taken_away_has_no_row() {
+    let mut rig = Rig::new();
+    let home = rig.clocks.task_of(CLOCK, KEY);
+    let away = Task((home.0 + 3) % 4);
+    let mut waiting = waiting(Rows::OfAway);
+    let place = Bytes::from_static(KEY);
+    let at = (7, place.clone());
+    waiting.insert(away, at, &mut rig.context()).unwrap();
+    let elsewhere = (7, &place);
+    waiting.remove(home, elsewhere, &mut rig.context()).unwrap();
+    assert_eq!(rig.rows(), 1, "it does not wait there");
+    waiting
+        .remove(away, (7, &place), &mut rig.context())
+        .unwrap();
+    assert_eq!(rig.rows(), 0);
+}
+
+#[test]
+fn what_waits_at_home_needs_no_row() {
+    let mut rig = Rig::new();
+    let home = rig.clocks.task_of(CLOCK, KEY);
+    let mut waiting = waiting(Rows::OfAway);
+    let at = (7, Bytes::from_static(KEY));
+    waiting.insert(home, at, &mut rig.context()).unwrap();
+    assert_eq!((rig.rows(), rig.found(CLOCK)), (0, home));
+}
+
+#[test]
+fn of_all_that_wait_those_at_home_have_rows_too() {
+    let mut rig = Rig::new();
+    let home = rig.clocks.task_of(CLOCK, KEY);
+    let mut waiting = waiting(Rows::OfAll);
+    let at = (7, Bytes::from_static(KEY));
+    waiting.insert(home, at, &mut rig.context()).unwrap();
+    let tasks = Tasks::read(CLOCK, &mut rig.context()).unwrap();
+    assert_eq!(tasks.known((7, KEY)), Some(home));
+    waiting.pop_due(home, 7, &mut rig.context()).unwrap();
+    let tasks = Tasks::read(CLOCK, &mut rig.context()).unwrap();
+    assert_eq!((tasks.known((7, KEY)), rig.rows()), (None, 0));
+}
