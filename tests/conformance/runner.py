@@ -60,7 +60,7 @@ _STORES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
         s["store"], history_retention=ms(s["versioned_history_ms"]), **serdes
     ),
 }
-_EMIT_INTERVALS = (
+EMIT_INTERVALS = (
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
     "__emit.interval.ms.kstreams.windowed.aggregation__",
 )
@@ -272,7 +272,7 @@ def config(case: Case) -> dict[str, object]:
     """Give the settings that a vector was recorded with."""
     interval = case.data["config"]["emit_interval_ms"]
     # Half of the recorded tables have no name, as Kafka Streams allows.
-    return {"application.id": "golden", "ensure.explicit.naming": False, **dict.fromkeys(_EMIT_INTERVALS, interval)}
+    return {"application.id": "golden", "ensure.explicit.naming": False, **dict.fromkeys(EMIT_INTERVALS, interval)}
 
 
 def windowed(key: Any) -> dict[str, Any]:
