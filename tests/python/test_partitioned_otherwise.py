@@ -98,3 +98,22 @@ def test_a_row_that_waits_stays_in_its_partition(
         assert sorted(key for key, _ in ended if key in rest) == sorted(rest * (2 if topology is unmatched else 1))
         assert dict(ended) == dict.fromkeys(rest, 2), "the whole of it"
         assert run(broker, [(key, LATER + 1) for key in keys]) == [], "and nothing twice"
+
+
+def test_a_store_shows_what_its_partition_still_shows(tmp_path: Path) -> None:
+    """Another partition is past the retention of a row: that hides it if the row were in it, as murmur2 says."""
+    builder = sf.StreamsBuilder()
+    windows(builder.stream("in", key=str, value=str), None)
+    config = sf.Settings({"application.id": "shown", "state.dir": str(tmp_path / "state")}, environ={})
+    keys = [f"key-{at}" for at in range(24)]
+    ahead = {zlib.crc32(key.encode()) % PARTITIONS: key for key in keys}
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        broker.create_topic("in", PARTITIONS)
+        records = [(key, 1_000) for key in keys] + [(ahead[0], 90_000_000_000)]
+        broker.produce_many(
+            "in", [(zlib.crc32(key.encode()) % PARTITIONS, key.encode(), b"x", at) for key, at in records]
+        )
+        with StoatFlow(builder.build(), config, broker=broker) as app:
+            until(lambda: app.metrics()["records_committed"] == len(records))
+            shown = {key for key in app.to_arrow("counts")["_key"].to_pylist()}
+    assert {key for key in keys if zlib.crc32(key.encode()) % PARTITIONS} <= shown

@@ -535,6 +535,7 @@ impl LaneRoom {
         done
     }
 
+    /// Gives records that came through an exchange to the stage's chain. What they leave behind is still to be sent.
     fn routed(&mut self, via: NodeId, stage: StageId, batch: &mut Vec<Record>) -> Result<()> {
         let plan = Arc::clone(&self.plan);
         let exchange = &plan.nodes[via.0 as usize];
@@ -563,6 +564,6 @@ impl LaneRoom {
                 }
             }
         }
-        self.send_effects(stage)
+        Ok(())
     }
 }

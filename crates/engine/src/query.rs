@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use stoatflow_core::{Error, Result, StoreId};
 use stoatflow_operators::offload::{Listing, Parked};
-use stoatflow_operators::{Foreign, OpenSnapshot, StoreBatches, StoreQuery};
+use stoatflow_operators::{Foreign, OpenSnapshot, StoreBatches, StoreQuery, away_row};
 use stoatflow_plan::{Column, PhysicalPlan};
 use stoatflow_state::{Backend, KeyRange};
 
@@ -49,8 +49,17 @@ impl Question {
         let clock = clock.and_then(|clock| plan.clocks.get(usize::from(clock.0)));
         let observed = match (times, clock) {
             (Some(times), Some(clock)) => open.read(|snapshot| {
-                let row = snapshot.get(times, clock.name.as_bytes())?;
-                row.map_or(Ok(Vec::new()), |row| timing::stream_times(&row))
+                let name = clock.name.as_bytes();
+                let Some(row) = snapshot.get(times, name)? else {
+                    return Ok(Vec::new());
+                };
+                let observed = timing::stream_times(&row)?;
+                if snapshot.get(times, &away_row(name))?.is_none() {
+                    return Ok(observed);
+                }
+                // Which task a row is in isn't known: hidden is what all of them hide.
+                let seen = observed.into_iter().filter(|time| *time >= 0);
+                Ok(seen.min().into_iter().collect())
             })?,
             _ => Vec::new(),
         };

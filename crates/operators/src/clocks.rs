@@ -92,6 +92,8 @@ pub struct LaneClocks {
     passed: Vec<Vec<usize>>,
     /// What clocks with a group showed when the tick began.
     at_begin: Times,
+    /// Of which clocks this lane has seen keys in another task than they say.
+    away: Vec<bool>,
     alone: bool,
     /// Wall time, as the engine saw it when it began the batch (or the advance).
     pub wall: Timestamp,
@@ -120,6 +122,7 @@ impl LaneClocks {
             steps: None,
             passed: vec![Vec::new(); clocks],
             at_begin: Vec::new(),
+            away: vec![false; clocks],
             alone,
             wall: Timestamp::UNKNOWN,
             emit_interval_ms: None,
@@ -207,6 +210,17 @@ impl LaneClocks {
     #[must_use]
     pub fn is_apart(&self, clock: ClockId) -> bool {
         self.has_tasks(clock) && !self.rules[usize::from(clock.0)].by_key
+    }
+
+    /// Was a key seen in another task than it says?
+    #[must_use]
+    pub(crate) fn seen_away(&self, clock: ClockId) -> bool {
+        self.away[usize::from(clock.0)]
+    }
+
+    /// One was.
+    pub(crate) fn see_away(&mut self, clock: ClockId) {
+        self.away[usize::from(clock.0)] = true;
     }
 
     /// The task that a key belongs to by its bytes.
@@ -298,7 +312,7 @@ impl LaneClocks {
             let from = passed[task.index()];
             let rest = &steps[from..];
             let within = |step: &Step| step.order < order || with && step.order == order;
-            let more = rest.partition_point(within);
+            let more = leading(rest, within);
             if more > 0 {
                 passed[task.index()] = from + more;
                 let time = rest[more - 1].time;
@@ -402,6 +416,17 @@ impl LaneClocks {
     pub fn merge(&mut self, times: &Times) {
         merge_times(&mut self.times, times);
     }
+}
+
+/// How many at the front are so: as `partition_point`, for an answer that is mostly near.
+fn leading(steps: &[Step], within: impl Fn(&Step) -> bool) -> usize {
+    let mut width = 4;
+    while width < steps.len() && within(&steps[width - 1]) {
+        width *= 2;
+    }
+    // Those before the half of it are so: that was seen.
+    let low = if width > 4 { width / 2 } else { 0 };
+    low + steps[low..width.min(steps.len())].partition_point(within)
 }
 
 /// Which keys are this lane's: for operators that look through a whole store.

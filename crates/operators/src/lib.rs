@@ -102,4 +102,5 @@ pub use processor::*;
 pub use runtime::{Raised, Runtime};
 pub use store_batches::{OpenSnapshot, StoreBatches, StoreQuery};
 pub use udf::*;
+pub use waiting::away_row;
 pub use wire::size_on_wire;

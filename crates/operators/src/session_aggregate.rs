@@ -12,7 +12,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::waiting::Tasks;
+use crate::waiting::{Tasks, see_key};
 use crate::window::{
     Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, Trigger, session_key_in, session_place,
     split_session_place,
@@ -100,7 +100,9 @@ impl SessionAggregate {
             let due = self
                 .closing
                 .after(context.clocks, stream, earliest, &record);
-            self.rows.add(self.kept.keeper.key(&record)?, &record);
+            let key = self.kept.keeper.key(&record)?;
+            see_key(context, self.kept.clock, record.task(), &key)?;
+            self.rows.add(key, &record);
             self.batch.push((record, close_time, before));
             if due.is_some() {
                 return Ok(due);

@@ -1,7 +1,8 @@
 //! `sink` (`to`): writes records to a topic.
 //!
 //! Takes records, gives encoded ones to the outbox. Null keys and null values are legal. A function may
-//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted). Headers that name the
+//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted). All windows of a key go
+//! to one partition. Headers that name the
 //! schema of what was read go no further than they are true.
 //! Never produces: that is the outbox, inside the epoch's transaction.
 
@@ -15,7 +16,8 @@ use crate::site::Site;
 use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions, dropped};
 use bytes::Bytes;
 use std::sync::Arc;
-use stoatflow_core::{Error, Partition, Record, Result, Serde, SinkId};
+use stoatflow_core::murmur2::partition_of;
+use stoatflow_core::{Error, ErrorKind, Partition, Record, Result, Serde, SinkId};
 
 /// Where the records of a sink go.
 #[derive(Debug)]
@@ -25,7 +27,19 @@ pub(crate) struct Target {
     /// Chooses the topic.
     pub choose: Option<Function>,
     /// Chooses the partitions.
-    pub partitioner: Option<(Function, Arc<dyn PartitionCounts>)>,
+    pub partitioner: Partitioner,
+}
+
+/// Who chooses the partition of a record.
+#[derive(Debug)]
+pub(crate) enum Partitioner {
+    /// The producer, by the key's bytes.
+    Producer,
+    /// As Kafka Streams' `WindowedStreamPartitioner`: the bytes of the key within the window, so that all windows of a key
+    /// are in one partition.
+    WindowedKey(Arc<dyn PartitionCounts>),
+    /// A function.
+    Function(Function, Arc<dyn PartitionCounts>),
 }
 
 /// The bytes of a key and a value.
@@ -36,6 +50,8 @@ struct Directed {
     record: Record,
     topic: Option<Arc<str>>,
     partitions: Partitions,
+    /// How many partitions the topic has, if its key says which.
+    count: Option<u32>,
 }
 
 /// See the module.
@@ -85,10 +101,12 @@ impl Sink {
         batch: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let Some((function, counts)) = &self.target.partitioner else {
-            return Ok(());
-        };
         self.sized.clear();
+        let (function, counts) = match &self.target.partitioner {
+            Partitioner::Producer => return Ok(()),
+            Partitioner::WindowedKey(counts) => (None, counts),
+            Partitioner::Function(function, counts) => (Some(function), counts),
+        };
         for (at, record) in batch.iter().enumerate() {
             let Some(topic) = self.topics.get(at).or(self.target.topic.as_ref()) else {
                 return Err(Error::internal("a sink has neither a topic nor a function"));
@@ -96,13 +114,19 @@ impl Sink {
             let sized = match self.sized.last() {
                 Some((last, count)) if last == topic => (Arc::clone(last), *count),
                 _ => {
-                    let count = counts.partitions(topic);
-                    let count = count.map_err(|e| self.site.locate(e, &record.origin))?;
+                    let count = match counts.partitions(topic) {
+                        // The producer says what becomes of it.
+                        Err(e) if function.is_none() && e.kind() == ErrorKind::MissingTopic => 0,
+                        count => count.map_err(|e| self.site.locate(e, &record.origin))?,
+                    };
                     (Arc::clone(topic), count)
                 }
             };
             self.sized.push(sized);
         }
+        let Some(function) = function else {
+            return Ok(());
+        };
         let topics = &mut self.topics;
         let gone = |at: usize| {
             if at < topics.len() {
@@ -188,12 +212,16 @@ impl Sink {
     ) -> Result<()> {
         let mut topics = std::mem::take(&mut self.topics);
         let mut partitions = std::mem::take(&mut self.partitions);
+        let mut sized = std::mem::take(&mut self.sized);
+        let by_key = matches!(self.target.partitioner, Partitioner::WindowedKey(_));
+        let mut counts_left = sized.drain(..).map(|(_, count)| count).filter(|_| by_key);
         let mut topics_left = topics.drain(..);
         let mut partitions_left = partitions.drain(..);
         let mut left = input.drain(..).map(|record| Directed {
             record,
             topic: topics_left.next(),
             partitions: partitions_left.next().flatten(),
+            count: counts_left.next(),
         });
         loop {
             let failed = guest.inside(|| {
@@ -213,9 +241,14 @@ impl Sink {
             }
         }
         drop(left);
-        drop((topics_left, partitions_left));
-        (self.topics, self.partitions) = (topics, partitions);
+        drop((topics_left, partitions_left, counts_left));
+        (self.topics, self.partitions, self.sized) = (topics, partitions, sized);
         Ok(())
+    }
+
+    fn by_windowed_key(&self, key: &Bytes, count: u32) -> Option<Partition> {
+        let count = i32::try_from(count).ok().filter(|count| *count > 1)?;
+        Some(Partition(partition_of(self.key.affinity(key), count)))
     }
 
     fn send(&self, directed: Directed, written: Written, context: &mut Context<'_>) {
@@ -223,15 +256,17 @@ impl Sink {
             record,
             topic,
             partitions,
+            count,
         } = directed;
         let to = |topic: Option<Arc<str>>, partition: Option<Partition>| {
             let chosen = topic.is_some() || partition.is_some();
             chosen.then(|| Box::new(Chosen { topic, partition }))
         };
+        let by_key = count.and_then(|count| self.by_windowed_key(written.0.as_ref()?, count));
         let mut output = self.output(record, written);
         let effects = &mut *context.effects;
         match partitions {
-            None => output.chosen = to(topic, None),
+            None => output.chosen = to(topic, by_key),
             Some(chosen) => {
                 let Some((last, others)) = chosen.split_last() else {
                     let reason = (self.site.node, dropped::NO_PARTITION);
@@ -260,7 +295,8 @@ impl Operator for Sink {
         self.choose_partitions(input, context)?;
         context.effects.outputs.reserve(input.len());
         let guest = Guest::of(&*input);
-        if self.target.choose.is_some() || self.target.partitioner.is_some() {
+        if self.target.choose.is_some() || !matches!(self.target.partitioner, Partitioner::Producer)
+        {
             return self.direct(&guest, input, context);
         }
         let mut left = input.drain(..);

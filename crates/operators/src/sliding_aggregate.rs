@@ -12,6 +12,7 @@ mod around;
 #[cfg(test)]
 mod tests;
 
+use crate::waiting::see_key;
 use crate::window::{Cell, Closing, Due, Folder, Kept, Row, Rows};
 use crate::{Context, LaneStore, Operator, dropped};
 use around::Turn;
@@ -89,7 +90,9 @@ impl SlidingAggregate {
                 .closing
                 .after(context.clocks, stream, earliest, &record);
             if in_time {
-                self.rows.add(self.kept.keeper.key(&record)?, &record);
+                let key = self.kept.keeper.key(&record)?;
+                see_key(context, self.kept.clock, record.task(), &key)?;
+                self.rows.add(key, &record);
                 self.batch.push((record, close_time));
             } else {
                 let dropped = (self.kept.keeper.site.node, dropped::LATE);

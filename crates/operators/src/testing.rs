@@ -313,6 +313,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
         nodes: (0..).map(NodeId).take(nodes.len()).collect(),
         foreign: false,
         independent_entries: true,
+        meeting: vec![],
     };
     let nodes = nodes
         .into_iter()

@@ -194,6 +194,35 @@ fn prefix(name: &[u8], more: usize) -> BytesMut {
     key
 }
 
+/// A key was seen in a task. The first that is elsewhere than it says leaves a row: clock, 0. Who reads a store then knows
+/// that a row's task isn't known.
+pub(crate) fn see_key(
+    context: &mut Context<'_>,
+    clock: ClockId,
+    task: Task,
+    key: &[u8],
+) -> Result<()> {
+    let clocks = &mut context.clocks;
+    if !clocks.is_apart(clock) || clocks.seen_away(clock) || clocks.task_of(clock, key) == task {
+        return Ok(());
+    }
+    clocks.see_away(clock);
+    let Some((id, names)) = clocks.rows.clone() else {
+        return Ok(());
+    };
+    let row = away_row(&names[usize::from(clock.0)]);
+    let (value, timestamp) = (Datum::Bytes(Bytes::new()), Timestamp(0));
+    let epoch = context.epoch;
+    let LaneStore { store, dirty } = context.store(id);
+    store.put(epoch, dirty, &row, Some(Stored { value, timestamp }))
+}
+
+/// The key of the row that is there if keys of this clock are elsewhere than they say.
+#[must_use]
+pub fn away_row(clock: &[u8]) -> Bytes {
+    prefix(clock, 0).freeze()
+}
+
 /// Which task was each in that waited before a restart?
 #[derive(Debug)]
 pub(crate) struct Tasks {
@@ -220,6 +249,9 @@ impl Tasks {
                 let Some((last, _)) = found.last() else { break };
                 range.from = Some([last.as_ref(), &[0]].concat().into());
                 for (key, stored) in found {
+                    if key.len() == prefix.len() {
+                        continue;
+                    }
                     known.insert(key.slice(prefix.len()..), task_in(&stored)?);
                 }
             }

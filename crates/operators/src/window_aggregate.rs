@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::waiting::see_key;
 use crate::window::{Assign, Closing, Due, Folder, Kept, Slots};
 use crate::{Context, Operator, dropped};
 use std::iter::Peekable;
@@ -125,7 +126,11 @@ impl WindowAggregate {
             }
             let key = match &key {
                 Some(key) => key,
-                None => key.insert(self.kept.keeper.key(record)?),
+                None => {
+                    let bytes = self.kept.keeper.key(record)?;
+                    see_key(context, self.kept.clock, record.task(), &bytes)?;
+                    key.insert(bytes)
+                }
             };
             let observed = context.clocks.see(self.kept.clock, record.task(), start);
             let store = &self.kept.lane_store(context.stores).store;

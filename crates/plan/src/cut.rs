@@ -271,6 +271,7 @@ impl<'a> Cut<'a> {
                     .collect(),
                 foreign: false,
                 independent_entries: false,
+                meeting: Vec::new(),
             })
             .collect();
     }

@@ -1,6 +1,6 @@
 //! Which nodes may take a whole batch at a time, and which need the foreign language.
 //!
-//! Takes the cut plan, fills [`Fork`], `foreign` and `independent_entries`. Branches that meet again
+//! Takes the cut plan, fills [`Fork`], `foreign`, `independent_entries` and `meeting`. Branches that meet again
 //! below (in a node, a store that one of them writes, an exchange, or a topic that several sinks write)
 //! must see the records in turn, or the order of their results would depend on the size of batches. So
 //! must a node whose store is touched below it: what reads there wants the store as it was when the
@@ -9,7 +9,7 @@
 mod foreign;
 
 use crate::compile::entries;
-use crate::physical::{Fork, Op, PhysicalPlan};
+use crate::physical::{Fork, Node, Op, PhysicalPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{NodeId, SinkId, StageId, StoreId};
 
@@ -73,9 +73,13 @@ pub(crate) fn fuse(plan: &mut PhysicalPlan) {
     }
     for s in 0..plan.stages.len() {
         let stage = &plan.stages[s];
-        let entries = entries(plan, stage.id);
+        let id = stage.id;
+        let entries = entries(plan, id);
         let is_foreign = stage.nodes.iter().any(|n| plan.nodes[n.0 as usize].foreign);
         plan.stages[s].independent_entries = apart(&entries, &marks);
+        let into = |node: &&Node| matches!(node.op, Op::Exchange { stage: to, .. } if to == id);
+        let exchanges = plan.nodes.iter().filter(into).map(|node| node.id);
+        plan.stages[s].meeting = meeting(exchanges, &marks);
         plan.stages[s].foreign = is_foreign;
     }
 }
@@ -166,6 +170,28 @@ fn apart(nodes: &[NodeId], marks: &[Marks]) -> bool {
         seen.add(own);
     }
     true
+}
+
+/// Nodes in groups: those of different groups don't meet.
+fn meeting(nodes: impl Iterator<Item = NodeId>, marks: &[Marks]) -> Vec<Vec<NodeId>> {
+    let mut groups: Vec<(Marks, Vec<NodeId>)> = Vec::new();
+    for node in nodes {
+        let mut own = (marks[node.0 as usize].clone(), vec![node]);
+        // It may bring several together.
+        groups.retain_mut(|(theirs, members)| {
+            let meets = theirs.meets(&own.0);
+            if meets {
+                own.0.add(theirs);
+                own.1.append(members);
+            }
+            !meets
+        });
+        own.1.sort_unstable();
+        groups.push(own);
+    }
+    let mut groups: Vec<Vec<NodeId>> = groups.into_iter().map(|(_, members)| members).collect();
+    groups.sort_unstable();
+    groups
 }
 
 #[cfg(test)]

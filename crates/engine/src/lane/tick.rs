@@ -7,9 +7,12 @@
 
 use super::LaneRoom;
 use crate::queue::{Barrier, Item, Mark, PARTS};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use stoatflow_core::{Epoch, Lane, NodeId, Record, Result, StageId};
 use stoatflow_operators::{Chain, Context, Flaw, Steps};
 
@@ -52,27 +55,110 @@ impl Arrivals {
     }
 }
 
+/// So many records are measured, and what they leave behind is sent, together: where entries meet, batches are short.
+const ENOUGH: usize = 256;
+
+/// What the stage was given since that was last done.
+#[derive(Debug, Default)]
+struct Taken {
+    began: Option<Duration>,
+    records: usize,
+    bytes: i64,
+}
+
 /// Is each batch in order, and behind the one before it? So it is where one sender has sent them all in its own order.
 fn in_order(arrived: &[Arrived]) -> bool {
     let records = arrived.iter().flat_map(|one| &one.batch);
     records.is_sorted_by_key(|record| record.origin.order.key())
 }
 
-/// Where a record is, with its place in the order.
-type Placed = ((u64, u64), u32, u32);
-
-/// The records of several batches in the order of the input; of one sender at one place, as they were sent.
-fn placed(arrived: &[Arrived]) -> Vec<Placed> {
-    let of = |(at, one): (u32, &Arrived)| -> Vec<Placed> {
-        let records = (0..).zip(&one.batch);
-        records
-            .map(|(nth, record)| (record.origin.order.key(), at, nth))
-            .collect()
-    };
-    let mut all: Vec<Placed> = (0..).zip(arrived).flat_map(of).collect();
-    // Stable, and made for sorted runs.
-    all.sort_by_key(|(key, ..)| *key);
+/// Brings each sender's records into order, where they are not: what waited comes later than what it stands before.
+fn put_in_order(arrived: Vec<Arrived>) -> Vec<Arrived> {
+    let mut all = Vec::with_capacity(arrived.len());
+    let mut arrived = arrived.into_iter().peekable();
+    while let Some(first) = arrived.next() {
+        let from = first.from;
+        let mut own = vec![first];
+        while let Some(next) = arrived.next_if(|next| next.from == from) {
+            own.push(next);
+        }
+        if in_order(&own) {
+            all.append(&mut own);
+        } else {
+            sort(own, &mut all);
+        }
+    }
     all
+}
+
+/// Adds one sender's records in order; those of one place as they were sent.
+fn sort(sent: Vec<Arrived>, all: &mut Vec<Arrived>) {
+    let Some(from) = sent.first().map(|one| one.from) else {
+        return;
+    };
+    let bytes = sent.iter().map(|one| one.bytes).sum();
+    let with_via = |one: Arrived| one.batch.into_iter().map(move |record| (one.via, record));
+    let mut records: Vec<(NodeId, Record)> = sent.into_iter().flat_map(with_via).collect();
+    records.sort_by_key(|(_, record)| record.origin.order.key());
+    let before = all.len();
+    for (via, record) in records {
+        match all[before..].last_mut() {
+            Some(last) if last.via == via => last.batch.push(record),
+            _ => all.push(Arrived {
+                from,
+                via,
+                batch: vec![record],
+                bytes: 0,
+            }),
+        }
+    }
+    if let Some(last) = all[before..].last_mut() {
+        last.bytes = bytes;
+    }
+}
+
+/// One sender's records in order, the first of which is the next.
+struct Run {
+    /// Batches to come, in reverse.
+    later: Vec<Arrived>,
+    via: NodeId,
+    batch: std::vec::IntoIter<Record>,
+}
+
+impl Run {
+    /// The place of the next record.
+    fn next_place(&mut self) -> Option<(u64, u64)> {
+        loop {
+            if let Some(record) = self.batch.as_slice().first() {
+                return Some(record.origin.order.key());
+            }
+            let next = self.later.pop()?;
+            (self.via, self.batch) = (next.via, next.batch.into_iter());
+        }
+    }
+}
+
+/// The senders' runs, with all that there is to release.
+fn runs(arrived: Vec<Arrived>) -> (Vec<Run>, i64) {
+    let bytes = arrived.iter().map(|one| one.bytes).sum();
+    let mut runs: Vec<Run> = Vec::new();
+    let mut from = None;
+    for one in arrived {
+        if from.replace(one.from) != Some(one.from) {
+            runs.push(Run {
+                later: Vec::new(),
+                via: one.via,
+                batch: Vec::new().into_iter(),
+            });
+        }
+        if let Some(run) = runs.last_mut() {
+            run.later.push(one);
+        }
+    }
+    for run in &mut runs {
+        run.later.reverse();
+    }
+    (runs, bytes)
 }
 
 impl LaneRoom {
@@ -104,18 +190,16 @@ impl LaneRoom {
         if !arrived.is_empty() {
             let items = i64::try_from(arrived.len()).unwrap_or(i64::MAX);
             self.status().queued_items.fetch_sub(items, Relaxed);
-            if self.plan.stages[usize::from(stage.0)].independent_entries {
-                // Records of different exchanges never meet.
-                while let Some(first) = arrived.first() {
-                    let via = first.via;
-                    let (mut same, rest): (Vec<_>, Vec<_>) =
-                        arrived.into_iter().partition(|one| one.via == via);
-                    self.take_in_order(stage, &mut same)?;
-                    arrived = rest;
-                }
-            } else {
-                self.take_in_order(stage, &mut arrived)?;
+            let plan = Arc::clone(&self.plan);
+            let meeting = &plan.stages[usize::from(stage.0)].meeting;
+            for group in meeting.iter().skip(1) {
+                // Records of different groups never meet.
+                let (own, rest): (Vec<_>, Vec<_>) =
+                    (arrived.into_iter()).partition(|one| group.contains(&one.via));
+                arrived = rest;
+                self.take_in_order(stage, own)?;
             }
+            self.take_in_order(stage, arrived)?;
         }
         if moved {
             self.views[view].end_tick();
@@ -125,54 +209,82 @@ impl LaneRoom {
         Ok(())
     }
 
-    fn take_in_order(&mut self, stage: StageId, arrived: &mut [Arrived]) -> Result<()> {
-        if self.flaw == Flaw::TakenAsSent {
-            for one in arrived {
-                self.take_batch(stage, one.via, &mut one.batch, one.bytes)?;
-            }
-            return Ok(());
-        }
+    fn take_in_order(&mut self, stage: StageId, mut arrived: Vec<Arrived>) -> Result<()> {
+        let mut taken = Taken::default();
         let fits = |one: &Arrived| one.batch.len() <= self.batch_max;
-        if arrived.iter().all(fits) && in_order(arrived) {
-            for one in arrived {
-                self.take_batch(stage, one.via, &mut one.batch, one.bytes)?;
+        if self.flaw == Flaw::TakenAsSent || arrived.iter().all(fits) && in_order(&arrived) {
+            for one in &mut arrived {
+                self.take_batch(stage, one.via, (&mut one.batch, one.bytes), &mut taken)?;
             }
-            return Ok(());
+            return self.finish(stage, &mut taken);
         }
-        let order = placed(arrived);
-        let mut left: i64 = arrived.iter().map(|one| one.bytes).sum();
-        let each = left / i64::try_from(order.len().max(1)).unwrap_or(i64::MAX);
-        let mut batch = Vec::with_capacity(order.len().min(self.batch_max));
-        let mut order = order.into_iter().peekable();
-        while let Some((_, at, nth)) = order.next() {
-            let via = arrived[at as usize].via;
-            batch.push(std::mem::take(
-                &mut arrived[at as usize].batch[nth as usize],
-            ));
-            let goes_on = order.peek().is_some_and(|(_, at, _)| {
-                arrived[*at as usize].via == via && batch.len() < self.batch_max
-            });
-            if !goes_on {
+        let arrived = put_in_order(arrived);
+        let count: usize = arrived.iter().map(|one| one.batch.len()).sum();
+        let (mut runs, mut left) = runs(arrived);
+        let each = left / i64::try_from(count.max(1)).unwrap_or(i64::MAX);
+        // At one place in the order (what one record has made due in several lanes) the lower lane goes first.
+        let mut heads: BinaryHeap<Reverse<((u64, u64), usize)>> = (runs.iter_mut().enumerate())
+            .filter_map(|(at, run)| Some(Reverse((run.next_place()?, at))))
+            .collect();
+        let mut batch: Vec<Record> = Vec::with_capacity(count.min(self.batch_max));
+        let mut through = None;
+        while let Some(mut head) = heads.peek_mut() {
+            let run = &mut runs[head.0.1];
+            let is_full = batch.len() == self.batch_max;
+            if let Some(via) = through.replace(run.via)
+                && (via != run.via || is_full)
+            {
                 let bytes = each * i64::try_from(batch.len()).unwrap_or(0);
-                let bytes = if order.peek().is_none() { left } else { bytes };
                 left -= bytes;
-                self.take_batch(stage, via, &mut batch, bytes)?;
+                self.take_batch(stage, via, (&mut batch, bytes), &mut taken)?;
                 // Several entries get copies.
                 batch.clear();
             }
+            batch.extend(run.batch.next());
+            match run.next_place() {
+                Some(place) => head.0.0 = place,
+                None => drop(PeekMut::pop(head)),
+            }
         }
-        Ok(())
+        if let Some(via) = through {
+            self.take_batch(stage, via, (&mut batch, left), &mut taken)?;
+        }
+        self.finish(stage, &mut taken)
     }
 
+    /// Gives a batch to the stage; what it leaves behind is sent when there is enough of it.
     fn take_batch(
         &mut self,
         stage: StageId,
         via: NodeId,
-        batch: &mut Vec<Record>,
-        bytes: i64,
+        (batch, bytes): (&mut Vec<Record>, i64),
+        taken: &mut Taken,
     ) -> Result<()> {
-        let began = self.begin(stage, batch.len());
-        let done = self.routed(via, stage, batch);
+        if taken.began.is_none() {
+            taken.began = Some(self.begin(stage, 0));
+        }
+        taken.records += batch.len();
+        taken.bytes += bytes;
+        self.routed(via, stage, batch)?;
+        if taken.records >= ENOUGH {
+            self.finish(stage, taken)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what batches have left behind, and says that they are done.
+    fn finish(&mut self, stage: StageId, taken: &mut Taken) -> Result<()> {
+        let Taken {
+            began: Some(began),
+            records,
+            bytes,
+        } = std::mem::take(taken)
+        else {
+            return Ok(());
+        };
+        let records = u64::try_from(records).unwrap_or(u64::MAX);
+        self.status().records.fetch_add(records, Relaxed);
+        let done = self.send_effects(stage);
         self.end(began, bytes);
         done
     }

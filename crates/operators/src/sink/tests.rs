@@ -298,3 +298,27 @@ fn the_header_of_a_schema_ends_where_another_is_written() {
         assert_eq!(&*headers[left - 1].name, "trace");
     }
 }
+
+#[test]
+fn all_windows_of_a_key_go_to_one_partition() {
+    let windowed = stoatflow_plan::SerdeSpec::TimeWindowed {
+        inner: Box::new(stoatflow_plan::SerdeSpec::Builtin("string".into())),
+        size_ms: 10,
+    };
+    let mut rig = Rig::changed(
+        vec![(Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)],
+        vec![],
+        |plan| plan.sinks[0].key = windowed.clone(),
+    )
+    .unwrap();
+    let at = |key: &str, start: i64| stoatflow_core::Record {
+        key: stoatflow_core::Datum::windowed(text(key), start, start + 10),
+        ..record("", "v", 1)
+    };
+    let records = (0..6).flat_map(|start| [at("a", start), at("some", start)]);
+    rig.push(records.collect()).unwrap();
+    let partitions: Vec<Option<i32>> = where_to(&rig).into_iter().map(|(_, p)| p).collect();
+    let of = |key: &[u8]| Some(stoatflow_core::murmur2::partition_of(key, 3));
+    assert_eq!(partitions, [of(b"a"), of(b"some")].repeat(6));
+    assert_ne!(of(b"a"), of(b"some"), "they say something");
+}

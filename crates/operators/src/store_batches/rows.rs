@@ -6,7 +6,8 @@
 
 use super::{MOST_BYTES, OpenSnapshot, StoreQuery};
 use std::sync::Arc;
-use stoatflow_core::{Bytes, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_core::murmur2::partition_of;
+use stoatflow_core::{Bytes, Datum, Error, Record, Result, Serde, StoreId, Task, Timestamp};
 use stoatflow_plan::StoreKind;
 use stoatflow_state::{Page, split_session, split_versioned, split_window};
 
@@ -92,10 +93,11 @@ impl Rows {
         Ok(None)
     }
 
-    /// What no task of the store shows any more is hidden; -1: nothing is. Which task a row is in, its key need not say.
-    fn observed(&self) -> i64 {
-        let seen = self.observed.iter().filter(|time| **time >= 0);
-        seen.min().copied().unwrap_or(-1)
+    /// The highest time that the store has seen in the task of a key; -1: none.
+    fn observed(&self, key: &[u8]) -> i64 {
+        let tasks = i32::try_from(self.observed.len()).unwrap_or(i32::MAX);
+        let task = Task::of(partition_of(key, tasks));
+        self.observed.get(task.index()).copied().unwrap_or(-1)
     }
 
     fn row(&mut self, key: &Bytes, stored: &Bytes) -> Result<Option<Record>> {
@@ -104,7 +106,7 @@ impl Rows {
             return Err(self.damaged());
         };
         let (time, value) = (i64::from_be_bytes(*time), stored.slice_ref(value));
-        let since = |retention_ms| self.observed().saturating_sub(retention_ms);
+        let since = |of: &[u8], retention_ms| self.observed(of).saturating_sub(retention_ms);
         let (of, window) = match self.kind {
             StoreKind::Window {
                 retention_ms,
@@ -112,7 +114,7 @@ impl Rows {
                 ..
             } => {
                 let parts = split_window(key).ok_or_else(|| self.damaged())?;
-                if parts.start <= since(retention_ms) {
+                if parts.start <= since(parts.key, retention_ms) {
                     return Ok(None);
                 }
                 let end = parts.start.saturating_add(size_ms);
@@ -120,7 +122,7 @@ impl Rows {
             }
             StoreKind::Session { retention_ms } => {
                 let parts = split_session(key).ok_or_else(|| self.damaged())?;
-                if parts.end <= since(retention_ms) {
+                if parts.end <= since(parts.key, retention_ms) {
                     return Ok(None);
                 }
                 (parts.key, Some((parts.start, parts.end)))

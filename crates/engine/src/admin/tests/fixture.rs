@@ -58,6 +58,7 @@ pub(super) fn plan() -> PhysicalPlan {
         nodes: nodes.iter().map(|&n| NodeId(n)).collect(),
         foreign: id == 0,
         independent_entries: true,
+        meeting: vec![],
     };
     let exchange = Op::Exchange {
         to: vec![NodeId(3)],

@@ -9,7 +9,7 @@ use crate::{
     map_values, merge, peek, scheduled, select_key, sink, source, split,
 };
 use stoatflow_core::{Error, Result};
-use stoatflow_plan::{Fork, Function, Node, Op, Sink};
+use stoatflow_plan::{Fork, Function, Node, Op, SerdeSpec, Sink};
 
 impl Builder<'_> {
     pub(super) fn stateless(&self, node: &Node) -> Made {
@@ -170,14 +170,20 @@ impl Builder<'_> {
             let made = spec.as_ref().map(|spec| self.function(spec, KeyValue));
             made.transpose()
         };
-        let partitioner = match function(&to.partitioner)? {
-            None => None,
-            Some(function) => Some((
-                function,
-                self.options.partitions.clone().ok_or_else(|| {
-                    Error::internal("a sink has a partitioner, but topics can't be asked")
-                })?,
-            )),
+        let counts = self.options.partitions.clone();
+        let windowed = matches!(
+            to.key,
+            SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }
+        );
+        let partitioner = match (function(&to.partitioner)?, counts) {
+            (None, Some(counts)) if windowed => sink::Partitioner::WindowedKey(counts),
+            (None, _) => sink::Partitioner::Producer,
+            (Some(function), Some(counts)) => sink::Partitioner::Function(function, counts),
+            (Some(_), None) => {
+                return Err(Error::internal(
+                    "a sink has a partitioner, but topics can't be asked",
+                ));
+            }
         };
         Ok(sink::Target {
             topic: to.topic.as_deref().map(Into::into),
