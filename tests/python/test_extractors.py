@@ -174,6 +174,151 @@ def test_what_cannot_be_decoded_goes_to_its_handler_at_a_time_that_it_may_have()
     assert [(record.value, record.timestamp) for record in bad] == [(b"short", 0)]
 
 
+def said(letter: Any) -> dict[str, str]:
+    """Give what a dead letter says of itself."""
+    return {name.removeprefix("__stoatflow.errors."): text.decode() for name, text in letter.headers}
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_what_a_function_fails_for_goes_to_the_handler_of_its_source(near: bool) -> None:
+    """Only that: the records around it have the times that they would have without it."""
+    seen: list[tuple[str, int]] = []
+
+    def extract(record: sf.ConsumedRecord, highest: int) -> Any:
+        seen.append((str(record.value), highest))
+        if record.value == "nothing":
+            return None
+        return int(record.value)
+
+    builder = sf.StreamsBuilder()
+    how: Any = {"on_error": sf.DLQ("bad")} if near else {}
+    builder.stream("in", key=str, value=str, timestamp=extract, name="source", **how).to("out")
+    far: Any = {} if near else {"on_deserialization_error": sf.DLQ("bad")}
+    with TopologyTestDriver(builder.build(), on_processing_error=sf.log_and_fail(), **far) as driver:
+        pipe(driver, ("k", "10", 1), ("k", "soon", 2), ("k", "nothing", -3), ("k", "30", 4), ("k", "20", 5))
+        pipe(driver, ("k", "later", 6), ("k", "40", 7))
+        assert out(driver) == {"10": 10, "30": 30, "20": 20, "40": 40}
+        bad = driver.output("bad").read_all()
+    # Each was asked about once.
+    assert seen == [
+        ("10", -1), ("soon", 10), ("nothing", 10), ("30", 10), ("20", 30), ("later", 30), ("40", 30),
+    ]  # fmt: skip
+    # The time of a letter is the one that the record came with.
+    assert [(letter.value, letter.timestamp) for letter in bad] == [(b"soon", 2), (b"nothing", 0), (b"later", 6)]
+    first, second = said(bad[0]), said(bad[1])
+    assert (first["kind"], first["node"], first["exception"]) == ("deserialization", "source", "ValueError")
+    assert "test_extractors.py" in first["function"]
+    assert "invalid literal" in first["traceback"]
+    assert (first["topic"], first["partition"], first["offset"]) == ("in", "0", "1")
+    assert (second["timestamp"], second["offset"]) == ("-3", "2")
+    assert "must return milliseconds as an int, it returned None" in second["message"]
+
+
+@pytest.mark.parametrize(
+    ("extractor", "values"),
+    [(None, ["a", "b"]), (Extractors.FAIL_ON_INVALID, ["a", "b"]), (Extractors.USE_PARTITION_TIME, ["a", "none", "b"])],
+)
+def test_a_time_that_is_none_goes_to_the_handler_too(extractor: Any, values: list[str]) -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str, timestamp=extractor, on_error=sf.DLQ("bad")).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        pipe(driver, ("k", "first", -7), ("k", "a", 5), ("k", "none", -1), ("k", "b", 6))
+        assert list(out(driver)) == values
+        bad = [(letter.value, letter.timestamp) for letter in driver.output("bad").read_all()]
+    assert bad[0] == (b"first", 0)
+    assert len(bad) == 4 - len(values)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_record_without_a_time_moves_none(lanes: int) -> None:
+    """Its own is no event time: it would close windows of the others, whether the extractor or the serde failed."""
+    builder = sf.StreamsBuilder()
+    (
+        builder.stream("in", key=str, value=int, timestamp=lambda record, highest: record.value, on_error=sf.DLQ("bad"))
+        .group_by_key()
+        .windowed_by(sf.TimeWindows("10s", grace="0s"))
+        .count(store="s")
+        .to_stream()
+        .map(lambda key, count: (key.key, count))
+        .to("out", key=str, value=int)
+    )
+    far = 10**12
+    for settings in ({}, {"time.semantics": "watermark", "watermark.default": "monotonic"}):
+        with TopologyTestDriver(builder.build(), settings, lanes=lanes) as driver:
+            raw, good = driver.input("in"), driver.input("in", str, int)
+            good.pipe("k", 5_000, timestamp=far)
+            raw.pipe(b"k", b"short", timestamp=far + 1)
+            good.pipe("k", 6_000, timestamp=far)
+            assert driver.output("out", str, int).read_values_to_list() == [1, 2]
+            assert [letter.timestamp for letter in driver.output("bad").read_all()] == [far + 1]
+
+
+def test_a_late_record_without_a_time_is_not_late() -> None:
+    """Nobody knows whether it is: the handler is asked, and not the policy for late records."""
+
+    def extract(record: sf.ConsumedRecord, highest: int) -> int:
+        return int(record.value)
+
+    builder = sf.StreamsBuilder()
+    how: Any = {"on_error": sf.DLQ("bad"), "late": sf.DLQ("late"), "watermark": sf.Watermark.monotonic()}
+    builder.stream(["in", "behind"], key=str, value=str, timestamp=extract, **how).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("behind", str, str).pipe("k", "1")
+        driver.input("in", str, str).pipe("k", "100")
+        driver.advance_watermark(90)
+        driver.input("behind", str, str).pipe("k", "what", timestamp=3)
+        driver.input("behind", str, str).pipe("k", "2", timestamp=4)
+        assert driver.output("bad", str, str).read_values_to_list() == ["what"]
+        assert driver.output("late", str, str).read_values_to_list() == ["2"]
+
+
+def test_a_watermark_function_does_not_see_it() -> None:
+    seen: list[str] = []
+
+    def watermark(record: Any, current: int | None) -> int:
+        seen.append(record.value)
+        return int(record.timestamp)
+
+    how: Any = {"timestamp": lambda record, highest: int(record.value), "watermark": sf.Watermark.custom(watermark)}
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str, on_error=sf.log_and_continue(), **how).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        pipe(driver, ("k", "5", 1), ("k", "lost", 2), ("k", "9", 3))
+    assert seen == ["5", "9"]
+
+
+def test_a_retry_calls_the_function_again() -> None:
+    calls: list[str] = []
+
+    def extract(record: sf.ConsumedRecord, highest: int) -> int:
+        calls.append(str(record.value))
+        if record.value == "70" and calls.count("70") < 3:
+            raise ConnectionError("not yet")
+        return int(record.value)
+
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str, timestamp=extract, on_error=sf.Retry(3, then=sf.DLQ("bad"))).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        pipe(driver, ("k", "50", 1), ("k", "70", 2), ("k", "60", 3), ("k", "no", 4))
+        assert out(driver) == {"50": 50, "70": 70, "60": 60}
+        assert [letter.value for letter in driver.output("bad").read_all()] == [b"no"]
+    assert calls == ["50", "70", "60", "no", "70", "70", "no", "no", "no"]
+
+
+def test_a_table_and_a_global_table_have_handlers_for_it_too() -> None:
+    builder = sf.StreamsBuilder()
+    how: Any = {"key": str, "value": str, "timestamp": lambda record, highest: int(record.value)}
+    builder.table("in", store="t", on_error=sf.DLQ("bad"), **how)
+    builder.global_table("everywhere", store="g", on_error=sf.log_and_continue(), **how)
+    builder.stream("other", key=str, value=str).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        pipe(driver, ("a", "1", 1), ("a", "no", 2), ("b", "2", 3))
+        driver.input("everywhere", str, str).pipe_all([("a", "1"), ("a", "no"), ("b", "2")])
+        assert dict(driver.store("t").all()) == {"a": "1", "b": "2"}
+        assert dict(driver.store("g").all()) == {"a": "1", "b": "2"}
+        assert driver.output("bad", str, str).read_value() == "no"
+
+
 def test_each_partition_has_a_time_of_its_own() -> None:
     builder = sf.StreamsBuilder()
     for topic in ("one", "two"):

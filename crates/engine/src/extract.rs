@@ -1,17 +1,20 @@
 //! When did an input record happen?
 //!
 //! Takes fetched records in the order of their partitions, gives them with the time that their source's
-//! extractor says, or drops them and counts it. Runs in intake, before dispatch chooses by time. Owns
+//! extractor says, or drops them and counts it. What an extractor fails with goes with the record to its lane, where
+//! the handler of its source is asked ([`crate::refused`]). Runs in intake, before dispatch chooses by time. Owns
 //! the highest time of each partition, which extractors may fall back on, and asks functions what the
 //! watermark of their partition is from a record on. A user's function is called with a whole batch at a time;
 //! while it runs, lanes go on with what they have.
 
+use crate::refused::Refusal;
 use crate::shared::Shared;
-use crate::slots::{Slot, Slots};
+use crate::slots::{Reader, Slot, Slots};
 use std::fmt;
 use std::sync::Arc;
 use stoatflow_core::{Error, Offset, Record, Result, Timestamp};
 use stoatflow_log::Fetched;
+use stoatflow_operators::judge::is_of_a_record;
 use stoatflow_operators::{Failed, Udf, dropped};
 
 /// How the time of a partition's records is found.
@@ -36,6 +39,17 @@ impl TimeOf {
         match (self, other) {
             (Self::Function(one), Self::Function(two)) => Arc::ptr_eq(one, two),
             (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
+        }
+    }
+
+    /// The time of a record that came with its `own`, where `highest` is its partition's; `None`: it has none. What a
+    /// function says is asked for elsewhere.
+    fn known(&self, own: i64, highest: i64, now: impl FnOnce() -> i64) -> Option<i64> {
+        match self {
+            Self::FailOnInvalid => (own >= 0).then_some(own),
+            Self::UsePartitionTime if own < 0 => (highest >= 0).then_some(highest),
+            Self::Wallclock => Some(now()),
+            Self::LogAndSkip | Self::UsePartitionTime | Self::Function(_) => Some(own),
         }
     }
 }
@@ -81,7 +95,11 @@ pub struct Extract {
     batch: Vec<Record>,
     times: Vec<i64>,
     /// Places of records that can't be decoded.
-    unreadable: Vec<usize>,
+    unreadable: Vec<(usize, Error)>,
+    /// What a function said of each record of a run.
+    told: Vec<Result<i64>>,
+    /// Of a run: those without a time, in their order.
+    refused: Vec<Offset>,
 }
 
 impl Extract {
@@ -102,6 +120,8 @@ impl Extract {
             batch: Vec::new(),
             times: Vec::new(),
             unreadable: Vec::new(),
+            told: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -115,7 +135,8 @@ impl Extract {
     /// Gives each record its time; those that have none leave.
     ///
     /// # Errors
-    /// `User` for a time that can't be, with the record's coordinates; what the function fails with.
+    /// `User` for a time that can't be, with the record's coordinates, and what the function fails with, where no
+    /// handler is to be asked.
     pub fn extract(&mut self, fetched: &mut Vec<Fetched>) -> Result<()> {
         if self.plain && fetched.iter().all(|r| r.timestamp.0 >= 0) {
             return Ok(());
@@ -143,24 +164,33 @@ impl Extract {
         let slots = Arc::clone(&self.slots);
         let slot = &slots[at];
         let mut highest = self.highest[at];
+        self.refused.clear();
         if let TimeOf::Function(udf) = &slot.time {
             self.ask(udf.as_ref(), slot, run, highest)?;
         }
+        let mut told = std::mem::take(&mut self.told);
+        let mut said = told.drain(..);
         let mut lost = 0;
         for record in run.iter_mut() {
-            let time = &mut record.timestamp;
-            match &slot.time {
-                TimeOf::FailOnInvalid if time.0 < 0 => return Err(invalid(slot, record)),
-                TimeOf::UsePartitionTime if time.0 < 0 && highest < 0 => {
-                    return Err(invalid(slot, record));
+            let now = || self.shared.clock.now().0;
+            let time = said.next().unwrap_or_else(|| {
+                let known = slot.time.known(record.timestamp.0, highest, now);
+                known.ok_or_else(|| invalid(record))
+            });
+            match time {
+                Ok(time) => {
+                    record.timestamp = Timestamp(time);
+                    highest = highest.max(time);
+                    lost += u64::from(time < 0);
                 }
-                TimeOf::UsePartitionTime if time.0 < 0 => time.0 = highest,
-                TimeOf::Wallclock => *time = self.shared.clock.now(),
-                _ => {}
+                Err(error) => {
+                    self.refused.push(record.offset);
+                    refuse(&self.shared, slot, record, highest, error)?;
+                }
             }
-            highest = highest.max(time.0);
-            lost += u64::from(time.0 < 0);
         }
+        drop(said);
+        self.told = told;
         self.highest[at] = highest;
         if let Some(udf) = &slot.watermark.function {
             self.ask_watermarks(udf.as_ref(), slot, run)?;
@@ -176,7 +206,7 @@ impl Extract {
         Ok(())
     }
 
-    /// Decodes a run for a function of the user; `timed`: their times are known, and who has none is dropped.
+    /// Decodes a run for a function of the user; `timed`: their times are known, and who has none is left out.
     fn decode(&mut self, slot: &Slot, run: &[Fetched], timed: bool) -> Result<()> {
         self.batch.clear();
         self.unreadable.clear();
@@ -184,13 +214,13 @@ impl Extract {
             return Ok(());
         };
         for (at, record) in run.iter().enumerate() {
-            if timed && record.timestamp.0 < 0 {
+            if timed && (record.timestamp.0 < 0 || self.refused.contains(&record.offset)) {
                 continue;
             }
             match reader.decode(slot, record) {
                 Ok(record) => self.batch.push(record),
-                // The lane finds it out again, and asks the handler: there a dead letter has an epoch.
-                Err(_) if reader.judge.is_some() => self.unreadable.push(at),
+                // The lane asks the handler: there a dead letter has an epoch.
+                Err(error) if slot.asks() => self.unreadable.push((at, error)),
                 Err(error) => return Err(error),
             }
         }
@@ -231,35 +261,100 @@ impl Extract {
         Ok(())
     }
 
-    fn ask(&mut self, udf: &dyn Udf, slot: &Slot, run: &mut [Fetched], highest: i64) -> Result<()> {
+    /// Asks for the times of a run. A record that it fails for stops nobody behind it.
+    fn ask(&mut self, udf: &dyn Udf, slot: &Slot, run: &[Fetched], highest: i64) -> Result<()> {
         if slot.readers.is_empty() {
             return Ok(());
         }
         self.decode(slot, run, false)?;
-        self.times.clear();
-        let topic = &slot.partition.topic;
-        udf.timestamps(&self.batch, topic, highest, &mut self.times)
-            .map_err(|failed| self.failed(failed, slot))?;
-        let asked = self.batch.len();
-        self.batch.clear();
-        if self.times.len() != asked {
-            return Err(Error::internal(
-                "a timestamp extractor gave fewer times than records",
-            ));
-        }
-        let (mut unreadable, mut times) = (self.unreadable.iter().peekable(), self.times.iter());
-        for (at, record) in run.iter_mut().enumerate() {
-            if unreadable.next_if(|lost| **lost == at).is_some() {
-                // It keeps its own time; a negative one would drop it here, before the handler is asked.
-                if record.timestamp.0 < 0 {
-                    record.timestamp = Timestamp(highest.max(0));
+        let mut unreadable = std::mem::take(&mut self.unreadable).into_iter().peekable();
+        let (mut asked, mut highest) = (0, highest);
+        while asked < self.batch.len() {
+            self.times.clear();
+            let rest = &self.batch[asked..];
+            let done = udf.timestamps(rest, &slot.partition.topic, highest, &mut self.times);
+            let wanted = done.as_ref().map_or_else(|f| f.at, |()| rest.len());
+            if self.times.len() != wanted {
+                return Err(Error::internal(
+                    "a timestamp extractor gave fewer times than records",
+                ));
+            }
+            asked += wanted;
+            for time in &self.times {
+                highest = highest.max(*time);
+                tell(&mut self.told, &mut unreadable, Ok(*time));
+            }
+            if let Err(mut failed) = done {
+                failed.at = asked;
+                let error = self.failed(failed, slot);
+                if !slot.asks() || !is_of_a_record(&error) {
+                    return Err(error);
                 }
-            } else if let Some(time) = times.next() {
-                record.timestamp = Timestamp(*time);
+                tell(&mut self.told, &mut unreadable, Err(error));
+                asked += 1;
             }
         }
+        self.told.extend(unreadable.map(|(_, error)| Err(error)));
+        self.batch.clear();
         Ok(())
     }
+}
+
+/// What was said of the next record, behind those that can't be decoded.
+fn tell(
+    told: &mut Vec<Result<i64>>,
+    unreadable: &mut std::iter::Peekable<std::vec::IntoIter<(usize, Error)>>,
+    said: Result<i64>,
+) {
+    while let Some((_, error)) = unreadable.next_if(|(at, _)| *at == told.len()) {
+        told.push(Err(error));
+    }
+    told.push(said);
+}
+
+/// A record without a time: its lane asks the handler of its source. Until then it moves no time.
+fn refuse(
+    shared: &Shared,
+    slot: &Slot,
+    record: &mut Fetched,
+    highest: i64,
+    error: Error,
+) -> Result<()> {
+    let error = at_offset(error, slot, record.offset);
+    if !slot.asks() {
+        return Err(error);
+    }
+    let refusal = Refusal::new(error, record.timestamp, highest);
+    shared.refused.put(record, refusal);
+    record.timestamp = Timestamp(highest.max(0));
+    Ok(())
+}
+
+/// A handler has a record tried again that has no time yet; `None`: it has one now, and that drops it.
+///
+/// # Errors
+/// As before.
+pub fn again(
+    slot: &Slot,
+    reader: &Reader,
+    fetched: &Fetched,
+    partition_time: i64,
+    now: Timestamp,
+) -> Result<Option<Record>> {
+    let mut record = reader.decode(slot, fetched)?;
+    let time = match &slot.time {
+        TimeOf::Function(udf) => {
+            let mut times = Vec::new();
+            let batch = std::slice::from_ref(&record);
+            udf.timestamps(batch, &slot.partition.topic, partition_time, &mut times)
+                .map_err(|failed| at_offset(failed.error, slot, fetched.offset))?;
+            times.first().copied()
+        }
+        known => known.known(fetched.timestamp.0, partition_time, || now.0),
+    };
+    let time = time.ok_or_else(|| at_offset(invalid(fetched), slot, fetched.offset))?;
+    record.timestamp = Timestamp(time);
+    Ok((time >= 0).then_some(record))
 }
 
 fn at_offset(error: Error, slot: &Slot, offset: Offset) -> Error {
@@ -270,11 +365,10 @@ fn at_offset(error: Error, slot: &Slot, offset: Offset) -> Error {
     })
 }
 
-fn invalid(slot: &Slot, record: &Fetched) -> Error {
-    let error = Error::user(format!(
+fn invalid(record: &Fetched) -> Error {
+    Error::user(format!(
         "an input record has the negative timestamp {}",
         record.timestamp.0
     ))
-    .hint("set timestamps where the records are made, or give the source a timestamp extractor (log_and_skip, use_partition_time, wallclock or a function)");
-    at_offset(error, slot, record.offset)
+    .hint("set timestamps where the records are made, or give the source a timestamp extractor (log_and_skip, use_partition_time, wallclock or a function)")
 }

@@ -386,7 +386,7 @@ impl LaneRoom {
                 let taken = self.gather_input(epoch, &mut batch, &mut bytes);
                 self.status().queued_items.fetch_sub(1 + taken, Relaxed);
                 let began = self.begin(stage, batch.len());
-                let done = self.input(&batch);
+                let done = self.input(&mut batch);
                 self.end(began, bytes);
                 done
             }

@@ -34,6 +34,7 @@ pub mod partition_counts;
 pub mod query;
 pub mod queue;
 pub mod recover;
+pub mod refused;
 mod reread;
 pub mod reset;
 pub mod shared;

@@ -4,6 +4,7 @@
 use crate::failpoint::Failpoints;
 use crate::outbox::Outbox;
 use crate::queue::LaneQueue;
+use crate::refused::Refused;
 use crate::status::Status;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Shared {
     taken: AtomicU64,
     /// The way to commit.
     pub outbox: Outbox,
+    /// Records on their way to lanes that have no time.
+    pub refused: Refused,
     /// Weight of all records that wait in a lane's queue (law 7).
     pub in_flight: AtomicI64,
     /// Below so much intake lets in more: before, waking it is no use.
@@ -89,6 +92,7 @@ impl Shared {
             steps: (0..=stages).map(|_| Mutex::default()).collect(),
             taken: AtomicU64::new(0),
             outbox: Outbox::new(lanes),
+            refused: Refused::default(),
             in_flight: AtomicI64::new(0),
             opens_below: AtomicI64::new(i64::MAX),
             failpoints,

@@ -65,6 +65,12 @@ impl Slot {
             && readers.any(|r| (r.source, r.topic) == (origin.source, origin.topic))
     }
 
+    /// Does everybody who reads it have a handler for records that can't be read?
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        !self.readers.is_empty() && self.readers.iter().all(|r| r.judge.is_some())
+    }
+
     /// The part of a key's bytes that decides the lane.
     #[must_use]
     pub fn affinity<'a>(&self, key: &'a [u8]) -> &'a [u8] {

@@ -299,7 +299,8 @@ impl Judge {
 }
 
 /// Is it about one record, so that somebody may decide what becomes of it?
-pub(crate) fn is_of_a_record(error: &Error) -> bool {
+#[must_use]
+pub fn is_of_a_record(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::User | ErrorKind::Serde) && !error.is_beyond_handlers()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Takes a batch as it was fetched, gives each source its records: all of a batch at a time where sources don't depend on
 //! each other, else neighbours of one source. Leaves out what the policies for late records and the handlers of the sources
-//! leave out. Never waits.
+//! leave out; those are asked about records without a time, too. Never waits.
 
 use super::LaneRoom;
 use std::collections::BTreeMap;
@@ -11,25 +11,35 @@ use stoatflow_core::{Result, StageId};
 use stoatflow_log::Fetched;
 
 impl LaneRoom {
-    pub(super) fn input(&mut self, batch: &[Fetched]) -> Result<()> {
+    pub(super) fn input(&mut self, batch: &mut [Fetched]) -> Result<()> {
+        let mut refused = self.shared.refused.take(batch);
+        let late = self.late(batch, &refused)?;
+        for (at, refusal) in &refused {
+            batch[*at].timestamp = refusal.timestamp;
+        }
+        let batch = &*batch;
+        let mut refused = refused.iter_mut().peekable();
         let grouped = self.plan.stages[0].independent_entries || self.plan.sources.len() == 1;
         let slots = Arc::clone(&self.slots);
-        let late = self.late(batch)?;
         let mut late = late.into_iter().peekable();
         // Where entries depend on each other, only neighbours of one source go together.
         let mut run = None;
         for (at, fetched) in batch.iter().enumerate() {
             let slot = &slots[fetched.slot as usize];
+            let mut refusal = refused.next_if(|(of, _)| *of == at);
             for (which, reader) in slot.readers.iter().enumerate() {
                 if late.next_if_eq(&(at, which)).is_some() {
                     continue;
                 }
-                let record = match reader.decode(slot, fetched) {
-                    Ok(record) => record,
-                    Err(error) => match self.unreadable(error, reader, slot, fetched)? {
-                        Some(record) => record,
-                        None => continue,
+                let read = match &mut refusal {
+                    Some((_, refusal)) => self.untimed(refusal, reader, slot, fetched)?,
+                    None => match reader.decode(slot, fetched) {
+                        Ok(record) => Some(record),
+                        Err(error) => self.unreadable(error, reader, slot, fetched)?,
                     },
+                };
+                let Some(record) = read else {
+                    continue;
                 };
                 let source = usize::from(reader.source.0);
                 if !grouped

@@ -7,6 +7,7 @@
 
 use super::LaneRoom;
 use super::letters::{weigh, with_body};
+use crate::refused::Refusal;
 use crate::slots::{Reader, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,22 +20,32 @@ use stoatflow_operators::late::{LatePolicy, LateRecord, Verdict};
 pub(super) type Spot = (usize, usize);
 
 impl LaneRoom {
-    /// The records of a batch that are left out because they are late, in their order.
-    pub(super) fn late(&self, batch: &[Fetched]) -> Result<Vec<Spot>> {
+    /// The records of a batch that are left out because they are late, in their order. Nothing is late that has no time.
+    pub(super) fn late(
+        &self,
+        batch: &[Fetched],
+        refused: &[(usize, Refusal)],
+    ) -> Result<Vec<Spot>> {
         let watermark = self.views[self.view(StageId(0))].watermark;
         if batch.iter().all(|f| f.timestamp.0 >= watermark) {
             return Ok(Vec::new());
         }
-        self.judge_late(batch, watermark)
+        self.judge_late(batch, refused, watermark)
     }
 
     #[cold]
-    fn judge_late(&self, batch: &[Fetched], watermark: i64) -> Result<Vec<Spot>> {
+    fn judge_late(
+        &self,
+        batch: &[Fetched],
+        refused: &[(usize, Refusal)],
+        watermark: i64,
+    ) -> Result<Vec<Spot>> {
         let slots = Arc::clone(&self.slots);
         // By partition: a callable is asked for all records of one at a time.
         let mut late: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, fetched) in batch.iter().enumerate() {
-            if fetched.timestamp.0 < watermark {
+            let has_time = refused.binary_search_by_key(&at, |(of, _)| *of).is_err();
+            if fetched.timestamp.0 < watermark && has_time {
                 late.entry(fetched.slot).or_default().push(at);
             }
         }

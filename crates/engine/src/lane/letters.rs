@@ -5,25 +5,63 @@
 //! batch at hand; for a record that has walked on, the commit room reads them again. Never decides.
 
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
+use crate::extract::again;
 use crate::outbox::{OutItem, Unread};
+use crate::refused::Refusal;
 use crate::slots::{Reader, Slot};
 use std::sync::Arc;
 use stoatflow_core::{
-    Datum, Error, Header, Headers, Origin, Record, Result, StageId, TopicPartition,
+    Datum, Error, Header, Headers, Origin, Record, Result, StageId, Timestamp, TopicPartition,
 };
 use stoatflow_log::{Fetched, Outgoing};
 use stoatflow_operators::judge::{Handled, Letter, Outcome, Place, Raw};
-use stoatflow_operators::{NO_ORIGIN, Output, size_on_wire};
+use stoatflow_operators::{NO_ORIGIN, Output, dropped, size_on_wire};
 
 impl LaneRoom {
     /// A record that can't be decoded: the handler may have it tried again, or left out (`None`).
     #[cold]
     pub(super) fn unreadable(
         &mut self,
-        mut error: Error,
+        error: Error,
         reader: &Reader,
         slot: &Slot,
         fetched: &Fetched,
+    ) -> Result<Option<Record>> {
+        self.ask_reader(error, (reader, slot), fetched, &mut || {
+            reader.decode(slot, fetched).map(Some)
+        })
+    }
+
+    /// A record that has no time: likewise. Tried again it may get one that drops it.
+    #[cold]
+    pub(super) fn untimed(
+        &mut self,
+        refusal: &mut Refusal,
+        reader: &Reader,
+        slot: &Slot,
+        fetched: &Fetched,
+    ) -> Result<Option<Record>> {
+        let (shared, name) = (
+            Arc::clone(&self.shared),
+            self.plan.nodes[reader.entry.0 as usize].name.clone(),
+        );
+        let error = refusal.error();
+        let before = refusal.partition_time;
+        self.ask_reader(error, (reader, slot), fetched, &mut || {
+            let found = again(slot, reader, fetched, before, shared.clock.now())?;
+            if found.is_none() {
+                shared.status.dropped(&name, dropped::NEGATIVE_TIMESTAMP, 1);
+            }
+            Ok(found)
+        })
+    }
+
+    fn ask_reader(
+        &mut self,
+        mut error: Error,
+        (reader, slot): (&Reader, &Slot),
+        fetched: &Fetched,
+        again: &mut dyn FnMut() -> Result<Option<Record>>,
     ) -> Result<Option<Record>> {
         let Some(judge) = &reader.judge else {
             return Err(error);
@@ -45,9 +83,9 @@ impl LaneRoom {
             let handled = &mut self.effects.handled;
             match judge.judge(error, &shown, Some(raw), attempt, place, handled)? {
                 Outcome::Gone => break,
-                Outcome::Again => match reader.decode(slot, fetched) {
-                    Ok(record) => return Ok(Some(record)),
-                    Err(again) => error = again,
+                Outcome::Again => match again() {
+                    Ok(found) => return Ok(found),
+                    Err(more) => error = more,
                 },
             }
         }
@@ -210,7 +248,8 @@ impl LaneRoom {
 pub(crate) fn with_body(mut letter: Outgoing, read: &Fetched) -> Outgoing {
     letter.key.clone_from(&read.key);
     letter.value.clone_from(&read.value);
-    letter.timestamp = read.timestamp;
+    // No topic takes a negative one.
+    letter.timestamp = read.timestamp.max(Timestamp(0));
     letter.headers = joined(&read.headers, letter.headers.as_deref().unwrap_or_default());
     letter
 }

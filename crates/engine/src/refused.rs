@@ -1,0 +1,72 @@
+//! Records whose time nobody knows: their extractor failed, or could not see them.
+//!
+//! Takes from intake why a record has no time; gives it to the lane that the record comes to, which asks the
+//! handler of its source: a dead letter belongs to an epoch, and dispatch makes those. Until then the record stands at
+//! its partition's highest time, so that it moves none. Looking costs nothing while there is none. Never decides.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use stoatflow_core::{Error, Offset, Timestamp};
+use stoatflow_log::Fetched;
+
+/// Why a record has no time.
+#[derive(Debug)]
+pub struct Refusal {
+    error: Error,
+    /// The time that it came with.
+    pub timestamp: Timestamp,
+    /// The highest of its partition before it; -1: none.
+    pub partition_time: i64,
+}
+
+impl Refusal {
+    /// With the coordinates of the record.
+    #[must_use]
+    pub const fn new(error: Error, timestamp: Timestamp, partition_time: i64) -> Self {
+        Self {
+            error,
+            timestamp,
+            partition_time,
+        }
+    }
+
+    /// The error: each source that reads the topic gets one. The first has its cause.
+    pub fn error(&mut self) -> Error {
+        let error = &self.error;
+        let another = Error::new(error.kind(), error.message())
+            .hint(error.next_step())
+            .at(|at| at.clone_from(error.coordinates()));
+        std::mem::replace(&mut self.error, another)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Refused {
+    count: AtomicUsize,
+    all: Mutex<BTreeMap<(u32, Offset), Refusal>>,
+}
+
+impl Refused {
+    /// Before the record is admitted.
+    pub fn put(&self, record: &Fetched, refusal: Refusal) {
+        let mut all = self.all.lock();
+        all.insert((record.slot, record.offset), refusal);
+        self.count.store(all.len(), Ordering::Release);
+    }
+
+    /// Those of a batch, by their places in it and in their order. They are the lane's now.
+    pub fn take(&self, batch: &[Fetched]) -> Vec<(usize, Refusal)> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let mut all = self.all.lock();
+        let places = batch.iter().enumerate();
+        let found = places
+            .filter_map(|(at, record)| Some((at, all.remove(&(record.slot, record.offset))?)));
+        let found = found.collect();
+        self.count.store(all.len(), Ordering::Release);
+        found
+    }
+}
