@@ -1,9 +1,10 @@
 //! Between bytes and datums, in Kafka's encodings.
 //!
 //! Takes bytes from a topic or a store, gives a [`Datum`], and back. `Json` stays undecoded text:
-//! a field that nobody reads is never parsed. Never touches a broker.
+//! a field that nobody reads is never parsed, but what comes from outside is looked through once. Never touches a broker.
 
-use crate::{Datum, Error, Result, Text};
+use crate::{Datum, Error, PlainJson, Result, Text};
+use ::serde::de::IgnoredAny;
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -115,6 +116,16 @@ impl Serde {
         }
     }
 
+    /// As [`Self::decode`], of bytes that come from outside: JSON, which stays text, is known to be well-formed then.
+    ///
+    /// # Errors
+    /// `Serde` if the bytes are not of this form.
+    pub fn read(&self, bytes: Option<Bytes>) -> Result<Datum> {
+        let datum = self.decode(bytes)?;
+        check_text(&datum)?;
+        Ok(datum)
+    }
+
     /// The bytes that decide the lane (and, in a sink, the partition): a windowed key goes with the key
     /// within, so that all windows of a key stay together.
     #[must_use]
@@ -194,6 +205,37 @@ impl Serde {
             .hint("read the topic with the serde it was written with")
         })
     }
+}
+
+/// Text that is still to be parsed: is there anything that will not be?
+fn check_text(datum: &Datum) -> Result<()> {
+    match datum {
+        Datum::Json(text) => check_json_text(text),
+        Datum::Windowed(windowed) => check_text(&windowed.key),
+        Datum::Opaque(_) => (datum.opaque::<PlainJson>()).map_or(Ok(()), |p| check_json_text(&p.0)),
+        _ => Ok(()),
+    }
+}
+
+/// Is it JSON, from the beginning to the end? Builds nothing, and however deep it is, it doesn't call itself.
+///
+/// # Errors
+/// `Serde` with the place where it is not.
+pub fn check_json_text(text: &[u8]) -> Result<()> {
+    let valid = match std::str::from_utf8(text) {
+        Ok(text) => serde_json::from_str::<IgnoredAny>(text).map_err(|e| malformed(text, &e)),
+        Err(e) => Err(malformed(&String::from_utf8_lossy(text), &e)),
+    };
+    valid.map(|_| ())
+}
+
+#[cold]
+fn malformed(text: &str, why: &dyn fmt::Display) -> Error {
+    let start: String = text.chars().take(40).collect();
+    Error::serde(format!(
+        "the bytes are not well-formed JSON ({why}): {start:?}"
+    ))
+    .hint("fix the producer, give the source a handler (on_error=), or read the topic with Serdes.bytes() or Serdes.string()")
 }
 
 /// A key's bytes, then times.
@@ -293,3 +335,6 @@ fn no_json(datum: &Datum) -> Error {
         .hint("decode the bytes first, or use Serdes.bytes()"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,8 +94,8 @@ impl Reader {
             })
         };
         Ok(Record {
-            key: self.key.decode(fetched.key.clone()).map_err(located)?,
-            value: self.value.decode(fetched.value.clone()).map_err(located)?,
+            key: self.key.read(fetched.key.clone()).map_err(located)?,
+            value: self.value.read(fetched.value.clone()).map_err(located)?,
             timestamp: fetched.timestamp,
             headers: fetched.headers.clone(),
             origin: self.origin(slot, fetched),
