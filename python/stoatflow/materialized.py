@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
+from stoatflow.expressions import Expression
 from stoatflow.handlers import OnError
 from stoatflow.plan.functions import callable_only, given
 from stoatflow.plan.nodes import StoreSpec, TimestampFunction, Timestamps
@@ -71,8 +72,8 @@ class TimestampExtractors:
     """When it was read."""
 
 
-TimestampLike: TypeAlias = "Callable[[ConsumedRecord, int], int] | str"
-"""A function `(record, partition_time)` that gives milliseconds, or one of `TimestampExtractors`."""
+TimestampLike: TypeAlias = "Callable[[ConsumedRecord, int], int] | Expression | str"
+"""A function `(record, partition_time)` or an expression that gives milliseconds, or one of `TimestampExtractors`."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,8 @@ def reset_spec(reset: Reset | None, method: str, line: str) -> str | dict[str, i
 
 def timestamp_spec(timestamp: TimestampLike | None, method: str, line: str) -> Timestamps | None:
     """Give the plan's form of `timestamp=`."""
+    if isinstance(timestamp, Expression):
+        return timestamp
     if timestamp is None or callable(timestamp):
         shape = ("record", "partition_time")
         made = timestamp and callable_only(timestamp, shape, f"{method}(timestamp=)", line, "pass a function")
@@ -238,7 +241,8 @@ def timestamp_spec(timestamp: TimestampLike | None, method: str, line: str) -> T
     if timestamp not in [getattr(TimestampExtractors, name) for name in known]:
         raise TopologyError(
             f"{line} {method}: timestamp={timestamp!r} is not known",
-            next_step=f"use a function (record, partition_time) or one of TimestampExtractors: {', '.join(known)}",
+            next_step="use an expression, a function (record, partition_time) or one of TimestampExtractors: "
+            f"{', '.join(known)}",
         )
     return timestamp
 

@@ -319,6 +319,98 @@ def test_a_table_and_a_global_table_have_handlers_for_it_too() -> None:
         assert driver.output("bad", str, str).read_value() == "no"
 
 
+@pytest.mark.parametrize(
+    ("serde", "expression", "values"),
+    [
+        (dict, sf.value["at"].str.to_timestamp(), [{"at": "1970-01-01T00:00:05Z"}, {"at": "1970-01-01T00:00:07Z"}]),
+        (dict, sf.value["at"], [{"at": 5000}, {"at": 7000}]),
+        (dict, (sf.value["at"] * 1000).cast("int"), [{"at": 5.0}, {"at": 7.0001}]),
+        (dict, sf.coalesce(sf.value["at"], sf.timestamp), [{"at": 5000}, {"no": 1}]),
+        (int, sf.value, [5000, 7000]),
+        (str, sf.value.str.to_int() * 1000, ["5", "7"]),
+    ],
+    ids=["text", "milliseconds", "seconds", "or its own", "the value", "of a text"],
+)
+def test_an_expression_tells_the_time(serde: Any, expression: sf.Expression, values: list[Any]) -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=serde, timestamp=expression).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.input("in", str, serde)
+        with driver.epoch():
+            for value in values:
+                source.pipe("k", value, timestamp=7000)
+        assert [record.timestamp for record in driver.output("out").read_all()] == [5000, 7000]
+
+
+def test_an_expression_reads_the_key_too_and_sources_of_all_kinds_take_it() -> None:
+    builder = sf.StreamsBuilder()
+    how: Any = {"key": int, "value": str, "timestamp": sf.key * 10}
+    builder.table("t", store="t", **how).to_stream().to("out")
+    builder.global_table("g", store="g", **how)
+    builder.stream(["a", "b"], consumed=sf.Consumed(int, str, timestamp=sf.key * 10)).to("out", name="sink")
+    with TopologyTestDriver(builder.build()) as driver:
+        for topic in ("t", "g", "a", "b"):
+            driver.input(topic, int, str).pipe(7, topic, timestamp=1)
+        assert out(driver) == {"t": 70, "a": 70, "b": 70}
+    topology = sf.Topology()
+    topology.add_source("source", "c", key=int, value=str, timestamp=sf.key * 10)
+    topology.add_sink("sink", "out", parents=["source"], key=int, value=str)
+    with TopologyTestDriver(topology) as driver:
+        driver.input("c", int, str).pipe(7, "c", timestamp=1)
+        assert out(driver) == {"c": 70}
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_what_an_expression_fails_for_goes_to_the_handler_of_its_source(near: bool) -> None:
+    builder = sf.StreamsBuilder()
+    how: Any = {"on_error": sf.DLQ("bad")} if near else {}
+    at = sf.value["at"].str.to_timestamp()
+    builder.stream("in", key=str, value=dict, timestamp=at, **how).to("out")
+    far: Any = {} if near else {"on_deserialization_error": sf.DLQ("bad")}
+    bad = [b'{"at": "soon"}', b'{"at": 7}', b"{}", b"7", b'{"at": "1970-01-01T00:00:09Z"']
+    with TopologyTestDriver(builder.build(), on_processing_error=sf.log_and_fail(), **far) as driver:
+        raw = driver.input("in")
+        with driver.epoch():
+            raw.pipe(b"k", b'{"at": "1970-01-01T00:00:05Z"}', timestamp=10**12)
+            for value in bad:
+                raw.pipe(b"k", value, timestamp=10**12)
+            raw.pipe(b"k", b'{"at": "1970-01-01T00:00:04Z"}', timestamp=10**12)
+            raw.pipe(b"k", b'{"at": "1969-12-31T23:59:59Z"}', timestamp=10**12)
+        assert [record.timestamp for record in driver.output("out").read_all()] == [5000, 4000]
+        letters = driver.output("bad").read_all()
+    assert [letter.value for letter in letters] == bad
+    assert {said(letter)["kind"] for letter in letters} == {"deserialization"}
+    messages = [said(letter)["message"] for letter in letters]
+    assert "soon" in messages[0]
+    assert "the expression of a timestamp gave null" in messages[2]
+    assert "not well-formed JSON" in messages[4]
+    assert "sf.value['at']" in said(letters[2])["function"].replace('"', "'")
+
+
+def test_without_a_handler_it_says_where_and_what_to_do() -> None:
+    with driver_of(sf.value.str.to_int(strict=False)) as driver:
+        with pytest.raises(sf.errors.StoatFlowError, match=r"gave null.*sf\.coalesce") as raised:
+            pipe(driver, ("k", "5", 1), ("k", "five", 2))
+        assert place(raised) == ("in", 0, 1)
+        assert "test_extractors.py" in str(raised.value.coordinates["function"])
+
+
+@pytest.mark.parametrize(
+    ("expression", "match"),
+    [
+        (sf.value.str.lower(), "it gives str, but a timestamp is milliseconds"),
+        (sf.value == "a", "it gives bool"),
+        (sf.value.cast("float"), "it gives float.*cast"),
+        (sf.lit(None), "it gives null"),
+        (sf.new, "reads sf.new, which isn't there"),
+        (sf.value + 1, "str"),
+    ],
+)
+def test_an_expression_that_gives_no_time_is_refused(expression: sf.Expression, match: str) -> None:
+    with pytest.raises(sf.errors.TopologyError, match=match):
+        reading(expression)
+
+
 def test_each_partition_has_a_time_of_its_own() -> None:
     builder = sf.StreamsBuilder()
     for topic in ("one", "two"):

@@ -12,8 +12,9 @@ use crate::shared::Shared;
 use crate::slots::{Reader, Slot, Slots};
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Error, Offset, Record, Result, Timestamp};
+use stoatflow_core::{Error, Offset, Record, Result, Serde, Timestamp};
 use stoatflow_log::Fetched;
+use stoatflow_operators::expr::Compiled;
 use stoatflow_operators::judge::is_of_a_record;
 use stoatflow_operators::{Failed, Udf, dropped};
 
@@ -28,6 +29,8 @@ pub enum TimeOf {
     UsePartitionTime,
     /// Now.
     Wallclock,
+    /// What a native expression gives.
+    Expression(Arc<Compiled>),
     /// A function of the user.
     Function(Arc<dyn Udf>),
 }
@@ -38,18 +41,19 @@ impl TimeOf {
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Function(one), Self::Function(two)) => Arc::ptr_eq(one, two),
+            (Self::Expression(one), Self::Expression(two)) => one.is_same(two),
             (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
         }
     }
 
     /// The time of a record that came with its `own`, where `highest` is its partition's; `None`: it has none. What a
-    /// function says is asked for elsewhere.
+    /// function or an expression says is asked for elsewhere.
     fn known(&self, own: i64, highest: i64, now: impl FnOnce() -> i64) -> Option<i64> {
         match self {
             Self::FailOnInvalid => (own >= 0).then_some(own),
             Self::UsePartitionTime if own < 0 => (highest >= 0).then_some(highest),
             Self::Wallclock => Some(now()),
-            Self::LogAndSkip | Self::UsePartitionTime | Self::Function(_) => Some(own),
+            _ => Some(own),
         }
     }
 }
@@ -61,6 +65,7 @@ impl fmt::Debug for TimeOf {
             Self::LogAndSkip => "LogAndSkip",
             Self::UsePartitionTime => "UsePartitionTime",
             Self::Wallclock => "Wallclock",
+            Self::Expression(expression) => expression.text(),
             Self::Function(udf) => udf.name(),
         })
     }
@@ -96,7 +101,7 @@ pub struct Extract {
     times: Vec<i64>,
     /// Places of records that can't be decoded.
     unreadable: Vec<(usize, Error)>,
-    /// What a function said of each record of a run.
+    /// What a function or an expression said of each record of a run.
     told: Vec<Result<i64>>,
     /// Of a run: those without a time, in their order.
     refused: Vec<Offset>,
@@ -128,8 +133,16 @@ impl Extract {
     /// Does it ask functions of the user?
     #[must_use]
     pub fn calls_out(&self) -> bool {
-        let mut slots = self.slots.iter();
-        slots.any(|s| matches!(s.time, TimeOf::Function(_)) || s.watermark.function.is_some())
+        let decodes = |slot: &Slot| {
+            let serdes = slot.readers.iter().flat_map(|r| [&r.key, &r.value]);
+            serdes.into_iter().any(|s| matches!(s, Serde::Custom(_)))
+        };
+        let asks = |slot: &Slot| match &slot.time {
+            TimeOf::Function(_) => true,
+            TimeOf::Expression(_) => decodes(slot),
+            _ => slot.watermark.function.is_some(),
+        };
+        self.slots.iter().any(asks)
     }
 
     /// Gives each record its time; those that have none leave.
@@ -165,8 +178,17 @@ impl Extract {
         let slot = &slots[at];
         let mut highest = self.highest[at];
         self.refused.clear();
-        if let TimeOf::Function(udf) = &slot.time {
-            self.ask(udf.as_ref(), slot, run, highest)?;
+        match &slot.time {
+            TimeOf::Function(udf) => self.ask(udf.as_ref(), slot, run, highest)?,
+            TimeOf::Expression(expression) => {
+                // Who reads it first is asked for all, as functions are.
+                if let Some(reader) = slot.readers.first() {
+                    let read = run.iter().map(|record| reader.decode(slot, record));
+                    let times = read.map(|record| expression.time(&record?));
+                    self.told.extend(times);
+                }
+            }
+            _ => {}
         }
         let mut told = std::mem::take(&mut self.told);
         let mut said = told.drain(..);
@@ -349,6 +371,10 @@ pub fn again(
             udf.timestamps(batch, &slot.partition.topic, partition_time, &mut times)
                 .map_err(|failed| at_offset(failed.error, slot, fetched.offset))?;
             times.first().copied()
+        }
+        TimeOf::Expression(expression) => {
+            let time = expression.time(&record);
+            Some(time.map_err(|error| at_offset(error, slot, fetched.offset))?)
         }
         known => known.known(fetched.timestamp.0, partition_time, || now.0),
     };

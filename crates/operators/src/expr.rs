@@ -84,6 +84,31 @@ impl Compiled {
         &self.text
     }
 
+    /// Was it made of the same?
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+
+    /// The time that it gives a record, in milliseconds since 1970 (`timestamp=` of a source).
+    ///
+    /// # Errors
+    /// As `eval`, and `User` if it is no whole number.
+    pub fn time(&self, record: &Record) -> Result<i64> {
+        let found = match self.eval(record)? {
+            Datum::Int(time) => return Ok(time),
+            Datum::Null => Error::user("the expression of a timestamp gave null").hint(
+                "give what there is instead, such as sf.coalesce(..., sf.timestamp), or the source a handler (on_error=)",
+            ),
+            other => Error::user(format!(
+                "a timestamp is milliseconds since 1970, an int, but its expression gave {}",
+                kind(&other)
+            ))
+            .hint("make one of a text with .str.to_timestamp(), of a float with .cast(\"int\")"),
+        };
+        Err(found.at(|at| at.function = Some(self.text.clone())))
+    }
+
     /// Does it read anything of a record, or is it a constant?
     #[must_use]
     pub fn reads_record(&self) -> bool {

@@ -2,6 +2,7 @@
 //!
 //! Takes a [`Call`], gives references into it. Never decides anything.
 
+use crate::TimestampExtractor;
 use crate::logical::{Call, Function, Joining, Materialized, SerdeSpec};
 use stoatflow_core::Late;
 
@@ -218,6 +219,18 @@ impl Call {
                 ..
             } => topic_function.iter().chain(partitioner).collect(),
             _ => vec![],
+        }
+    }
+
+    /// How the time of its records is found, if it says so.
+    #[must_use]
+    pub const fn timestamp(&self) -> Option<&TimestampExtractor> {
+        match self {
+            Self::Stream { timestamp, .. }
+            | Self::Table { timestamp, .. }
+            | Self::GlobalTable { timestamp, .. }
+            | Self::GlobalStore { timestamp, .. } => timestamp.as_ref(),
+            _ => None,
         }
     }
 

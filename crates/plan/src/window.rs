@@ -3,6 +3,7 @@
 //! Gives data; durations are milliseconds and were checked in the DSL, again in [`crate::compile`].
 //! Never computes which window a record is in: that is the operators' business.
 
+use crate::Expression;
 use serde::{Deserialize, Serialize};
 
 /// How records of a key are put into windows.
@@ -147,11 +148,13 @@ pub enum StoreKind {
 }
 
 /// How the time of a record is found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimestampExtractor {
     /// A function `(record, partition_time)`: index into the table of callables.
     Udf(u32),
+    /// What an expression gives of the record: milliseconds.
+    Expr(Expression),
     /// The record's; a negative one fails (the default).
     FailOnInvalid,
     /// The record's; a negative one is dropped and counted.

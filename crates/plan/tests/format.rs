@@ -162,6 +162,7 @@ fn forms() -> Vec<Value> {
         all.push(json!({"op": "state_store", "store": "k", "kind": kind, "key": "string", "value": "string"}));
     }
     all.push(json!({"op": "stream", "pattern": "a.*", "key": "string", "value": "string", "timestamp": "use_partition_time"}));
+    all.push(json!({"op": "stream", "topics": ["a"], "key": "string", "value": "int64", "timestamp": {"expr": {"op": "value"}}}));
     all.push(json!({"op": "to", "from": 0, "topic": "c"}));
     for late in [json!("grace"), json!("drop"), json!({"dlq": "l"})] {
         all.push(json!({"op": "stream", "topics": ["a"], "key": "string", "value": "bytes", "late": late}));

@@ -73,7 +73,7 @@ class TimestampFunction:
     udf: Udf
 
 
-Timestamps: TypeAlias = TimestampFunction | str
+Timestamps: TypeAlias = TimestampFunction | Expression | str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

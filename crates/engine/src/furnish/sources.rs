@@ -16,6 +16,7 @@ use stoatflow_core::{
     Error, ErrorKind, NodeId, Offset, Result, SourceId, Timestamp, TopicPartition,
 };
 use stoatflow_log::{Broker, Committed, TopicInfo};
+use stoatflow_operators::expr::Compiled;
 use stoatflow_plan::{Op, PhysicalPlan, Reset, Source, TimestampExtractor, topic_pattern};
 use stoatflow_state::Backend;
 
@@ -294,6 +295,7 @@ impl Blueprint {
     fn time_of(&self, extractor: &TimestampExtractor) -> Result<TimeOf> {
         Ok(match extractor {
             TimestampExtractor::Udf(index) => TimeOf::Function(self.foreign.udf(*index)?),
+            TimestampExtractor::Expr(e) => TimeOf::Expression(Arc::new(Compiled::new(e)?)),
             TimestampExtractor::FailOnInvalid => TimeOf::FailOnInvalid,
             TimestampExtractor::LogAndSkip => TimeOf::LogAndSkip,
             TimestampExtractor::UsePartitionTime => TimeOf::UsePartitionTime,

@@ -131,30 +131,17 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
     if let Some(what) = batch_problem(&node.call) {
         problems.at(plan, i, what);
     }
-    if let Call::Stream {
-        timestamp: Some(TimestampExtractor::Udf(u)),
-        ..
-    }
-    | Call::Table {
-        timestamp: Some(TimestampExtractor::Udf(u)),
-        ..
-    }
-    | Call::GlobalTable {
-        timestamp: Some(TimestampExtractor::Udf(u)),
-        ..
-    }
-    | Call::GlobalStore {
-        timestamp: Some(TimestampExtractor::Udf(u)),
-        ..
-    } = &node.call
-        && *u as usize >= plan.functions.len()
-    {
-        let n = plan.functions.len();
-        problems.at(
-            plan,
-            i,
-            format!("its timestamp extractor {u} is not in the table of {n} functions"),
-        );
+    match node.call.timestamp() {
+        Some(TimestampExtractor::Udf(u)) if *u as usize >= plan.functions.len() => {
+            let n = plan.functions.len();
+            problems.at(
+                plan,
+                i,
+                format!("its timestamp extractor {u} is not in the table of {n} functions"),
+            );
+        }
+        Some(TimestampExtractor::Expr(e)) => expression(plan, i, e, problems),
+        _ => {}
     }
     if let Call::Stream {
         watermark: Some(watermark),

@@ -3,8 +3,8 @@
 //! Takes a call, gives findings: a joiner sees two sides, a reducer what was and what comes, everything
 //! else one record. Never looks at types.
 
-use crate::Expression;
 use crate::logical::{Call, Function};
+use crate::{Expression, TimestampExtractor};
 
 /// What an expression can read at one place.
 #[derive(Clone, Copy)]
@@ -95,6 +95,9 @@ fn places(call: &Call) -> Vec<(&Function, Sees)> {
 /// What its expressions read that isn't there.
 pub(super) fn problems(call: &Call) -> Vec<String> {
     let mut found = Vec::new();
+    if let Some(TimestampExtractor::Expr(e)) = call.timestamp() {
+        found.extend(unseen(e, Sees::Record));
+    }
     for (function, sees) in places(call) {
         match function {
             Function::Udf(_) | Function::Async(_) => {}

@@ -4,6 +4,7 @@
 //! changes a serde.
 
 use super::Pass;
+use crate::TimestampExtractor;
 use crate::expression::check::{Known, check};
 use crate::expression::kinds::Kinds;
 use crate::expression::render::located;
@@ -59,6 +60,21 @@ impl Pass<'_> {
                     let text = located(e.bare(), e.line());
                     found.push(format!("{text}: it gives {given}, but {wanted} is wanted"));
                 }
+            }
+        }
+        if let Some(TimestampExtractor::Expr(e)) = call.timestamp() {
+            let of = |name| {
+                let mut serdes = call.serdes().into_iter();
+                serdes.find_map(|(argument, serde)| (argument == name).then_some(serde))
+            };
+            let given = check(e, Known::of(of("key"), of("value")), &mut |what| {
+                found.push(what);
+            });
+            if given.is_null() || !given.fits(Kinds::INT) {
+                let text = located(e.bare(), e.line());
+                found.push(format!(
+                    "{text}: it gives {given}, but a timestamp is milliseconds since 1970, an int: .str.to_timestamp() makes one of a text, .cast(\"int\") of a float"
+                ));
             }
         }
         for what in found {
