@@ -99,6 +99,8 @@ pub struct Settings {
     pub time_by_watermark: bool,
     /// `watermark.default` for sources without one of their own.
     pub watermark_default: WatermarkDefault,
+    /// `max.timestamp.ahead.ms`: a record that is further ahead of the wall clock moves no time.
+    pub max_timestamp_ahead: Option<Duration>,
     /// `auto.offset.reset` for sources without one of their own: earliest?
     pub reset_to_earliest: bool,
     /// `changelog.num.partitions`; 0 takes the widest source topic's.

@@ -12,11 +12,15 @@ use crate::shared::Shared;
 use crate::slots::{Reader, Slot, Slots};
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Error, Offset, Record, Result, Serde, Timestamp};
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Record, Result, Serde, Timestamp, TopicPartition};
 use stoatflow_log::Fetched;
 use stoatflow_operators::expr::Compiled;
 use stoatflow_operators::judge::is_of_a_record;
 use stoatflow_operators::{Failed, Udf, dropped};
+
+/// The log hears of records that are ahead of the clock no more often.
+const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// How the time of a partition's records is found.
 #[derive(Clone)]
@@ -93,6 +97,9 @@ pub struct Extract {
     highest: Vec<i64>,
     /// Is any source's time more than the record's own, or its watermark what a function says?
     plain: bool,
+    /// How far times may be ahead of the clock, where they may not be anything.
+    max_ahead: Option<i64>,
+    ahead: Ahead,
     /// What functions have said of each slot's watermark; -1: nothing.
     watermarks: Vec<i64>,
     said: Vec<Said>,
@@ -116,6 +123,8 @@ impl Extract {
             plain: slots
                 .iter()
                 .all(|s| matches!(s.time, TimeOf::FailOnInvalid) && s.watermark.function.is_none()),
+            max_ahead: slots.iter().find_map(|s| s.max_ahead),
+            ahead: Ahead::default(),
             watermarks: slots.iter().map(|s| s.progress.watermark).collect(),
             said: Vec::new(),
             marks: Vec::new(),
@@ -151,7 +160,8 @@ impl Extract {
     /// `User` for a time that can't be, with the record's coordinates, and what the function fails with, where no
     /// handler is to be asked.
     pub fn extract(&mut self, fetched: &mut Vec<Fetched>) -> Result<()> {
-        if self.plain && fetched.iter().all(|r| r.timestamp.0 >= 0) {
+        let possible = 0..=latest(self.max_ahead, &self.shared);
+        if self.plain && fetched.iter().all(|r| possible.contains(&r.timestamp.0)) {
             return Ok(());
         }
         let mut from = 0;
@@ -177,9 +187,10 @@ impl Extract {
         let slots = Arc::clone(&self.slots);
         let slot = &slots[at];
         let mut highest = self.highest[at];
+        let latest = latest(slot.max_ahead, &self.shared);
         self.refused.clear();
         match &slot.time {
-            TimeOf::Function(udf) => self.ask(udf.as_ref(), slot, run, highest)?,
+            TimeOf::Function(udf) => self.ask(udf.as_ref(), slot, run, (highest, latest))?,
             TimeOf::Expression(expression) => {
                 // Who reads it first is asked for all, as functions are.
                 if let Some(reader) = slot.readers.first() {
@@ -199,18 +210,20 @@ impl Extract {
                 let known = slot.time.known(record.timestamp.0, highest, now);
                 known.ok_or_else(|| invalid(record))
             });
-            match time {
+            match time.map_err(NoTime::from).and_then(|t| in_time(t, latest)) {
                 Ok(time) => {
                     record.timestamp = Timestamp(time);
                     highest = highest.max(time);
                     lost += u64::from(time < 0);
                 }
-                Err(error) => {
+                Err(no_time) => {
                     self.refused.push(record.offset);
-                    refuse(&self.shared, slot, record, highest, error)?;
+                    self.ahead.records += u64::from(no_time.ahead);
+                    refuse(&self.shared, slot, record, highest, no_time)?;
                 }
             }
         }
+        self.ahead.tell(&self.shared, &slot.partition);
         drop(said);
         self.told = told;
         self.highest[at] = highest;
@@ -284,17 +297,24 @@ impl Extract {
     }
 
     /// Asks for the times of a run. A record that it fails for stops nobody behind it.
-    fn ask(&mut self, udf: &dyn Udf, slot: &Slot, run: &[Fetched], highest: i64) -> Result<()> {
+    fn ask(
+        &mut self,
+        udf: &dyn Udf,
+        slot: &Slot,
+        run: &[Fetched],
+        (mut highest, latest): (i64, i64),
+    ) -> Result<()> {
         if slot.readers.is_empty() {
             return Ok(());
         }
         self.decode(slot, run, false)?;
         let mut unreadable = std::mem::take(&mut self.unreadable).into_iter().peekable();
-        let (mut asked, mut highest) = (0, highest);
+        let mut asked = 0;
         while asked < self.batch.len() {
             self.times.clear();
             let rest = &self.batch[asked..];
-            let done = udf.timestamps(rest, &slot.partition.topic, highest, &mut self.times);
+            let topic = &slot.partition.topic;
+            let done = udf.timestamps(rest, topic, (highest, latest), &mut self.times);
             let wanted = done.as_ref().map_or_else(|f| f.at, |()| rest.len());
             if self.times.len() != wanted {
                 return Err(Error::internal(
@@ -303,7 +323,9 @@ impl Extract {
             }
             asked += wanted;
             for time in &self.times {
-                highest = highest.max(*time);
+                if *time <= latest {
+                    highest = highest.max(*time);
+                }
                 tell(&mut self.told, &mut unreadable, Ok(*time));
             }
             if let Err(mut failed) = done {
@@ -319,6 +341,60 @@ impl Extract {
         self.told.extend(unreadable.map(|(_, error)| Err(error)));
         self.batch.clear();
         Ok(())
+    }
+}
+
+/// Why a record has no time.
+#[derive(Debug)]
+pub struct NoTime {
+    /// What went wrong.
+    pub error: Error,
+    /// Is it too far ahead of the clock?
+    pub ahead: bool,
+}
+
+impl From<Error> for NoTime {
+    fn from(error: Error) -> Self {
+        let ahead = false;
+        Self { error, ahead }
+    }
+}
+
+/// The latest time that a record may have now.
+fn latest(max_ahead: Option<i64>, shared: &Shared) -> i64 {
+    max_ahead.map_or(i64::MAX, |ahead| shared.clock.now().0.saturating_add(ahead))
+}
+
+fn in_time(time: i64, latest: i64) -> Result<i64, NoTime> {
+    if time <= latest {
+        return Ok(time);
+    }
+    let error = Error::serde(format!(
+        "the record's time {time} is {} ms further ahead of the clock than max.timestamp.ahead.ms allows",
+        time.saturating_sub(latest)
+    ))
+    .hint("correct the clock where the record was made; let the source leave such records out (on_error=DLQ(...) or log_and_continue()), or raise max.timestamp.ahead.ms");
+    Err(NoTime { error, ahead: true })
+}
+
+/// Records that are too far ahead, for the log: it is told of the first, then at most so often.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// Since it was told.
+    records: u64,
+    told: Option<Duration>,
+}
+
+impl Ahead {
+    fn tell(&mut self, shared: &Shared, partition: &TopicPartition) {
+        let now = shared.clock.monotonic();
+        let due = |told| now.saturating_sub(told) >= TELL_EVERY;
+        if self.records == 0 || !self.told.is_none_or(due) {
+            return;
+        }
+        let records = std::mem::take(&mut self.records);
+        self.told = Some(now);
+        tracing::warn!(%partition, records, "records are further ahead of the clock than max.timestamp.ahead.ms allows; they move no time, and the handlers of their sources decide about them. Next: correct the clock of who makes them");
     }
 }
 
@@ -340,13 +416,13 @@ fn refuse(
     slot: &Slot,
     record: &mut Fetched,
     highest: i64,
-    error: Error,
+    no_time: NoTime,
 ) -> Result<()> {
-    let error = at_offset(error, slot, record.offset);
+    let error = at_offset(no_time.error, slot, record.offset);
     if !slot.asks() {
         return Err(error);
     }
-    let refusal = Refusal::new(error, record.timestamp, highest);
+    let refusal = Refusal::new(error, no_time.ahead, record.timestamp, highest);
     shared.refused.put(record, refusal);
     record.timestamp = Timestamp(highest.max(0));
     Ok(())
@@ -361,14 +437,16 @@ pub fn again(
     reader: &Reader,
     fetched: &Fetched,
     partition_time: i64,
-    now: Timestamp,
-) -> Result<Option<Record>> {
+    shared: &Shared,
+) -> Result<Option<Record>, NoTime> {
+    let latest = latest(slot.max_ahead, shared);
     let mut record = reader.decode(slot, fetched)?;
     let time = match &slot.time {
         TimeOf::Function(udf) => {
             let mut times = Vec::new();
             let batch = std::slice::from_ref(&record);
-            udf.timestamps(batch, &slot.partition.topic, partition_time, &mut times)
+            let before = (partition_time, latest);
+            udf.timestamps(batch, &slot.partition.topic, before, &mut times)
                 .map_err(|failed| at_offset(failed.error, slot, fetched.offset))?;
             times.first().copied()
         }
@@ -376,9 +454,13 @@ pub fn again(
             let time = expression.time(&record);
             Some(time.map_err(|error| at_offset(error, slot, fetched.offset))?)
         }
-        known => known.known(fetched.timestamp.0, partition_time, || now.0),
+        known => known.known(fetched.timestamp.0, partition_time, || shared.clock.now().0),
     };
     let time = time.ok_or_else(|| at_offset(invalid(fetched), slot, fetched.offset))?;
+    let time = in_time(time, latest).map_err(|no_time| NoTime {
+        error: at_offset(no_time.error, slot, fetched.offset),
+        ..no_time
+    })?;
     record.timestamp = Timestamp(time);
     Ok((time >= 0).then_some(record))
 }

@@ -1,4 +1,4 @@
-//! Records whose time nobody knows: their extractor failed, or could not see them.
+//! Records whose time nobody knows: their extractor failed, or could not see them, or gave one that can't be.
 //!
 //! Takes from intake why a record has no time; gives it to the lane that the record comes to, which asks the
 //! handler of its source: a dead letter belongs to an epoch, and dispatch makes those. Until then the record stands at
@@ -14,6 +14,8 @@ use stoatflow_log::Fetched;
 #[derive(Debug)]
 pub struct Refusal {
     error: Error,
+    /// Has it one that is too far ahead of the clock?
+    pub ahead: bool,
     /// The time that it came with.
     pub timestamp: Timestamp,
     /// The highest of its partition before it; -1: none.
@@ -23,9 +25,10 @@ pub struct Refusal {
 impl Refusal {
     /// With the coordinates of the record.
     #[must_use]
-    pub const fn new(error: Error, timestamp: Timestamp, partition_time: i64) -> Self {
+    pub const fn new(error: Error, ahead: bool, timestamp: Timestamp, partition_time: i64) -> Self {
         Self {
             error,
+            ahead,
             timestamp,
             partition_time,
         }

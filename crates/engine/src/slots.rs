@@ -43,6 +43,8 @@ pub struct Slot {
     pub readers: Vec<Reader>,
     /// How the time of its records is found.
     pub time: TimeOf,
+    /// How far it may be ahead of the clock, in milliseconds; `None`: however far.
+    pub max_ahead: Option<i64>,
     /// What is expected of their order.
     pub watermark: WatermarkOf,
     /// Where the topic of a global table ended at the start.

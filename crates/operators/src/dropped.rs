@@ -10,6 +10,11 @@ pub const NULL_VALUE: &str = "null_value";
 pub const NULL_LIST: &str = "null_list";
 /// The time of an input record is negative, or a timestamp extractor gave a negative one.
 pub const NEGATIVE_TIMESTAMP: &str = "negative_timestamp";
+/// The time of an input record is further ahead of the clock than `max.timestamp.ahead.ms` allows, and the handler of
+/// its source left it out.
+pub const TIMESTAMP_AHEAD: &str = "timestamp_ahead";
+/// Likewise, and it went to a dead-letter topic.
+pub const TIMESTAMP_AHEAD_DEAD_LETTER: &str = "timestamp_ahead_dead_letter";
 /// A partitioner chose no partition for the record.
 pub const NO_PARTITION: &str = "no_partition";
 /// It came after the last of its windows was closed; at a source: it was older than the watermark, and the

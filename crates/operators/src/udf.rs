@@ -210,7 +210,7 @@ pub trait Udf: Send + Sync + Debug {
     }
     /// A time per record, of `(record, partition_time)`, for neighbours of one partition in their order.
     /// `partition_time` is the highest time of the partition before them, -1: none; it rises with the
-    /// times that the function gives. A negative time drops the record.
+    /// times that the function gives, but for those beyond `latest`. A negative time drops the record.
     ///
     /// # Errors
     /// [`Failed`] if the function raises, or gives no whole number.
@@ -218,10 +218,10 @@ pub trait Udf: Send + Sync + Debug {
         &self,
         batch: &[Record],
         topic: &str,
-        partition_time: i64,
+        (partition_time, latest): (i64, i64),
         out: &mut Vec<i64>,
     ) -> Result<(), Failed> {
-        let _unused = (batch, topic, partition_time, out);
+        let _unused = (batch, topic, partition_time, latest, out);
         Err(self.cannot("tell times"))
     }
     /// The watermark of a partition from each of its records on, given what it is before the first

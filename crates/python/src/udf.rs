@@ -514,7 +514,7 @@ impl Udf for PyUdf {
         &self,
         batch: &[Record],
         topic: &str,
-        mut partition_time: i64,
+        (mut partition_time, latest): (i64, i64),
         out: &mut Vec<i64>,
     ) -> Result<(), Failed> {
         self.profile.batch(batch.len(), |py| {
@@ -528,7 +528,7 @@ impl Udf for PyUdf {
                     .map_err(|e| self.raised(py, e))
                     .and_then(|time| self.time(&time))
                     .map_err(|error| Failed { at, error })?;
-                partition_time = partition_time.max(time);
+                partition_time = partition_time.max(if time <= latest { time } else { -1 });
                 out.push(time);
             }
             Ok(())

@@ -129,6 +129,7 @@ impl Schedule {
             join_emit_interval: None,
             window_changelog_retention: Duration::ZERO,
             max_task_idle: Some(Duration::from_millis(self.max_idle)),
+            max_timestamp_ahead: None,
             time_by_watermark: job.by_watermark,
             watermark_default: job.watermark(),
             reset_to_earliest: true,

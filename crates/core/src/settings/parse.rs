@@ -199,6 +199,7 @@ impl Reading {
                 .then(|| self.duration("max.task.idle.ms")),
             time_by_watermark: self.text("time.semantics") == "watermark",
             watermark_default: self.watermark(),
+            max_timestamp_ahead: self.interval("max.timestamp.ahead.ms"),
             reset_to_earliest: self.text("auto.offset.reset") != "latest",
             changelog_partitions: i32::try_from(self.number("changelog.num.partitions"))
                 .unwrap_or(0),

@@ -166,6 +166,11 @@ impl Blueprint {
         let mut groups = Vec::new();
         for source in &self.plan.sources {
             let time = self.time_of(&source.timestamp)?;
+            // A global table's records are no part of the application's time, and answers are none.
+            let ahead = self.settings.max_timestamp_ahead;
+            let max_ahead = ahead
+                .filter(|_| !source.global && !source.answers)
+                .map(|ahead| i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX));
             let mark = self.settings.watermark_default;
             let watermark = WatermarkOf::source(source, mark, &self.foreign, &mut groups)?;
             let unlogged = source.global && self.begin_anew(source, stores, backend)?;
@@ -195,6 +200,7 @@ impl Blueprint {
                         progress: Progress::NONE,
                         readers: Vec::new(),
                         time: time.clone(),
+                        max_ahead,
                         watermark: watermark.clone(),
                         global_end: source.global.then_some(Offset(0)),
                         answers_end: source.answers.then_some(Offset(0)),

@@ -9,6 +9,7 @@ use crate::extract::again;
 use crate::outbox::{OutItem, Unread};
 use crate::refused::Refusal;
 use crate::slots::{Reader, Slot};
+use std::cell::Cell;
 use std::sync::Arc;
 use stoatflow_core::{
     Datum, Error, Header, Headers, Origin, Record, Result, StageId, Timestamp, TopicPartition,
@@ -45,15 +46,28 @@ impl LaneRoom {
             Arc::clone(&self.shared),
             self.plan.nodes[reader.entry.0 as usize].name.clone(),
         );
-        let error = refusal.error();
-        let before = refusal.partition_time;
-        self.ask_reader(error, (reader, slot), fetched, &mut || {
-            let found = again(slot, reader, fetched, before, shared.clock.now())?;
+        let (error, before) = (refusal.error(), refusal.partition_time);
+        let ahead = Cell::new(refusal.ahead);
+        let known = self.effects.handled.len();
+        let found = self.ask_reader(error, (reader, slot), fetched, &mut || {
+            let found = again(slot, reader, fetched, before, &shared).map_err(|no_time| {
+                ahead.set(no_time.ahead);
+                no_time.error
+            })?;
             if found.is_none() {
                 shared.status.dropped(&name, dropped::NEGATIVE_TIMESTAMP, 1);
             }
             Ok(found)
-        })
+        })?;
+        for handled in self.effects.handled[known..].iter_mut() {
+            if ahead.get() {
+                handled.reason = match handled.letter {
+                    Some(_) => dropped::TIMESTAMP_AHEAD_DEAD_LETTER,
+                    None => dropped::TIMESTAMP_AHEAD,
+                };
+            }
+        }
+        Ok(found)
     }
 
     fn ask_reader(
@@ -162,7 +176,13 @@ impl LaneRoom {
             let name = &self.plan.nodes[node.0 as usize].name;
             self.shared.status.dropped(name, reason, 1);
             let topic = letter.as_ref().map(|letter| &*letter.topic);
-            tracing::warn!(node = name, reason, dead_letter = topic, error = %error.brief(), "a record was left out");
+            // Of a clock that is wrong intake has told the log, for many records at a time.
+            if !matches!(
+                reason,
+                dropped::TIMESTAMP_AHEAD | dropped::TIMESTAMP_AHEAD_DEAD_LETTER
+            ) {
+                tracing::warn!(node = name, reason, dead_letter = topic, error = %error.brief(), "a record was left out");
+            }
             let Some(letter) = letter else { continue };
             let origin = letter.origin;
             let bare = self.bare(letter);

@@ -138,7 +138,7 @@ impl Udf for FromValue {
         &self,
         batch: &[Record],
         topic: &str,
-        mut partition_time: i64,
+        (mut partition_time, latest): (i64, i64),
         out: &mut Vec<i64>,
     ) -> Result<(), Failed> {
         assert_eq!(topic, "in");
@@ -156,7 +156,9 @@ impl Udf for FromValue {
                 }
                 number => number.parse().unwrap(),
             };
-            partition_time = partition_time.max(time);
+            if time <= latest {
+                partition_time = partition_time.max(time);
+            }
             out.push(time);
         }
         Ok(())
