@@ -442,3 +442,43 @@ def test_tables_alone_have_the_watermark_of_the_settings() -> None:
     with TopologyTestDriver(builder.build(), {"watermark.default": "monotonic"}) as driver:
         pipe(driver, "users", "a", 7)
         assert driver.watermark == 7_000
+
+
+def test_the_log_says_who_holds_the_watermark(capfd: pytest.CaptureFixture[str]) -> None:
+    """Once for as long as it stands still, not for each record, and only while records come."""
+    builder = sf.StreamsBuilder()
+    for topic in ("busy", "quiet"):
+        builder.stream(topic, key=str, value=str, watermark=sf.Watermark.monotonic()).to("out", name=f"to-{topic}")
+
+    told: list[str] = []
+
+    def listen() -> int:
+        lines = capfd.readouterr().err.splitlines()
+        told.extend(line for line in lines if "the watermark stands still" in line)
+        return len(told)
+
+    with TopologyTestDriver(builder.build(), {"time.semantics": "watermark"}) as driver:
+        busy, quiet = driver.input("busy", str, str), driver.input("quiet", str, str)
+        for seconds in range(120):
+            busy.pipe("k", "v", timestamp=seconds * 1000)
+            driver.advance("1s")
+        assert listen() == 1
+        assert "It waits for quiet-0 (no record yet)" in told[0]
+        assert '.idle(\\"5m\\")' in told[0]
+        quiet.pipe("k", "v", timestamp=5_000)
+        driver.advance("10m")
+        assert listen() == 1
+        busy.pipe("k", "v", timestamp=200_000)
+        assert listen() == 2
+        assert "It waits for quiet-0 (at 5000)" in told[1]
+
+
+def test_nobody_is_told_where_time_is_that_of_the_stream(capfd: pytest.CaptureFixture[str]) -> None:
+    builder = sf.StreamsBuilder()
+    for topic in ("busy", "quiet"):
+        builder.stream(topic, key=str, value=str, watermark=sf.Watermark.monotonic()).to("out", name=f"to-{topic}")
+    with TopologyTestDriver(builder.build()) as driver:
+        for seconds in range(120):
+            driver.input("busy", str, str).pipe("k", "v", timestamp=seconds * 1000)
+            driver.advance("1s")
+    assert "stands still" not in capfd.readouterr().err

@@ -11,6 +11,7 @@ mod awaited;
 mod epochs;
 mod overlay;
 mod room;
+mod standing;
 mod ticks;
 mod times;
 

@@ -229,6 +229,17 @@ impl Watermarks {
         (least < most).then_some(least)
     }
 
+    /// The active partitions whose watermark is the least: until they move, the application's doesn't.
+    #[must_use]
+    pub fn last(&self) -> Vec<usize> {
+        let active = self.partitions.iter().filter(|p| p.is_active());
+        let least = active.map(|p| p.watermark).min();
+        let all = self.partitions.iter().enumerate();
+        all.filter(|(_, p)| p.is_active() && Some(p.watermark) == least)
+            .map(|(at, _)| at)
+            .collect()
+    }
+
     /// Is a partition one of those that others wait for, given [`Self::least`]?
     #[must_use]
     pub fn holds_back(&self, at: usize, least: Option<i64>) -> bool {

@@ -46,6 +46,7 @@ pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Response {
         "ready": ready,
         "restore": status.restore(),
         "error": status.error(),
+        "watermark": super::watermarks::held(status),
         "restarts": status.restarts.load(std::sync::atomic::Ordering::Relaxed),
         "at_ms": shared.clock.now().0,
         "monotonic_ms": millis(shared.clock.monotonic()),

@@ -51,7 +51,7 @@ const ENDPOINTS: &[(&str, &str)] = &[
     ),
     (
         "/state",
-        "lifecycle with its history, readiness, restore progress, the error",
+        "lifecycle with its history, readiness, restore progress, who holds the watermark back, the error",
     ),
     (
         "/watermarks",

@@ -198,6 +198,14 @@ fn watermarks_say_who_holds_the_others_back() {
         [of(2, "watermark"), of(2, "lag_ms"), of(2, "idle")],
         [Value::Null, Value::Null, json!(true)]
     );
+    assert_eq!(
+        port.get("/state").1["watermark"],
+        json!({
+            "application": NOW_MS - 1_000,
+            "semantics": "watermark",
+            "held_by": [{"topic": body["partitions"][1]["topic"], "partition": 1, "watermark": of(1, "watermark")}],
+        })
+    );
     let metrics = port.ask("GET", "/metrics").2;
     let has = |sample: &str| {
         let found = metrics.lines().any(|line| line.ends_with(sample));

@@ -3,7 +3,7 @@
 //! Takes what dispatch has said at the last barrier, gives JSON.
 
 use super::{Shared, answer};
-use crate::status::PartitionStatus;
+use crate::status::{PartitionStatus, Status};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -23,11 +23,6 @@ pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
         .min();
     let now = shared.clock.now().0;
     let application = known(status.watermark.load(Relaxed));
-    let semantics = if status.by_watermark.load(Relaxed) {
-        "watermark"
-    } else {
-        "stream-time"
-    };
     let rows: Vec<_> = partitions.iter().map(|p| row(p, now)).collect();
     let late: Vec<_> = status
         .lates()
@@ -37,7 +32,7 @@ pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
     let body = json!({
         "application": application,
         "lag_ms": application.map(|w| now - w),
-        "semantics": semantics,
+        "semantics": semantics(status),
         "minimum": minimum,
         "behind_ms": minimum.map(|t| now - t),
         "lag": status.lag(),
@@ -46,6 +41,32 @@ pub(super) async fn watermarks(State(shared): State<Arc<Shared>>) -> Response {
         "at_ms": now,
     });
     answer(StatusCode::OK, &body)
+}
+
+/// How far the application's watermark is, and who holds it back.
+pub(super) fn held(status: &Status) -> Value {
+    let partitions = status.partitions();
+    let holders = partitions.iter().filter(|p| p.holds_back);
+    let holders = holders.map(|p| {
+        json!({
+            "topic": p.topic,
+            "partition": p.partition,
+            "watermark": known(p.watermark),
+        })
+    });
+    json!({
+        "application": known(status.watermark.load(Relaxed)),
+        "semantics": semantics(status),
+        "held_by": holders.collect::<Vec<_>>(),
+    })
+}
+
+fn semantics(status: &Status) -> &'static str {
+    if status.by_watermark.load(Relaxed) {
+        "watermark"
+    } else {
+        "stream-time"
+    }
 }
 
 fn known(time: i64) -> Option<i64> {

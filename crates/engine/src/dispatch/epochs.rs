@@ -74,6 +74,8 @@ impl Dispatch {
         self.shared.commit_comes();
         let now = self.shared.clock.monotonic();
         let watermark = self.times.barrier();
+        self.times
+            .say_who_holds(self.epoch_records, now, &self.slots);
         let cut = (0..).zip(self.slots.iter()).zip(&self.cut);
         let cut = cut.map(|((at, slot), offset)| CutEntry {
             partition: slot.partition.clone(),

@@ -4,6 +4,7 @@
 //! barrier. Between barriers it costs a maximum per record and a look per run of records; who is idle is
 //! looked for only where somebody can be.
 
+use super::standing::Standing;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::status::PartitionStatus;
@@ -28,6 +29,7 @@ pub struct Times {
     at_barrier: i64,
     /// Has it changed by something else than records?
     changed: bool,
+    standing: Standing,
 }
 
 impl Times {
@@ -51,6 +53,7 @@ impl Times {
             idles: rules().any(|r| r.idle_after.is_some() && r.strategy != Strategy::None),
             aligned: marks.has_groups(),
             changed: false,
+            standing: Standing::new(committed.unwrap_or(-1), now),
             marks,
         }
     }
@@ -125,6 +128,44 @@ impl Times {
         self.changed = false;
         self.at_barrier = self.marks.advance();
         self.at_barrier
+    }
+
+    /// Says now and then who it is, if time is the watermark and that stands still while records come.
+    pub fn say_who_holds(&mut self, records: u64, now: Duration, slots: &Slots) {
+        let told = self.standing.barrier(self.at_barrier, records, now);
+        let Some((stood, records)) = told.filter(|_| self.by_watermark) else {
+            return;
+        };
+        let last = self.marks.last();
+        let named = last.iter().take(5).map(|at| {
+            let (name, watermark) = (&slots[*at].partition, self.marks.of(*at));
+            match watermark {
+                _ if self.stream_time[*at].0 < 0 => format!("{name} (no record yet)"),
+                ..0 => format!("{name} (no watermark yet)"),
+                _ => format!("{name} (at {watermark})"),
+            }
+        });
+        let holders = match last.len() {
+            0 => "no partition: all are idle, or have Watermark.none()".to_owned(),
+            all => {
+                let more = all.saturating_sub(5);
+                let and = if more > 0 {
+                    format!(" and {more} more")
+                } else {
+                    String::new()
+                };
+                format!("{}{and}", named.collect::<Vec<_>>().join(", "))
+            }
+        };
+        tracing::warn!(
+            target: "stoatflow::dispatch",
+            watermark = self.at_barrier,
+            seconds = stood.as_secs(),
+            records,
+            "the watermark stands still while records come, and nothing that waits for it closes. It waits for {holders}. \
+             Next: look why nothing newer comes there; a source that may be silent says so with .idle(\"5m\"), one \
+             without a time of its own with Watermark.none(). /watermarks shows all partitions"
+        );
     }
 
     /// What is kept beside a slot's offset.
