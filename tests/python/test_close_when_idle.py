@@ -136,3 +136,75 @@ def test_without_it_windows_wait_for_records() -> None:
 def test_no_time_is_no_idleness() -> None:
     with pytest.raises(sf.TopologyError, match=r"close_when_idle"):
         sf.TimeWindows("60s", grace="0s", close_when_idle="0s")
+
+
+def with_late(windows: Windows, late: sf.LatePolicy | None, **source: object) -> sf.Topology:
+    builder = sf.StreamsBuilder()
+    how: dict[str, object] = {"watermark": sf.Watermark.monotonic(), **source}
+    stream = builder.stream("in", key=str, value=int, late=late, **how)  # type: ignore[call-overload]
+    windowed = stream.map_values(lambda value: value * 10).group_by(lambda key, value: key, key=str, value=int)
+    counts = windowed.windowed_by(windows).count(store=sf.Materialized("counts", retention="1d"))
+    counts.to_stream().map(lambda key, count: (key.key, count)).to("out", key=str, value=int)
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        TUMBLING,
+        sf.TimeWindows("60s", advance="30s", grace="0s", close_when_idle="30s"),
+        sf.SlidingWindows("60s", grace="0s", close_when_idle="30s"),
+        sf.SessionWindows("50s", grace="0s", close_when_idle="30s"),
+    ],
+    ids=["tumbling", "hopping", "sliding", "sessions"],
+)
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_what_comes_for_a_window_that_idleness_closed_goes_where_late_records_go(
+    windows: Windows, semantics: str, lanes: int
+) -> None:
+    """The watermark stays where it was, so the source doesn't know that it is late."""
+    topology = with_late(windows, sf.DLQ("late"))
+    with TopologyTestDriver(topology, {"time.semantics": semantics}, lanes=lanes) as driver:
+        source = driver.input("in", str, int)
+        source.pipe("a", 1, timestamp=20_000)
+        driver.advance("10m")
+        with driver.epoch():
+            source.pipe("a", 2, timestamp=20_000)
+            source.pipe("b", 3, timestamp=500_000)
+            source.pipe("a", 4, timestamp=20_000)
+        late = driver.output("late", str, int).read_all()
+        assert [(r.key, r.value, r.timestamp) for r in late] == [("a", 2, 20_000), ("a", 4, 20_000)]
+        told = {name.rpartition(".")[2]: text.decode() for name, text in late[0].headers}
+        assert (told["kind"], told["topic"], told["offset"]) == ("late", "in", "1")
+        assert "older than the watermark" in told["message"]
+        counted = {key for key, _ in driver.output("out", str, int).read_key_values_to_list()}
+        assert counted == {"a", "b"}
+        # What the watermark has passed the source itself sends there, once.
+        source.pipe("a", 5, timestamp=30_000)
+        assert driver.output("late", str, int).read_values_to_list() == [5]
+
+
+@pytest.mark.parametrize("late", [None, "grace", "drop", sf.DecideLate(lambda record, watermark: sf.DLQ("late"))])
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_without_a_topic_for_late_records_it_is_dropped_and_counted(late: sf.LatePolicy, semantics: str) -> None:
+    """A function is for records as they were read, and is not asked."""
+    with TopologyTestDriver(with_late(TUMBLING, late), {"time.semantics": semantics}) as driver:
+        source = driver.input("in", str, int)
+        source.pipe("a", 1, timestamp=20_000)
+        driver.advance("10m")
+        source.pipe("a", 2, timestamp=20_000)
+        assert driver.output("out", str, int).read_values_to_list() == [1]
+        assert driver.output("late").is_empty
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_windows_that_do_not_close_by_the_clock_are_as_before(lanes: int) -> None:
+    windows = sf.TimeWindows("10s", grace="0s")
+    topology = with_late(windows, sf.DLQ("late"), watermark=sf.Watermark.bounded("1h"))
+    with TopologyTestDriver(topology, lanes=lanes) as driver:
+        source = driver.input("in", str, int)
+        source.pipe("a", 1, timestamp=20_000)
+        source.pipe("a", 2, timestamp=1_000)
+        assert driver.output("out", str, int).read_values_to_list() == [1]
+        assert driver.output("late").is_empty

@@ -14,6 +14,9 @@
 
 #[cfg(test)]
 mod tests;
+mod too_late;
+
+pub(crate) use too_late::TooLate;
 
 use crate::{Context, LaneClocks, Operator};
 use stoatflow_core::{ClockId, Record, Result, Task};
@@ -54,11 +57,18 @@ pub(crate) struct ClosesWhenIdle {
     /// By task.
     seen: Vec<Seen>,
     next: Option<i64>,
+    too_late: Option<TooLate>,
 }
 
 impl ClosesWhenIdle {
-    pub fn new(inner: Box<dyn Operator>, time: ClockId, spec: Idle) -> Self {
+    pub fn new(
+        inner: Box<dyn Operator>,
+        time: ClockId,
+        spec: Idle,
+        too_late: Option<TooLate>,
+    ) -> Self {
         Self {
+            too_late,
             inner,
             time,
             spec,
@@ -161,7 +171,10 @@ impl Operator for ClosesWhenIdle {
                 context.clocks.set_mark(self.spec.seen, task, now);
             }
         }
-        self.inner.process(input, out, context)
+        match &self.too_late {
+            Some(too_late) => too_late.process(&mut *self.inner, self.time, input, out, context),
+            None => self.inner.process(input, out, context),
+        }
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {

@@ -16,7 +16,7 @@ use super::{Chain, ChainOptions, Scope, Step};
 use crate::fold::Fold;
 use crate::function::Function;
 use crate::held::SharedHeld;
-use crate::idle::ClosesWhenIdle;
+use crate::idle::{ClosesWhenIdle, TooLate};
 use crate::keeper::{Keeper, Sending};
 use crate::site::Site;
 use crate::{Args, Foreign, Judge, Operator};
@@ -288,7 +288,10 @@ impl Builder<'_> {
         for family in families {
             if let Some(operator) = family(self, node)? {
                 return Ok(match (node.idle, node.op.clock()) {
-                    (Some(idle), Some(time)) => Box::new(ClosesWhenIdle::new(operator, time, idle)),
+                    (Some(idle), Some(time)) => {
+                        let too_late = TooLate::new(self.plan, self.foreign, self.site.clone())?;
+                        Box::new(ClosesWhenIdle::new(operator, time, idle, too_late))
+                    }
                     _ => operator,
                 });
             }

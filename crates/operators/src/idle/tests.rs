@@ -45,7 +45,7 @@ impl Rig {
             seen: SEEN,
         };
         Self {
-            operator: ClosesWhenIdle::new(Box::new(Inner), TIME, spec),
+            operator: ClosesWhenIdle::new(Box::new(Inner), TIME, spec, None),
             clocks: LaneClocks::new(2, eager),
             effects: Effects::default(),
         }
