@@ -1,7 +1,7 @@
 //! Where records come from, and when they happened.
 
 use super::*;
-use stoatflow_core::{Datum, Error, Record};
+use stoatflow_core::{Datum, Error, Handler, Record};
 use stoatflow_operators::{Failed, dropped};
 use stoatflow_plan::TimestampExtractor;
 
@@ -212,6 +212,55 @@ fn a_function_tells_the_time_and_may_drop_a_record() {
     stand.send("in", &[("k", "bad", 8)]);
     let error = engine.settle_and_commit().unwrap_err();
     assert!(error.to_string().contains("it raised"), "{error}");
+    assert_eq!(error.coordinates().topic.as_deref(), Some("in"));
+}
+
+#[test]
+fn what_a_function_fails_for_is_a_matter_of_its_source() {
+    let mut plan = compile(copy("in"));
+    plan.sources[0].timestamp = TimestampExtractor::Udf(0);
+    plan.handlers.deserialization = Some(Handler::Continue);
+    let stand = Stand::with_functions(&["in", "out"], 2, plan, vec![Arc::new(FromValue)]);
+    let mut engine = stand.start();
+    let values = [
+        ("k", "50", 1),
+        ("k", "bad", i64::MAX),
+        ("k", "p", 3),
+        ("k", "bad", 4),
+        ("k", "20", 5),
+    ];
+    stand.send("in", &values);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(times(&stand), [20, 50, 50], "the others have theirs");
+    let drops = engine.house().shared.status.drops();
+    assert_eq!((drops[0].1, drops[0].2), ("deserialization_error", 2));
+    // Nor has it moved the time that is committed.
+    drop(engine);
+    let mut engine = stand.start();
+    stand.send("in", &[("k", "p", 7)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(times(&stand), [20, 50, 50, 50]);
+}
+
+#[test]
+fn an_expression_tells_the_time_without_any_function() {
+    let plan = compile(json!([
+        {"op": "stream", "topics": ["in"], "key": "string", "value": "json",
+         "timestamp": {"expr": {"op": "get", "args": [{"op": "value"}], "name": "at"}}},
+        {"op": "to", "from": 0, "topic": "out", "key": "string", "value": "json"},
+    ]));
+    let stand = Stand::new(&["in", "out"], 2, plan);
+    let mut engine = stand.start();
+    stand.send("in", &[("k", r#"{"at": 7}"#, 1), ("k", r#"{"at": -7}"#, 2)]);
+    engine.settle_and_commit().unwrap();
+    assert_eq!(times(&stand), [7]);
+    assert_eq!(
+        engine.house().shared.status.drops()[0].1,
+        dropped::NEGATIVE_TIMESTAMP
+    );
+    stand.send("in", &[("k", "{}", 3)]);
+    let error = engine.settle_and_commit().unwrap_err();
+    assert!(error.to_string().contains("gave null"), "{error}");
     assert_eq!(error.coordinates().topic.as_deref(), Some("in"));
 }
 
