@@ -1,7 +1,7 @@
 """What waits survives a restart in its own partition, also where the producer does not partition by murmur2.
 
-librdkafka's producers take crc32 by default. If a restart put what waits where murmur2 says, another partition's time would
-end it, and its own records would begin it again: two final results.
+librdkafka's producers take crc32 by default. If a restart put what waits where murmur2 says, another partition's time
+would end it, and its own records would begin it again: two final results.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ def sessions(stream: sf.KStream[str, str], _: sf.StreamsBuilder) -> sf.KStream[s
 def unmatched(stream: sf.KStream[str, str], builder: sf.StreamsBuilder) -> sf.KStream[str, Any]:
     answers = builder.stream("answers", key=str, value=str)
     window = sf.JoinWindows("30s", grace="0s")
-    joined = stream.left_join(answers, lambda left, right: 2 if right is None else 0, window, name="joined")
-    return joined
+    return stream.left_join(answers, lambda left, right: 2 if right is None else 0, window, name="joined")
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -115,5 +114,5 @@ def test_a_store_shows_what_its_partition_still_shows(tmp_path: Path) -> None:
         )
         with StoatFlow(builder.build(), config, broker=broker) as app:
             until(lambda: app.metrics()["records_committed"] == len(records))
-            shown = {key for key in app.to_arrow("counts")["_key"].to_pylist()}
+            shown = set(app.to_arrow("counts")["_key"].to_pylist())
     assert {key for key in keys if zlib.crc32(key.encode()) % PARTITIONS} <= shown

@@ -81,10 +81,8 @@ impl Waiting {
         (time, place): (i64, Bytes),
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.line(task).insert(time, place.clone()) {
-            if self.has_row(context, task, &place) {
-                keep(context, (self.clock, task), (time, &place))?;
-            }
+        if self.line(task).insert(time, place.clone()) && self.has_row(context, task, &place) {
+            keep(context, (self.clock, task), (time, &place))?;
         }
         Ok(())
     }
@@ -96,10 +94,8 @@ impl Waiting {
         (time, place): (i64, &Bytes),
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.line(task).remove(time, place) {
-            if self.has_row(context, task, place) {
-                write(context, self.clock, (time, place), None)?;
-            }
+        if self.line(task).remove(time, place) && self.has_row(context, task, place) {
+            write(context, self.clock, (time, place), None)?;
         }
         Ok(())
     }
@@ -112,10 +108,10 @@ impl Waiting {
         context: &mut Context<'_>,
     ) -> Result<Option<(i64, Bytes)>> {
         let due = self.line(task).pop_due(until);
-        if let Some((time, place)) = &due {
-            if self.has_row(context, task, place) {
-                write(context, self.clock, (*time, place), None)?;
-            }
+        if let Some((time, place)) = &due
+            && self.has_row(context, task, place)
+        {
+            write(context, self.clock, (*time, place), None)?;
         }
         Ok(due)
     }

@@ -302,7 +302,7 @@ fn the_header_of_a_schema_ends_where_another_is_written() {
 #[test]
 fn all_windows_of_a_key_go_to_one_partition() {
     let windowed = stoatflow_plan::SerdeSpec::TimeWindowed {
-        inner: Box::new(stoatflow_plan::SerdeSpec::Builtin("string".into())),
+        time_windowed: Box::new(stoatflow_plan::SerdeSpec::Builtin("string".into())),
         size_ms: 10,
     };
     let mut rig = Rig::changed(
