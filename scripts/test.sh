@@ -33,8 +33,12 @@ step_python() {
 
 step_conformance() { pytest -n 2 tests/conformance tests/semantics; }
 
-# The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours runs too.
-step_oracle() { pytest tests/oracle; }
+# The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours runs too. Then on a broker,
+# with partitions whose times differ.
+step_oracle() {
+    pytest tests/oracle
+    pytest tests/skew
+}
 
 # Not with every change: every vector in every way, on the disk too, and longer searches for new topologies.
 step_recovery() {
