@@ -57,6 +57,10 @@ pub enum Mutation {
     AnswersUnread,
     /// Requests of an offload are sent outside the transaction.
     RequestsOutside,
+    /// Behind an exchange, records are taken in the order in which lanes have sent them.
+    TakenAsSent,
+    /// Time at a record is that of records that come after it.
+    TimeFromLater,
 }
 
 impl Mutation {
@@ -88,6 +92,8 @@ impl Mutation {
             Self::ParkedForever => Flaw::ParkedForever,
             Self::AnswersOvertake => Flaw::AnswersOvertake,
             Self::AnswersUnread => Flaw::AnswersUnread,
+            Self::TakenAsSent => Flaw::TakenAsSent,
+            Self::TimeFromLater => Flaw::TimeOfTick,
             _ => Flaw::None,
         }
     }

@@ -72,6 +72,8 @@ pub(crate) enum Part {
     Offloads(Parking),
     /// Left join of a stream with a table by an async joiner.
     Lookups(Asking),
+    /// Counts by a new key in windows without a grace: what is late depends on the order of the input, and on nothing else.
+    Races,
 }
 
 impl Part {
@@ -97,6 +99,7 @@ impl Part {
             Self::Tardy => &["tardy"],
             Self::Offloads(_) => &[offloads::RECORDS],
             Self::Lookups(_) => &[lookups::RECORDS, lookups::ROWS],
+            Self::Races => &["races"],
         }
     }
 
@@ -110,6 +113,7 @@ impl Part {
     pub fn outputs(self) -> Vec<&'static str> {
         match self {
             Self::Windows(_) => vec!["clicks-out"],
+            Self::Races => vec!["races-out"],
             Self::Pairs(_) => vec!["pairs-out"],
             Self::Foreign(_) => vec!["orders-out"],
             Self::Joined => vec!["planned-out", "tally-out"],
@@ -154,10 +158,10 @@ impl Part {
 
     /// Must its records have keys? (A left join gives what has no key with no key: nobody could tell one from the
     /// other. A timer needs a key. What is offloaded needs one, and if a function stands in for errors of the worker,
-    /// no handler decides about those without.)
+    /// no handler decides about those without. The model of races takes only those with one.)
     pub fn needs_keys(self) -> bool {
         match self {
-            Self::Pairs(_) | Self::Bells(_) => true,
+            Self::Pairs(_) | Self::Bells(_) | Self::Races => true,
             Self::Offloads(parking) => parking.instead,
             _ => false,
         }
@@ -242,7 +246,10 @@ impl Job {
         let mut watermark = aside.split();
         ring(&mut parts, &mut aside.split());
         ask(&mut parts, &mut aside.split());
-        let by_watermark = parts.iter().any(|part| part.waits_for_time()) && watermark.chance(5000);
+        race(&mut parts, &mut aside.split());
+        let by_watermark = parts.iter().any(|part| part.waits_for_time())
+            && !parts.contains(&Part::Races)
+            && watermark.chance(5000);
         let mut topics = BTreeMap::new();
         for part in &parts {
             for topic in part.outputs() {
@@ -254,7 +261,7 @@ impl Job {
             for topic in part.sources() {
                 let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
                 // Where time is the watermark, nobody has to see the input in one order.
-                let one = part.is_timed() && !by_watermark;
+                let one = part.is_timed() && !by_watermark || *part == Part::Races;
                 topics.insert(topic, if one { 1 } else { partitions });
             }
         }
@@ -337,6 +344,16 @@ fn ring(parts: &mut Vec<Part>, rng: &mut SimRng) {
             parts.clear();
         }
         parts.push(Part::Bells(rng.chance(5000)));
+    }
+}
+
+/// What races, sometimes alone, sometimes beside what else there is.
+fn race(parts: &mut Vec<Part>, rng: &mut SimRng) {
+    if rng.chance(800) {
+        if rng.chance(5000) {
+            parts.clear();
+        }
+        parts.push(Part::Races);
     }
 }
 

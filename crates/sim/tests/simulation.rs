@@ -336,3 +336,13 @@ fn mutation_answers_unread_is_caught() {
 fn mutation_requests_outside_is_caught() {
     caught(Mutation::RequestsOutside, 500);
 }
+
+#[test]
+fn mutation_taken_as_sent_is_caught() {
+    caught(Mutation::TakenAsSent, 500);
+}
+
+#[test]
+fn mutation_time_from_later_is_caught() {
+    caught(Mutation::TimeFromLater, 500);
+}

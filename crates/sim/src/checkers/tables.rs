@@ -100,6 +100,7 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         Part::Latest => latest(broker, part, &first, rule),
         Part::Windows(_) => timed::windows(broker, &first, rule),
         Part::Pairs(_) => timed::pairs(broker, &first, rule),
+        Part::Races => timed::races(broker, &first, rule),
         Part::Foreign(_) => timed::foreign(broker, &first, rule, job.cached),
         Part::Joined => joined::check(broker, &first, rule, job.cached),
         Part::Bells(_) => bells::timers(broker, &first, once),

@@ -65,6 +65,42 @@ pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict
     Ok(())
 }
 
+/// What is late is what one lane finds late, which takes record after record: each other one is counted.
+pub(super) fn races(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
+    let mut expected: BTreeMap<Bytes, i64> = BTreeMap::new();
+    let mut stream_time = -1;
+    for record in given(broker, "races") {
+        stream_time = stream_time.max(record.time);
+        let start = record.time - record.time.rem_euclid(SIZE_MS);
+        let value = record.value.as_ref().map(text).unwrap_or_default();
+        if start + SIZE_MS > stream_time {
+            let key = [group(&value).as_bytes(), &start.to_be_bytes()].concat();
+            *expected.entry(Bytes::from(key)).or_insert(0) += 1;
+        }
+    }
+    let mut seen = seen.clone();
+    if rule == Rule::AtLeast {
+        // Times are kept after offsets: what is read again may be in time that was late.
+        seen.retain(|key, _| expected.contains_key(key));
+    }
+    super::tables::same_keys(&expected, &seen)?;
+    for (key, count) in &expected {
+        let counts = seen[key].iter().map(super::tables::number);
+        let counts: Vec<i64> = counts.collect::<Result<_, _>>()?;
+        let last = counts.last().copied().unwrap_or(0);
+        let right = match rule {
+            Rule::Every => counts.iter().copied().eq(1..=*count),
+            Rule::Last => last == *count,
+            Rule::AtLeast => last >= *count,
+        };
+        hold!(
+            right,
+            "the window {key:?} had {counts:?}, and {count} records in time"
+        );
+    }
+    Ok(())
+}
+
 /// Every two halves of a key that are near enough once, and every left one that has no right one.
 pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     let given = given(broker, "halves");

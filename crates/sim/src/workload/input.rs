@@ -97,6 +97,7 @@ fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes
     if rng.chance(gone)
         && !part.waits_for_time()
         && !part.is_stateless()
+        && part != Part::Races
         && topic != lookups::RECORDS
     {
         return None;
@@ -111,7 +112,9 @@ fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes
         Part::Sums => Bytes::copy_from_slice(&rng.between(1, 30).cast_signed().to_be_bytes()),
         Part::Rows => Bytes::from(format!("v{number}")),
         Part::Foreign(_) if topic == "goods" => Bytes::from(format!("r{number}")),
-        Part::Latest | Part::Foreign(_) => Bytes::from(format!("g{}:{number}", skewed(rng, 5))),
+        Part::Latest | Part::Foreign(_) | Part::Races => {
+            Bytes::from(format!("g{}:{number}", skewed(rng, 5)))
+        }
         Part::Joined => Bytes::from(format!("j{number}")),
         Part::Windows(_) => Bytes::from(format!("c{number}")),
         Part::Bells(_) => Bytes::from(format!("b{number}")),

@@ -47,6 +47,7 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Tardy => tardy::nodes(base),
         Part::Offloads(parking) => offloads::nodes(base, parking),
         Part::Lookups(asking) => lookups::nodes(base, asking),
+        Part::Races => races(base),
     }
 }
 
@@ -168,6 +169,20 @@ fn windows(base: usize, suppressed: bool) -> Vec<Value> {
         json!({"op": "to", "from": base + 5, "topic": "clicks-out", "key": key, "value": "int64"}),
     ]);
     nodes
+}
+
+fn races(base: usize) -> Vec<Value> {
+    let window = json!({"type": "tumbling", "size_ms": SIZE_MS, "grace_ms": 0});
+    let kept = json!({"store": "races-store", "retention_ms": RETENTION_MS});
+    let key = json!({"time_windowed": "string", "size_ms": SIZE_MS});
+    vec![
+        json!({"op": "stream", "topics": ["races"], "key": "string", "value": "string"}),
+        json!({"op": "group_by", "from": base, "function": udf("group"), "key": "string", "value": "string"}),
+        json!({"op": "windowed_by", "from": base + 1, "window": window}),
+        json!({"op": "count", "from": base + 2, "materialized": kept}),
+        json!({"op": "to_stream", "from": base + 3}),
+        json!({"op": "to", "from": base + 4, "topic": "races-out", "key": key, "value": "int64"}),
+    ]
 }
 
 fn pairs(base: usize, asking: Option<Asking>) -> Vec<Value> {
