@@ -175,10 +175,7 @@ class KafkaTopics:
             {"bootstrap.servers": self._bootstrap, "group.id": "reader", "isolation.level": isolation, "log_level": 0}
         )
         try:
-            return {
-                p: consumer.get_watermark_offsets(TopicPartition(topic, p), PATIENCE_S)[1]
-                for p in range(self.partitions(topic))
-            }
+            return {p: _end(consumer, TopicPartition(topic, p)) for p in range(self.partitions(topic))}
         finally:
             consumer.close()
 
@@ -252,3 +249,21 @@ class EmbeddedTopics:
 
 def _bytes(part: bytes | str | None) -> bytes | None:
     return part.encode() if isinstance(part, str) else part
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> int:
+    """Where a partition ends. On a busy machine a client may not know yet that a new topic has it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (end := _known_end(consumer, place)) is None:
+        assert time.monotonic() < deadline, f"nobody knows {place.topic}-{place.partition} after {PATIENCE_S} s"
+        time.sleep(0.1)
+    return end
+
+
+def _known_end(consumer: Consumer, place: TopicPartition) -> int | None:
+    try:
+        return consumer.get_watermark_offsets(place, PATIENCE_S)[1]
+    except KafkaException as failed:
+        if failed.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):
+            return None
+        raise
