@@ -50,7 +50,7 @@ pub struct Timing {
     pub groups: Groups,
     /// By stage: what each clock goes by.
     pub rules: Vec<Vec<ClockRule>>,
-    /// By node: of an exchange that stands for a topic, how many partitions that would have.
+    /// By node: of an exchange that stands for a topic, how many partitions that would have, if anybody below asks.
     pub tasks: Vec<Option<u16>>,
     /// Where it is kept; `None` without clocks.
     pub store: Option<StoreId>,
@@ -151,7 +151,11 @@ impl Timing {
     pub fn divide(&mut self, plan: &PhysicalPlan, slots: &Slots, alone: bool) {
         let tasks = Tasks::new(plan, slots);
         self.rules = self.groups.rules(plan, &tasks, alone);
-        self.tasks = tasks.of_exchanges(plan);
+        let timed = timed_below(plan);
+        // Where nothing below goes by time, nobody asks for a task, and murmur2 of each key is saved.
+        self.tasks = (tasks.of_exchanges(plan).into_iter().zip(timed))
+            .map(|(tasks, timed)| tasks.filter(|_| timed))
+            .collect();
     }
 
     /// The watermark that was committed, and what it was asked to be by then. And how far the records have
@@ -218,6 +222,25 @@ fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
         }
     }
     fed.into_iter().map(|fed| fed == Some(true)).collect()
+}
+
+/// By node: has it a clock, or has anything below it? Children have higher numbers than their parents.
+fn timed_below(plan: &PhysicalPlan) -> Vec<bool> {
+    let mut timed = vec![false; plan.nodes.len()];
+    for (at, node) in plan.nodes.iter().enumerate().rev() {
+        let next = match &node.op {
+            Op::Exchange { to, .. } => to,
+            _ => &node.children,
+        };
+        let of_store = |store: StoreId| {
+            let store = plan.stores.get(usize::from(store.0));
+            store.is_some_and(|store| store.clock.is_some())
+        };
+        timed[at] = node.op.clock().is_some()
+            || node.op.stores().into_iter().any(of_store)
+            || next.iter().any(|child| timed[child.0 as usize]);
+    }
+    timed
 }
 
 /// Is a row with this key a time? Others say in which task something waits.
