@@ -33,8 +33,8 @@ step_python() {
 
 step_conformance() { pytest -n 2 tests/conformance tests/semantics; }
 
-# The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours runs too. Then on a broker,
-# with partitions whose times differ.
+# The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours runs too. Then it runs
+# on a broker, over partitions whose times differ.
 step_oracle() {
     pytest tests/oracle
     pytest tests/skew

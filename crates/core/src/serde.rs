@@ -1,7 +1,7 @@
 //! Between bytes and datums, in Kafka's encodings.
 //!
 //! Takes bytes from a topic or a store, gives a [`Datum`], and back. `Json` stays undecoded text:
-//! a field that nobody reads is never parsed, but what comes from outside is looked through once. Never touches a broker.
+//! fields are parsed when they are read. JSON from a topic is validated once. Never touches a broker.
 
 use crate::{Datum, Error, PlainJson, Result, Text};
 use ::serde::de::IgnoredAny;

@@ -296,7 +296,7 @@ impl Extract {
         Ok(())
     }
 
-    /// Asks for the times of a run. A record that it fails for stops nobody behind it.
+    /// Calls the extractor for a run. When it fails for a record, it is called again for those behind it.
     fn ask(
         &mut self,
         udf: &dyn Udf,

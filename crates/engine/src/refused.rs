@@ -1,4 +1,5 @@
-//! Records whose time nobody knows: their extractor failed, or could not see them, or gave one that can't be.
+//! Records without a valid timestamp: the extractor failed, the value could not be decoded for it, or the result is
+//! out of range.
 //!
 //! Takes from intake why a record has no time; gives it to the lane that the record comes to, which asks the
 //! handler of its source: a dead letter belongs to an epoch, and dispatch makes those. Until then the record stands at

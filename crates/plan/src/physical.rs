@@ -201,8 +201,8 @@ pub struct Stage {
     pub foreign: bool,
     /// May records of different entries be grouped within a batch? (They share no sink, store or exchange.)
     pub independent_entries: bool,
-    /// The exchanges into it: what comes through those of one group meets in some node, store or topic, what comes through
-    /// those of different groups doesn't.
+    /// The exchanges into it: what comes through those of one group meets in some node, store or topic, what comes
+    /// through those of different groups doesn't.
     pub meeting: Vec<Vec<NodeId>>,
 }
 

@@ -72,7 +72,8 @@ pub(crate) enum Part {
     Offloads(Parking),
     /// Left join of a stream with a table by an async joiner.
     Lookups(Asking),
-    /// Counts by a new key in windows without a grace: what is late depends on the order of the input, and on nothing else.
+    /// Counts by a new key in windows without a grace: what is late depends on the order of the input, and on nothing
+    /// else.
     Races,
 }
 

@@ -20,7 +20,8 @@ use stoatflow_operators::late::{LatePolicy, LateRecord, Verdict};
 pub(super) type Spot = (usize, usize);
 
 impl LaneRoom {
-    /// The records of a batch that are left out because they are late, in their order. Nothing is late that has no time.
+    /// The records of a batch that are left out because they are late, in their order. Nothing is late that has no
+    /// time.
     pub(super) fn late(
         &self,
         batch: &[Fetched],

@@ -51,8 +51,8 @@ pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<Exchange> {
     of(true).chain(of(false)).collect()
 }
 
-/// All stages at the start. A store of several stages is written in several epochs at a time; that of the times is written
-/// in every stage that has any, and at the end.
+/// All stages at the start. A store of several stages is written in several epochs at a time; that of the times is
+/// written in every stage that has any, and at the end.
 pub(super) fn stage_states(plan: &PhysicalPlan, timing: &Timing) -> Vec<StageState> {
     let written: Vec<Vec<StoreId>> = plan
         .stages

@@ -139,8 +139,8 @@ impl Groups {
     }
 }
 
-/// Nodes all of whose records have come through an exchange that stands for a topic. Children have higher numbers than their
-/// parents.
+/// Nodes all of whose records have come through an exchange that stands for a topic. Children have higher numbers than
+/// their parents.
 fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> {
     let mut found = vec![None; plan.nodes.len()];
     for source in &plan.sources {

@@ -29,8 +29,8 @@ pub struct GroupSteps {
 }
 
 impl GroupSteps {
-    /// A record went into the stage. It counts unless this lane has sent a newer one before. `named`: will something come
-    /// out in its name?
+    /// A record went into the stage. It counts unless this lane has sent a newer one before. `named`: will something
+    /// come out in its name?
     #[inline]
     pub fn add(&mut self, record: &Record, named: bool) {
         let (order, time) = (record.origin.order, record.timestamp.0);
