@@ -226,7 +226,13 @@ impl Suppress {
                 .put(epoch, dirty, key, None)
                 .map_err(|e| self.site.name_node(e))?;
             let affinity = self.settings.key.affinity(key);
-            waiting::forget(context, (self.settings.clock, task), (0, key), affinity)?;
+            waiting::note(
+                context,
+                (self.settings.clock, task),
+                (0, key),
+                affinity,
+                false,
+            )?;
         }
         let mut record = waiting.record;
         let known = matches!(record.value, Datum::Change(_));
@@ -269,7 +275,13 @@ impl Suppress {
                     .map_err(|e| self.site.name_node(e))?;
                 if !std::mem::replace(&mut waiting.saved, true) {
                     let affinity = self.settings.key.affinity(&key);
-                    waiting::note(context, (self.settings.clock, task), (0, &key), affinity)?;
+                    waiting::note(
+                        context,
+                        (self.settings.clock, task),
+                        (0, &key),
+                        affinity,
+                        true,
+                    )?;
                 }
             }
         }

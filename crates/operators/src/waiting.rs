@@ -1,10 +1,10 @@
 //! What waits for a time, in each task.
 //!
-//! Takes keys with the task and the time they wait for; gives those that are due in a task. After a restart a key's bytes
-//! say which task it is in: murmur2, by which Kafka's Java clients partition. Of what waits elsewhere, because a producer
-//! partitions in another way, a row in the engine's store `clocks` says where: clock, 0, time, key. It is written and
-//! deleted with what waits. Windows stay in their store when they have been given, so of those all that wait have such a
-//! row, unless tasks are murmur2's by their nature. Owns the index of one lane's keys and these rows.
+//! Takes keys with the task and the time they wait for; gives those that are due in a task. After a restart a key's
+//! bytes say which task it is in: murmur2, by which Kafka's Java clients partition. Of what waits elsewhere, because a
+//! producer partitions in another way, a row in the engine's store `clocks` says where: clock, 0, time, key. It is
+//! written and deleted with what waits. Windows stay in their store when they have been given, so of those all that
+//! wait have such a row, unless tasks are murmur2's by their nature. Owns the index of one lane's keys and these rows.
 
 #[cfg(test)]
 mod tests;
@@ -135,30 +135,19 @@ fn is_away(context: &Context<'_>, clock: ClockId, task: Task, affinity: &[u8]) -
     clocks.rows.is_some() && clocks.has_tasks(clock) && clocks.task_of(clock, affinity) != task
 }
 
-/// Says in which task something waits, if its key doesn't.
+/// Something waits in a task from now on, or no more: if its key doesn't say the task, a row does.
 pub(crate) fn note(
     context: &mut Context<'_>,
     (clock, task): (ClockId, Task),
     at: (i64, &[u8]),
     affinity: &[u8],
+    waits: bool,
 ) -> Result<()> {
-    if is_away(context, clock, task, affinity) {
-        keep(context, (clock, task), at)?;
+    match (is_away(context, clock, task, affinity), waits) {
+        (false, _) => Ok(()),
+        (true, true) => keep(context, (clock, task), at),
+        (true, false) => write(context, clock, at, None),
     }
-    Ok(())
-}
-
-/// The opposite of [`note`].
-pub(crate) fn forget(
-    context: &mut Context<'_>,
-    (clock, task): (ClockId, Task),
-    at: (i64, &[u8]),
-    affinity: &[u8],
-) -> Result<()> {
-    if is_away(context, clock, task, affinity) {
-        write(context, clock, at, None)?;
-    }
-    Ok(())
 }
 
 fn keep(context: &mut Context<'_>, (clock, task): (ClockId, Task), at: (i64, &[u8])) -> Result<()> {
@@ -190,8 +179,8 @@ fn prefix(name: &[u8], more: usize) -> BytesMut {
     key
 }
 
-/// A key was seen in a task. The first that is elsewhere than it says leaves a row: clock, 0. Who reads a store then knows
-/// that a row's task isn't known.
+/// A key was seen in a task. The first that is elsewhere than it says leaves a row: clock, 0. Who reads a store then
+/// knows that a row's task isn't known.
 pub(crate) fn see_key(
     context: &mut Context<'_>,
     clock: ClockId,
