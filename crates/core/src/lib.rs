@@ -9,6 +9,7 @@ pub mod error;
 pub mod fields;
 pub mod handler;
 pub mod ids;
+pub mod json;
 pub mod late;
 pub mod murmur2;
 pub mod order;
