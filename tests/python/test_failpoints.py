@@ -54,16 +54,47 @@ def test_the_page_lists_every_place(tmp_path: Path) -> None:
 
 
 # A shutdown has work left only while input comes: the kill harness of the integration tests meets that place.
-@pytest.mark.parametrize("place", [place for place in PLACES if place != "shutdown.barrier"])
-def test_a_kill_there_loses_and_doubles_nothing(tmp_path: Path, place: str) -> None:
-    write(tmp_path, 0)
-    assert run(tmp_path).returncode == 0
-    write(tmp_path, LINES)
-    for path in sorted((tmp_path / "state").rglob("*"), reverse=True) if place == "restore.batch" else []:
+MET = [place for place in PLACES if place != "shutdown.barrier"]
+THREADS = {
+    "start": "stoatflow-main",
+    "restore": "stoatflow-load-",
+    "intake": "stoatflow-intake",
+    "epoch": "stoatflow-commit",
+    "lane": "stoatflow-lane-",
+    "commit": "stoatflow-commit",
+    "observe": "stoatflow-observe",
+}
+
+
+def written_twice(folder: Path, place: str) -> None:
+    """Some lines are counted, and more are there."""
+    write(folder, 0)
+    assert run(folder).returncode == 0
+    write(folder, LINES)
+    for path in sorted((folder / "state").rglob("*"), reverse=True) if place == "restore.batch" else []:
         path.rmdir() if path.is_dir() else path.unlink()
+
+
+@pytest.mark.parametrize("place", MET)
+def test_a_kill_there_loses_and_doubles_nothing(tmp_path: Path, place: str) -> None:
+    written_twice(tmp_path, place)
     fault = "kill:150" if place == "commit.during-apply" else "kill"
     killed = run(tmp_path, f"{place}={fault}")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
+    check_the_next_life(tmp_path)
+
+
+@pytest.mark.parametrize("place", MET)
+def test_a_panic_there_ends_it_with_an_error_that_names_the_thread(tmp_path: Path, place: str) -> None:
+    written_twice(tmp_path, place)
+    died = run(tmp_path, f"{place}=panic")
+    assert died.returncode == 1, died.stderr
+    said = re.findall(r"the thread '([a-z0-9-]+)' panicked", died.stderr)
+    assert any(thread.startswith(THREADS[place.split(".", maxsplit=1)[0]]) for thread in said), died.stderr
+    check_the_next_life(tmp_path)
+
+
+def check_the_next_life(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
     found: dict[str, list[int]] = defaultdict(list)

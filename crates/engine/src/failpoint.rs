@@ -25,6 +25,8 @@ pub enum Place {
     StartFenced,
     /// A batch of a changelog was read and is about to go to the back end.
     RestoreBatch,
+    /// Records are about to be fetched.
+    IntakeFetch,
     /// A part of an epoch's outputs is about to be sent, in the middle of the epoch.
     EpochSend,
     /// A lane has met a barrier and not acted on it.
@@ -48,12 +50,15 @@ pub enum Place {
     CommitAfterApply,
     /// A stop was asked for, and its barrier is about to go in.
     ShutdownBarrier,
+    /// The ends of partitions are about to be asked for, beside the work.
+    ObserveEnds,
 }
 
 /// Every place with its name.
 pub const PLACES: &[(Place, &str)] = &[
     (Place::StartFenced, "start.fenced"),
     (Place::RestoreBatch, "restore.batch"),
+    (Place::IntakeFetch, "intake.fetch"),
     (Place::EpochSend, "epoch.send"),
     (Place::LaneBarrier, "lane.barrier"),
     (Place::LaneSeal, "lane.seal"),
@@ -65,6 +70,7 @@ pub const PLACES: &[(Place, &str)] = &[
     (Place::CommitDuringApply, "commit.during-apply"),
     (Place::CommitAfterApply, "commit.after-apply"),
     (Place::ShutdownBarrier, "shutdown.barrier"),
+    (Place::ObserveEnds, "observe.ends"),
 ];
 
 impl Place {
@@ -85,6 +91,8 @@ pub enum Fault {
     Stop,
     /// The place fails as if the broker were away.
     Error,
+    /// The thread panics.
+    Panic,
     /// The place takes longer.
     Sleep(Duration),
 }
@@ -98,6 +106,7 @@ impl FromStr for Fault {
             None if text == "kill" => Ok(Self::Kill(Duration::ZERO)),
             None if text == "stop" => Ok(Self::Stop),
             None if text == "error" => Ok(Self::Error),
+            None if text == "panic" => Ok(Self::Panic),
             Some(("kill", us)) => Ok(Self::Kill(Duration::from_micros(number(us)?))),
             Some(("sleep", ms)) => Ok(Self::Sleep(Duration::from_millis(number(ms)?))),
             _ => Err(()),
@@ -198,6 +207,7 @@ fn strike(armed: &Armed) -> Result<()> {
             ))
             .hint(format!("it was armed by {VARIABLE}; start again without")));
         }
+        Fault::Panic => panic!("the failpoint {} was told to", armed.place.name()),
         Fault::Sleep(time) => wait(time),
     }
     Ok(())
@@ -218,7 +228,7 @@ fn entry(text: &str) -> Result<Armed> {
         let places: Vec<_> = PLACES.iter().map(|(_, name)| *name).collect();
         Error::config(format!("{VARIABLE}: {what} in '{text}'")).hint(format!(
             "write PLACE=FAULT or PLACE=FAULT@N (at the Nth meeting), with commas in between. Places: {}. \
-             Faults: kill, kill:MICROSECONDS, stop, error, sleep:MILLISECONDS",
+             Faults: kill, kill:MICROSECONDS, stop, error, panic, sleep:MILLISECONDS",
             places.join(", ")
         ))
     };

@@ -5,6 +5,7 @@
 
 use crate::dispatch::Dispatch;
 use crate::extract::Extract;
+use crate::failpoint::Place;
 use crate::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -101,6 +102,7 @@ impl Intake {
             } else {
                 Duration::ZERO
             };
+            self.shared.failpoints.reach(Place::IntakeFetch)?;
             let deferral = self.dispatch.deferral();
             self.consumer.defer(deferral);
             self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;

@@ -20,17 +20,21 @@ use parking_lot::{Condvar, Mutex};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{JoinHandle, ThreadId};
+use std::thread::ThreadId;
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
 use stoatflow_operators::offload::{self, Parked};
-use stoatflow_operators::{Foreign, Runtime, StoreBatches};
+use stoatflow_operators::{Foreign, StoreBatches};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Lifecycle, Restarts};
 use stoatflow_state::Backend;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
+
+pub(crate) mod spawn;
+
+use spawn::{PanicGuard, Threads, hosted, panicked, spawn};
 
 /// `/health/ready` calls an engine stalled after this long without a commit although records wait.
 const STALL_AFTER: Duration = Duration::from_secs(45);
@@ -128,9 +132,10 @@ impl Engine {
 
     /// Starts in the background.
     ///
+    /// What goes wrong later, a port that can't be opened among it, ends it: [`Self::wait`] tells.
+    ///
     /// # Errors
-    /// `Config` if it was started before, if the admin port can't be opened, or if the environment arms
-    /// a failpoint that doesn't exist.
+    /// `Config` if it was started before, or if the environment arms a failpoint that doesn't exist.
     pub fn start(&self) -> Result<()> {
         let failpoints = Failpoints::from_environment()?;
         keep_large_blocks_apart();
@@ -147,20 +152,25 @@ impl Engine {
             .thread_name("stoatflow-worker")
             .enable_all()
             .build()
-            .map_err(|e| Error::internal("the runtime can't start its threads").caused_by(e))?;
-        let (stop_admin, admin_stopped) = watch::channel(false);
-        if let Err(error) = inner.open_admin(runtime.handle(), admin_stopped) {
+            .map_err(|e| Error::internal("the runtime can't start its threads").caused_by(e));
+        let started = runtime.and_then(|runtime| {
+            let (stop_admin, admin_stopped) = watch::channel(false);
+            inner.open_admin(runtime.handle(), admin_stopped)?;
+            let (inner, shared) = (Arc::clone(&inner), Arc::clone(&shared));
+            spawn("stoatflow-main", move || {
+                let guard = MainGuard(Arc::clone(&inner));
+                inner.outcome.lock().main = Some(std::thread::current().id());
+                let (result, shared) = inner.live_on(shared, &failpoints, runtime.handle());
+                drop(stop_admin);
+                runtime.shutdown_timeout(Duration::from_secs(5));
+                inner.end(result.err(), &shared);
+                drop(guard);
+            })
+        });
+        if let Err(error) = started {
             inner.end(Some(error), &shared);
-            return Ok(());
         }
-        spawn("stoatflow-main", move || {
-            inner.outcome.lock().main = Some(std::thread::current().id());
-            let (result, shared) = inner.live_on(shared, &failpoints, runtime.handle());
-            drop(stop_admin);
-            runtime.shutdown_timeout(Duration::from_secs(5));
-            inner.end(result.err(), &shared);
-        })
-        .map(drop)
+        Ok(())
     }
 
     /// Asks for a clean stop: drain, final barrier, commit.
@@ -402,46 +412,10 @@ impl Inner {
             stores,
             ..
         } = house;
-        let observer = {
-            let (shared, this) = (Arc::clone(shared), Arc::clone(self));
-            self.status.report_partitions(first_report(&slots));
-            spawn("stoatflow-observe", move || {
-                observe(&shared, &this.blueprint, &slots);
-            })?
-        };
-        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        // In the order in which they end. One that can't be started ends those that were.
+        let mut threads = Threads::new(shared);
         let mut tasks = Vec::new();
-        for lane in lanes {
-            let shared = Arc::clone(shared);
-            if foreign {
-                let runtime = runtime.clone();
-                let guest = blueprint.foreign.runtime.clone();
-                let name = format!("stoatflow-lane-{}", lane.id());
-                threads.push(spawn(&name, move || {
-                    hosted(guest.as_deref(), || {
-                        runtime.block_on(run_lane(lane, shared));
-                    });
-                })?);
-            } else {
-                tasks.push(runtime.spawn(run_lane(lane, shared)));
-            }
-        }
-        let committer = {
-            let (shared, mut room) = (Arc::clone(shared), commit);
-            spawn("stoatflow-commit", move || {
-                while !shared.is_aborting() && !shared.is_drained() {
-                    if let Err(error) = room.step(Duration::from_millis(50)) {
-                        shared.fail(error);
-                    }
-                }
-                if shared.is_aborting() {
-                    room.abandon();
-                } else {
-                    room.close();
-                }
-            })?
-        };
-        let stopping = {
+        {
             let (shared, mut room) = (Arc::clone(shared), intake);
             let this = Arc::clone(self);
             let guest = blueprint.foreign.runtime.clone();
@@ -461,15 +435,52 @@ impl Inner {
                 }
                 shared.drained();
             };
-            spawn("stoatflow-intake", move || hosted(guest.as_deref(), read))?
-        };
-        for thread in [stopping, committer, observer].into_iter().chain(threads) {
-            join(thread, shared);
+            threads.spawn("stoatflow-intake", move || hosted(guest.as_deref(), read));
         }
-        for task in tasks {
-            if let Err(error) = runtime.block_on(task) {
-                shared.fail(Error::internal(format!("a lane panicked: {error}")));
+        {
+            let (shared, mut room) = (Arc::clone(shared), commit);
+            threads.spawn("stoatflow-commit", move || {
+                while !shared.is_aborting() && !shared.is_drained() {
+                    if let Err(error) = room.step(Duration::from_millis(50)) {
+                        shared.fail(error);
+                    }
+                }
+                if shared.is_aborting() {
+                    room.abandon();
+                } else {
+                    room.close();
+                }
+            });
+        }
+        {
+            let (shared, this) = (Arc::clone(shared), Arc::clone(self));
+            self.status.report_partitions(first_report(&slots));
+            threads.spawn("stoatflow-observe", move || {
+                observe(&shared, &this.blueprint, &slots);
+            });
+        }
+        for lane in lanes {
+            let (name, shared) = (format!("stoatflow-lane-{}", lane.id()), Arc::clone(shared));
+            if foreign {
+                let runtime = runtime.clone();
+                let guest = blueprint.foreign.runtime.clone();
+                threads.spawn(&name, move || {
+                    hosted(guest.as_deref(), || {
+                        runtime.block_on(run_lane(lane, shared));
+                    });
+                });
+            } else {
+                let guard = PanicGuard::new(name, &shared);
+                tasks.push(runtime.spawn(async move {
+                    run_lane(lane, shared).await;
+                    drop(guard);
+                }));
             }
+        }
+        threads.join();
+        for task in tasks {
+            // The guard has told of a panic.
+            drop(runtime.block_on(task));
         }
         drop(stores);
         match shared.take_failure() {
@@ -523,43 +534,9 @@ fn tell(shared: &Shared, what: Asked) {
     }
 }
 
-#[allow(clippy::disallowed_methods)] // the one place that makes threads
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(body)
-        .map_err(|e| Error::internal(format!("the thread '{name}' can't be started")).caused_by(e))
-}
-
-/// All that a thread does, as one that the interpreter knows if it calls functions of the user.
-fn hosted(guest: Option<&dyn Runtime>, body: impl FnOnce() + Send) {
-    let mut body = Some(body);
-    let mut work = || {
-        if let Some(body) = body.take() {
-            body();
-        }
-    };
-    match guest {
-        Some(guest) => guest.host(&mut work),
-        None => work(),
-    }
-}
-
-fn join(thread: JoinHandle<()>, shared: &Shared) {
-    let name = thread.thread().name().unwrap_or("?").to_owned();
-    if thread.join().is_err() {
-        shared.fail(Error::internal(format!("the thread '{name}' panicked")));
-    }
-}
-
 /// A lane's life: as a task it yields after every item, as a thread it is driven by `block_on`.
 async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
     let queue = lane.id().0 as usize;
-    // A panic in a lane must stop the engine, not leave the others waiting for its barrier.
-    let guard = PanicGuard {
-        shared: Arc::clone(&shared),
-        armed: true,
-    };
     while !shared.is_aborting() && !shared.is_drained() {
         match lane.step() {
             Ok(true) => tokio::task::yield_now().await,
@@ -568,26 +545,19 @@ async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
         }
     }
     lane.close();
-    guard.disarm();
 }
 
-struct PanicGuard {
-    shared: Arc<Shared>,
-    armed: bool,
-}
+/// As [`PanicGuard`], for the thread that joins the others: it is the one that tells who waits for the end.
+struct MainGuard(Arc<Inner>);
 
-impl PanicGuard {
-    fn disarm(mut self) {
-        self.armed = false;
-    }
-}
-
-impl Drop for PanicGuard {
+impl Drop for MainGuard {
     fn drop(&mut self) {
-        if self.armed {
-            self.shared.fail(Error::internal(
-                "a lane panicked; its last log lines say where",
-            ));
+        if !std::thread::panicking() {
+            return;
+        }
+        let run = self.0.shared.lock().0.clone();
+        if let Some(shared) = run {
+            self.0.end(Some(panicked("stoatflow-main")), &shared);
         }
     }
 }

@@ -12,7 +12,7 @@ fn every_place_has_a_name_of_its_own() {
     let names: std::collections::BTreeSet<_> = PLACES.iter().map(|(_, name)| name).collect();
     assert_eq!(names.len(), PLACES.len());
     // The last of the enumeration stands in the table too.
-    assert_eq!(Place::ShutdownBarrier as usize + 1, PLACES.len());
+    assert_eq!(Place::ObserveEnds as usize + 1, PLACES.len());
 }
 
 #[test]

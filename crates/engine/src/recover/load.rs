@@ -8,6 +8,7 @@ use super::progress::Progress;
 use super::{Hands, Recovery, Task};
 use crate::failpoint::Place;
 use crate::shared::Shared;
+use crate::threads::spawn::panicked;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -148,10 +149,9 @@ impl Loaders {
     pub fn finish(self) -> Result<()> {
         drop(self.ways);
         for thread in self.threads {
+            let name = thread.thread().name().unwrap_or("?").to_owned();
             if thread.join().is_err() {
-                return Err(Error::internal(
-                    "a thread that loads restored records panicked; its last log lines say where",
-                ));
+                return Err(panicked(&name));
             }
         }
         self.failure.lock().take().map_or(Ok(()), Err)
