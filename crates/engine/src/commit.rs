@@ -4,9 +4,12 @@
 //! sealed writes, and everyone the news. Owns the producer. What to do in which order, and what a
 //! failure means, is decided by [`stoatflow_protocol::CommitMachine`]; here it is only done.
 
+mod changelog;
+
 use crate::evidence::{Evidence, Failed};
 use crate::failpoint::Place;
 use crate::guard::Guard;
+use crate::offsets::OffsetsTopic;
 use crate::outbox::OutItem;
 use crate::reread::reread;
 use crate::shared::Shared;
@@ -16,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId};
+use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId, Timestamp};
 use stoatflow_log::{Broker, CommitOutcome, CutEntry, Outgoing, Producer};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
@@ -25,6 +28,9 @@ use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 const FAREWELL: Duration = Duration::from_secs(5);
 /// How soon is looked again for records that the producer keeps back.
 const PURSUIT: Duration = Duration::from_millis(1);
+
+/// How often it is noted that the local stores are current.
+const NOTED_EVERY_MS: i64 = 60_000;
 
 /// A store and where its changelog goes.
 #[derive(Clone, Debug)]
@@ -75,6 +81,8 @@ pub struct CommitParts {
     pub order: CommitOrder,
     /// Where dead letters find their records again.
     pub broker: Arc<dyn Broker>,
+    /// Committed positions that don't expire, where the broker's do.
+    pub offsets: Option<OffsetsTopic>,
 }
 
 /// What all lanes have written, and what retention lets go.
@@ -107,6 +115,8 @@ pub struct CommitRoom {
     outputs: u64,
     /// The room in flight of records that the producer still keeps back.
     owed: i64,
+    /// Up to when the local stores are noted to be current, by the broker's clock.
+    current_at: Option<Timestamp>,
 }
 
 impl CommitRoom {
@@ -130,6 +140,7 @@ impl CommitRoom {
             seals: 0,
             outputs: 0,
             owed: 0,
+            current_at: None,
             parts,
         }
     }
@@ -346,7 +357,13 @@ impl CommitRoom {
         let timeout = self.parts.timeout;
         self.parts.shared.failpoints.reach(place_before(step))?;
         match step {
-            Step::Changelog => self.send_changelog(&sealed.stores),
+            Step::Changelog => {
+                self.send_changelog(&sealed.stores)?;
+                if self.parts.guarantee == Guarantee::ExactlyOnceV2 {
+                    self.send_positions(&cut.entries)?;
+                }
+                Ok(())
+            }
             Step::Flush => self.flush(),
             Step::Offsets => {
                 self.begin()?;
@@ -364,7 +381,11 @@ impl CommitRoom {
                         if let Some(guard) = &mut self.parts.guard {
                             guard.committed(asked);
                         }
-                        self.send_times(&sealed.stores)
+                        self.send_times(&sealed.stores)?;
+                        if self.parts.guarantee == Guarantee::AtLeastOnce {
+                            self.send_positions(&cut.entries)?;
+                        }
+                        Ok(())
                     }
                     CommitOutcome::Aborted => Err(Error::unavailable(format!(
                         "the broker aborted the transaction of epoch {}",
@@ -377,84 +398,7 @@ impl CommitRoom {
         }
     }
 
-    /// Under at-least-once no transaction holds records together, and after a crash the input comes
-    /// again. So results come before stores (a row that is gone because its result was given must not
-    /// outlive the result), and times after the offsets: see [`Self::send_times`]. What was done with a
-    /// row that waited may be other rows: its deletion comes behind them, and no input would bring it
-    /// again.
-    fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
-        self.begin()?;
-        if !self.is_ordered() {
-            return self.send_writes(sealed.iter(), |_, _| true);
-        }
-        self.flush()?;
-        let times = self.parts.times;
-        let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
-        // Where something waits is known before it waits.
-        let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
-        self.send_writes(own, |_, write| waits_now(write))?;
-        self.send_writes(stores(), |store, write| !store.is_over(write))?;
-        let store = |id: StoreId| &self.parts.stores[usize::from(id.0)];
-        if stores().any(|(id, writes)| writes.iter().any(|write| store(*id).is_over(write))) {
-            self.flush()?;
-            self.send_writes(stores(), LoggedStore::is_over)?;
-        }
-        Ok(())
-    }
-
-    /// A stream time that outlives a crash must not be ahead of the offsets: it would make late what is
-    /// read again, or say that a result was given that never arrived. Behind them it only repeats.
-    fn send_times(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
-        let times = self.parts.times;
-        if times.is_none() || !self.is_ordered() {
-            return Ok(());
-        }
-        let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
-        self.send_writes(own, |_, write| !waits_now(write))?;
-        self.flush()
-    }
-
-    /// Is there anything whose writes have to arrive one after another?
-    fn is_ordered(&self) -> bool {
-        self.parts.guarantee == Guarantee::AtLeastOnce
-            && (self.parts.times.is_some() || self.parts.stores.iter().any(|store| store.waiting))
-    }
-
-    fn send_writes<'a>(
-        &mut self,
-        sealed: impl Iterator<Item = &'a (StoreId, Vec<Sealed>)>,
-        which: impl Fn(&LoggedStore, &Sealed) -> bool,
-    ) -> Result<()> {
-        for (id, writes) in sealed {
-            let logged = &self.parts.stores[usize::from(id.0)];
-            let Some(topic) = &logged.changelog else {
-                continue;
-            };
-            let layout = logged.store.layout();
-            let chosen = writes.iter().filter(|w| which(logged, w));
-            let written = chosen.filter_map(|w| layout.to_changelog(w));
-            let records = written.map(|w| Outgoing {
-                topic: Arc::clone(topic),
-                partition: None,
-                key: Some(w.key),
-                value: w.value,
-                timestamp: w.timestamp,
-                headers: None,
-            });
-            // What one lane has written to one store: that of all at once would be half as much again as the writes.
-            let mut records: Vec<_> = records.collect();
-            if records.is_empty() {
-                continue;
-            }
-            (self.parts.shared.status.changelog_out).fetch_add(records.len() as u64, Relaxed);
-            self.assure()?;
-            self.outputs += records.len() as u64;
-            self.parts.producer.send(&mut records)?;
-        }
-        Ok(())
-    }
-
-    fn apply(&self, sealed: &Writes) -> Result<()> {
+    fn apply(&mut self, sealed: &Writes) -> Result<()> {
         let mut batch = EpochBatch {
             epoch: self.open,
             drops: sealed.drops.clone(),
@@ -477,7 +421,23 @@ impl CommitRoom {
             }
         }
         (self.parts.shared.failpoints).reach(Place::CommitDuringApply)?;
-        self.parts.backend.apply(batch)
+        self.parts.backend.apply(batch)?;
+        self.note_current()
+    }
+
+    /// Notes now and then that the local stores lack nothing: see [`stoatflow_protocol::Age`].
+    fn note_current(&mut self) -> Result<()> {
+        let Some(now) = self.parts.producer.append_time() else {
+            return Ok(());
+        };
+        let due = |then: Timestamp| now.0.saturating_sub(then.0) >= NOTED_EVERY_MS;
+        if self.current_at.is_some_and(|then| !due(then)) {
+            return Ok(());
+        }
+        let logged = self.parts.stores.iter().filter(|s| s.changelog.is_some());
+        let stores: Vec<StoreId> = logged.map(|s| s.store.id()).collect();
+        self.current_at = Some(now);
+        self.parts.backend.note_current(&stores, now)
     }
 
     fn done(&mut self, epoch: Epoch, mut status: CommitStatus, cut: &Cut) {
@@ -556,6 +516,13 @@ impl CommitRoom {
     /// A clean end, everything committed: the next start need not wait. Best effort, it would only wait.
     pub fn close(&mut self) {
         self.abandon();
+        // Under at-least-once the rows of the last commit are on their way still.
+        if self.parts.offsets.is_some()
+            && self.parts.guarantee == Guarantee::AtLeastOnce
+            && let Err(error) = self.parts.producer.flush(FAREWELL.min(self.parts.timeout))
+        {
+            tracing::warn!(%error, "the last rows of the offsets topic may be missing; the group's offsets have it all");
+        }
         let Some(cut) = self.parts.guard.as_ref().and_then(Guard::farewell) else {
             return;
         };

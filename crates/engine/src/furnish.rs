@@ -21,16 +21,18 @@ use crate::failpoint::{Failpoints, Place};
 use crate::guard::Guard;
 use crate::intake::Intake;
 use crate::lane::{LaneParts, LaneRoom};
+use crate::offsets::{OffsetsTopic, Rows};
 use crate::recover::{Hands, Recovery};
 use crate::reset;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::status::Status;
 use crate::timing::Timing;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Guarantee, Lane, Result, Settings};
-use stoatflow_log::{CutEntry, Producer, ProducerMode};
+use stoatflow_log::{CutEntry, Forgetting, Producer, ProducerMode, TopicInfo};
 use stoatflow_operators::{Chain, ChainOptions, Foreign, LaneStore};
 use stoatflow_plan::{PhysicalPlan, Store};
 use stoatflow_protocol::{Lifecycle, Schedule};
@@ -131,15 +133,25 @@ impl Blueprint {
         // Opening the producer fences an older instance and ends what it left open: only after that
         // are committed offsets and changelog ends final.
         let mode = self.producer_mode();
-        let producer = broker.producer(&mode, settings.broker_wait)?;
+        let mut producer = broker.producer(&mode, settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
         shared.failpoints.reach(Place::StartFenced)?;
         self.provable(producer.as_ref())?;
-        let standing = self.standing(&topics)?;
+        let Some(standing) = self.standing(shared, &topics)? else {
+            return Ok(None);
+        };
         reset::refuse_unfinished(&settings.application_id, &standing.committed)?;
         if !self.outwait(shared, &standing, fenced)? {
             return Ok(None);
         }
+        let mut offsets = self.offsets(&standing.rows, &topics, &changelogs)?;
+        let now = match &mut offsets {
+            Some(offsets) => {
+                let clock = self.components.clock.as_ref();
+                offsets.announce(producer.as_mut(), clock, settings.commit_timeout)?
+            }
+            None => None,
+        };
         let Some(backend) = self.open_backend(shared, &specs)? else {
             return Ok(None);
         };
@@ -154,6 +166,8 @@ impl Blueprint {
             timeout: settings.broker_wait,
             // The caches are still empty: a part of their share serves the restore.
             memory: settings.state_memory_max_bytes / 4,
+            now,
+            markers: i64::from(settings.guarantee == Guarantee::ExactlyOnceV2),
             hands: host.hands,
             listener: self.components.on_restore.clone(),
         };
@@ -163,7 +177,15 @@ impl Blueprint {
         if let Some(id) = timing.store {
             timing.load(&stores[usize::from(id.0)].store)?;
         }
-        let slots = self.slots(broker.as_ref(), &topics, (&stores, backend.as_ref()))?;
+        let state = (stores.as_slice(), backend.as_ref());
+        let slots = self.slots(broker.as_ref(), &topics, state, &standing)?;
+        if offsets
+            .as_ref()
+            .is_some_and(|o| o.is_behind(&start(&slots)))
+        {
+            // What is not in the topic yet is committed with the first epoch, and soon.
+            shared.ask_for_commit();
+        }
         timing.begin_with(&slots, shared, settings.guarantee);
         // Where time is the watermark, records of other lanes don't move it.
         let by_itself = settings.lanes == 1 || settings.time_by_watermark;
@@ -217,6 +239,7 @@ impl Blueprint {
                 lanes: settings.lanes,
                 order: self.components.commit_order,
                 broker: Arc::clone(broker),
+                offsets,
             }),
             shared: Arc::clone(shared),
             stores,
@@ -252,6 +275,31 @@ impl Blueprint {
     pub(crate) fn specs(&self, timing: &Timing) -> Result<Vec<Store>> {
         let own = timing.store_spec(&self.plan)?;
         Ok(self.plan.stores.iter().cloned().chain(own).collect())
+    }
+
+    /// The offsets topic, where the broker forgets what a group has committed.
+    ///
+    /// # Errors
+    /// `Incompatible` if a topic was deleted and made anew.
+    fn offsets(
+        &self,
+        rows: &Rows,
+        sources: &BTreeMap<String, TopicInfo>,
+        changelogs: &[Option<Arc<str>>],
+    ) -> Result<Option<OffsetsTopic>> {
+        let (settings, broker) = (&self.settings, &self.components.broker);
+        if broker.forgetting() == Forgetting::Nothing {
+            return Ok(None);
+        }
+        let names: Vec<&str> = changelogs.iter().flatten().map(AsRef::as_ref).collect();
+        let own = broker.topics(&names, settings.broker_wait)?;
+        let topics = sources.values().chain(own.iter().flatten());
+        let ids: BTreeMap<Arc<str>, Arc<str>> = topics
+            .filter_map(|topic| Some((Arc::clone(&topic.name), Arc::clone(topic.id.as_ref()?))))
+            .collect();
+        rows.refuse_remade(&settings.application_id, &ids, changelogs)?;
+        let application = &settings.application_id;
+        Ok(Some(OffsetsTopic::new(application, rows.clone(), ids)))
     }
 
     fn producer_mode(&self) -> ProducerMode {

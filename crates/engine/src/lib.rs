@@ -29,6 +29,8 @@ pub mod inline;
 pub mod intake;
 pub mod lane;
 mod observe;
+pub mod offsets;
+pub mod open_transactions;
 pub mod outbox;
 pub mod partition_counts;
 pub mod query;

@@ -23,9 +23,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use stoatflow_core::{Error, Offset, Partition, Result, StoreId, TopicPartition};
+use stoatflow_core::{Error, Offset, Partition, Result, StoreId, Timestamp, TopicPartition};
 use stoatflow_log::Broker;
-use stoatflow_protocol::{RestoreFacts, RestorePlan};
+use stoatflow_protocol::{Age, RestoreFacts, RestorePlan, WipeReason};
 use stoatflow_state::Backend;
 
 /// Makes a thread (name, body).
@@ -56,11 +56,18 @@ pub struct Recovery<'a> {
     pub timeout: Duration,
     /// Memory for what is between broker and back end.
     pub memory: usize,
+    /// The broker's time, before the ends of changelogs are asked for; `None` where deletions are kept for good.
+    pub now: Option<Timestamp>,
+    /// Offsets behind the last record that a commit leaves in a changelog.
+    pub markers: i64,
     /// Who does it.
     pub hands: Hands<'a>,
     /// Who wants to know.
     pub listener: Option<RestoreListener>,
 }
+
+/// Stores that are emptied before they are read again, by their place.
+type Wiped = Vec<(usize, WipeReason)>;
 
 /// One partition to read.
 #[derive(Clone, Debug)]
@@ -77,21 +84,11 @@ impl Recovery<'_> {
     /// # Errors
     /// `Unavailable`, `Incompatible`, and what the back end fails with.
     pub fn run(&self) -> Result<bool> {
-        let tasks: Arc<[Task]> = plan(
-            self.broker,
-            self.backend.as_ref(),
-            self.stores,
-            self.timeout,
-        )?
-        .into();
-        let progress = Progress::new(
-            self.shared,
-            self.stores,
-            &tasks,
-            self.listener.clone(),
-            self.hands,
-        )?;
+        let (tasks, wiped) = self.plan()?;
+        let tasks: Arc<[Task]> = tasks.into();
+        let progress = Progress::new(self, &tasks, &wiped)?;
         if tasks.is_empty() {
+            self.note_current()?;
             return Ok(true);
         }
         let loaders = Loaders::new(self, &tasks, &progress)?;
@@ -101,65 +98,104 @@ impl Recovery<'_> {
         // A loader that was asked to stop leaves work behind, whatever the reader had reached.
         let whole = whole.map(|all_read| all_read && progress.is_complete());
         progress.close();
+        if matches!(whole, Ok(true)) {
+            self.note_current()?;
+        }
         whole
+    }
+
+    /// Every store lacks nothing of what its changelog had when the time was taken.
+    fn note_current(&self) -> Result<()> {
+        let logged = self.stores.iter().filter(|s| s.changelog.is_some());
+        let stores: Vec<StoreId> = logged.map(|s| s.store.id()).collect();
+        match self.now {
+            Some(now) => self.backend.note_current(&stores, now),
+            None => Ok(()),
+        }
+    }
+
+    /// What is to be read, and the stores that were emptied for it.
+    fn plan(&self) -> Result<(Vec<Task>, Wiped)> {
+        let (broker, backend) = (self.broker, self.backend.as_ref());
+        let logged = || {
+            let stores = self.stores.iter().enumerate();
+            stores.filter_map(|(index, s)| Some((index, s, s.changelog.as_ref()?)))
+        };
+        let kept = match self.now {
+            None => vec![None; logged().count()],
+            Some(_) => {
+                let topics: Vec<&str> = logged().map(|(.., topic)| topic.as_ref()).collect();
+                broker.tombstone_retention(&topics, self.timeout)?
+            }
+        };
+        let (mut tasks, mut wiped) = (Vec::new(), Wiped::new());
+        for ((index, logged, topic), kept) in logged().zip(kept) {
+            let (id, name) = (logged.store.id(), logged.store.name());
+            let partitions = partitions_of(broker, topic, self.timeout)?;
+            let ranges = broker.ranges(&partitions, self.timeout)?;
+            let stored: HashMap<Partition, Offset> = backend.positions(id)?.into_iter().collect();
+            let age = Age {
+                current_at: backend.current_at(id)?,
+                now: self.now,
+                kept,
+            };
+            let mut wipe = None;
+            let mut plans = Vec::new();
+            for (partition, range) in partitions.iter().zip(&ranges) {
+                let facts = RestoreFacts {
+                    stored: stored.get(&partition.partition).copied(),
+                    begin: range.begin,
+                    stable_end: range.stable_end,
+                    markers: self.markers,
+                    age,
+                };
+                let plan = facts.decide(name)?;
+                if let RestorePlan::WipeThenCold(_, why) = plan {
+                    wipe = Some(why);
+                }
+                plans.push(plan);
+            }
+            if let Some(why) = wipe {
+                // A wipe takes the whole store, so every partition starts over.
+                tracing::warn!(store = name, "rebuilding the local store: {}", said(why));
+                backend.wipe(id)?;
+                wiped.push((index, why));
+            }
+            if wipe.is_some() || stored.is_empty() {
+                // What is read from now on may be gone on with for as long as deletions are kept from now on.
+                self.now
+                    .map_or(Ok(()), |now| backend.note_current(&[id], now))?;
+            }
+            for ((partition, range), plan) in partitions.into_iter().zip(ranges).zip(plans) {
+                let from = match plan {
+                    _ if wipe.is_some() => range.begin,
+                    RestorePlan::Nothing => continue,
+                    RestorePlan::Delta(at)
+                    | RestorePlan::Cold(at)
+                    | RestorePlan::WipeThenCold(at, _) => at,
+                };
+                if from < range.stable_end {
+                    tasks.push(Task {
+                        store: index,
+                        partition,
+                        from,
+                        end: range.stable_end,
+                    });
+                }
+            }
+        }
+        Ok((tasks, wiped))
     }
 }
 
-fn plan(
-    broker: &dyn Broker,
-    backend: &dyn Backend,
-    stores: &[LoggedStore],
-    timeout: Duration,
-) -> Result<Vec<Task>> {
-    let mut tasks = Vec::new();
-    for (index, logged) in stores.iter().enumerate() {
-        let Some(topic) = &logged.changelog else {
-            continue;
-        };
-        let partitions = partitions_of(broker, topic, timeout)?;
-        let ranges = broker.ranges(&partitions, timeout)?;
-        let stored: HashMap<Partition, Offset> =
-            backend.positions(logged.store.id())?.into_iter().collect();
-        let name = logged.store.name();
-        let mut wipe = false;
-        let mut plans = Vec::new();
-        for (partition, range) in partitions.iter().zip(&ranges) {
-            let facts = RestoreFacts {
-                stored: stored.get(&partition.partition).copied(),
-                begin: range.begin,
-                stable_end: range.stable_end,
-            };
-            let plan = facts.decide(name)?;
-            wipe |= matches!(plan, RestorePlan::WipeThenCold(_));
-            plans.push(plan);
-        }
-        if wipe {
-            // A wipe takes the whole store, so every partition starts over.
-            tracing::warn!(
-                store = name,
-                "the changelog no longer has what the local store lacks; rebuilding it"
-            );
-            backend.wipe(logged.store.id())?;
-        }
-        for ((partition, range), plan) in partitions.into_iter().zip(ranges).zip(plans) {
-            let from = match plan {
-                _ if wipe => range.begin,
-                RestorePlan::Nothing => continue,
-                RestorePlan::Delta(at) | RestorePlan::Cold(at) | RestorePlan::WipeThenCold(at) => {
-                    at
-                }
-            };
-            if from < range.stable_end {
-                tasks.push(Task {
-                    store: index,
-                    partition,
-                    from,
-                    end: range.stable_end,
-                });
-            }
+/// In words.
+const fn said(why: WipeReason) -> &'static str {
+    match why {
+        WipeReason::Truncated => "the changelog no longer has what it lacks",
+        WipeReason::TooOld => {
+            "it is older than its changelog keeps deletions (delete.retention.ms), so rows deleted meanwhile would come back"
         }
     }
-    Ok(tasks)
 }
 
 fn partitions_of(

@@ -22,6 +22,7 @@ pub use mark::refuse_unfinished;
 
 use crate::failpoint::Failpoints;
 use crate::furnish::{Blueprint, Standing};
+use crate::offsets::{self, OffsetsTopic, Rows};
 use crate::shared::Shared;
 use crate::status::Status;
 use mark::Before;
@@ -29,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
-use stoatflow_log::{CommitOutcome, CutEntry, Producer, ProducerMode, TopicInfo};
+use stoatflow_log::{CommitOutcome, CutEntry, Forgetting, Producer, ProducerMode, TopicInfo};
 use stoatflow_plan::Store;
 use stoatflow_protocol::reset::{Facts, Move, Request, Why, decide};
 
@@ -56,6 +57,8 @@ pub struct Reset {
     plan: Plan,
     before: Vec<Before>,
     producer: Box<dyn Producer>,
+    /// Where the broker forgets the group's offsets.
+    offsets: Option<OffsetsTopic>,
 }
 
 /// Tells what a reset would do, and changes nothing.
@@ -64,7 +67,7 @@ pub struct Reset {
 /// What keeps an application from starting; `Config` for a topic that is not read.
 pub fn preview(blueprint: &Blueprint, request: &Request) -> Result<Plan> {
     let ground = Ground::of(blueprint)?;
-    let standing = ground.blueprint.standing(&ground.topics).map_err(|e| {
+    let standing = ground.standing().map_err(|e| {
         let patience = ground.blueprint.settings.transaction_timeout.as_secs();
         match e.kind() {
             ErrorKind::Unavailable => e.hint(format!(
@@ -116,16 +119,18 @@ impl Reset {
             .broker
             .producer(&mode, settings.broker_wait)?;
         let fenced = house.components.clock.monotonic();
-        let standing = house.standing(&ground.topics)?;
+        let standing = ground.standing()?;
         if !house.outwait(&ground.shared, &standing, fenced)? {
             return Err(stopped());
         }
         let (plan, before) = ground.plan(request, &standing)?;
+        let offsets = ground.offsets(standing.rows, &plan)?;
         Ok(Self {
             ground,
             plan,
             before,
             producer,
+            offsets,
         })
     }
 
@@ -198,11 +203,20 @@ impl Reset {
     }
 
     fn commit(&mut self, cut: &[CutEntry]) -> Result<()> {
-        let settings = &self.ground.blueprint.settings;
-        let (group, timeout) = (&settings.application_id, settings.commit_timeout);
+        let house = &self.ground.blueprint;
+        let (group, timeout) = (
+            &house.settings.application_id,
+            house.settings.commit_timeout,
+        );
+        let deleted = self.ground.changelogs();
+        let now = house.components.clock.now();
+        let rows = self.offsets.as_mut();
+        let mut rows = rows.map_or_else(Vec::new, |topic| topic.rewind(cut, &deleted, now));
         let producer = &mut self.producer;
         let committed = producer
             .begin()
+            .and_then(|()| producer.send(&mut rows))
+            .and_then(|()| producer.flush(timeout))
             .and_then(|()| producer.offsets(group, cut, timeout))
             .and_then(|()| producer.commit(timeout));
         match committed {
@@ -262,6 +276,31 @@ impl Ground {
             .hint("read what the topology writes from a topic of its own: to(...)")),
             None => Ok(ground),
         }
+    }
+
+    fn standing(&self) -> Result<Standing> {
+        let standing = self.blueprint.standing(&self.shared, &self.topics)?;
+        standing.ok_or_else(stopped)
+    }
+
+    /// The offsets topic, made if need be. What is read again is known by its id of today.
+    fn offsets(&self, rows: Rows, plan: &Plan) -> Result<Option<OffsetsTopic>> {
+        let (settings, broker) = (
+            &self.blueprint.settings,
+            self.blueprint.components.broker.as_ref(),
+        );
+        if broker.forgetting() == Forgetting::Nothing {
+            return Ok(None);
+        }
+        let application = &settings.application_id;
+        let topic = offsets::new_topic(application, settings.replication_factor);
+        broker.create_topics(&[topic], settings.broker_wait)?;
+        let rewound = plan.moves.iter().filter(|way| way.why != Why::Kept);
+        let ids = rewound.filter_map(|way| {
+            let topic = self.topics.get(&*way.partition.topic)?;
+            Some((Arc::clone(&topic.name), Arc::clone(topic.id.as_ref()?)))
+        });
+        Ok(Some(OffsetsTopic::new(application, rows, ids.collect())))
     }
 
     fn changelogs(&self) -> Vec<String> {

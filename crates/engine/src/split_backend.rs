@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stoatflow_core::{Offset, Partition, Result, StoreId};
+use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Backend, EpochBatch, KeyRange, Page, RestoreRun, Snapshot, Write};
 
@@ -143,6 +143,17 @@ impl Backend for SplitBackend {
 
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {
         self.of(store).positions(store)
+    }
+
+    fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>> {
+        self.of(store).current_at(store)
+    }
+
+    fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
+        let (memory, disk): (Vec<_>, Vec<_>) =
+            (stores.iter()).partition(|store| self.in_memory.contains(store));
+        self.disk.note_current(&disk, at)?;
+        self.memory.note_current(&memory, at)
     }
 
     fn wipe(&self, store: StoreId) -> Result<()> {

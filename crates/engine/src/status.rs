@@ -5,6 +5,7 @@
 
 use crate::calls::Calls;
 use crate::evidence::Evidence;
+use crate::open_transactions::HeldBack;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -39,6 +40,9 @@ pub struct LaneStatus {
     pub stage_plus_one: AtomicU64,
 }
 
+/// A source that an open transaction has held back for so long is told as a reason not to be ready.
+const HELD_BACK_MS: i64 = 60_000;
+
 /// Progress of one store's restore.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RestoreProgress {
@@ -50,6 +54,9 @@ pub struct RestoreProgress {
     pub done: u64,
     /// Has it caught up?
     pub complete: bool,
+    /// Why the local data was thrown away at the start, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebuilt: Option<&'static str>,
 }
 
 /// One partition that is read.
@@ -79,6 +86,8 @@ pub struct PartitionStatus {
     pub waits: bool,
     /// Do others wait for it?
     pub holds_back: bool,
+    /// The open transaction of somebody that holds it back.
+    pub held_back: Option<HeldBack>,
 }
 
 /// One commit, for `/debug/barriers`.
@@ -482,6 +491,27 @@ impl Status {
             .sum()
     }
 
+    /// A source that somebody's open transaction has held back for long, in a sentence.
+    fn held_back(&self, now_ms: i64) -> Option<String> {
+        let detail = self.detail.lock();
+        let long = |p: &&PartitionStatus| {
+            let held = p.held_back.as_ref();
+            held.is_some_and(|held| now_ms - held.since_ms >= HELD_BACK_MS)
+        };
+        let partition = detail.partitions.iter().find(long)?;
+        let held = partition.held_back.as_ref()?;
+        let whose = held
+            .producer_id
+            .map_or(String::new(), |id| format!(" of producer {id}"));
+        Some(format!(
+            "a transaction{whose} has been open in '{}' partition {} for {} s: nothing from offset {} on can be read",
+            partition.topic,
+            partition.partition,
+            (now_ms - held.since_ms) / 1000,
+            held.start_offset
+        ))
+    }
+
     /// Is it ready to serve? The reason if not.
     ///
     /// # Errors
@@ -489,6 +519,7 @@ impl Status {
     pub fn ready(
         &self,
         now: Duration,
+        now_ms: i64,
         stall_after: Duration,
     ) -> Result<(), (&'static str, String)> {
         let state = self.state();
@@ -506,6 +537,9 @@ impl Status {
                     now.saturating_sub(since).as_secs_f64()
                 ),
             ));
+        }
+        if let Some(held) = self.held_back(now_ms) {
+            return Err(("open_transaction", held));
         }
         let last = Duration::from_millis(self.progress_ms.load(Relaxed));
         let silent = now.saturating_sub(last);

@@ -170,6 +170,12 @@ impl Progress {
     }
 }
 
+/// Was this written beside an offset by an engine of ours?
+#[must_use]
+pub fn is_own(metadata: &str) -> bool {
+    metadata.starts_with("st=")
+}
+
 /// The metadata of a partition of which only the highest timestamp counts.
 #[must_use]
 pub fn encode_stream_time(time: Timestamp) -> String {

@@ -67,6 +67,19 @@ pub struct TopicInfo {
     pub name: Arc<str>,
     /// How many partitions it has.
     pub partitions: i32,
+    /// The id that the cluster gave it (KIP-516): a topic that was deleted and made anew has another one. `None`
+    /// where topics have none.
+    pub id: Option<Arc<str>>,
+}
+
+/// What a cluster forgets by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgetting {
+    /// Nothing: committed offsets and deletions in a topic stay.
+    Nothing,
+    /// As Kafka: offsets of a group without members expire (`offsets.retention.minutes`), and compaction removes
+    /// tombstones (`delete.retention.ms`).
+    Expires,
 }
 
 /// A topic to be made.
@@ -109,6 +122,19 @@ pub struct Range {
     pub begin: Offset,
     /// One past the last offset that a `read_committed` reader may see (the last stable offset).
     pub stable_end: Offset,
+}
+
+/// A transaction that is open in a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenTransaction {
+    /// The producer's id.
+    pub producer: i64,
+    /// Its epoch.
+    pub epoch: i32,
+    /// The first offset of the transaction: no `read_committed` reader goes past it.
+    pub start: Offset,
+    /// The timestamp of the producer's last record.
+    pub last: Timestamp,
 }
 
 /// How a producer commits.
@@ -175,6 +201,21 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `Unauthorized`.
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>>;
+    /// Does it forget committed offsets and deletions after a while?
+    fn forgetting(&self) -> Forgetting;
+    /// How long each topic keeps a tombstone once compaction has passed it (`delete.retention.ms`); `None` for a
+    /// topic that is not compacted. In the order asked. Waits at most `timeout`.
+    ///
+    /// # Errors
+    /// `Unavailable`, `MissingTopic`, `Unauthorized`.
+    fn tombstone_retention(
+        &self,
+        topics: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Duration>>> {
+        let _ = timeout;
+        Ok(vec![None; topics.len()])
+    }
     /// The names of all topics, in order. Waits at most `timeout`.
     ///
     /// # Errors
@@ -207,6 +248,32 @@ pub trait Broker: Send + Sync + Debug {
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
+    /// One past the last record of each partition, in a transaction that is open too (the high watermark), in the order
+    /// asked. Behind [`Range::stable_end`] stands what no `read_committed` reader sees yet.
+    ///
+    /// # Errors
+    /// `Unavailable`, `MissingTopic`.
+    fn high_watermarks(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Offset>> {
+        let ranges = self.ranges(partitions, timeout)?;
+        Ok(ranges.into_iter().map(|range| range.stable_end).collect())
+    }
+    /// The transaction that holds each partition's stable end back, in the order asked; `None` where none is open or
+    /// the broker doesn't tell.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    fn open_transactions(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<OpenTransaction>>> {
+        let _ = timeout;
+        Ok(vec![None; partitions.len()])
+    }
     /// The first offset of each partition whose record is not older than `since` (milliseconds since
     /// 1970), in the order asked; where there is no such record below the stable end: `None`, or an offset
     /// past all records. Records behind it may be older.
@@ -358,6 +425,11 @@ pub trait Producer: Send {
     /// For the given topic: per partition one past the highest offset acknowledged so far by this
     /// producer (since it was opened); partitions that got nothing are absent. Valid after `flush`.
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)>;
+    /// The broker's clock at the last acknowledged record of a topic with `message.timestamp.type=LogAppendTime`, if
+    /// there was one. Valid after `flush`.
+    fn append_time(&self) -> Option<Timestamp> {
+        None
+    }
     /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has nothing to do.
     fn remember(&mut self, _topics: &[Arc<str>]) {}
 }

@@ -22,6 +22,6 @@ pub use lease::{Hold, Lease};
 pub use lifecycle::Lifecycle;
 pub use rendezvous::Rendezvous;
 pub use restarts::Restarts;
-pub use restore::{RestoreFacts, RestorePlan, on_damage};
+pub use restore::{Age, RestoreFacts, RestorePlan, WipeReason, on_damage};
 pub use schedule::{Answers, Schedule, ScheduleFacts};
 pub use watermark::{Aligned, Rule, Strategy, Watermarks};

@@ -3,7 +3,8 @@
 //! Takes the position that the local data stands for and the range that the broker still has; gives
 //! the part to read, or the reason to refuse. Decides too what becomes of local data that can't be used.
 
-use stoatflow_core::{Error, Offset, Result};
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Result, Timestamp};
 
 /// What is known of one store and changelog partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,49 @@ pub struct RestoreFacts {
     pub begin: Offset,
     /// One past the last committed offset.
     pub stable_end: Offset,
+    /// Offsets behind the last record that a commit leaves: the marker of a transaction.
+    pub markers: i64,
+    /// May deletions between the two be gone?
+    pub age: Age,
+}
+
+/// How old local data is, beside how long its changelog keeps deletions.
+///
+/// Compaction removes a tombstone `delete.retention.ms` after it has first passed it. A reader that comes later with
+/// older rows never hears that they were deleted (KIP-1259).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age {
+    /// When the local data was last known to lack nothing; `None` if that is not known.
+    pub current_at: Option<Timestamp>,
+    /// The time now, by the same clock; `None` if the cluster keeps deletions for good.
+    pub now: Option<Timestamp>,
+    /// How long a tombstone is kept; `None` if the topic is not compacted.
+    pub kept: Option<Duration>,
+}
+
+impl Age {
+    /// No deletion is ever removed.
+    pub const NEVER: Self = Self {
+        current_at: None,
+        now: None,
+        kept: None,
+    };
+
+    /// May a deletion that the local data lacks be gone? A tenth of the time is left as a margin.
+    #[must_use]
+    pub fn exceeds(self) -> bool {
+        let (Some(now), Some(kept)) = (self.now, self.kept) else {
+            return false;
+        };
+        let Some(then) = self.current_at else {
+            return true;
+        };
+        // A clock that went backwards tells nothing.
+        let Ok(age) = u64::try_from(now.0.saturating_sub(then.0)) else {
+            return true;
+        };
+        Duration::from_millis(age) >= kept - kept / 10
+    }
 }
 
 /// What to do.
@@ -26,7 +70,16 @@ pub enum RestorePlan {
     /// Read everything into an empty store.
     Cold(Offset),
     /// The changelog no longer has what lies between: forget the local data, read everything.
-    WipeThenCold(Offset),
+    WipeThenCold(Offset, WipeReason),
+}
+
+/// WipeReason local data is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WipeReason {
+    /// The changelog begins behind it.
+    Truncated,
+    /// Deletions that it lacks may have been compacted away.
+    TooOld,
 }
 
 impl RestoreFacts {
@@ -45,7 +98,13 @@ impl RestoreFacts {
             ))
             .hint("the changelog topic was deleted or truncated: if that was on purpose, delete the state directory too and start again")),
             Some(at) if at == self.stable_end => Ok(RestorePlan::Nothing),
-            Some(at) if at < self.begin => Ok(RestorePlan::WipeThenCold(self.begin)),
+            Some(at) if at < self.begin => {
+                Ok(RestorePlan::WipeThenCold(self.begin, WipeReason::Truncated))
+            }
+            // Behind a commit there is its marker, and no deletion.
+            Some(at) if self.stable_end.0 - at.0 > self.markers && self.age.exceeds() => {
+                Ok(RestorePlan::WipeThenCold(self.begin, WipeReason::TooOld))
+            }
             Some(at) => Ok(RestorePlan::Delta(at)),
         }
     }

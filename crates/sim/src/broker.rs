@@ -16,15 +16,20 @@ use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::murmur2::partition_of;
 use stoatflow_log::{
-    Broker, Committed, Consumer, CutEntry, NewTopic, Outgoing, Producer, ProducerMode, Range,
-    TopicInfo,
+    Broker, Committed, Consumer, CutEntry, Forgetting, NewTopic, Outgoing, Producer, ProducerMode,
+    Range, TopicInfo,
 };
+
+/// `delete.retention.ms` of every topic.
+const TOMBSTONE_RETENTION: Duration = Duration::from_secs(86_400);
 
 /// What the broker keeps.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     topics: BTreeMap<Arc<str>, Vec<PartitionLog>>,
     groups: BTreeMap<(String, TopicPartition), Committed>,
+    /// Those that have expired: checkers know them still.
+    expired: BTreeMap<(String, TopicPartition), Committed>,
     pub coordinator: Coordinator,
     keyless: usize,
 }
@@ -149,6 +154,33 @@ impl SimBroker {
         }
     }
 
+    /// What a cluster forgets in a week without the application: the offsets of its group, and old tombstones.
+    pub(crate) fn forget(&self, topics: impl Iterator<Item = impl AsRef<str>>) {
+        let mut state = self.lock();
+        let groups = std::mem::take(&mut state.groups);
+        state.expired.extend(groups);
+        for topic in topics {
+            if let Some(logs) = state.topics.get_mut(topic.as_ref()) {
+                logs.iter_mut().for_each(PartitionLog::forget_tombstones);
+            }
+        }
+    }
+
+    /// What a group had committed last, also if it has expired.
+    pub(crate) fn committed_last(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Vec<Committed> {
+        let state = self.lock();
+        let find = |p: &TopicPartition| {
+            let place = (group.to_owned(), p.clone());
+            let found = state.groups.get(&place);
+            found.or_else(|| state.expired.get(&place)).cloned()
+        };
+        partitions.iter().filter_map(find).collect()
+    }
+
     /// Everything that is visible in a topic, partition by partition.
     pub(crate) fn visible(&self, topic: &str) -> Vec<Vec<(Offset, Kept)>> {
         let state = self.lock();
@@ -189,9 +221,22 @@ impl Broker for SimBroker {
             Some(TopicInfo {
                 name: Arc::clone(name),
                 partitions,
+                id: None,
             })
         };
         Ok(names.iter().map(info).collect())
+    }
+
+    fn forgetting(&self) -> Forgetting {
+        Forgetting::Expires
+    }
+
+    fn tombstone_retention(
+        &self,
+        topics: &[&str],
+        _timeout: Duration,
+    ) -> Result<Vec<Option<Duration>>> {
+        Ok(vec![Some(TOMBSTONE_RETENTION); topics.len()])
     }
 
     fn topic_names(&self, _timeout: Duration) -> Result<Vec<Arc<str>>> {

@@ -186,8 +186,8 @@ pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
             partitions.filter_map(move |p| Some(TopicPartition::new(topic, i32::try_from(p).ok()?)))
         })
         .collect();
-    let committed = broker.committed(APPLICATION, &places, Duration::ZERO);
-    let said = committed.into_iter().flatten().flatten().filter_map(|c| {
+    let committed = broker.committed_last(APPLICATION, &places);
+    let said = committed.into_iter().filter_map(|c| {
         let mut parts = c.metadata.split(';').map(str::to_owned);
         parts.find_map(|part| part.strip_prefix("aw=")?.parse().ok())
     });

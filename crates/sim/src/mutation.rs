@@ -61,6 +61,10 @@ pub enum Mutation {
     TakenAsSent,
     /// Time at a record is that of records that come after it.
     TimeFromLater,
+    /// Committed offsets stand in the group only, where they expire.
+    OffsetsExpire,
+    /// Local state is gone on with however old it is.
+    StateAgeless,
 }
 
 impl Mutation {

@@ -120,6 +120,16 @@ impl PartitionLog {
             }
         }
     }
+
+    /// Forgets stable tombstones too, as a log cleaner does after `delete.retention.ms`.
+    pub fn forget_tombstones(&mut self) {
+        self.compact();
+        for at in 0..place(self.stable_end()) {
+            if matches!(&self.entries[at], Some(kept) if kept.value.is_none()) {
+                self.entries[at] = None;
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use stoatflow_core::{Error, ManualClock, Result};
+use stoatflow_log::Forgetting;
 use stoatflow_state::Layout;
 
 #[derive(Debug)]
@@ -34,6 +35,10 @@ pub(crate) struct World {
     pub changelogs: Vec<(String, Layout)>,
     /// Compare the disk with the broker after each epoch?
     pub watch_disk: bool,
+    /// What engines are told that the broker forgets.
+    pub forgetting: Forgetting,
+    /// Do engines think that deletions are kept for good, if they are broken so?
+    pub ageless: bool,
     /// The topic that engines write outside of their transactions, if they are broken so.
     pub outside: Option<&'static str>,
     inner: Mutex<Inner>,
@@ -62,6 +67,8 @@ impl World {
             clock,
             changelogs,
             watch_disk: true,
+            forgetting: Forgetting::Expires,
+            ageless: false,
             outside: None,
             inner: Mutex::new(inner),
         }

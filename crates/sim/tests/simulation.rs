@@ -162,6 +162,7 @@ fn all_happened(statistics: &Statistics) {
         "crashes of a worker",
         "runs with batches",
         "late records",
+        "long pauses",
     ];
     for what in phases.chain(others.map(str::to_owned)) {
         assert!(
@@ -285,6 +286,18 @@ fn mutation_unchecked_is_caught() {
 #[test]
 fn mutation_unwaited_is_caught() {
     caught(Mutation::Unwaited, 10_000);
+}
+
+/// The group's offsets are gone after a long pause.
+#[test]
+fn mutation_offsets_expire_is_caught() {
+    caught(Mutation::OffsetsExpire, 500);
+}
+
+/// Rows come back whose tombstones were compacted away.
+#[test]
+fn mutation_state_ageless_is_caught() {
+    caught(Mutation::StateAgeless, 5_000);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::{RestoreRun, Snapshot};
 use bytes::Bytes;
 use std::fmt::Debug;
-use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId};
+use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId, Timestamp};
 
 /// One key of a store after an epoch; `None` deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +109,17 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>>;
-    /// Forgets all data and positions of a store.
+    /// When the data of this store was last known to lack nothing of its changelog, by the broker's clock.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>>;
+    /// Notes that time.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()>;
+    /// Forgets all data and positions of a store, and when it was current.
     ///
     /// # Errors
     /// As `get`.

@@ -8,7 +8,7 @@
 
 use crate::{Backend, EpochBatch, KeyRange, Page, StoreLayout, Write};
 use bytes::Bytes;
-use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId};
+use stoatflow_core::{Epoch, Offset, Partition, Result, StoreId, Timestamp};
 
 const A: StoreId = StoreId(0);
 const B: StoreId = StoreId(1);
@@ -31,6 +31,7 @@ pub fn run(open: &mut dyn FnMut() -> Box<dyn Backend>) {
         round_trip,
         epochs_are_atomic,
         stores_are_apart,
+        a_store_knows_when_it_was_current,
         scans_are_ordered_and_bounded,
         later_restored_records_win,
         large_restores,
@@ -188,6 +189,19 @@ pub fn stores_are_apart(b: &dyn Backend) {
     assert_eq!(positions(b, B), [(0, 2)]);
     assert_eq!(keys(b, &KeyRange::default(), 9), ["k"]);
     assert!(b.approximate_len(B) >= 1);
+}
+
+/// When a store was current is its own, and is gone with its data.
+pub fn a_store_knows_when_it_was_current(b: &dyn Backend) {
+    let at = |store| ok(b.current_at(store));
+    assert_eq!((at(A), at(B)), (None, None));
+    ok(b.note_current(&[A, B], Timestamp(7)));
+    ok(b.note_current(&[B], Timestamp(9)));
+    ok(b.note_current(&[], Timestamp(11)));
+    assert_eq!((at(A), at(B)), (Some(Timestamp(7)), Some(Timestamp(9))));
+    assert!(positions(b, A).is_empty() && keys(b, &KeyRange::default(), 9).is_empty());
+    ok(b.wipe(B));
+    assert_eq!((at(A), at(B)), (Some(Timestamp(7)), None));
 }
 
 /// `from` is in, `to` is out, order is that of the bytes, in both directions.

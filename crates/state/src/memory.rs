@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use stoatflow_core::{Offset, Partition, Result, StoreId};
+use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +29,7 @@ type Tree = BTreeMap<Bytes, Bytes>;
 struct Store {
     data: Arc<Tree>,
     positions: BTreeMap<Partition, Offset>,
+    current_at: Option<Timestamp>,
     bytes: u64,
 }
 
@@ -210,6 +211,19 @@ impl Backend for MemoryBackend {
             .get(&store)
             .map(|s| s.positions.iter().map(|(p, o)| (*p, *o)).collect())
             .unwrap_or_default())
+    }
+
+    fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>> {
+        let stores = self.stores.read();
+        Ok(stores.get(&store).and_then(|s| s.current_at))
+    }
+
+    fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
+        let mut known = self.stores.write();
+        for id in stores {
+            known.entry(*id).or_default().current_at = Some(at);
+        }
+        Ok(())
     }
 
     fn wipe(&self, store: StoreId) -> Result<()> {

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use stoatflow_core::{Error, Offset, Partition, Result, StoreId};
+use stoatflow_core::{Error, Offset, Partition, Result, StoreId, Timestamp};
 
 /// The meta column family. A colon can't be part of a store's name.
 const META: &str = "stoatflow:meta";
@@ -224,6 +224,24 @@ impl Backend for RocksBackend {
             }
         }
         Ok(found)
+    }
+
+    fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>> {
+        let key = open::current_key(self.name(store)?);
+        let found = self.db.get_cf(&self.family(META)?, key);
+        match found.map_err(|e| self.place.error(&e))? {
+            None => Ok(None),
+            Some(bytes) => match <[u8; 8]>::try_from(bytes.as_slice()) {
+                Ok(ms) => Ok(Some(Timestamp(i64::from_be_bytes(ms)))),
+                Err(_) => Err(self
+                    .place
+                    .corrupt("the time of a store's last commit has the wrong length")),
+            },
+        }
+    }
+
+    fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
+        self.write_current(stores, at)
     }
 
     fn wipe(&self, store: StoreId) -> Result<()> {

@@ -72,12 +72,22 @@ fn unready(shared: &Shared) -> Option<Value> {
     let (reason, detail, next_step) = match state {
         Lifecycle::Running => {
             let (reason, detail) = status
-                .ready(shared.clock.monotonic(), shared.stall_after)
+                .ready(
+                    shared.clock.monotonic(),
+                    shared.clock.now().0,
+                    shared.stall_after,
+                )
                 .err()?;
-            let next = if reason == "broker_away" {
-                "wait: it goes on by itself when the broker is back; see that it runs and can be reached"
-            } else {
-                "look at /debug/barriers for the step that hangs and at /debug/threads for the lane that is busy"
+            let next = match reason {
+                "broker_away" => {
+                    "wait: it goes on by itself when the broker is back; see that it runs and can be reached"
+                }
+                "open_transaction" => {
+                    "see that its producer runs; if it is gone for good, end the transaction with the command in the log (kafka-transactions.sh abort)"
+                }
+                _ => {
+                    "look at /debug/barriers for the step that hangs and at /debug/threads for the lane that is busy"
+                }
             };
             (reason, detail, next.to_owned())
         }

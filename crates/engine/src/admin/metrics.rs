@@ -156,7 +156,7 @@ impl Engine {
         let state = self.status.state();
         let ready = self
             .status
-            .ready(self.clock.monotonic(), self.stall_after)
+            .ready(self.clock.monotonic(), self.clock.now().0, self.stall_after)
             .is_ok();
         let build: Labels = vec![("version", self.version.to_owned())];
         families
@@ -393,6 +393,19 @@ impl Engine {
             "partition_lag",
             "Readable records that are not committed yet",
             rows().map(|(l, p)| (l, (p.end - p.committed).max(0))),
+        )?;
+        let now = self.clock.now().0;
+        let held = |p: &PartitionStatus| p.held_back.as_ref().map(|held| held.records);
+        families.gauge(
+            "partition_held_back_records",
+            "Records behind a transaction that somebody has open: they can't be read yet, and are no part of the lag",
+            rows().map(|(l, p)| (l, held(p).unwrap_or(0))),
+        )?;
+        let since = |p: &PartitionStatus| p.held_back.as_ref().map(|held| now - held.since_ms);
+        families.gauge(
+            "partition_held_back_seconds",
+            "How long an open transaction has held the partition back",
+            rows().map(|(l, p)| (l, since(p).unwrap_or(0).max(0) / 1000)),
         )?;
         families.gauge(
             "partition_position",

@@ -43,6 +43,7 @@ fn every_reason_for_not_being_ready_has_a_next_step() {
     unready("not_running", "CREATED");
     port.enter(&[Lifecycle::Starting, Lifecycle::Restoring]);
     port.status.restoring(RestoreProgress {
+        rebuilt: None,
         store: "counts".to_owned(),
         total: 200,
         done: 50,

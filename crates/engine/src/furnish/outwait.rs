@@ -6,12 +6,13 @@
 
 use super::Blueprint;
 use crate::guard::is_marked;
+use crate::offsets::{Origin, Rows, choose};
 use crate::shared::Shared;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Result, TopicPartition};
-use stoatflow_log::{Committed, TopicInfo};
+use stoatflow_log::{Committed, Forgetting, TopicInfo};
 
 /// How soon a stop is heard while waiting.
 const STEP: Duration = Duration::from_millis(100);
@@ -22,11 +23,26 @@ pub(crate) struct Standing {
     pub partitions: Vec<TopicPartition>,
     /// Of each, what is committed.
     pub committed: Vec<Option<Committed>>,
+    /// What stands in the offsets topic.
+    pub rows: Rows,
+}
+
+impl Standing {
+    /// Of these partitions, in the order asked.
+    pub(super) fn of(&self, partitions: &[TopicPartition]) -> Vec<Option<Committed>> {
+        let known: BTreeMap<_, _> = self.partitions.iter().zip(&self.committed).collect();
+        let find = |partition| known.get(partition).and_then(|c| (*c).clone());
+        partitions.iter().map(find).collect()
+    }
 }
 
 impl Blueprint {
-    /// Final only once an older instance is fenced.
-    pub(crate) fn standing(&self, topics: &BTreeMap<String, TopicInfo>) -> Result<Standing> {
+    /// Final only once an older instance is fenced. `None` if a stop was asked for.
+    pub(crate) fn standing(
+        &self,
+        shared: &Shared,
+        topics: &BTreeMap<String, TopicInfo>,
+    ) -> Result<Option<Standing>> {
         let of = |t: &TopicInfo| {
             let name = Arc::clone(&t.name);
             (0..t.partitions).map(move |p| TopicPartition::new(Arc::clone(&name), p))
@@ -34,14 +50,28 @@ impl Blueprint {
         let partitions: Vec<TopicPartition> = topics.values().flat_map(of).collect();
         let group = &self.settings.application_id;
         let timeout = self.settings.broker_wait;
-        let committed = self
-            .components
-            .broker
-            .committed(group, &partitions, timeout)?;
-        Ok(Standing {
+        let broker = self.components.broker.as_ref();
+        let mut committed = broker.committed(group, &partitions, timeout)?;
+        let rows = match broker.forgetting() {
+            Forgetting::Nothing => Rows::default(),
+            Forgetting::Expires => match Rows::read(broker, group, timeout, shared)? {
+                Some(rows) => rows,
+                None => return Ok(None),
+            },
+        };
+        for (partition, committed) in partitions.iter().zip(&mut committed) {
+            let group = committed.take();
+            let said = group.as_ref().map(|c| c.offset.0);
+            let (chosen, origin) = choose(group, rows.positions.get(partition));
+            let at = chosen.as_ref().map(|c| c.offset.0);
+            tell(origin, partition, said, at);
+            *committed = chosen;
+        }
+        Ok(Some(Standing {
             partitions,
             committed,
-        })
+            rows,
+        }))
     }
 
     /// `fenced` is when the producer was open. `false` if a stop was asked for.
@@ -72,5 +102,28 @@ impl Blueprint {
             shared.wait_for_credit(left().min(STEP));
         }
         Ok(true)
+    }
+}
+
+/// Says where a position comes from, if that is out of the ordinary.
+fn tell(origin: Origin, partition: &TopicPartition, group: Option<i64>, at: Option<i64>) {
+    match origin {
+        Origin::Nowhere | Origin::Both | Origin::Group | Origin::Ahead => {}
+        Origin::Expired => tracing::info!(
+            %partition,
+            at,
+            "the broker has forgotten the group's offset (offsets.retention.minutes); going on from the offsets topic"
+        ),
+        Origin::Moved => tracing::warn!(
+            %partition,
+            at,
+            "the group's offset was set by another program; going on from there"
+        ),
+        Origin::Lost => tracing::warn!(
+            %partition,
+            at,
+            group,
+            "the group's offset is older than the last commit: the broker has lost a commit of it; going on from the offsets topic"
+        ),
     }
 }

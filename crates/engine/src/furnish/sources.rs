@@ -3,7 +3,7 @@
 //! Takes the plan's sources, gives the partitions to read with their positions and readers. Waits for
 //! the broker within its budget. Never makes a source topic.
 
-use super::Blueprint;
+use super::{Blueprint, Standing};
 use crate::commit::LoggedStore;
 use crate::extract::TimeOf;
 use crate::shared::Shared;
@@ -37,7 +37,9 @@ impl Blueprint {
         let mut plan = (*self.plan).clone();
         let specs = self.specs(&self.timing())?;
         let changelogs: BTreeSet<String> = specs.iter().map(|s| self.changelog_of(s)).collect();
-        let own = |name: &str| name.starts_with("__") || changelogs.contains(name);
+        let offsets = crate::offsets::topic_of(&self.settings.application_id);
+        let own =
+            |name: &str| name.starts_with("__") || name == offsets || changelogs.contains(name);
         plan.handlers = plan.handlers.or(&self.settings.handlers);
         for source in &mut plan.sources {
             let Some(pattern) = &source.pattern else {
@@ -153,6 +155,7 @@ impl Blueprint {
         broker: &dyn Broker,
         topics: &BTreeMap<String, TopicInfo>,
         (stores, backend): (&[LoggedStore], &dyn Backend),
+        standing: &Standing,
     ) -> Result<Slots> {
         let timeout = self.settings.broker_wait;
         let mut slots: BTreeMap<TopicPartition, Slot> = BTreeMap::new();
@@ -226,7 +229,7 @@ impl Blueprint {
             }
         }
         let partitions: Vec<TopicPartition> = slots.keys().cloned().collect();
-        let committed = broker.committed(&self.settings.application_id, &partitions, timeout)?;
+        let committed = standing.of(&partitions);
         let ranges = broker.ranges(&partitions, timeout)?;
         let known = self.known(&partitions, &committed);
         let mut nowhere = Vec::new();

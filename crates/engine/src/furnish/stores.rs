@@ -5,6 +5,7 @@
 
 use super::{Blueprint, LOCK_PATIENCE};
 use crate::commit::LoggedStore;
+use crate::offsets;
 use crate::recover;
 use crate::shared::Shared;
 use crate::split_backend::SplitBackend;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::StoreBackend;
 use stoatflow_core::{ErrorKind, Result, StoreId};
-use stoatflow_log::{Broker, NewTopic, TopicInfo};
+use stoatflow_log::{Broker, Forgetting, NewTopic, TopicInfo};
 use stoatflow_plan::{Op, Store, StoreKind};
 use stoatflow_protocol::on_damage;
 use stoatflow_state::memory::MemoryBackend;
@@ -70,7 +71,7 @@ fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
 }
 
 impl Blueprint {
-    /// Makes changelog topics that don't exist; gives their names by store.
+    /// Makes changelog topics that don't exist, and the offsets topic; gives the names of changelogs by store.
     pub(super) fn changelogs(
         &self,
         broker: &dyn Broker,
@@ -81,6 +82,14 @@ impl Blueprint {
         let name = |s: &Store| s.logged.then(|| Arc::from(self.changelog_of(s)));
         let names: Vec<Option<Arc<str>>> = specs.iter().map(name).collect();
         let wanted: Vec<&str> = names.iter().flatten().map(AsRef::as_ref).collect();
+        if broker.forgetting() == Forgetting::Expires {
+            let settings = &self.settings;
+            let topic = offsets::new_topic(&settings.application_id, settings.replication_factor);
+            let known = broker.topics(&[&topic.name], timeout)?;
+            if known.iter().all(Option::is_none) {
+                broker.create_topics(&[topic], timeout)?;
+            }
+        }
         if wanted.is_empty() {
             return Ok(names);
         }

@@ -5,8 +5,7 @@
 //! everything was told. Never decides anything.
 
 use super::load::Part;
-use super::{Hands, Task};
-use crate::commit::LoggedStore;
+use super::{Hands, Recovery, Task, said};
 use crate::shared::Shared;
 use crate::status::RestoreProgress;
 use parking_lot::Mutex;
@@ -15,6 +14,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_protocol::WipeReason;
 
 /// What the log's lines are known by: a host may show them and not others.
 const LOG: &str = "stoatflow::restore";
@@ -95,12 +95,12 @@ pub(super) struct Progress(Arc<Inner>);
 
 impl Progress {
     pub fn new(
-        shared: &Arc<Shared>,
-        stores: &[LoggedStore],
+        recovery: &Recovery<'_>,
         tasks: &Arc<[Task]>,
-        listener: Option<RestoreListener>,
-        hands: Hands<'_>,
+        wiped: &[(usize, WipeReason)],
     ) -> Result<Self> {
+        let (shared, stores) = (recovery.shared, recovery.stores);
+        let (listener, hands) = (recovery.listener.clone(), recovery.hands);
         let names: Vec<String> = stores.iter().map(|s| s.store.name().to_owned()).collect();
         let total = |store| -> u64 {
             let of_store = tasks.iter().filter(|t| t.store == store);
@@ -112,6 +112,7 @@ impl Progress {
                 store: name.clone(),
                 total: total(at),
                 complete: !tasks.iter().any(|t| t.store == at),
+                rebuilt: (wiped.iter().find(|(store, _)| *store == at)).map(|(_, why)| said(*why)),
                 ..RestoreProgress::default()
             })
             .collect();

@@ -59,6 +59,12 @@ impl Backend for Watched {
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {
         self.inner.positions(store)
     }
+    fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>> {
+        self.inner.current_at(store)
+    }
+    fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
+        self.inner.note_current(stores, at)
+    }
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.inner.wipe(store)
     }
@@ -168,6 +174,8 @@ impl Stand {
             group: "stand",
             timeout: SOON,
             memory,
+            now: None,
+            markers: 1,
             hands,
             listener: Some(Arc::new(move |e: &RestoreEvent| {
                 heard.lock().push(e.clone())
@@ -385,6 +393,8 @@ fn a_listener_that_panics_stops_nothing() {
         group: "stand",
         timeout: SOON,
         memory: LITTLE,
+        now: None,
+        markers: 1,
         hands: MANY,
         listener: Some(Arc::new(|_: &RestoreEvent| panic!("on purpose"))),
     };

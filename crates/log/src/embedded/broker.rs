@@ -9,7 +9,8 @@ use super::log::Log;
 use super::producer::EmbeddedProducer;
 use super::registry;
 use crate::{
-    Broker, Committed, Consumer, NewTopic, Outgoing, Producer, ProducerMode, Range, TopicInfo,
+    Broker, Committed, Consumer, Forgetting, NewTopic, Outgoing, Producer, ProducerMode, Range,
+    TopicInfo,
 };
 use bytes::Bytes;
 use std::path::Path;
@@ -84,6 +85,7 @@ impl EmbeddedBroker {
             .map(|t| TopicInfo {
                 name: t.name.clone(),
                 partitions: t.partitions(),
+                id: None,
             })
             .collect()
     }
@@ -134,11 +136,16 @@ impl Broker for EmbeddedBroker {
         let info = |topic: Arc<super::log::Topic>| TopicInfo {
             name: topic.name.clone(),
             partitions: topic.partitions(),
+            id: None,
         };
         Ok(names
             .iter()
             .map(|name| self.log.topic(name).map(info))
             .collect())
+    }
+
+    fn forgetting(&self) -> Forgetting {
+        Forgetting::Nothing
     }
 
     fn topic_names(&self, _timeout: Duration) -> Result<Vec<Arc<str>>> {

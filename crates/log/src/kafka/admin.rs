@@ -4,6 +4,8 @@
 //! shared by all. Asks again while the cluster says "not yet" (a leader being elected, a
 //! transaction being ended), and no longer than it was given.
 
+mod configs;
+mod create;
 mod delete;
 #[cfg(test)]
 mod tests;
@@ -11,7 +13,7 @@ mod tests;
 use super::errors::{Doing, error};
 use super::native::{Client, Fault, c_text, list, millis, text};
 use super::properties::Properties;
-use crate::{NewTopic, Range, TopicInfo};
+use crate::{Range, TopicInfo};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::ffi::CString;
@@ -31,6 +33,13 @@ const MOST_PATIENT: Duration = Duration::from_secs(2);
 
 /// In place of an offset: the client hasn't been told one.
 const NO_ANSWER: i64 = sys::RD_KAFKA_OFFSET_INVALID as i64;
+
+/// The end of a partition is its last stable offset.
+const COMMITTED: sys::rd_kafka_IsolationLevel_t =
+    sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED;
+/// The end of a partition is its high watermark.
+const UNCOMMITTED: sys::rd_kafka_IsolationLevel_t =
+    sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED;
 
 /// The client for questions.
 #[derive(Debug)]
@@ -340,6 +349,7 @@ impl Admin {
                 found.push(TopicInfo {
                     name: name.into(),
                     partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
+                    id: topic_id(sys::rd_kafka_TopicDescription_topic_id(topic)),
                 });
             }
         }
@@ -347,65 +357,6 @@ impl Admin {
             .iter()
             .map(|name| found.iter().find(|t| *t.name == **name).cloned())
             .collect())
-    }
-
-    pub(super) fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
-        let call = self.call(timeout, "making topics")?;
-        let mut wanted: Vec<&NewTopic> = Vec::new();
-        for topic in topics {
-            if !wanted.iter().any(|w| w.name == topic.name) {
-                wanted.push(topic);
-            }
-        }
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        call.until_ready(|| self.create(&call, &wanted))?;
-        // The controller has answered; every broker must know them before a client asks one.
-        let names: Vec<_> = wanted.iter().map(|t| t.name.as_str()).collect();
-        call.until_ready(|| {
-            let found = self.describe(&call, &names, true)?;
-            match names.iter().zip(&found).find(|(_, found)| found.is_none()) {
-                Some((name, _)) => Err(call.fail(
-                    Code::LeaderNotAvailable,
-                    "the new topic is not known to all brokers yet",
-                    Some(name),
-                )),
-                None => Ok(()),
-            }
-        })
-    }
-
-    fn create(&self, call: &Call<'_>, topics: &[&NewTopic]) -> Result<()> {
-        let mut native = NewTopics(Vec::new());
-        for topic in topics {
-            native.add(topic, &call.admin.address)?;
-        }
-        let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_CREATETOPICS, |options, queue| {
-            // SAFETY: the request copies the topics, which `native` frees later.
-            unsafe {
-                sys::rd_kafka_CreateTopics(
-                    self.client.ptr(),
-                    native.0.as_mut_ptr(),
-                    native.0.len(),
-                    options,
-                    queue,
-                )
-            };
-        })?;
-        let mut count = 0;
-        // SAFETY: everything read here belongs to the answer.
-        let outcomes = unsafe {
-            let result = sys::rd_kafka_event_CreateTopics_result(answer.0);
-            let topics = sys::rd_kafka_CreateTopics_result_topics(result, &mut count);
-            outcomes(topics, count)
-        };
-        for (code, name, said) in outcomes {
-            if !matches!(code, Code::NoError | Code::TopicAlreadyExists) {
-                return Err(call.fail(code, &said, Some(&name)));
-            }
-        }
-        Ok(())
     }
 
     pub(super) fn ranges(
@@ -420,13 +371,26 @@ impl Admin {
         self.known(&call, partitions)?;
         let earliest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64;
         let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
-        let begin = call.until_ready(|| self.offsets(&call, partitions, earliest))?;
-        let end = call.until_ready(|| self.offsets(&call, partitions, latest))?;
+        let begin = call.until_ready(|| self.offsets(&call, partitions, earliest, COMMITTED))?;
+        let end = call.until_ready(|| self.offsets(&call, partitions, latest, COMMITTED))?;
         Ok(begin
             .into_iter()
             .zip(end)
             .map(|(begin, stable_end)| Range { begin, stable_end })
             .collect())
+    }
+
+    pub(super) fn high_watermarks(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Offset>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call(timeout, "asking for the ends of partitions")?;
+        let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
+        call.until_ready(|| self.offsets(&call, partitions, latest, UNCOMMITTED))
     }
 
     /// The first offset of each partition with a record that is not older; the client's questions for
@@ -444,7 +408,7 @@ impl Admin {
         self.known(&call, partitions)?;
         // Negative numbers would be those other questions.
         let since = since.0.max(0);
-        let found = call.until_ready(|| self.offsets(&call, partitions, since))?;
+        let found = call.until_ready(|| self.offsets(&call, partitions, since, COMMITTED))?;
         let some = |offset: Offset| (offset.0 >= 0).then_some(offset);
         Ok(found.into_iter().map(some).collect())
     }
@@ -470,18 +434,17 @@ impl Admin {
         call: &Call<'_>,
         partitions: &[TopicPartition],
         spec: i64,
+        isolation: sys::rd_kafka_IsolationLevel_t,
     ) -> Result<Vec<Offset>> {
         let mut unique: Vec<_> = partitions.iter().collect();
         unique.sort();
         unique.dedup();
         let asked = list(unique.into_iter().map(|p| (p, spec, None)))?;
         let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_LISTOFFSETS, |options, queue| {
-            // SAFETY: the request copies the list. Read committed: the end is the last stable offset.
+            // SAFETY: the request copies the list.
             unsafe {
-                let committed =
-                    sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED;
                 Fault::take(sys::rd_kafka_AdminOptions_set_isolation_level(
-                    options, committed,
+                    options, isolation,
                 ));
                 sys::rd_kafka_ListOffsets(self.client.ptr(), asked.ptr(), options, queue);
             }
@@ -530,58 +493,20 @@ impl Admin {
     }
 }
 
-/// Topics to be made, freed at the end.
-struct NewTopics(Vec<*mut sys::rd_kafka_NewTopic_t>);
-
-impl NewTopics {
-    fn add(&mut self, topic: &NewTopic, address: &str) -> Result<()> {
-        let mut said = [0; 512];
-        let what = "making topics";
-        let refused = |said: &str| {
-            error(
-                Code::InvalidArgument,
-                said,
-                Doing {
-                    address,
-                    what,
-                    topic: Some(&topic.name),
-                },
-            )
-        };
-        let name = c_text(&topic.name)?;
-        // SAFETY: name, buffer and size live as long as the calls; the topic is owned by `self`.
-        unsafe {
-            let native = sys::rd_kafka_NewTopic_new(
-                name.as_ptr(),
-                topic.partitions,
-                topic.replication,
-                said.as_mut_ptr(),
-                said.len(),
-            );
-            if native.is_null() {
-                return Err(refused(&text(said.as_ptr())));
-            }
-            self.0.push(native);
-            for (name, value) in &topic.config {
-                let code = Code::from(sys::rd_kafka_NewTopic_set_config(
-                    native,
-                    c_text(name)?.as_ptr(),
-                    c_text(value)?.as_ptr(),
-                ));
-                if code != Code::NoError {
-                    return Err(refused(&format!("the setting {name}={value}")));
-                }
-            }
-        }
-        Ok(())
+/// A topic's id as Kafka's tools print it. A broker from before ids gives one of zeros.
+///
+/// # Safety
+/// `id` is null or alive.
+unsafe fn topic_id(id: *const sys::rd_kafka_Uuid_t) -> Option<Arc<str>> {
+    if id.is_null() {
+        return None;
     }
-}
-
-impl Drop for NewTopics {
-    fn drop(&mut self) {
-        for topic in &self.0 {
-            // SAFETY: made by `add`, freed here only.
-            unsafe { sys::rd_kafka_NewTopic_destroy(*topic) };
-        }
+    // SAFETY: as the caller says; librdkafka keeps the text as long as the id.
+    unsafe {
+        let (most, least) = (
+            sys::rd_kafka_Uuid_most_significant_bits(id),
+            sys::rd_kafka_Uuid_least_significant_bits(id),
+        );
+        ((most, least) != (0, 0)).then(|| text(sys::rd_kafka_Uuid_base64str(id)).into())
     }
 }

@@ -10,7 +10,10 @@ use super::group::Group;
 use super::properties::Properties;
 use super::turns;
 use super::wire::{self, Portion};
-use crate::{Broker, Committed, Consumer, NewTopic, Producer, ProducerMode, Range, TopicInfo};
+use crate::{
+    Broker, Committed, Consumer, Forgetting, NewTopic, OpenTransaction, Producer, ProducerMode,
+    Range, TopicInfo,
+};
 use parking_lot::Mutex;
 use rdkafka::config::ClientConfig;
 use std::collections::BTreeMap;
@@ -87,6 +90,18 @@ impl Broker for KafkaBroker {
         self.admin.topics(names, timeout)
     }
 
+    fn forgetting(&self) -> Forgetting {
+        Forgetting::Expires
+    }
+
+    fn tombstone_retention(
+        &self,
+        topics: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Duration>>> {
+        self.admin.tombstone_retention(topics, timeout)
+    }
+
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
         self.admin.topic_names(timeout)
     }
@@ -110,6 +125,31 @@ impl Broker for KafkaBroker {
 
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
         self.admin.ranges(partitions, timeout)
+    }
+
+    fn high_watermarks(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Offset>> {
+        self.admin.high_watermarks(partitions, timeout)
+    }
+
+    fn open_transactions(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Option<OpenTransaction>>> {
+        let asked = match self.properties.wire(ClientRole::Admin) {
+            Ok((addresses, client)) => {
+                wire::open_transactions(addresses, &client, partitions, timeout)
+            }
+            Err(what) => Err(format!("only librdkafka knows {what}, and it can't ask")),
+        };
+        Ok(asked.unwrap_or_else(|why| {
+            tracing::debug!(target: "stoatflow::kafka", why, "open transactions are not known");
+            vec![None; partitions.len()]
+        }))
     }
 
     fn first_since(

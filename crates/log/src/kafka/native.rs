@@ -13,7 +13,7 @@ use rdkafka_sys as sys;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, Result, SystemClock, TopicPartition};
 
@@ -29,6 +29,8 @@ pub(super) struct Events {
     pub last: Mutex<Option<(Code, String)>>,
     /// Delivery reports.
     pub reports: Mutex<Reports>,
+    /// The broker's clock at the last record of a topic that has its time; 0: not known.
+    pub append_time: AtomicI64,
     /// Were all brokers said to be down since anybody looked?
     pub alone: AtomicBool,
 }
@@ -241,6 +243,12 @@ unsafe extern "C" fn on_delivery(
     let (events, message) = unsafe { (&*opaque.cast::<Events>(), &*message) };
     let ok = message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
     let failed = (!ok).then(|| Code::from(message.err));
+    let mut kind = sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+    // SAFETY: the message is alive, and `kind` is written to.
+    let time = unsafe { sys::rd_kafka_message_timestamp(message, &raw mut kind) };
+    if ok && kind == sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME {
+        events.append_time.fetch_max(time, Relaxed);
+    }
     events.reports.lock().take(
         Label::unpack(message._private).topic as usize,
         message.partition,

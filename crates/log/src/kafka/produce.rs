@@ -18,8 +18,9 @@ use rdkafka_sys as sys;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
 /// How long a first write to a topic may take to find out whether it exists.
 const LOOK_UP: Duration = Duration::from_secs(30);
@@ -547,6 +548,11 @@ impl Producer for KafkaProducer {
             .zip(reports.ends(index))
             .filter_map(|(p, end)| Some((Partition(p), Offset((*end)?))))
             .collect()
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        let time = self.client.events.append_time.load(Relaxed);
+        (time > 0).then_some(Timestamp(time))
     }
 
     fn remember(&mut self, topics: &[Arc<str>]) {

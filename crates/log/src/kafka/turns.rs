@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
-use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
 /// Behind `application.id`, where no character of another application's id can be.
 const SECOND: &str = "~2";
@@ -167,6 +167,10 @@ impl<S: Side> Producer for Turns<S> {
             *known = end.max(*known);
         }
         ends.into_iter().collect()
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        self.sides.iter().filter_map(Producer::append_time).max()
     }
 
     fn remember(&mut self, topics: &[Arc<str>]) {

@@ -6,6 +6,8 @@ fn decide(stored: Option<i64>, begin: i64, end: i64) -> Result<RestorePlan> {
         stored: stored.map(Offset),
         begin: Offset(begin),
         stable_end: Offset(end),
+        markers: 1,
+        age: Age::NEVER,
     }
     .decide("counts")
 }
@@ -25,11 +27,55 @@ fn every_case() {
     );
     assert_eq!(
         decide(Some(4), 5, 9).unwrap(),
-        RestorePlan::WipeThenCold(Offset(5))
+        RestorePlan::WipeThenCold(Offset(5), WipeReason::Truncated)
     );
     let error = decide(Some(10), 0, 9).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     assert!(error.to_string().contains("'counts'"));
+}
+
+#[test]
+fn data_older_than_its_deletions_are_kept_is_of_no_use() {
+    const HOUR: i64 = 3_600_000;
+    let age = |hours: i64| Age {
+        current_at: Some(Timestamp(7 * HOUR)),
+        now: Some(Timestamp((7 + hours) * HOUR)),
+        kept: Some(Duration::from_secs(86_400)),
+    };
+    let plan = |stored, age| {
+        let facts = RestoreFacts {
+            stored: Some(Offset(stored)),
+            begin: Offset(2),
+            stable_end: Offset(9),
+            markers: 1,
+            age,
+        };
+        facts.decide("counts").unwrap()
+    };
+    let useless = RestorePlan::WipeThenCold(Offset(2), WipeReason::TooOld);
+    assert_eq!(plan(4, age(21)), RestorePlan::Delta(Offset(4)));
+    assert_eq!(plan(4, age(22)), useless, "within the margin");
+    assert_eq!(plan(4, age(30)), useless);
+    assert_eq!(plan(4, age(-1)), useless, "a clock that went backwards");
+    let unknown = Age {
+        current_at: None,
+        ..age(0)
+    };
+    assert_eq!(plan(4, unknown), useless);
+    // Nothing was written since, but for the marker of its own commit.
+    assert_eq!(plan(9, age(900)), RestorePlan::Nothing);
+    assert_eq!(plan(8, age(900)), RestorePlan::Delta(Offset(8)));
+    assert_eq!(plan(7, age(900)), useless);
+    let kept_for_good = Age {
+        kept: None,
+        ..age(900)
+    };
+    assert_eq!(plan(4, kept_for_good), RestorePlan::Delta(Offset(4)));
+    let at_once = Age {
+        kept: Some(Duration::ZERO),
+        ..age(0)
+    };
+    assert_eq!(plan(4, at_once), useless);
 }
 
 #[test]

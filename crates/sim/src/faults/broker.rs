@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{
-    Broker, Committed, Consumer, Fetched, NewTopic, Producer, ProducerMode, Range, TopicInfo,
+    Broker, Committed, Consumer, Fetched, Forgetting, NewTopic, Producer, ProducerMode, Range,
+    TopicInfo,
 };
 
 /// See the module.
@@ -52,6 +53,25 @@ impl Broker for FaultyBroker {
 
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
         self.call(Point::Topics, timeout, |b| b.topics(names, timeout))
+    }
+
+    fn forgetting(&self) -> Forgetting {
+        self.instance.world.forgetting
+    }
+
+    fn tombstone_retention(
+        &self,
+        topics: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Option<Duration>>> {
+        let kept = self.call(Point::Topics, timeout, |b| {
+            b.tombstone_retention(topics, timeout)
+        })?;
+        Ok(if self.instance.world.ageless {
+            vec![None; topics.len()]
+        } else {
+            kept
+        })
     }
 
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {

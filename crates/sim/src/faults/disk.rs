@@ -119,6 +119,14 @@ impl Backend for FaultyDisk {
         self.disk.positions(store)
     }
 
+    fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>> {
+        self.disk.current_at(store)
+    }
+
+    fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
+        self.disk.note_current(stores, at)
+    }
+
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.disk.wipe(store)
     }

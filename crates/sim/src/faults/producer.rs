@@ -6,7 +6,7 @@ use crate::producer::SimProducer;
 use crate::world::Instance;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Offset, Partition, Result};
+use stoatflow_core::{Clock, Offset, Partition, Result, Timestamp};
 use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
 
 /// See the module.
@@ -14,11 +14,17 @@ use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
 pub(crate) struct FaultyProducer {
     instance: Arc<Instance>,
     producer: SimProducer,
+    /// The time at the last flush.
+    append_time: Option<Timestamp>,
 }
 
 impl FaultyProducer {
     pub fn new(instance: Arc<Instance>, producer: SimProducer) -> Self {
-        Self { instance, producer }
+        Self {
+            instance,
+            producer,
+            append_time: None,
+        }
     }
 
     /// Some of what is buffered reaches the broker.
@@ -34,7 +40,9 @@ impl Producer for FaultyProducer {
     }
 
     fn begin(&mut self) -> Result<()> {
-        let Self { instance, producer } = self;
+        let Self {
+            instance, producer, ..
+        } = self;
         instance.call(Point::Begin, || producer.begin())
     }
 
@@ -57,17 +65,24 @@ impl Producer for FaultyProducer {
         if matches!(fault, Fault::CrashBefore | Fault::FailBefore) {
             self.deliver_some()?;
         }
-        let Self { instance, producer } = self;
-        instance.call_as(Point::Flush, fault, || producer.flush(timeout))
+        let now = self.instance.world.clock.now();
+        self.instance
+            .call_as(Point::Flush, fault, || self.producer.flush(timeout))?;
+        self.append_time = Some(now);
+        Ok(())
     }
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
-        let Self { instance, producer } = self;
+        let Self {
+            instance, producer, ..
+        } = self;
         instance.call(Point::Offsets, || producer.offsets(group, cut, timeout))
     }
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
-        let Self { instance, producer } = self;
+        let Self {
+            instance, producer, ..
+        } = self;
         let fault = instance.fate(Point::Commit)?;
         if fault == Fault::Aborted {
             // The broker lost patience with the transaction before the commit arrived.
@@ -84,12 +99,18 @@ impl Producer for FaultyProducer {
     }
 
     fn abort(&mut self, timeout: Duration) -> Result<()> {
-        let Self { instance, producer } = self;
+        let Self {
+            instance, producer, ..
+        } = self;
         instance.call(Point::Abort, || producer.abort(timeout))
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
         self.producer.acknowledged(topic)
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        self.append_time
     }
 
     fn remember(&mut self, topics: &[Arc<str>]) {

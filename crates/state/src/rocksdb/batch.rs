@@ -4,12 +4,12 @@
 //! sorted files that RocksDB takes in whole, past log and write buffers; their position follows
 //! after them, so that a crash in between repeats the restore (later wins, so nothing changes).
 
-use super::open::position_prefix;
+use super::open::{current_key, position_prefix};
 use super::{META, RocksBackend};
 use crate::{EpochBatch, KeyRange, RestoreRun, Write};
 use ::rocksdb::{IngestExternalFileOptions, IteratorMode, SstFileWriter, WriteBatch, WriteOptions};
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Offset, Partition, Result, StoreId};
+use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 
 /// From here on a sorted file is cheaper than a batch.
 const INGEST_FROM: usize = 4_096;
@@ -130,6 +130,7 @@ impl RocksBackend {
                 [prefix.as_slice(), &partition.0.to_be_bytes()].concat(),
             );
         }
+        batch.delete_cf(&meta, current_key(self.name(store)?));
         self.write(batch)?;
         if full {
             self.db
@@ -198,6 +199,15 @@ impl RocksBackend {
         .concat();
         batch.put_cf(&self.family(META)?, key, offset.0.to_be_bytes());
         Ok(())
+    }
+
+    pub(super) fn write_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
+        let meta = self.family(META)?;
+        let mut batch = WriteBatch::default();
+        for store in stores {
+            batch.put_cf(&meta, current_key(self.name(*store)?), at.0.to_be_bytes());
+        }
+        self.write(batch)
     }
 
     fn write(&self, batch: WriteBatch) -> Result<()> {

@@ -29,6 +29,10 @@ pub(super) fn position_prefix(store: &str) -> Vec<u8> {
     [b"position:", store.as_bytes(), b"\0"].concat()
 }
 
+pub(super) fn current_key(store: &str) -> Vec<u8> {
+    [b"current:", store.as_bytes()].concat()
+}
+
 pub(super) fn open(
     dir: PathBuf,
     layouts: &[StoreLayout],

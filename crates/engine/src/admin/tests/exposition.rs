@@ -68,6 +68,7 @@ fn metrics_are_valid_and_complete() {
     status.late("lines", "drop", 2);
     status.report_partitions(vec![partition(0, 10, 30, NOW_MS), partition(1, 0, 0, -1)]);
     status.restoring(RestoreProgress {
+        rebuilt: None,
         store: "counts".to_owned(),
         total: 200,
         done: 200,

@@ -249,6 +249,7 @@ pub(super) fn partition(
     stream_time: i64,
 ) -> PartitionStatus {
     PartitionStatus {
+        held_back: None,
         topic: "lines".to_owned(),
         partition,
         position: committed + 5,

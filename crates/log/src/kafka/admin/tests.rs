@@ -1,4 +1,4 @@
-use super::{Admin, NO_ANSWER};
+use super::{Admin, COMMITTED, NO_ANSWER};
 use crate::kafka::properties::Properties;
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
@@ -16,7 +16,7 @@ fn an_end_that_nobody_told_is_no_end() {
     let admin = Admin::new(&properties).unwrap();
     let call = admin.call(WAIT, "asking").unwrap();
     let parts = [TopicPartition::new("t", 0), TopicPartition::new("t", 1)];
-    let ask = || admin.offsets(&call, &parts, -1);
+    let ask = || admin.offsets(&call, &parts, -1, COMMITTED);
     for _ in 0..3 {
         cluster.request_errors(Api::ListOffsets, &[Native::RD_KAFKA_RESP_ERR__TRANSPORT; 8]);
         let answer = ask();

@@ -14,6 +14,7 @@ mod fetch;
 mod link;
 mod plain;
 mod producer;
+mod producers;
 mod reader;
 mod sending;
 mod slots;
@@ -23,6 +24,7 @@ mod unpack;
 mod verdict;
 
 use super::admin::Admin;
+use crate::OpenTransaction;
 use cluster::Cluster;
 pub(super) use fetch::Portion;
 pub(super) use link::Address;
@@ -31,6 +33,7 @@ pub(super) use producer::WireProducer;
 pub(super) use reader::WireReader;
 use std::sync::Arc;
 use std::time::Duration;
+use stoatflow_core::TopicPartition;
 
 /// The addresses of a bootstrap list; None if one of them asks for more than a plain connection.
 pub(super) fn address_list(bootstrap: &str) -> Option<Vec<Address>> {
@@ -39,6 +42,18 @@ pub(super) fn address_list(bootstrap: &str) -> Option<Vec<Address>> {
         .map(Address::read)
         .collect();
     list.filter(|list| !list.is_empty())
+}
+
+/// The transactions that hold partitions back; why they are not known otherwise.
+pub(super) fn open_transactions(
+    addresses: Vec<Address>,
+    client: &str,
+    partitions: &[TopicPartition],
+    timeout: Duration,
+) -> Result<Vec<Option<OpenTransaction>>, String> {
+    let cluster = Cluster::new(addresses, client);
+    let asked = producers::open_transactions(cluster, partitions, timeout);
+    asked.map_err(|link::Broken(why)| why)
 }
 
 /// A reader, with nothing assigned.

@@ -13,7 +13,7 @@ use super::verdict::named;
 use crate::kafka::errors::error;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
 /// What comes sooner behind a request goes with the next one. What comes later goes at once.
 const PACE: Duration = Duration::from_millis(5);
@@ -190,5 +190,9 @@ impl Producer for PlainProducer {
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
         self.courier.sending.acknowledged(topic)
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        self.courier.sending.append_time()
     }
 }

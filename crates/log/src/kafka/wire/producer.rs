@@ -16,7 +16,7 @@ use crate::kafka::turns::Side;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
 use kafka_protocol::messages::EndTxnResponse;
 use std::time::Duration;
-use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock};
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
 /// For so long an abort waits for what is under way, so that it comes before it.
 const SWAN_SONG: Duration = Duration::from_secs(2);
@@ -448,6 +448,10 @@ impl Producer for WireProducer {
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
         self.courier.sending.acknowledged(topic)
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        self.courier.sending.append_time()
     }
 }
 

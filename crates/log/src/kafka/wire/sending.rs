@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::murmur2::murmur2;
-use stoatflow_core::{Offset, Partition};
+use stoatflow_core::{Offset, Partition, Timestamp};
 
 #[cfg(test)]
 mod tests;
@@ -112,6 +112,8 @@ pub(super) struct Sending {
     flights: BTreeMap<Node, Flight>,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
+    /// The broker's clock when it wrote the last batch to a topic that has its time.
+    append_time: Option<Timestamp>,
 }
 
 impl Sending {
@@ -406,6 +408,10 @@ impl Sending {
                 if first >= 0 {
                     part.end = part.end.max(Some(first + i64::from(batch.count())));
                 }
+                let time = said.map_or(-1, |said| said.log_append_time_ms);
+                if time >= 0 {
+                    self.append_time = self.append_time.max(Some(Timestamp(time)));
+                }
                 self.under_way -= batch.size();
                 self.recycle(batch);
                 continue;
@@ -490,6 +496,10 @@ impl Sending {
         for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
             part.sequence = 0;
         }
+    }
+
+    pub(super) const fn append_time(&self) -> Option<Timestamp> {
+        self.append_time
     }
 
     /// The ends of what was acknowledged.

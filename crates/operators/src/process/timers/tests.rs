@@ -51,6 +51,12 @@ impl Backend for Counted {
     fn positions(&self, store: StoreId) -> Result<Vec<(Partition, Offset)>> {
         self.inner.positions(store)
     }
+    fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>> {
+        self.inner.current_at(store)
+    }
+    fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
+        self.inner.note_current(stores, at)
+    }
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.inner.wipe(store)
     }

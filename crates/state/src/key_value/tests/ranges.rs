@@ -41,6 +41,12 @@ impl Backend for Counting {
     ) -> Result<Vec<(stoatflow_core::Partition, stoatflow_core::Offset)>> {
         self.inner.positions(store)
     }
+    fn current_at(&self, store: StoreId) -> Result<Option<Timestamp>> {
+        self.inner.current_at(store)
+    }
+    fn note_current(&self, stores: &[StoreId], at: Timestamp) -> Result<()> {
+        self.inner.note_current(stores, at)
+    }
     fn wipe(&self, store: StoreId) -> Result<()> {
         self.inner.wipe(store)
     }

@@ -1,0 +1,103 @@
+//! What a commit writes beside the results: changelog records, and the positions that don't expire.
+//!
+//! Takes what lanes have sealed and the cut, sends records in the order that a crash in between asks for.
+
+use super::{CommitRoom, LoggedStore, waits_now};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Guarantee, Result, StoreId};
+use stoatflow_log::{CutEntry, Outgoing};
+use stoatflow_state::Sealed;
+
+impl CommitRoom {
+    /// Under at-least-once no transaction holds records together, and after a crash the input comes
+    /// again. So results come before stores (a row that is gone because its result was given must not
+    /// outlive the result), and times after the offsets: see [`Self::send_times`]. What was done with a
+    /// row that waited may be other rows: its deletion comes behind them, and no input would bring it
+    /// again.
+    pub(super) fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
+        self.begin()?;
+        if !self.is_ordered() {
+            return self.send_writes(sealed.iter(), |_, _| true);
+        }
+        self.flush()?;
+        let times = self.parts.times;
+        let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
+        // Where something waits is known before it waits.
+        let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
+        self.send_writes(own, |_, write| waits_now(write))?;
+        self.send_writes(stores(), |store, write| !store.is_over(write))?;
+        let store = |id: StoreId| &self.parts.stores[usize::from(id.0)];
+        if stores().any(|(id, writes)| writes.iter().any(|write| store(*id).is_over(write))) {
+            self.flush()?;
+            self.send_writes(stores(), LoggedStore::is_over)?;
+        }
+        Ok(())
+    }
+
+    /// A stream time that outlives a crash must not be ahead of the offsets: it would make late what is
+    /// read again, or say that a result was given that never arrived. Behind them it only repeats.
+    pub(super) fn send_times(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
+        let times = self.parts.times;
+        if times.is_none() || !self.is_ordered() {
+            return Ok(());
+        }
+        let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
+        self.send_writes(own, |_, write| !waits_now(write))?;
+        self.flush()
+    }
+
+    /// Under at-least-once they follow the commit, and are acknowledged with the next one: they must not be ahead of it.
+    pub(super) fn send_positions(&mut self, cut: &[CutEntry]) -> Result<()> {
+        let now = self.parts.shared.clock.now();
+        let Some(offsets) = &mut self.parts.offsets else {
+            return Ok(());
+        };
+        let mut rows = offsets.write(cut, now);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.assure()?;
+        self.parts.producer.send(&mut rows)
+    }
+
+    /// Is there anything whose writes have to arrive one after another?
+    fn is_ordered(&self) -> bool {
+        self.parts.guarantee == Guarantee::AtLeastOnce
+            && (self.parts.times.is_some() || self.parts.stores.iter().any(|store| store.waiting))
+    }
+
+    fn send_writes<'a>(
+        &mut self,
+        sealed: impl Iterator<Item = &'a (StoreId, Vec<Sealed>)>,
+        which: impl Fn(&LoggedStore, &Sealed) -> bool,
+    ) -> Result<()> {
+        for (id, writes) in sealed {
+            let logged = &self.parts.stores[usize::from(id.0)];
+            let Some(topic) = &logged.changelog else {
+                continue;
+            };
+            let layout = logged.store.layout();
+            let chosen = writes.iter().filter(|w| which(logged, w));
+            let written = chosen.filter_map(|w| layout.to_changelog(w));
+            let records = written.map(|w| Outgoing {
+                topic: Arc::clone(topic),
+                partition: None,
+                key: Some(w.key),
+                value: w.value,
+                timestamp: w.timestamp,
+                headers: None,
+            });
+            // What one lane has written to one store: that of all at once would be half as much again as the writes.
+            let mut records: Vec<_> = records.collect();
+            if records.is_empty() {
+                continue;
+            }
+            (self.parts.shared.status.changelog_out).fetch_add(records.len() as u64, Relaxed);
+            self.assure()?;
+            self.outputs += records.len() as u64;
+            self.parts.producer.send(&mut records)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+use super::choose::Origin;
+use super::*;
+
+fn committed(offset: i64, metadata: &str) -> Committed {
+    Committed {
+        offset: Offset(offset),
+        metadata: metadata.to_owned(),
+    }
+}
+
+fn entry(partition: i32, offset: i64) -> CutEntry {
+    CutEntry {
+        partition: TopicPartition::new(Arc::from("orders \"of\" ü"), partition),
+        offset: Offset(offset),
+        metadata: format!("st={offset}"),
+    }
+}
+
+fn read(rows: &mut Rows, records: &[Outgoing]) {
+    for record in records {
+        let key = record.key.as_ref().unwrap();
+        rows.take(key, record.value.as_deref()).unwrap();
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again_and_only_what_moved_is_written() {
+    let ids = BTreeMap::from([(Arc::from("orders"), Arc::from("id-1"))]);
+    let mut topic = OffsetsTopic::new("shop", Rows::default(), ids.clone());
+    assert!(topic.is_behind(&[]), "the id of a topic is not there yet");
+    let first = topic.write(&[entry(0, 5), entry(1, 7)], Timestamp(1));
+    assert_eq!(first.len(), 3);
+    assert_eq!(&*first[0].topic, "shop-offsets");
+    let second = topic.write(&[entry(0, 5), entry(1, 9)], Timestamp(2));
+    assert_eq!(second.len(), 1);
+    assert!(!topic.is_behind(&[entry(0, 5), entry(1, 9)]));
+    assert!(topic.is_behind(&[entry(0, 6)]));
+
+    let mut rows = Rows::default();
+    read(&mut rows, &first);
+    read(&mut rows, &second);
+    let position = |at: i32| rows.positions[&entry(at, 0).partition].clone();
+    assert_eq!(position(0), committed(5, "st=5"));
+    assert_eq!(position(1), committed(9, "st=9"));
+    assert_eq!(rows.topics, ids);
+    let again = OffsetsTopic::new("shop", rows, ids);
+    assert!(!again.is_behind(&[entry(0, 5), entry(1, 9)]));
+}
+
+#[test]
+fn who_is_idle_writes_now_and_then() {
+    let mut topic = OffsetsTopic::new("shop", Rows::default(), BTreeMap::new());
+    let cut = [entry(0, 5)];
+    let start = 1_000_000;
+    assert_eq!(topic.write(&cut, Timestamp(start)).len(), 1);
+    assert!(topic.write(&cut, Timestamp(start + 599_999)).is_empty());
+    let alive = topic.write(&cut, Timestamp(start + 600_000));
+    assert_eq!(alive.len(), 1);
+    assert_eq!(alive[0].key.as_deref(), Some(br#"["instance"]"#.as_slice()));
+    assert!(topic.write(&cut, Timestamp(start + 600_001)).is_empty());
+    let mut rows = Rows::default();
+    read(&mut rows, &alive);
+    assert_eq!(rows, Rows::default(), "told, not acted upon");
+}
+
+#[test]
+fn a_reset_writes_positions_and_forgets_the_topics_that_it_deletes() {
+    let name: Arc<str> = "shop-counts-changelog".into();
+    let mut rows = Rows::default();
+    rows.topics.insert(Arc::clone(&name), "old".into());
+    let mut topic = OffsetsTopic::new("shop", rows.clone(), BTreeMap::new());
+    let records = topic.rewind(&[entry(0, 0)], &[name.to_string()], Timestamp(1));
+    read(&mut rows, &records);
+    assert!(rows.topics.is_empty());
+    assert_eq!(rows.positions[&entry(0, 0).partition], committed(0, "st=0"));
+}
+
+#[test]
+fn a_row_of_somebody_else_is_told_by_its_key() {
+    let mut rows = Rows::default();
+    for key in [
+        "what",
+        "[7]",
+        r#"["position","t","x"]"#,
+        r#"["position","t",99999999999]"#,
+    ] {
+        let found = rows.take(key.as_bytes(), Some(br#"{"offset":1}"#));
+        assert_eq!(found, Err(key.to_owned()));
+    }
+    let half = rows.take(br#"["position","t",1]"#, Some(br#"{"metadata":"st=1"}"#));
+    assert!(half.is_err());
+    // A later version may have more to say.
+    rows.take(br#"["more","t",1]"#, Some(b"{}")).unwrap();
+    assert_eq!(rows, Rows::default());
+}
+
+#[test]
+fn a_topic_made_anew_is_refused_by_its_name() {
+    let mut rows = Rows::default();
+    let changelog: Arc<str> = "shop-counts-changelog".into();
+    rows.topics.insert("orders".into(), "one".into());
+    rows.topics.insert(Arc::clone(&changelog), "two".into());
+    let now = |orders: &str, counts: &str| {
+        BTreeMap::from([
+            (Arc::from("orders"), Arc::from(orders)),
+            (Arc::clone(&changelog), Arc::from(counts)),
+            (Arc::from("new"), Arc::from("whatever")),
+        ])
+    };
+    let changelogs = [None, Some(Arc::clone(&changelog))];
+    let refuse = |now| rows.refuse_remade("shop", &now, &changelogs);
+    refuse(now("one", "two")).unwrap();
+    refuse(BTreeMap::new()).unwrap();
+    let source = refuse(now("other", "two")).unwrap_err();
+    assert!(
+        source.to_string().contains("'orders' was deleted"),
+        "{source}"
+    );
+    assert!(source.next_step().contains("--input-topic orders"));
+    let own = refuse(now("one", "other")).unwrap_err();
+    assert!(own.to_string().contains("'shop-counts-changelog'"), "{own}");
+    assert!(own.next_step().contains("stoatflow reset"));
+}
+
+#[test]
+fn where_both_say_something_the_rule_is_the_one_that_loses_nothing() {
+    let ours = committed(10, "st=4");
+    let chosen = |group: Option<(i64, &str)>, topic: Option<&Committed>| {
+        let (chosen, origin) = choose(group.map(|(o, m)| committed(o, m)), topic);
+        (chosen.map(|c| c.offset.0), origin)
+    };
+    assert_eq!(chosen(None, None), (None, Origin::Nowhere));
+    assert_eq!(chosen(Some((3, "")), None), (Some(3), Origin::Group));
+    assert_eq!(chosen(None, Some(&ours)), (Some(10), Origin::Expired));
+    assert_eq!(
+        chosen(Some((10, "st=4")), Some(&ours)),
+        (Some(10), Origin::Both)
+    );
+    // kafka-consumer-groups --reset-offsets writes no metadata.
+    assert_eq!(chosen(Some((3, "")), Some(&ours)), (Some(3), Origin::Moved));
+    assert_eq!(
+        chosen(Some((30, "")), Some(&ours)),
+        (Some(30), Origin::Moved)
+    );
+    assert_eq!(
+        chosen(Some((12, "st=5")), Some(&ours)),
+        (Some(12), Origin::Ahead)
+    );
+    assert_eq!(
+        chosen(Some((8, "st=3")), Some(&ours)),
+        (Some(10), Origin::Lost)
+    );
+    // A tool that set the same offset took the stream time away.
+    let (same, _) = choose(Some(committed(10, "")), Some(&ours));
+    assert_eq!(same, Some(ours));
+}

@@ -1,0 +1,98 @@
+//! Sources that somebody's open transaction holds back.
+//!
+//! A `read_committed` reader sees nothing behind the first record of an open transaction. A producer that hangs, or died
+//! before its transaction timed out, so stops everybody who reads, while the lag looks like 0. Takes the ends of partitions
+//! as they are seen now and then; says which stand still below their high watermark, and since when. Never asks a broker.
+
+use serde::Serialize;
+use std::time::Duration;
+use stoatflow_core::{Offset, Timestamp};
+use stoatflow_log::OpenTransaction;
+
+#[cfg(test)]
+mod tests;
+
+/// Told after this long: transactions of some seconds are nothing out of the ordinary.
+const TOLD_AFTER: Duration = Duration::from_secs(10);
+
+/// What holds a partition back, for `/state` and the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeldBack {
+    /// Its first offset: nothing from there on is read.
+    pub start_offset: i64,
+    /// Records and markers that stand there.
+    pub records: i64,
+    /// Since when it is seen (wall clock, ms).
+    pub since_ms: i64,
+    /// Whose it is, if the broker tells.
+    pub producer_id: Option<i64>,
+}
+
+impl HeldBack {
+    /// The command that ends the transaction.
+    #[must_use]
+    pub fn command(&self, address: &str, topic: &str, partition: i32) -> String {
+        format!(
+            "kafka-transactions.sh --bootstrap-server {address} abort --topic {topic} --partition {partition} --start-offset {}",
+            self.start_offset
+        )
+    }
+}
+
+/// What is known of a partition.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    stable_end: Option<Offset>,
+    since: Option<(Duration, Timestamp)>,
+    told: bool,
+}
+
+/// All partitions.
+#[derive(Debug)]
+pub(crate) struct Watch(Vec<Seen>);
+
+impl Watch {
+    pub fn new(partitions: usize) -> Self {
+        Self(vec![Seen::default(); partitions])
+    }
+
+    /// Takes the ends of a partition; what holds it back, if anything does.
+    pub fn look(
+        &mut self,
+        partition: usize,
+        (stable_end, high_watermark): (Offset, Offset),
+        now: (Duration, Timestamp),
+    ) -> Option<HeldBack> {
+        let seen = &mut self.0[partition];
+        let stands_still = seen.stable_end.replace(stable_end) == Some(stable_end);
+        if high_watermark <= stable_end || !stands_still {
+            (seen.since, seen.told) = (None, false);
+            return None;
+        }
+        let (_, since) = *seen.since.get_or_insert(now);
+        Some(HeldBack {
+            start_offset: stable_end.0,
+            records: high_watermark.0 - stable_end.0,
+            since_ms: since.0,
+            producer_id: None,
+        })
+    }
+
+    /// Is it to be told now? Once for each.
+    pub fn is_news(&mut self, partition: usize, now: Duration) -> bool {
+        let seen = &mut self.0[partition];
+        let Some((since, _)) = seen.since else {
+            return false;
+        };
+        let news = !seen.told && now.saturating_sub(since) >= TOLD_AFTER;
+        seen.told |= news;
+        news
+    }
+}
+
+/// Whose it is, if that is the transaction that was found.
+pub(crate) fn owner(held: &HeldBack, found: Option<OpenTransaction>) -> Option<i64> {
+    found
+        .filter(|open| open.start.0 <= held.start_offset)
+        .map(|open| open.producer)
+}

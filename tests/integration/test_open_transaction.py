@@ -1,0 +1,57 @@
+"""Somebody else's transaction on a source that stays open: it is told, with who has it and how to end it."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from pathlib import Path
+
+from confluent_kafka import Producer
+from processes import Process
+from topics import KafkaTopics
+
+APP = """
+import sys
+import stoatflow as sf
+
+builder = sf.StreamsBuilder()
+builder.stream(sys.argv[1] + "-in", key=bytes, value=str).to(sys.argv[1] + "-out", key=bytes, value=str)
+config = {
+    "application.id": sys.argv[1], "bootstrap.servers": sys.argv[2], "state.dir": sys.argv[3],
+    "admin.listen": "127.0.0.1:" + sys.argv[4],
+}
+sf.StoatFlow(builder.build(), config).run()
+"""
+
+
+def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    kafka.create(f"{name}-in", 2)
+    kafka.create(f"{name}-out", 2)
+    script = tmp_path / "app.py"
+    script.write_text(APP, "utf-8")
+    port = 21_000 + int(time.time()) % 1000
+    stranger = Producer(
+        {
+            "bootstrap.servers": kafka.address,
+            "transactional.id": f"{name}-stranger",
+            "transaction.timeout.ms": 300_000,
+            "log_level": 0,
+        }
+    )
+    stranger.init_transactions(30)
+    stranger.begin_transaction()
+    stranger.produce(f"{name}-in", b"open", partition=1)
+    assert stranger.flush(30) == 0
+    kafka.write(f"{name}-in", ["a", "b", "c", "d"])  # two behind it
+    with Process([script, name, kafka.address, tmp_path / "state", port]) as child:
+        child.until(lambda: kafka.count(f"{name}-out") == 2, "what can be read is read")
+        child.until(lambda: "holds this source back" in child.errors, "it is told", 40)
+        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        told = next(line for line in child.errors.splitlines() if "holds this source back" in line)
+        where = f"--topic {name}-in --partition 1 --start-offset 0"
+        assert f"kafka-transactions.sh --bootstrap-server {kafka.address} abort {where}" in told
+        assert '"producer_id":' in told, told
+        assert f'stoatflow_partition_held_back_records{{topic="{name}-in",partition="1"}} 3' in metrics, metrics
+        assert f'stoatflow_partition_held_back_records{{topic="{name}-in",partition="0"}} 0' in metrics
+        stranger.abort_transaction(30)
+        child.until(lambda: kafka.count(f"{name}-out") == 4, "the rest is read")
