@@ -86,7 +86,7 @@ test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a cra
 	@scripts/test.sh wheel recovery
 
 sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
-	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --release --locked -p stoatflow-sim -- --nocapture
+	@STOATFLOW_SIM_SEEDS=$(SEEDS) scripts/cargo.sh test --profile checked --locked -p stoatflow-sim -- --nocapture
 
 chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000)
 	@scripts/setup.sh java maven build dev spark

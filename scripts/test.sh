@@ -15,7 +15,8 @@ pytest() { "$PY" -m pytest -q -p no:cacheprovider "$@"; }
 step_lint_rust() { scripts/lint.sh rust; }
 
 # The whole engine without a Python interpreter (law 8): unit tests, contract suites, simulation seeds.
-step_rust() { cargo test --release --locked --workspace --exclude stoatflow-python; }
+# With assertions and overflow checks on.
+step_rust() { cargo test --profile checked --locked --workspace --exclude stoatflow-python; }
 
 step_wheel() { scripts/wheel.sh; }
 

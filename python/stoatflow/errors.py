@@ -114,7 +114,7 @@ class AuthorizationError(StoatFlowError):
 
 
 class StateCorruptError(StoatFlowError):
-    """The local state is damaged; it is rebuilt from the changelog."""
+    """The local state is damaged; `state.damaged` says whether it is rebuilt from the changelog."""
 
     default_kind = "state_corrupt"
     default_next_step = "delete the state directory; it is rebuilt from the changelog topics"

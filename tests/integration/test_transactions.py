@@ -45,3 +45,22 @@ def test_transactions_go_through_two_ids_in_turn(
     assert {in_transaction for _, in_transaction in found} == {guarantee == "exactly_once_v2"}
     # A commit without records may come between two of them: then one id has two in a row.
     assert len({producer for producer, _ in found}) == ids
+
+
+@pytest.mark.parametrize("more", [{}, {"producer.linger.ms": "5"}], ids=["own client", "librdkafka"])
+def test_a_timeout_beyond_the_brokers_is_said_at_the_start(
+    kafka: KafkaTopics, name: str, tmp_path: Path, more: dict[str, str]
+) -> None:
+    kafka.create(f"{name}-in")
+    kafka.create(f"{name}-out")
+    builder = sf.StreamsBuilder()
+    builder.stream(f"{name}-in", key=bytes, value=str).to(f"{name}-out", key=bytes, value=str)
+    config = {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": tmp_path,
+        "transaction.timeout.ms": "16 min",
+        **more,
+    }
+    with pytest.raises(sf.ConfigError, match=r"more than the broker's transaction\.max\.timeout\.ms"):
+        sf.StoatFlow(builder.build(), config).run()

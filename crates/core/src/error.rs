@@ -32,7 +32,7 @@ pub enum ErrorKind {
     MissingTopic,
     /// The broker refuses this user: grant the permission.
     Unauthorized,
-    /// The local state is damaged: it is rebuilt from the changelog.
+    /// The local state is damaged: it is never used, and rebuilt from the changelog if `state.damaged` says so.
     StateCorrupt,
     /// The local state was written by another format or topology: follow the message.
     Incompatible,

@@ -117,6 +117,8 @@ pub struct CommitRoom {
     owed: i64,
     /// Up to when the local stores are noted to be current, by the broker's clock.
     current_at: Option<Timestamp>,
+    /// How often producer ids have rolled over in this run.
+    rollovers: u64,
 }
 
 impl CommitRoom {
@@ -141,6 +143,7 @@ impl CommitRoom {
             outputs: 0,
             owed: 0,
             current_at: None,
+            rollovers: 0,
             parts,
         }
     }
@@ -215,7 +218,7 @@ impl CommitRoom {
                 records,
                 at,
             } => {
-                debug_assert_eq!(epoch, self.open);
+                assert_eq!(epoch, self.open, "an epoch is committed as a whole");
                 self.cut = Some(Cut {
                     entries: cut,
                     records,
@@ -228,7 +231,7 @@ impl CommitRoom {
                 drops,
                 ..
             } => {
-                debug_assert_eq!(epoch, self.open);
+                assert_eq!(epoch, self.open, "an epoch is committed as a whole");
                 self.seals += 1;
                 self.sealed.stores.extend(stores);
                 self.sealed.drops.extend(drops);
@@ -453,6 +456,9 @@ impl CommitRoom {
             .store(status.commit_us + status.apply_us, Relaxed);
         let now = u64::try_from(shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
         shared.status.progress_ms.store(now, Relaxed);
+        let rollovers = self.parts.producer.rollovers();
+        let new = rollovers - std::mem::replace(&mut self.rollovers, rollovers);
+        shared.status.rollovers.fetch_add(new, Relaxed);
         shared.status.committed(status);
         shared.status.with_partitions(|known| {
             for (partition, entry) in known.iter_mut().zip(&cut.entries) {

@@ -95,7 +95,7 @@ pub struct Extract {
     sources: Vec<String>,
     /// The highest time of each slot; -1: none.
     highest: Vec<i64>,
-    /// Is any source's time more than the record's own, or its watermark what a function says?
+    /// Is every source's time the record's own, and no watermark what a function says?
     plain: bool,
     /// How far times may be ahead of the clock, where they may not be anything.
     max_ahead: Option<i64>,

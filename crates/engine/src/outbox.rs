@@ -131,7 +131,7 @@ impl Outbox {
 
     /// Moves everything to `inbox` (which must be empty), waiting at most this long for records or a whole epoch.
     pub fn take_all(&self, inbox: &mut VecDeque<OutItem>, wait: Duration) -> bool {
-        debug_assert!(inbox.is_empty());
+        assert!(inbox.is_empty(), "what was taken before is done");
         let mut waiting = self.waiting.lock();
         if !waiting.records && !waiting.complete && !wait.is_zero() {
             self.wake.wait_for(&mut waiting, wait);

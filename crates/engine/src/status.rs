@@ -202,6 +202,8 @@ pub struct Status {
     run: Mutex<Weak<Run>>,
     /// Did the broker not answer when it was asked last?
     pub broker_away: AtomicBool,
+    /// How often the epochs of a producer's id have run out.
+    pub rollovers: AtomicU64,
     /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
     pub progress_ms: AtomicU64,
     detail: Mutex<Detail>,
@@ -258,6 +260,7 @@ impl Status {
             by_watermark: AtomicBool::new(false),
             run: Mutex::default(),
             broker_away: AtomicBool::new(false),
+            rollovers: AtomicU64::new(0),
             progress_ms: AtomicU64::new(0),
             detail: Mutex::new(Detail {
                 state: Lifecycle::Created,

@@ -430,6 +430,10 @@ pub trait Producer: Send {
     fn append_time(&self) -> Option<Timestamp> {
         None
     }
+    /// How often its epochs have run out, so that the broker gave it another id.
+    fn rollovers(&self) -> u64 {
+        0
+    }
     /// Tells the producer for which topics it must remember acknowledged offsets. One that remembers all has nothing to do.
     fn remember(&mut self, _topics: &[Arc<str>]) {}
 }

@@ -394,7 +394,7 @@ impl Chain {
 }
 
 fn recycled(mut buffer: Vec<Record>) -> Vec<Record> {
-    debug_assert!(buffer.is_empty(), "an operator takes all of its input");
+    assert!(buffer.is_empty(), "an operator takes all of its input");
     buffer.clear();
     buffer.shrink_to(KEEP_RECORDS);
     buffer

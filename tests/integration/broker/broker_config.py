@@ -56,6 +56,16 @@ def free_ports() -> Ports:
     raise OSError("no two free ports between 15000 and 32000 on 127.0.0.1: close some servers and try again")
 
 
+def second_listener(ports: Ports, listen: int, advertised: int) -> dict[str, str]:
+    """Settings of a second door for clients, which is told to them under another port: that of a proxy."""
+    own = f"PLAINTEXT://{HOST}:{ports.broker}"
+    return {
+        "listeners": f"{own},CONTROLLER://{HOST}:{ports.controller},PROXIED://{HOST}:{listen}",
+        "advertised.listeners": f"{own},PROXIED://{HOST}:{advertised}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
+    }
+
+
 def server_properties(ports: Ports, data: Path, overrides: Mapping[str, str]) -> dict[str, str]:
     """Kafka's settings, `overrides` last."""
     settings = {

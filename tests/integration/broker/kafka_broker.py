@@ -29,7 +29,7 @@ if __package__ in {None, ""}:  # run as a script: the package is the folder abov
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from broker import wire
-from broker.broker_config import HOST, Ports, free_ports, server_properties, write_config
+from broker.broker_config import HOST, Ports, free_ports, second_listener, server_properties, write_config
 from broker.java_home import BrokerError, find_java
 from broker.maven_jars import kafka_jars
 
@@ -48,6 +48,7 @@ class KafkaBroker:
 
     `data` is kept if it is given and removed at the end if it is not; `settings` are added to server.properties.
     `java_options` are those of its JVM: a small heap for tests, of which several run side by side.
+    `proxied` is the port of a proxy: the broker has a second listener behind it, and tells clients that port.
     """
 
     def __init__(
@@ -57,11 +58,15 @@ class KafkaBroker:
         settings: Mapping[str, str] | None = None,
         java_options: Sequence[str] = ("-Xmx512m",),
         start_timeout: float = 90.0,
+        proxied: int | None = None,
     ) -> None:
         self._given = Path(data).resolve() if data is not None else None
         self._settings = dict(settings or {})
         self._java_options = tuple(java_options)
         self._start_timeout = start_timeout
+        self._proxied = proxied
+        self.behind_proxy = 0
+        """The port of the second listener."""
         self._ports: Ports | None = None
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -110,6 +115,9 @@ class KafkaBroker:
         self._folder.mkdir(parents=True, exist_ok=True)
         if self._ports is None:
             self._ports = free_ports()
+            if self._proxied is not None:
+                self.behind_proxy = free_ports().broker
+                self._settings |= second_listener(self._ports, self.behind_proxy, self._proxied)
         config = server_properties(self._ports, self._folder, self._settings)
         server, logger = write_config(self._folder, config)
         class_path = [str(java), *self._java_options, f"-Dlog4j2.configurationFile={logger}", "-cp", f"{jars}/*"]

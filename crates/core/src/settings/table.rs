@@ -96,7 +96,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("processing.guarantee", Choice, "exactly_once_v2", "What a commit promises: outputs, state and offsets together or not at all, or outputs at once and some of them again after a crash.").words(&["exactly_once_v2", "at_least_once"]),
     KeySpec::new("commit.interval.ms", Duration, "100", "The longest time between two commits: that of an application which is behind with its input. One that has read all there is commits as soon as its last commit is done.").between(1, DAY_MS),
     KeySpec::new("commit.min.interval.ms", Duration, "7", "The shortest time between two commits; `commit.interval.ms`, where that is less.").between(0, DAY_MS),
-    KeySpec::new("commit.timeout.ms", Duration, "60000", "A commit that takes longer stops the application; it recovers at its next start.").between(100, DAY_MS),
+    KeySpec::new("commit.timeout.ms", Duration, "60000", "How long each step of a commit may take: until all records are acknowledged, until the offsets are added, until the transaction is ended. A step that takes longer stops the application; it recovers at its next start.").between(100, DAY_MS),
     KeySpec::new("transaction.timeout.ms", Duration, "60000", "How long the broker keeps an open transaction of an application that is silent. At most the broker's transaction.max.timeout.ms.").between(1_000, INT),
     KeySpec::new("lanes.count", Count, "4 x cores", "How many keys can be worked on at the same time. May change at any restart.").between(1, 4_096),
     KeySpec::new("batch.max.records", Count, "128", "The most records a lane takes before it lets others run.").between(1, 1_000_000),
@@ -106,7 +106,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("watermark.default", Text, "bounded:10s", "The watermark of sources without one of their own: `bounded:10s` (their records are at most so late), `monotonic` or `none`. With `,idle:5m` behind it, partitions that are silent for so long hold nobody back."),
     KeySpec::new("max.timestamp.ahead.ms", Duration, "-1", "The furthest that a record's time may be ahead of this machine's clock. One that is further moves no time: the deserialization handler of its source decides about it, and it is counted as `timestamp_ahead`. -1: however far.").between(-1, i64::MAX),
     KeySpec::new("auto.offset.reset", Choice, "earliest", "Where a source starts that has no committed offset.").words(&["earliest", "latest"]),
-    KeySpec::new("state.dir", Path, "<temporary directory>/stoatflow", "Where local state lives, in a directory named after application.id. Losing it costs a restore, never data."),
+    KeySpec::new("state.dir", Path, "<temporary directory>/stoatflow", "Where local state lives, in a directory named after application.id. Losing it costs a restore, and what is in stores without a changelog."),
     KeySpec::new("state.memory.max.bytes", Size, "256MiB", "Memory for the block cache and the write buffers of all stores together.").between(8 << 20, i64::MAX),
     KeySpec::new("state.damaged", Choice, "refuse", "What becomes of local state that is damaged or of another format: the application doesn't start, or it is thrown away and restored from the changelogs. It is never used.").words(&["refuse", "rebuild"]),
     KeySpec::new("default.dsl.store", Choice, "rocksDB", "What keeps stores that don't choose: disk, or memory that is rebuilt at every start.").words(&["rocksDB", "in_memory"]),
@@ -254,7 +254,7 @@ pub(super) const FOREIGN: &[(&str, &str)] = &[
     ),
     (
         "topology.optimization",
-        "the plan is always optimised, and source topics serve as changelogs; remove it",
+        "the plan is always optimised; a table's changelog is a topic of its own, also where its source is compacted; remove it",
     ),
     (
         "upgrade.from",

@@ -195,6 +195,11 @@ impl Engine {
             one(status.records_out.load(Relaxed)),
         )?;
         families.counter(
+            "producer_id_rollovers",
+            "How often the epochs of a transactional producer have run out, and the broker gave it another id",
+            one(status.rollovers.load(Relaxed)),
+        )?;
+        families.counter(
             "records_committed",
             "Input records in committed epochs",
             one(status.records_committed.load(Relaxed)),

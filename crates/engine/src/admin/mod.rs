@@ -62,7 +62,7 @@ const ENDPOINTS: &[(&str, &str)] = &[
         "/debug/barriers",
         "open epoch, the commit under way, recent commits by phase",
     ),
-    ("/config", "the settings in force"),
+    ("/config", "the settings that were given, secrets masked"),
 ];
 
 /// How the port is opened.

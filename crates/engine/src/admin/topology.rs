@@ -128,14 +128,8 @@ fn edges(plan: &PhysicalPlan) -> Vec<Value> {
 
 fn store(status: &Status, store: &Store) -> Value {
     // What other tools look for on the broker (design, section 6).
-    let changelog = match (&store.source_changelog, store.logged) {
-        (Some(topic), _) => Some(topic.clone()),
-        (None, true) => Some(format!(
-            "{}-{}-changelog",
-            status.application_id, store.name
-        )),
-        (None, false) => None,
-    };
+    let changelog =
+        (store.logged).then(|| format!("{}-{}-changelog", status.application_id, store.name));
     json!({
         "id": store.id,
         "name": store.name,

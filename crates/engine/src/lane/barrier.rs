@@ -30,7 +30,7 @@ impl LaneRoom {
         let watermark = barrier.watermark;
         self.ending = Some((tick, barrier));
         let index = usize::from(stage.0);
-        debug_assert_eq!(self.stages[index].epoch, epoch);
+        assert_eq!(self.stages[index].epoch, epoch, "barriers come in order");
         self.watermark = watermark;
         self.shared.failpoints.reach(Place::LaneBarrier)?;
         let timing = self.timing.stages[index];

@@ -147,6 +147,9 @@ pub(super) fn error(code: Code, said: &str, doing: Doing<'_>) -> Error {
             "the record's time lies outside what the broker takes: correct it, or raise message.timestamp.after.max.ms (before.max.ms) of topic{of_topic}"
         )),
         ErrorKind::Serde => error.hint(format!("keep records below max.message.bytes of topic{of_topic}, or raise it there and message.max.bytes here")),
+        ErrorKind::Config if code == Code::InvalidTransactionTimeout => error.hint(
+            "transaction.timeout.ms is more than the broker's transaction.max.timeout.ms (15 minutes, if nobody has changed it): lower the one, or raise the other",
+        ),
         ErrorKind::Incompatible => error.hint(
             "records were deleted before they were read, or the topic was made anew: raise its retention, then reset the application's offsets and state",
         ),

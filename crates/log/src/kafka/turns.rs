@@ -173,6 +173,10 @@ impl<S: Side> Producer for Turns<S> {
         self.sides.iter().filter_map(Producer::append_time).max()
     }
 
+    fn rollovers(&self) -> u64 {
+        self.sides.iter().map(Producer::rollovers).sum()
+    }
+
     fn remember(&mut self, topics: &[Arc<str>]) {
         for side in &mut self.sides {
             side.remember(topics);

@@ -46,6 +46,7 @@ pub(in crate::kafka) struct WireProducer {
     state: State,
     /// Was anything of this epoch given up whose fate is not known?
     doubtful: bool,
+    rollovers: u64,
     markers: Markers,
 }
 
@@ -57,6 +58,7 @@ impl WireProducer {
             courier: Courier::new(true, silence),
             state: State::Idle,
             doubtful: false,
+            rollovers: 0,
             markers: Markers::default(),
         }
     }
@@ -186,6 +188,10 @@ impl WireProducer {
         let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
         self.doubtful = id < 0;
         if id >= 0 {
+            if id != self.coordination.identity.id {
+                tracing::info!(target: "stoatflow::kafka", transactional_id = self.coordination.id, id, "the epochs of the producer have run out; it goes on under a new id");
+                self.rollovers += 1;
+            }
             self.coordination.identity = Identity { id, epoch };
             self.courier.sending.renumber();
         }
@@ -448,6 +454,10 @@ impl Producer for WireProducer {
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
         self.courier.sending.acknowledged(topic)
+    }
+
+    fn rollovers(&self) -> u64 {
+        self.rollovers
     }
 
     fn append_time(&self) -> Option<Timestamp> {

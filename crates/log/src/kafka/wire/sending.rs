@@ -360,7 +360,7 @@ impl Sending {
     pub(super) fn depart(&mut self, node: Node, mut flight: Flight, now: Duration) {
         flight.since = now;
         let before = self.flights.insert(node, flight);
-        debug_assert!(before.is_none(), "one request at a time");
+        assert!(before.is_none(), "one request at a time");
     }
 
     /// It did not leave: it goes again, as it is.

@@ -10,8 +10,8 @@ use super::{address_list, producer};
 use crate::kafka::admin::Admin;
 use crate::kafka::properties::Properties;
 use crate::{CommitOutcome, Consumer, CutEntry, Outgoing, Producer};
-use broker::PARTITIONS;
 pub(super) use broker::mark;
+use broker::{PARTITIONS, ROLLED};
 use bytes::Bytes;
 use faults::{Dice, FaultyBroker};
 use std::collections::BTreeMap;
@@ -77,9 +77,10 @@ fn heads(values: &[Bytes]) -> Vec<Bytes> {
     values.iter().map(|v| v.slice(..8)).collect()
 }
 
-/// One life of a writer; what was committed is what is expected, and nothing else.
-fn run(seed: u64, at_once: bool) {
+/// One life of a writer; what was committed is what is expected, and nothing else. Gives the number of its producer.
+fn run(seed: u64, at_once: bool, first_epoch: i16) -> i64 {
     let broker = FaultyBroker::start(seed, 6, at_once);
+    broker.kept.lock().first_epoch = first_epoch;
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut writer = open(&broker, "app");
     let topics: [Arc<str>; 2] = ["left".into(), "right".into()];
@@ -163,6 +164,7 @@ fn run(seed: u64, at_once: bool) {
         kept.faults > 0,
         "seed {seed}: nothing went wrong, nothing was shown"
     );
+    kept.producer("app")
 }
 
 /// All that a reader gets from the start on, over as bad a connection.
@@ -246,14 +248,23 @@ fn seeds() -> u64 {
 #[test]
 fn nothing_is_lost_or_doubled_where_each_transaction_has_an_epoch() {
     for seed in 1..=seeds() {
-        run(seed, true);
+        run(seed, true, -1);
     }
 }
 
 #[test]
 fn nothing_is_lost_or_doubled_where_partitions_are_added() {
     for seed in 1..=seeds() {
-        run(seed, false);
+        run(seed, false, -1);
+    }
+}
+
+/// An epoch has 15 bits, and each transaction takes one: at a commit every 7 ms they run out within minutes.
+#[test]
+fn nothing_is_lost_or_doubled_where_epochs_run_out() {
+    for seed in 1..=seeds() {
+        let last = run(seed, true, 32_755);
+        assert!(last > ROLLED, "seed {seed}: no new producer, {last}");
     }
 }
 

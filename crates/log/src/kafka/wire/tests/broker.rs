@@ -25,25 +25,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod entry;
 mod fetching;
+mod id;
 mod plainly;
 
 pub(super) use entry::Entry;
 pub(in crate::kafka::wire) use fetching::mark;
+use id::Id;
+pub(super) use id::ROLLED;
 
 pub(super) const PARTITIONS: i32 = 3;
 type Part = (String, i32);
-
-/// What is known of a transactional id.
-#[derive(Debug)]
-struct Id {
-    now: Identity,
-    /// The epoch before, if it was this producer's too.
-    before: Option<i16>,
-    open: bool,
-    parts: BTreeSet<Part>,
-    pending: BTreeMap<Part, i64>,
-    last_end: Option<bool>,
-}
 
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -68,6 +59,8 @@ pub(super) struct Kept {
     pub deaf: bool,
     /// A batch may be so large.
     pub most: usize,
+    /// The epoch before an id's first.
+    pub first_epoch: i16,
     /// Two batches of the same records are one too many, wherever they stand.
     pub doubled: Vec<String>,
 }
@@ -94,6 +87,7 @@ impl Kept {
             lose_end: None,
             deaf: false,
             most: 1 << 20,
+            first_epoch: -1,
             doubled: Vec::new(),
         }
     }
@@ -258,11 +252,11 @@ impl Kept {
             return self.name_somebody();
         };
         let own = identity(request.producer_id, request.producer_epoch);
-        let fresh = self.ids.len();
+        let (fresh, epoch) = (self.ids.len(), self.first_epoch);
         let id = self.ids.entry(name.clone()).or_insert_with(|| Id {
             now: Identity {
                 id: 1000 + i64::try_from(fresh).unwrap(),
-                epoch: -1,
+                epoch,
             },
             before: None,
             open: false,
@@ -270,12 +264,11 @@ impl Kept {
             pending: BTreeMap::new(),
             last_end: None,
         });
-        let known =
-            own.id == id.now.id && (own.epoch == id.now.epoch || id.before == Some(own.epoch));
+        let known = own == id.now || id.before == Some(own);
         if own != Identity::NONE && !known {
             return answer.with_error_code(Fault::ProducerFenced.code());
         }
-        if own != Identity::NONE && id.before == Some(own.epoch) {
+        if own != Identity::NONE && id.before == Some(own) {
             // It was asked before, and did not hear the answer.
             return answer
                 .with_producer_id(ProducerId(id.now.id))
@@ -286,8 +279,7 @@ impl Kept {
             self.time_out(&name);
             return answer.with_error_code(Fault::ConcurrentTransactions.code());
         }
-        id.before = (own != Identity::NONE).then_some(id.now.epoch);
-        id.now.epoch += 1;
+        id.advance(own != Identity::NONE);
         id.last_end = None;
         answer
             .with_producer_id(ProducerId(id.now.id))
@@ -493,7 +485,7 @@ impl Kept {
         let at_once = self.at_once;
         let id = self.ids.get_mut(&name).unwrap();
         let again = id.last_end == Some(request.committed) && !id.open;
-        let (epoch_before, now) = (id.before, id.now);
+        let (before, now) = (id.before, id.now);
         let says = |id: Identity| {
             EndTxnResponse::default()
                 .with_producer_id(ProducerId(id.id))
@@ -501,7 +493,7 @@ impl Kept {
         };
         if own != now {
             // Under the newer rules an end that is repeated, or comes too late, has the epoch before.
-            let late = at_once && own.id == now.id && epoch_before == Some(own.epoch);
+            let late = at_once && before == Some(own);
             return match (late, again) {
                 (true, true) => says(now),
                 (true, false) => answer.with_error_code(Fault::InvalidTxnState.code()),
@@ -521,8 +513,7 @@ impl Kept {
         let id = self.ids.get_mut(&name).unwrap();
         id.last_end = Some(request.committed);
         if at_once {
-            id.before = Some(id.now.epoch);
-            id.now.epoch += 1;
+            id.advance(true);
             return says(id.now);
         }
         answer
@@ -537,6 +528,11 @@ impl Kept {
         self.deaf && request.starts_with(&(ApiKey::Produce as i16).to_be_bytes())
     }
 
+    /// The number of the producer that has an id.
+    pub(super) fn producer(&self, name: &str) -> i64 {
+        self.ids[name].now.id
+    }
+
     pub(super) fn is_open(&self, name: &str) -> bool {
         self.ids[name].open
     }
@@ -546,8 +542,7 @@ impl Kept {
         self.settle(name, false);
         let id = self.ids.get_mut(name).unwrap();
         // By the older rules nobody goes on from the epoch before: it could be another producer's.
-        id.before = self.at_once.then_some(id.now.epoch);
-        id.now.epoch += 1;
+        id.advance(self.at_once);
         id.last_end = Some(false);
     }
 

@@ -1,0 +1,234 @@
+"""A proxy in front of a broker that does damage to single requests of Kafka's protocol.
+
+Takes: the port of a broker's listener, and rules: which request (by API), what happens to it, and when.
+Gives: an address to connect to. What no rule is about passes unchanged.
+Owns: its connections and one thread. Never: looks into a request beyond its header.
+
+`FaultProxy` opens its port at once, so that a broker can be told to advertise it; `connect` says where the broker is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import struct
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from broker.broker_config import HOST
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Api(IntEnum):
+    """Kafka's numbers of requests."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    INIT_PRODUCER_ID = 22
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+
+
+@dataclass
+class Rule:
+    """What happens to a request, and to which."""
+
+    api: Api | None
+    """None: whichever."""
+    action: str
+    """`disconnect before` or `disconnect after` it reaches the broker, `delay` of the answer, `black hole`, `error`."""
+    at: int = 1
+    """At which call from now on; only then."""
+    probability: float = 0.0
+    """In place of `at`: how often."""
+    delay_s: float = 2.0
+    code: int = 0
+    """Of `error`."""
+    met: int = field(default=0, init=False)
+    struck: int = field(default=0, init=False)
+
+    def strikes(self, api: int, dice: random.Random) -> bool:
+        """Is it this call?"""
+        if self.api is not None and api != self.api:
+            return False
+        self.met += 1
+        strikes = dice.random() < self.probability if self.probability else self.met == self.at
+        self.struck += strikes
+        return strikes
+
+
+class FaultProxy:
+    """`with FaultProxy(seed=1) as proxy: ...`."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._dice = random.Random(seed)
+        self._rules: list[Rule] = []
+        self._upstream = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="fault-proxy")
+        self.port = 0
+        self.passed: Counter[int] = Counter()
+        """Requests by API."""
+
+    def __enter__(self) -> FaultProxy:
+        """Listen."""
+        self._thread.start()
+        listening = asyncio.start_server(self._serve, HOST, 0, limit=1 << 26)
+        self._server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(10)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close everything."""
+
+        async def end() -> None:
+            self._server.close()
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.sleep(0.05)
+
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    @property
+    def address(self) -> str:
+        """What clients connect to."""
+        return f"{HOST}:{self.port}"
+
+    def connect(self, port: int) -> None:
+        """The broker is there."""
+        self._upstream = port
+
+    def inject(self, api: Api | None, action: str, **how: object) -> Rule:
+        """Add a rule."""
+        rule = Rule(api, action, **how)  # type: ignore[arg-type]
+        self._rules.append(rule)
+        return rule
+
+    def clear(self) -> None:
+        """No more damage."""
+        self._rules.clear()
+
+    def rule_for(self, api: int) -> Rule | None:
+        """What is to happen to a request that comes now."""
+        self.passed[api] += 1
+        return next((rule for rule in list(self._rules) if rule.strikes(api, self._dice)), None)
+
+    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        try:
+            broker, to_broker = await asyncio.open_connection(HOST, self._upstream, limit=1 << 26)
+        except OSError:
+            to_client.close()
+            return
+        connection = _Connection(self, to_client, to_broker)
+        tasks = [asyncio.ensure_future(connection.answers(broker)), asyncio.ensure_future(connection.requests(client))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            to_client.close()
+            to_broker.close()
+
+
+class _Connection:
+    """One client's connection and the one to the broker behind it. It ends when either direction does."""
+
+    def __init__(self, proxy: FaultProxy, to_client: asyncio.StreamWriter, to_broker: asyncio.StreamWriter) -> None:
+        self._proxy = proxy
+        self._to_client, self._to_broker = to_client, to_broker
+        # By the number of the request.
+        self._late: dict[int, float] = {}
+        self._lost: set[int] = set()
+        self._cut: set[int] = set()
+
+    async def answers(self, broker: asyncio.StreamReader) -> None:
+        async for frame in _frames(broker):
+            (number,) = struct.unpack_from(">i", frame)
+            if number in self._cut:
+                return
+            if number not in self._lost:
+                await asyncio.sleep(self._late.pop(number, 0.0))
+                await _send(self._to_client, frame)
+
+    async def requests(self, client: asyncio.StreamReader) -> None:
+        async for frame in _frames(client):
+            api, version, number = struct.unpack_from(">hhi", frame)
+            rule = self._proxy.rule_for(api)
+            if rule is not None:
+                if rule.action == "disconnect before":
+                    return
+                if rule.action == "error":
+                    await _send(self._to_client, _ERRORS[Api(api)](version, number, rule.code))
+                    continue
+                self._note(rule, number)
+            await _send(self._to_broker, frame)
+
+    def _note(self, rule: Rule, number: int) -> None:
+        """The request passes, and its answer is treated as the rule says."""
+        if rule.action == "disconnect after":
+            self._cut.add(number)
+        elif rule.action == "black hole":
+            self._lost.add(number)
+        elif rule.action == "delay":
+            self._late[number] = rule.delay_s
+        else:
+            raise ValueError(f"there is no fault {rule.action!r}")
+
+
+async def _send(writer: asyncio.StreamWriter, frame: bytes) -> None:
+    writer.write(struct.pack(">i", len(frame)) + frame)
+    await writer.drain()
+
+
+async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Requests or answers, one by one, until the connection ends."""
+    with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+        while True:
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            yield await reader.readexactly(size)
+
+
+def _flexible(version: int, since: int, number: int, body: bytes) -> bytes:
+    """With the empty tags that newer versions have, in header and body."""
+    if version >= since:
+        return struct.pack(">ib", number, 0) + body + b"\0"
+    return struct.pack(">i", number) + body
+
+
+def _end_txn(version: int, number: int, code: int) -> bytes:
+    newer = struct.pack(">qh", -1, -1) if version >= 5 else b""
+    return _flexible(version, 3, number, struct.pack(">ih", 0, code) + newer)
+
+
+def _init_producer_id(version: int, number: int, code: int) -> bytes:
+    return _flexible(version, 2, number, struct.pack(">ihqh", 0, code, -1, -1))
+
+
+def _add_offsets_to_txn(version: int, number: int, code: int) -> bytes:
+    return _flexible(version, 3, number, struct.pack(">ih", 0, code))
+
+
+_ERRORS: dict[Api, Callable[[int, int, int], bytes]] = {
+    Api.END_TXN: _end_txn,
+    Api.INIT_PRODUCER_ID: _init_producer_id,
+    Api.ADD_OFFSETS_TO_TXN: _add_offsets_to_txn,
+}
