@@ -66,25 +66,26 @@ fn malformed(text: &str, why: &dyn fmt::Display) -> Error {
     .hint("fix the producer, give the source a handler (on_error=), or read the topic with Serdes.bytes() or Serdes.string()")
 }
 
-/// So many places for fingerprints; half of them are used.
-const PLACES: usize = 128;
+/// Places for the fingerprints of a text with few members; half of them are used.
+const FEW: usize = 32;
 
 /// Fingerprints of the members of all objects of a text.
 struct Names {
-    few: [u64; PLACES],
+    few: [u64; FEW],
+    /// In place of `few`, once there are more.
+    many: Vec<u64>,
     count: usize,
-    many: HashMap<u64, ()>,
     objects: u64,
     /// Two fingerprints are equal: a member occurs twice, or very seldom none does.
     perhaps_twice: bool,
 }
 
 impl Names {
-    fn new() -> Self {
+    const fn new() -> Self {
         Self {
-            few: [0; PLACES],
+            few: [0; FEW],
+            many: Vec::new(),
             count: 0,
-            many: HashMap::new(),
             objects: 0,
             perhaps_twice: false,
         }
@@ -92,20 +93,40 @@ impl Names {
 
     fn add(&mut self, object: u64, name: &str) {
         let print = fingerprint(object, name.as_bytes());
-        if self.count == PLACES / 2 {
-            self.perhaps_twice |= self.many.insert(print, ()).is_some();
-        }
-        let mut at = usize::try_from(print % PLACES as u64).unwrap_or(0);
-        while self.few[at] != 0 {
-            if self.few[at] == print {
-                self.perhaps_twice = true;
-                return;
+        if self.count * 2 >= self.places().len() {
+            let old = self.places().to_vec();
+            self.many = vec![0; old.len() * 4];
+            for print in old.into_iter().filter(|print| *print != 0) {
+                put(&mut self.many, print);
             }
-            at = (at + 1) % PLACES;
         }
-        if self.count < PLACES / 2 {
-            self.few[at] = print;
-            self.count += 1;
+        let new = put(self.places(), print);
+        self.count += usize::from(new);
+        self.perhaps_twice |= !new;
+    }
+
+    fn places(&mut self) -> &mut [u64] {
+        if self.many.is_empty() {
+            &mut self.few
+        } else {
+            &mut self.many
+        }
+    }
+}
+
+/// Notes a fingerprint; false if it is there. The number of places is a power of two.
+fn put(places: &mut [u64], print: u64) -> bool {
+    let last = places.len() - 1;
+    // The highest bits are the best mixed.
+    let mut at = usize::try_from(print >> 32).unwrap_or(0) & last;
+    loop {
+        match places[at] {
+            0 => {
+                places[at] = print;
+                return true;
+            }
+            found if found == print => return false,
+            _ => at = (at + 1) & last,
         }
     }
 }
