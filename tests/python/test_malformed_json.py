@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,20 @@ def test_it_is_counted_as_what_it_is(tmp_path: Path) -> None:
                 time.sleep(0.01)
             dropped = app.metrics()["dropped"]
     assert [(row["node"], row["reason"], row["count"]) for row in dropped] == [("source", "deserialization_error", 1)]
+
+
+def test_of_a_member_that_occurs_twice_the_last_counts_everywhere() -> None:
+    """In expressions, functions and what is copied, as in `json.loads` and Jackson."""
+    twice = b'{"a": 1, "n": {"b": 1, "\\u0062": 2.50}, "a": 3}'
+    builder = sf.StreamsBuilder()
+    source = builder.stream("in", key=str, value=dict)
+    source.map_values(sf.value["a"]).to("expression", value=int)
+    source.map_values(lambda value: value["a"]).to("function", value=int)
+    source.filter(sf.value["n"]["b"] > 2).to("copied")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("in").pipe(b"k", twice)
+        for topic in ("expression", "function"):
+            assert driver.output(topic).read().value == (3).to_bytes(8, "big")
+        copied = driver.output("copied").read().value
+    assert copied == b'{"a":3,"n":{"b":2.50}}'
+    assert json.loads(copied) == json.loads(twice)

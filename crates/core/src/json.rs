@@ -5,42 +5,66 @@
 //! look for the first occurrence. Never changes anything else.
 
 use crate::{Error, Result};
-use ::serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use ::serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
+mod scan;
 #[cfg(test)]
 mod tests;
+
+/// A text with a member that occurs twice may be nested so deep: it is written anew by a function that calls itself.
+const DEEPEST: usize = 1_000;
 
 /// The text, in which no member occurs twice.
 ///
 /// # Errors
 /// `Serde` with the place where it is not well-formed.
 pub fn read(bytes: &Bytes) -> Result<Bytes> {
-    let text = text(bytes)?;
     let mut names = Names::new();
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let looked = Any(&mut names).deserialize(&mut reader);
-    if looked.and_then(|()| reader.end()).is_err() {
-        // Too deep or a number beyond all doubles, perhaps: then members are not looked at.
+    if simdutf8::basic::from_utf8(bytes).is_err() || !scan::is_well_formed(bytes, &mut names) {
+        // Says where it is not.
         return check_bytes(bytes).map(|()| bytes.clone());
     }
     if !names.perhaps_twice {
         return Ok(bytes.clone());
     }
+    unique(bytes)
+}
+
+#[cold]
+fn unique(bytes: &Bytes) -> Result<Bytes> {
+    let text = text(bytes)?;
+    if depth(text) > DEEPEST {
+        return Err(malformed(
+            text,
+            &"a member occurs twice, too deep to be told apart",
+        ));
+    }
     let mut out = String::with_capacity(text.len());
-    let written = write_unique(text, &mut out);
-    written.map_err(|e| malformed(text, &e))?;
+    write_unique(text, &mut out).map_err(|e| malformed(text, &e))?;
     Ok(if out.len() == text.len() {
         bytes.clone()
     } else {
         out.into()
     })
+}
+
+/// At most so deep, in brackets; those in texts count too.
+fn depth(text: &str) -> usize {
+    let (mut now, mut most) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'{' | b'[' => now += 1,
+            b'}' | b']' => now = now.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most
 }
 
 /// Is it JSON, from the beginning to the end? Builds nothing, and however deep it is, it doesn't call itself.
@@ -91,8 +115,14 @@ impl Names {
         }
     }
 
-    fn add(&mut self, object: u64, name: &str) {
-        let print = fingerprint(object, name.as_bytes());
+    /// The number of another object.
+    const fn object(&mut self) -> u64 {
+        self.objects += 1;
+        self.objects
+    }
+
+    fn add(&mut self, object: u64, name: &[u8]) {
+        let print = fingerprint(object, name);
         if self.count * 2 >= self.places().len() {
             let old = self.places().to_vec();
             self.many = vec![0; old.len() * 4];
@@ -148,87 +178,6 @@ fn fingerprint(object: u64, name: &[u8]) -> u64 {
     mix(mix(hash, u64::from_le_bytes(last)), ODD) | 1
 }
 
-/// A value whose members are noted.
-struct Any<'a>(&'a mut Names);
-
-impl<'de> DeserializeSeed<'de> for Any<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> std::result::Result<(), D::Error> {
-        reader.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Any<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> std::result::Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> std::result::Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> std::result::Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> std::result::Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> std::result::Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<(), A::Error> {
-        while items.next_element_seed(Any(self.0))?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> std::result::Result<(), A::Error> {
-        self.0.objects += 1;
-        let object = self.0.objects;
-        while members.next_key_seed(Name(self.0, object))?.is_some() {
-            members.next_value_seed(Any(self.0))?;
-        }
-        Ok(())
-    }
-}
-
-/// A member's name.
-struct Name<'a>(&'a mut Names, u64);
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> std::result::Result<(), D::Error> {
-        reader.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> std::result::Result<(), E> {
-        self.0.add(self.1, name);
-        Ok(())
-    }
-}
-
 /// Members in order, each with its last value in the place of its first.
 struct Unique<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -264,7 +213,7 @@ impl<'de> ::serde::Deserialize<'de> for Unique<'de> {
     }
 }
 
-/// Values keep their spelling. Only called for what [`Any`] has found shallow enough to call itself.
+/// Values keep their spelling. It calls itself, and only for what is shallow enough.
 fn write_unique(text: &str, out: &mut String) -> serde_json::Result<()> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     let separate = |out: &mut String, at: usize| out.push_str(if at == 0 { "" } else { "," });

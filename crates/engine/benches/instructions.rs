@@ -32,8 +32,8 @@ fn dispatch(mut floor: Floor) -> Floor {
     floor
 }
 
-// A quarter of it is the look through each value of 1 KB, to find what is no JSON, and members that occur twice.
-#[library_benchmark(config = at_most(71_000_000))]
+// A fifth of it is the look through each value of 1 KB, to find what is no JSON, and members that occur twice.
+#[library_benchmark(config = at_most(63_700_000))]
 #[bench::one_lane(args = (&ORDERS, 1), setup = Floor::admitted)]
 fn lane_json(mut floor: Floor) -> Floor {
     floor.walk_lanes();

@@ -85,9 +85,7 @@ fn it_agrees_with_a_parser_whatever_is_given() {
         assert_eq!(parsed(&read), parsed(&text), "{text}");
         assert_eq!(given(&read), read, "{text}");
         let mut again = Names::new();
-        Any(&mut again)
-            .deserialize(&mut serde_json::Deserializer::from_str(&read))
-            .unwrap();
+        assert!(scan::is_well_formed(read.as_bytes(), &mut again));
         assert!(!again.perhaps_twice, "{read}");
     }
 }
@@ -101,4 +99,58 @@ fn what_is_too_deep_to_be_looked_at_is_still_checked() {
         assert!(read(&Bytes::from(wrong)).is_err(), "{wrong}");
     }
     assert!(read(&Bytes::from_static(b"\"\xff\"")).is_err());
+}
+
+/// What the scan says of a text is what serde_json says.
+fn judged(text: &[u8]) -> bool {
+    let parsed = serde_json::from_slice::<IgnoredAny>(text).is_ok();
+    let scanned = scan::is_well_formed(text, &mut Names::new());
+    assert_eq!(scanned, parsed, "{:?}", String::from_utf8_lossy(text));
+    parsed
+}
+
+#[test]
+fn the_scan_judges_as_a_parser_does() {
+    // Texts of what matters to a parser, put together at random: most are wrong, and many are right.
+    let parts: Vec<&str> = "{ } [ ] , : \" \\ \\n \\u00e9 \\uD800 \\x \\u12 a é 0 1 -1 -0 01 1.5 1. .5 1e5 1E+5 1e 1e+ - + true false null tru nul NaN {} [] [1] {\"a\":1} \"a\" \"a\":"
+        .split(' ')
+        .chain([" ", "\n", "\t", "\r", "\u{b}", "\u{1}", "\u{7f}", "\""])
+        .collect();
+    let mut state = 11_u64;
+    let mut next = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let mut right = 0;
+    for _ in 0..300_000 {
+        let count = 1 + next(7);
+        let text: String = (0..count).map(|_| parts[next(parts.len())]).collect();
+        right += usize::from(judged(text.as_bytes()));
+    }
+    assert!(right > 10_000, "{right}");
+    // Well-formed ones with a byte changed, taken out or put in.
+    let whole = br#" {"name":"J\u00f6rg \"x\"","n":[-1.5e3, 0,true,null,{}],"o":{"a b":"","c":[[]]}, "x":"\\"} "#;
+    assert!(judged(whole));
+    for at in 0..whole.len() {
+        for byte in 0..=255 {
+            let mut changed = whole.to_vec();
+            changed[at] = byte;
+            judged(&changed);
+            changed.insert(at, b'0');
+            judged(&changed);
+        }
+        judged(&[&whole[..at], &whole[at + 1..]].concat());
+        judged(&whole[..at]);
+    }
+}
+
+#[test]
+fn members_that_occur_twice_too_deep_are_refused() {
+    let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(2_000), "]".repeat(2_000));
+    let fine = deep(r#"{"a":1,"b":2}"#);
+    assert_eq!(given(&fine), fine);
+    let error = read(&Bytes::from(deep(r#"{"a":1,"a":2}"#))).unwrap_err();
+    assert!(error.to_string().contains("too deep"), "{error}");
 }

@@ -1,0 +1,190 @@
+//! One pass over JSON text: is it well-formed, and which members do its objects have?
+//!
+//! Takes UTF-8, gives yes or no, and notes the names of members. Builds nothing, and however deep a text is, it doesn't call
+//! itself. Its verdict is serde_json's, byte for byte (tested); a library that gives it without parsing numbers and texts is
+//! not known to us, and this pass is on the path of every JSON record.
+
+use super::Names;
+
+/// Is it one JSON value, with nothing but blanks around it?
+pub(super) fn is_well_formed(text: &[u8], names: &mut Names) -> bool {
+    let scan = Scan {
+        text,
+        at: 0,
+        names,
+        open: Vec::new(),
+    };
+    scan.run().is_some()
+}
+
+/// The place in the text. Steps give `None` where it is not well-formed.
+struct Scan<'a> {
+    text: &'a [u8],
+    at: usize,
+    names: &'a mut Names,
+    /// The objects and arrays around the place: the object's number, 0 for an array.
+    open: Vec<u64>,
+}
+
+impl Scan<'_> {
+    fn run(mut self) -> Option<()> {
+        loop {
+            self.value()?;
+            // Behind a value: what is around it goes on, or ends too.
+            loop {
+                let next = self.past_blanks();
+                let Some(around) = self.open.last().copied() else {
+                    return next.is_none().then_some(());
+                };
+                self.at += 1;
+                match (next?, around) {
+                    (b',', 0) => break,
+                    (b',', object) => {
+                        self.name(object)?;
+                        break;
+                    }
+                    (b']', 0) => {}
+                    (b'}', object) if object > 0 => {}
+                    _ => return None,
+                }
+                self.open.pop();
+            }
+        }
+    }
+
+    /// A scalar, an empty object or array, or the beginning of one with its first name, up to the value behind it.
+    fn value(&mut self) -> Option<()> {
+        loop {
+            let first = self.past_blanks()?;
+            self.at += 1;
+            match first {
+                b'"' => return self.string().map(drop),
+                b'{' => {
+                    if self.past_blanks()? == b'}' {
+                        self.at += 1;
+                        return Some(());
+                    }
+                    let object = self.names.object();
+                    self.open.push(object);
+                    self.name(object)?;
+                }
+                b'[' => {
+                    if self.past_blanks()? == b']' {
+                        self.at += 1;
+                        return Some(());
+                    }
+                    self.open.push(0);
+                }
+                b'-' => {
+                    let digit = self.next()?;
+                    return self.number(digit);
+                }
+                b'0'..=b'9' => return self.number(first),
+                b't' => return self.word(b"rue"),
+                b'f' => return self.word(b"alse"),
+                b'n' => return self.word(b"ull"),
+                _ => return None,
+            }
+        }
+    }
+
+    /// A member's name and the colon.
+    fn name(&mut self, object: u64) -> Option<()> {
+        if self.past_blanks()? != b'"' {
+            return None;
+        }
+        self.at += 1;
+        let first = self.at;
+        let plain = self.string()?;
+        let name = &self.text[first..self.at - 1];
+        if plain {
+            self.names.add(object, name);
+        } else {
+            let name = serde_json::from_slice::<String>(&self.text[first - 1..self.at]);
+            // One that can't be written in UTF-8 (a lone surrogate) is well-formed, and is no other's.
+            if let Ok(name) = name {
+                self.names.add(object, name.as_bytes());
+            }
+        }
+        (self.past_blanks()? == b':').then(|| self.at += 1)
+    }
+
+    /// Behind the first quote; true if nothing in it is escaped.
+    fn string(&mut self) -> Option<bool> {
+        let mut plain = true;
+        loop {
+            let rest = &self.text[self.at..];
+            let end = memchr::memchr2(b'"', b'\\', rest)?;
+            // No early end: so that many bytes are compared at a time.
+            let controls = rest[..end].iter().fold(false, |any, b| any | (*b < b' '));
+            if controls {
+                return None;
+            }
+            self.at += end + 1;
+            if rest[end] == b'"' {
+                return Some(plain);
+            }
+            plain = false;
+            match self.next()? {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+                b'u' => {
+                    for _ in 0..4 {
+                        self.next().filter(u8::is_ascii_hexdigit)?;
+                    }
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Behind its first digit.
+    fn number(&mut self, first: u8) -> Option<()> {
+        match first {
+            b'0' => {}
+            b'1'..=b'9' => self.digits(),
+            _ => return None,
+        }
+        if self.text.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.next().filter(u8::is_ascii_digit)?;
+            self.digits();
+        }
+        if let Some(b'e' | b'E') = self.text.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.text.get(self.at) {
+                self.at += 1;
+            }
+            self.next().filter(u8::is_ascii_digit)?;
+            self.digits();
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) {
+        while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self, rest: &[u8]) -> Option<()> {
+        let found = self.text[self.at..].starts_with(rest);
+        self.at += rest.len();
+        found.then_some(())
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = *self.text.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// The next byte that is no blank; the place is there.
+    fn past_blanks(&mut self) -> Option<u8> {
+        loop {
+            match *self.text.get(self.at)? {
+                b' ' | b'\n' | b'\t' | b'\r' => self.at += 1,
+                byte => return Some(byte),
+            }
+        }
+    }
+}
