@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from stoatflow.errors import MissingTopicError as MissingTopicError
     from stoatflow.errors import ProcessingError as ProcessingError
     from stoatflow.errors import SerdeError as SerdeError
+    from stoatflow.errors import StalledError as StalledError
     from stoatflow.errors import StateCorruptError as StateCorruptError
     from stoatflow.errors import StateLockedError as StateLockedError
     from stoatflow.errors import StoatFlowError as StoatFlowError
@@ -176,7 +177,8 @@ _HOMES = {
     "errors": (
         "AuthorizationError", "BrokerUnavailableError", "ConfigError", "DiskFullError", "FencedError",
         "IncompatibleStateError", "InternalError", "MissingTopicError", "ProcessingError", "SerdeError",
-        "StateCorruptError", "StateLockedError", "StoatFlowError", "TopologyError", "UnknownOutcomeError",
+        "StalledError", "StateCorruptError", "StateLockedError", "StoatFlowError", "TopologyError",
+        "UnknownOutcomeError",
     ),
     "expressions": (
         "Expression", "array", "coalesce", "concat", "duration", "format", "greatest", "key", "least", "left", "lit",

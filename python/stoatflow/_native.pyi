@@ -33,6 +33,7 @@ __all__ = [
     "JsonArray",
     "JsonObject",
     "KeyValueStore",
+    "LastResort",
     "Plan",
     "ProcessorContext",
     "ProtobufFormat",
@@ -49,6 +50,7 @@ __all__ = [
     "compile",
     "error_kinds",
     "evaluate",
+    "exit_after",
     "node_kinds",
     "reset",
     "settings_schema",
@@ -170,6 +172,20 @@ class EmbeddedBroker:
     def close(self) -> None:
         """Let go of the directory; more than once is allowed."""
 
+def exit_after(code: int, seconds: float) -> None:
+    """End the process then, whatever happens meanwhile."""
+
+@final
+class LastResort:
+    """Ends the process where a function keeps the interpreter and Python can't."""
+
+    def __new__(cls, engine: Engine) -> LastResort:
+        """For as long as the main thread waits for this engine."""
+    def fileno(self) -> int:
+        """Where `signal.set_wakeup_fd` is to write."""
+    def close(self) -> None:
+        """The main thread is back."""
+
 @final
 class Engine:
     """One run of one application. Its constructor checks everything and starts nothing."""
@@ -190,8 +206,12 @@ class Engine:
         """
     def start(self) -> None:
         """Start in the background; returns at once, also if the broker is far away."""
-    def request_stop(self) -> None:
-        """Drain, commit and stop; returns at once. Also after the end."""
+    def request_stop(self, within_s: float | None = None) -> None:
+        """Drain, commit and stop, or give up after `within_s`; returns at once. Also after the end."""
+    def shutdown_timeout_s(self) -> float:
+        """`shutdown.timeout.ms`, in seconds."""
+    def has_left_behind(self) -> bool:
+        """Has it ended while a thread of it goes on? The interpreter must not be finalized under that one."""
     def abort(self) -> None:
         """Stop without the last commit; returns at once. Also after the end."""
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from stoatflow import _bridge
+from stoatflow import _bridge, leaving
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.errors import ConfigError, StoatFlowError
 from stoatflow.handlers import OnError, with_handlers
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from stoatflow.topology import Topology
 
 _STEP_S = 0.1
-_ABORT_S = 10.0
+_ABORT_S = 3.0
 _log = logging.getLogger("stoatflow")
 
 
@@ -96,6 +95,7 @@ class StoatFlow:
         # An engine that is asked to stop before it starts never does: `start` passes on what comes meanwhile.
         self._launched = False
         self._asked_to_stop = False
+        self._stop_within: float | None = None
         self._error: BaseException | None = None
         self._raised = False
         native = None if broker is None else broker.native
@@ -118,7 +118,8 @@ class StoatFlow:
     def run(self) -> None:
         """Start and block until the end. Raises the error that the engine failed with.
 
-        In the main thread, the first SIGINT or SIGTERM drains and commits, the second one aborts.
+        In the main thread, the first SIGINT or SIGTERM drains and commits, for `shutdown.timeout.ms` at most; the
+        second one ends the process within two seconds, whatever a function does.
         """
         with self._signals():
             self.start()
@@ -138,6 +139,7 @@ class StoatFlow:
             if self._started:
                 raise RuntimeError("this StoatFlow was started before. Next: make a new one for another run")
             self._started = True
+        leaving.started(self)
         try:
             if self._event_loop is not None:
                 self._event_loop.acquire()
@@ -146,7 +148,7 @@ class StoatFlow:
         finally:
             self._launched = True
             if self._asked_to_stop:
-                self._engine.request_stop()
+                self._engine.request_stop(self._stop_within)
         self._hints.start()
 
     def wait(self, timeout: float | Duration | None = None) -> bool:
@@ -163,14 +165,17 @@ class StoatFlow:
     def close(self, timeout: float | Duration | None = None) -> bool:
         """Drain, commit and stop. False if `timeout` passed first: then the last commit is given up.
 
-        Never raises the engine's error: that is in `error`, and raised by `run`, `wait` and `with`.
+        Without `timeout`: `shutdown.timeout.ms`. A function that doesn't come back is left behind, about two seconds
+        after that; `error` says so. Never raises the engine's error: that is in `error`, and raised by `run`, `wait`
+        and `with`.
         """
         if not self._started:
             return True
         self._request_stop()
-        if self._wait_in_steps(timeout_s(timeout)):
+        within = timeout_s(timeout)
+        if self._wait_in_steps(self._engine.shutdown_timeout_s() if within is None else within):
             return True
-        self._abort()
+        self.abandon()
         self._wait_in_steps(_ABORT_S)
         return False
 
@@ -291,6 +296,34 @@ class StoatFlow:
         """Show name and state."""
         return f"<StoatFlow {self.settings.get('application.id')} {self.state}>"
 
+    # How a process ends ----------------------------------------------------------------------
+
+    def is_alive(self) -> bool:
+        """Has it begun, and a thread of it not ended?"""
+        return self._started and (not self.has_ended(0.0) or self.has_left_behind())
+
+    def has_ended(self, within_s: float) -> bool:
+        """Has it ended, or does it within this time?"""
+        return self._wait_in_steps(within_s)
+
+    def has_left_behind(self) -> bool:
+        """Has it ended without a thread that is in a function which doesn't come back?
+
+        Such a process ends with `os._exit` when the interpreter is about to: end it soon.
+        """
+        return self._engine.has_left_behind()
+
+    def abandon(self) -> None:
+        """Stop without the last commit; what was read since the one before is read again. Returns at once."""
+        self._engine.abort()
+        if self._event_loop is not None:
+            # A lane may wait for one of them.
+            self._event_loop.cancel()
+
+    def last_resort(self) -> _bridge.LastResort:
+        """Give what ends the process where Python can't."""
+        return _bridge.LastResort(self._engine)
+
     # Inside ----------------------------------------------------------------------------------
 
     def _show_restore(self) -> None:
@@ -327,16 +360,11 @@ class StoatFlow:
             self._raised = True
             raise self._error
 
-    def _request_stop(self) -> None:
+    def _request_stop(self, within_s: float | None = None) -> None:
+        self._stop_within = self._stop_within if within_s is None else within_s
         self._asked_to_stop = True
         if self._launched:
-            self._engine.request_stop()
-
-    def _abort(self) -> None:
-        self._engine.abort()
-        if self._event_loop is not None:
-            # A lane may wait for one of them.
-            self._event_loop.cancel()
+            self._engine.request_stop(self._stop_within)
 
     def _on_state(self, new: str, old: str) -> None:
         self._states.append(State(new))
@@ -354,25 +382,8 @@ class StoatFlow:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        asked = False
-
-        def stop(number: int, _frame: FrameType | None) -> None:
-            nonlocal asked
-            if asked:
-                self._abort()
-                if number == signal.SIGINT:
-                    raise KeyboardInterrupt
-                raise SystemExit(128 + number)
-            asked = True
-            _log.info("%s: draining and committing; a second one aborts", signal.Signals(number).name)
-            self._request_stop()
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with leaving.signals(self, lambda: self._request_stop(self._engine.shutdown_timeout_s())):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
 def _tell(listener: StateListener, new: State, old: State) -> None:

@@ -18,6 +18,8 @@ class StoatFlowError(Exception):
 
     default_kind: ClassVar[str] = "internal"
     default_next_step: ClassVar[str] = "report it with the log; the committed results are safe"
+    exit_code: ClassVar[int] = 1
+    """What the command line ends with."""
 
     def __init__(
         self,
@@ -58,6 +60,7 @@ class ConfigError(StoatFlowError, ValueError):
     """Settings are wrong; the message lists every problem at once."""
 
     default_kind = "config"
+    exit_code = 2
     default_next_step = "fix the settings that the message lists"
 
 
@@ -65,6 +68,7 @@ class TopologyError(StoatFlowError, ValueError):
     """The topology is not valid; the message names the line."""
 
     default_kind = "topology"
+    exit_code = 2
     default_next_step = "fix the topology at the line that the message names"
 
 
@@ -148,6 +152,17 @@ class UnknownOutcomeError(StoatFlowError):
     default_next_step = "start again: recovery reads the true outcome from the broker"
 
 
+class StalledError(StoatFlowError):
+    """Nothing was committed any more, or a function did not come back when the application had to end."""
+
+    default_kind = "stalled"
+    exit_code = 3
+    default_next_step = (
+        "fix the function that the message names, or give what it waits for a timeout, "
+        "then start again: the record is read again"
+    )
+
+
 class InternalError(StoatFlowError):
     """A bug of StoatFlow."""
 
@@ -168,6 +183,7 @@ ERRORS_BY_KIND: dict[str, type[StoatFlowError]] = {
         StateLockedError,
         DiskFullError,
         UnknownOutcomeError,
+        StalledError,
         InternalError,
     )
 }

@@ -42,6 +42,8 @@ pub enum ErrorKind {
     DiskFull,
     /// The outcome of a commit is unknown: restart, recovery finds it out.
     UnknownOutcome,
+    /// A function doesn't come back: fix it, or give it a timeout.
+    Stalled,
     /// A bug of the engine: report it.
     Internal,
 }
@@ -115,6 +117,11 @@ pub const ERROR_KINDS: &[(ErrorKind, &str, &str)] = &[
         "start again: recovery reads the true outcome from the broker",
     ),
     (
+        ErrorKind::Stalled,
+        "stalled",
+        "fix the function that the message names, or give what it waits for a timeout, then start again: the record is read again",
+    ),
+    (
         ErrorKind::Internal,
         "internal",
         "report it with the log; the committed results are safe",
@@ -181,6 +188,7 @@ struct Inner {
     at: Where,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     beyond_handlers: bool,
+    interruption: bool,
 }
 
 macro_rules! constructors {
@@ -218,6 +226,8 @@ constructors! {
     disk_full => DiskFull,
     /// A commit that may or may not have happened.
     unknown_outcome => UnknownOutcome,
+    /// Nothing goes on.
+    stalled => Stalled,
     /// A bug of ours.
     internal => Internal,
 }
@@ -232,7 +242,21 @@ impl Error {
             at: Where::default(),
             source: None,
             beyond_handlers: false,
+            interruption: false,
         }))
+    }
+
+    /// Work that was given up because the application is asked to end: nothing has failed.
+    pub fn interruption() -> Self {
+        let mut error = Self::internal("the application is asked to end").beyond_handlers();
+        error.0.interruption = true;
+        error
+    }
+
+    /// Was work given up because the application is asked to end?
+    #[must_use]
+    pub const fn is_interruption(&self) -> bool {
+        self.0.interruption
     }
 
     /// Takes it away from error handlers: somebody wants the application to end, and no record is to blame.

@@ -5,8 +5,9 @@
 //! nodes belongs to the first. Never calls anything.
 
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use stoatflow_operators::at_hand::address;
 use stoatflow_operators::{AsyncUdf, CallCounts, Cost, Foreign, ProcessorSupplier, Udf};
 use stoatflow_plan::{Op, PhysicalPlan, callables};
 
@@ -61,16 +62,29 @@ impl Spent {
 
 /// The functions of a plan.
 #[derive(Clone, Debug, Default)]
-pub struct Calls(Vec<Call>);
+pub struct Calls {
+    all: Vec<Call>,
+    /// By their addresses: what they are called, and the nodes that call them.
+    known: BTreeMap<usize, (String, Vec<String>)>,
+}
 
 impl Calls {
     /// Of a plan.
     #[must_use]
     pub fn of(plan: &PhysicalPlan, foreign: &Foreign) -> Self {
         let mut calls = Self::default();
+        for serde in &foreign.serdes {
+            calls.know(address(&**serde), serde.name(), None);
+        }
         let mut seen = BTreeSet::new();
         let mut add = |node: &str, op: &'static str, numbers: Vec<u32>| {
             for number in numbers {
+                if let Ok(udf) = foreign.udf(number) {
+                    calls.know(address(&*udf), udf.name(), Some(node));
+                }
+                if let Some(awaited) = foreign.calls.get(&number) {
+                    calls.know(address(&**awaited), awaited.name(), Some(node));
+                }
                 if let Ok(udf) = foreign.udf(number)
                     && seen.insert(number)
                 {
@@ -78,7 +92,7 @@ impl Calls {
                         Some(awaited) => Callee::Async(udf, Arc::clone(awaited)),
                         None => Callee::Function(udf),
                     };
-                    calls.0.push(Call {
+                    calls.all.push(Call {
                         node: node.to_owned(),
                         op,
                         callee,
@@ -110,10 +124,12 @@ impl Calls {
             else {
                 continue;
             };
-            if let Ok(supplier) = foreign.processor(*processor)
-                && seen.insert(*processor)
-            {
-                calls.0.push(Call {
+            let Ok(supplier) = foreign.processor(*processor) else {
+                continue;
+            };
+            calls.know(address(&*supplier), supplier.name(), Some(&node.name));
+            if seen.insert(*processor) {
+                calls.all.push(Call {
                     node: node.name.clone(),
                     op: node.op.name(),
                     callee: Callee::Processor(supplier),
@@ -123,10 +139,25 @@ impl Calls {
         calls
     }
 
+    fn know(&mut self, address: usize, function: &str, node: Option<&str>) {
+        let (_, nodes) = self
+            .known
+            .entry(address)
+            .or_insert_with(|| (function.to_owned(), Vec::new()));
+        nodes.extend(node.map(str::to_owned));
+    }
+
+    /// The function of this address, and the nodes that call it.
+    #[must_use]
+    pub fn at(&self, address: usize) -> Option<(&str, &[String])> {
+        let (function, nodes) = self.known.get(&address)?;
+        Some((function, nodes))
+    }
+
     /// What they have cost until now.
     #[must_use]
     pub fn spent(&self) -> Vec<Spent> {
-        let spent = self.0.iter().filter_map(|call| {
+        let spent = self.all.iter().filter_map(|call| {
             let (function, cost, awaited) = match &call.callee {
                 Callee::Function(udf) => (udf.name(), udf.cost(), None),
                 Callee::Async(udf, awaited) => {

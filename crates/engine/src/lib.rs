@@ -14,6 +14,7 @@
 //! `commit` ends a transaction. Never knows Python, rdkafka or RocksDB.
 
 pub mod admin;
+mod at_work;
 pub mod calls;
 pub mod commit;
 pub mod components;
@@ -28,6 +29,7 @@ mod heap;
 pub mod inline;
 pub mod intake;
 pub mod lane;
+mod living;
 mod observe;
 pub mod offsets;
 pub mod open_transactions;

@@ -2,6 +2,7 @@
 //! first failure. Owns no thread; a room may read or signal here, never wait for another room's lock.
 
 use crate::failpoint::Failpoints;
+use crate::living::Living;
 use crate::outbox::Outbox;
 use crate::queue::LaneQueue;
 use crate::refused::Refused;
@@ -10,10 +11,30 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
-use stoatflow_core::{Clock, Epoch, Error, StageId};
+use stoatflow_core::{Clock, Epoch, Error, ErrorKind, StageId};
+use stoatflow_operators::at_hand::AtHand;
 use stoatflow_operators::{Run, Steps};
 use stoatflow_plan::Op;
 use stoatflow_protocol::Alignment;
+
+/// What is asked of the end of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Until when a clean stop may take, monotonic.
+    pub stop_by: Option<Duration>,
+    /// When the run was given up.
+    pub aborted: Option<Duration>,
+    /// Has it ended?
+    pub over: bool,
+}
+
+impl Ending {
+    /// Was the run given up because a stop has had its time?
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.stop_by.is_some() && self.aborted >= self.stop_by
+    }
+}
 
 /// Shared by all rooms of one run.
 #[derive(Debug)]
@@ -58,6 +79,9 @@ pub struct Shared {
     aborting: AtomicBool,
     drained: (AtomicBool, Mutex<()>, Condvar),
     failure: Mutex<Option<Error>>,
+    ending: (Mutex<Ending>, Condvar),
+    /// Its threads that have not ended.
+    pub(crate) living: Living,
     credit: (Mutex<()>, Condvar),
 }
 
@@ -108,6 +132,8 @@ impl Shared {
             aborting: AtomicBool::new(false),
             drained: (AtomicBool::new(false), Mutex::new(()), Condvar::new()),
             failure: Mutex::new(None),
+            ending: (Mutex::default(), Condvar::new()),
+            living: Living::default(),
             credit: (Mutex::new(()), Condvar::new()),
         }
     }
@@ -236,6 +262,17 @@ impl Shared {
 
     /// Asks for a clean stop.
     pub fn stop(&self) {
+        self.status.at_hand().for_each(AtHand::stop);
+        self.leave();
+    }
+
+    /// A clean stop that takes longer is given up then (monotonic).
+    pub fn stop_by(&self, at: Duration) {
+        self.ending.0.lock().stop_by.get_or_insert(at);
+        self.ending.1.notify_all();
+    }
+
+    fn leave(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_all();
     }
@@ -243,7 +280,7 @@ impl Shared {
     /// There is more to read than this run was furnished for: it ends cleanly, and the next one reads all.
     pub fn grow(&self) {
         self.grown.store(true, Ordering::Release);
-        self.stop();
+        self.leave();
     }
 
     /// Does it end because of [`Self::grow`]?
@@ -255,7 +292,31 @@ impl Shared {
     pub fn abort(&self) {
         self.aborting.store(true, Ordering::Release);
         self.run.end();
-        self.stop();
+        self.status.at_hand().for_each(AtHand::abort);
+        self.leave();
+        let now = self.clock.monotonic();
+        self.ending.0.lock().aborted.get_or_insert(now);
+        self.ending.1.notify_all();
+    }
+
+    /// The run has ended.
+    pub fn ended(&self) {
+        self.ending.0.lock().over = true;
+        self.ending.1.notify_all();
+    }
+
+    /// What is asked of the end.
+    pub fn ending(&self) -> Ending {
+        *self.ending.0.lock()
+    }
+
+    /// Waits until that is something else than `known`, at most this long.
+    pub fn wait_for_ending(&self, known: Ending, at_most: Duration) -> Ending {
+        let mut ending = self.ending.0.lock();
+        if *ending == known {
+            self.ending.1.wait_for(&mut ending, at_most);
+        }
+        *ending
     }
 
     /// Intake has ended: everything admitted is committed, or nothing more will be.
@@ -282,6 +343,11 @@ impl Shared {
         self.status.failed(&error);
         self.failure.lock().get_or_insert(error);
         self.abort();
+    }
+
+    /// What it failed with, if it did.
+    pub fn failure_kind(&self) -> Option<ErrorKind> {
+        self.failure.lock().as_ref().map(Error::kind)
     }
 
     /// Takes the failure out.

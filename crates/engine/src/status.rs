@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, Timestamp};
+use stoatflow_operators::at_hand::AtHand;
 use stoatflow_operators::offload::Occupancy;
 use stoatflow_operators::{Foreign, Run};
 use stoatflow_plan::PhysicalPlan;
@@ -38,6 +39,8 @@ pub struct LaneStatus {
     pub busy_ns: AtomicU64,
     /// The stage of the batch it is working on, plus one; 0 while idle.
     pub stage_plus_one: AtomicU64,
+    /// The foreign function that it is in.
+    pub at_hand: Arc<AtHand>,
 }
 
 /// A source that an open transaction has held back for so long is told as a reason not to be ready.
@@ -172,6 +175,8 @@ pub struct Status {
     pub plan: Arc<PhysicalPlan>,
     /// Per lane.
     pub lanes: Vec<LaneStatus>,
+    /// The foreign function that intake is in: an extractor, a watermark, a late policy.
+    pub intake: Arc<AtHand>,
     /// Records that entered each node.
     pub nodes: Vec<AtomicU64>,
     /// Functions, and what they cost.
@@ -244,6 +249,7 @@ impl Status {
         Self {
             application_id: application_id.to_owned(),
             lanes: (0..lanes).map(|_| LaneStatus::default()).collect(),
+            intake: Arc::default(),
             nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
             calls: Calls::default(),
             plan,
@@ -288,7 +294,14 @@ impl Status {
 
     /// A run begins.
     pub fn watch(&self, run: &Arc<Run>) {
+        self.at_hand().for_each(AtHand::begin);
         *self.run.lock() = Arc::downgrade(run);
+    }
+
+    /// Of all threads that call foreign functions.
+    pub fn at_hand(&self) -> impl Iterator<Item = &AtHand> {
+        let lanes = self.lanes.iter().map(|lane| &*lane.at_hand);
+        lanes.chain(std::iter::once(&*self.intake))
     }
 
     /// How full the parking lots of offloads are, by the names of their nodes.

@@ -6,6 +6,7 @@
 //! answers from counters, whatever the lanes do (law 8).
 
 use crate::admin::{AdminOptions, serve};
+use crate::at_work::lane_thread;
 use crate::components::Components;
 use crate::failpoint::Failpoints;
 use crate::furnish::{Blueprint, Host, House};
@@ -20,7 +21,6 @@ use parking_lot::{Condvar, Mutex};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::ThreadId;
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
@@ -32,8 +32,11 @@ use stoatflow_state::Backend;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
+mod asked;
+mod ending;
 pub(crate) mod spawn;
 
+use asked::{Asked, Current, Outcome, tell};
 use spawn::{PanicGuard, Threads, hosted, panicked, spawn};
 
 /// `/health/ready` calls an engine stalled after this long without a commit although records wait.
@@ -54,7 +57,8 @@ enum End {
 /// Called with every change of state: old, new.
 pub type Listener = Box<dyn Fn(Lifecycle, Lifecycle) + Send + Sync>;
 
-/// A running application.
+/// A running application; copies are handles of the same one.
+#[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
 }
@@ -64,32 +68,12 @@ struct Inner {
     status: Arc<Status>,
     settings_view: serde_json::Value,
     listener: Option<Listener>,
-    /// The run that is on, and what was asked of it: a run that begins anew is told too.
-    shared: Mutex<(Option<Arc<Shared>>, Asked)>,
+    shared: Mutex<Current>,
     admin: Mutex<Option<SocketAddr>>,
     /// The state of the run that is on, for questions from outside.
     readers: Readers,
     outcome: Mutex<Outcome>,
     ended: Condvar,
-}
-
-/// What the application's owner has asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
-    #[default]
-    Nothing,
-    Stop,
-    Abort,
-}
-
-#[derive(Default)]
-struct Outcome {
-    started: bool,
-    over: bool,
-    /// There before the state says so: nobody sees the end without it.
-    error: Option<Arc<Error>>,
-    /// The thread that calls listeners.
-    main: Option<ThreadId>,
 }
 
 impl Engine {
@@ -164,6 +148,8 @@ impl Engine {
                 drop(stop_admin);
                 runtime.shutdown_timeout(Duration::from_secs(5));
                 inner.end(result.err(), &shared);
+                inner.outcome.lock().all_ended = true;
+                shared.ended();
                 drop(guard);
             })
         });
@@ -173,21 +159,38 @@ impl Engine {
         Ok(())
     }
 
-    /// Asks for a clean stop: drain, final barrier, commit.
-    pub fn request_stop(&self) {
-        self.ask(Asked::Stop);
+    /// Asks for a clean stop: drain, final barrier, commit. What takes longer than `within` is given up then.
+    pub fn request_stop(&self, within: Option<Duration>) {
+        let now = self.inner.blueprint.components.clock.monotonic();
+        self.ask(Asked::Stop, within.map(|within| now.saturating_add(within)));
     }
 
-    /// Asks for a stop that commits nothing more.
+    /// Asks for a stop that commits nothing more. A function that doesn't come back is left behind after a second
+    /// or two.
     pub fn abort(&self) {
-        self.ask(Asked::Abort);
+        self.ask(Asked::Abort, None);
     }
 
-    fn ask(&self, what: Asked) {
-        let mut run = self.inner.shared.lock();
-        run.1 = run.1.max(what);
-        match &run.0 {
-            Some(shared) => tell(shared, what),
+    /// `shutdown.timeout.ms`.
+    #[must_use]
+    pub fn shutdown_timeout(&self) -> Duration {
+        self.inner.blueprint.settings.shutdown_timeout
+    }
+
+    /// Has it ended while a thread of it goes on? Such a thread comes back to the interpreter, which must not be
+    /// finalized meanwhile.
+    #[must_use]
+    pub fn has_left_behind(&self) -> bool {
+        let outcome = self.inner.outcome.lock();
+        outcome.left && !outcome.all_ended
+    }
+
+    fn ask(&self, what: Asked, stop_by: Option<Duration>) {
+        let mut current = self.inner.shared.lock();
+        current.asked = current.asked.max(what);
+        current.stop_by = current.stop_by.or(stop_by);
+        match &current.run {
+            Some(shared) => tell(shared, what, stop_by),
             None => {
                 let now = self.inner.blueprint.components.clock.now();
                 self.inner.enter(Lifecycle::Stopped, now);
@@ -288,10 +291,10 @@ impl Inner {
     fn begin(&self, failpoints: &Failpoints) -> Arc<Shared> {
         let status = Arc::clone(&self.status);
         let shared = self.blueprint.shared(status, failpoints.clone());
-        let mut run = self.shared.lock();
+        let mut current = self.shared.lock();
         // Asked while one run had ended and the next had not begun.
-        tell(&shared, run.1);
-        run.0 = Some(Arc::clone(&shared));
+        tell(&shared, current.asked, current.stop_by);
+        current.run = Some(Arc::clone(&shared));
         shared
     }
 
@@ -312,9 +315,10 @@ impl Inner {
             let error = match self.live(&blueprint, &shared, runtime) {
                 Ok(End::Stopped) => return (Ok(()), shared),
                 Ok(End::Grown(backend)) => {
-                    if self.shared.lock().1 != Asked::Nothing {
+                    if self.shared.lock().asked != Asked::Nothing {
                         return (Ok(()), shared);
                     }
+                    shared.ended();
                     blueprint.components.backend = Some(backend);
                     self.status.begin_anew();
                     self.enter(Lifecycle::Starting, clock.now());
@@ -330,7 +334,7 @@ impl Inner {
             blueprint = self.blueprint.clone();
             // A first start that finds no broker is somebody's typing error more often than an outage.
             has_run |= self.status.state() == Lifecycle::Running;
-            let asked = self.shared.lock().1;
+            let asked = self.shared.lock().asked;
             let pause = (has_run && asked == Asked::Nothing)
                 .then(|| restarts.next(error.kind(), clock.monotonic()))
                 .flatten();
@@ -343,6 +347,7 @@ impl Inner {
                 pause_ms = pause.as_millis(),
                 "the broker was away; beginning anew from the last commit"
             );
+            shared.ended();
             self.status.restarts.fetch_add(1, Relaxed);
             self.status.begin_anew();
             self.enter(Lifecycle::Starting, clock.now());
@@ -396,6 +401,8 @@ impl Inner {
         shared: &Arc<Shared>,
         runtime: &Handle,
     ) -> Result<End> {
+        let (this, run) = (Arc::clone(self), Arc::clone(shared));
+        spawn("stoatflow-bounds", move || this.keep_bounds(&run))?;
         let clock = Arc::clone(&blueprint.components.clock);
         let Some(house) = self.furnish(blueprint, shared)? else {
             return Ok(End::Stopped);
@@ -416,7 +423,7 @@ impl Inner {
         let mut threads = Threads::new(shared);
         let mut tasks = Vec::new();
         {
-            let (shared, mut room) = (Arc::clone(shared), intake);
+            let (run, shared, mut room) = (Arc::clone(shared), Arc::clone(shared), intake);
             let this = Arc::clone(self);
             let guest = blueprint.foreign.runtime.clone();
             let guest = guest.filter(|_| room.calls_out());
@@ -429,13 +436,17 @@ impl Inner {
                         }
                         shared.wait_for_credit(Duration::from_millis(2));
                     }
-                    if let Err(error) = room.step(true) {
-                        shared.fail(error);
+                    match room.step(true) {
+                        Err(error) if error.is_interruption() => shared.abort(),
+                        Err(error) => shared.fail(error),
+                        Ok(_) => {}
                     }
                 }
                 shared.drained();
             };
-            threads.spawn("stoatflow-intake", move || hosted(guest.as_deref(), read));
+            threads.spawn("stoatflow-intake", move || {
+                hosted(guest.as_deref(), (&run.status.intake, &run), read);
+            });
         }
         {
             let (shared, mut room) = (Arc::clone(shared), commit);
@@ -460,12 +471,14 @@ impl Inner {
             });
         }
         for lane in lanes {
-            let (name, shared) = (format!("stoatflow-lane-{}", lane.id()), Arc::clone(shared));
+            let (name, shared) = (lane_thread(lane.id()), Arc::clone(shared));
             if foreign {
                 let runtime = runtime.clone();
                 let guest = blueprint.foreign.runtime.clone();
                 threads.spawn(&name, move || {
-                    hosted(guest.as_deref(), || {
+                    let at = Arc::clone(&shared.status.lane(lane.id()).at_hand);
+                    let run = Arc::clone(&shared);
+                    hosted(guest.as_deref(), (&at, &run), || {
                         runtime.block_on(run_lane(lane, shared));
                     });
                 });
@@ -508,7 +521,13 @@ impl Inner {
         self.readers.end();
         let now = self.blueprint.components.clock.now();
         let error = error.map(Arc::new);
-        self.outcome.lock().error.clone_from(&error);
+        {
+            let mut outcome = self.outcome.lock();
+            if std::mem::replace(&mut outcome.ending, true) {
+                return;
+            }
+            outcome.error.clone_from(&error);
+        }
         if let Some(error) = &error {
             self.status.failed(error);
             tracing::error!(application = self.status.application_id, %error, "stopped by an error");
@@ -526,14 +545,6 @@ impl Inner {
     }
 }
 
-fn tell(shared: &Shared, what: Asked) {
-    match what {
-        Asked::Nothing => {}
-        Asked::Stop => shared.stop(),
-        Asked::Abort => shared.abort(),
-    }
-}
-
 /// A lane's life: as a task it yields after every item, as a thread it is driven by `block_on`.
 async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
     let queue = lane.id().0 as usize;
@@ -541,6 +552,9 @@ async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
         match lane.step() {
             Ok(true) => tokio::task::yield_now().await,
             Ok(false) => shared.queues[queue].ready().await,
+            Err(error) if error.is_interruption() => shared.abort(),
+            // It is given up: what fails then is no reason.
+            Err(error) if shared.is_aborting() => tracing::debug!(%error, "after the end"),
             Err(error) => shared.fail(error),
         }
     }
@@ -555,9 +569,10 @@ impl Drop for MainGuard {
         if !std::thread::panicking() {
             return;
         }
-        let run = self.0.shared.lock().0.clone();
+        let run = self.0.shared.lock().run.clone();
         if let Some(shared) = run {
             self.0.end(Some(panicked("stoatflow-main")), &shared);
+            shared.ended();
         }
     }
 }

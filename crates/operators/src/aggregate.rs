@@ -4,11 +4,11 @@
 //! initializer gives; a null aggregate deletes, and the next record starts afresh. Null keys and null
 //! values are dropped and counted. The result's time is the highest the key has seen since it started.
 
-use crate::Udf;
 use crate::expr::Compiled;
 use crate::expr::combiner::Takes;
 use crate::fold::{Fold, Folding, Steps};
 use crate::function::{Callee, Function};
+use crate::{Udf, at_hand};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 
@@ -34,7 +34,10 @@ impl Initializer {
     pub fn start(&self, record: &Record) -> Result<Datum> {
         match self {
             Self::Constant(start) => Ok(start.clone()),
-            Self::Call(function, udf) => udf.call(&[]).map_err(|e| function.locate(e, record)),
+            Self::Call(function, udf) => {
+                at_hand::note_record(&record.origin);
+                udf.call(&[]).map_err(|e| function.locate(e, record))
+            }
         }
     }
 }
@@ -71,6 +74,7 @@ impl Steps for Aggregating {
 
     fn step(&mut self, so_far: Option<Datum>, record: &Record) -> Result<Datum> {
         let so_far = so_far.unwrap_or_default();
+        at_hand::note_record(&record.origin);
         self.aggregator
             .call(&[&record.key, &record.value, &so_far])
             .map_err(|e| self.function.locate(e, record))

@@ -132,7 +132,9 @@ impl Joiner {
         let (mut from, mut attempts) = (0, 0);
         while from < rows {
             let rest = &self.arguments[from * arity..];
-            let Err(Failed { at, error }) = self.udf.calls(arity, rest, &mut self.results) else {
+            let origins = &self.origins[from..];
+            let called = self.udf.calls(arity, origins, rest, &mut self.results);
+            let Err(Failed { at, error }) = called else {
                 break;
             };
             attempts = if at > 0 { 0 } else { attempts };

@@ -3,6 +3,7 @@
 //! [`Operator`] is the contract, [`Chain`] runs a stage, [`Udf`] is the port to foreign functions,
 //! [`expr`] the native expressions. Never waits for anything but a store's disk and the interpreter.
 
+pub mod at_hand;
 pub mod calls;
 pub mod chain;
 mod clocks;

@@ -4,10 +4,10 @@
 //! taken as it is; a null result deletes, and the next value starts afresh. Null keys and null values
 //! are dropped and counted. The result's time is the highest the key has seen since it started.
 
-use crate::Udf;
 use crate::expr::combiner::Takes;
 use crate::fold::{Fold, Folding, Steps};
 use crate::function::Function;
+use crate::{Udf, at_hand};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Record, Result};
 
@@ -36,10 +36,12 @@ impl Steps for Reducing {
     fn step(&mut self, so_far: Option<Datum>, record: &Record) -> Result<Datum> {
         match so_far {
             None => Ok(record.value.clone()),
-            Some(so_far) => self
-                .reducer
-                .call(&[&so_far, &record.value])
-                .map_err(|e| self.function.locate(e, record)),
+            Some(so_far) => {
+                at_hand::note_record(&record.origin);
+                self.reducer
+                    .call(&[&so_far, &record.value])
+                    .map_err(|e| self.function.locate(e, record))
+            }
         }
     }
 }

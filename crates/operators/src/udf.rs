@@ -158,11 +158,18 @@ pub trait Udf: Send + Sync + Debug {
         Err(self.cannot("be called").error)
     }
     /// Many calls with `arity` arguments each, which lie one after another in `arguments`; one result
-    /// per call (joiners). The interpreter is attached once for all of them.
+    /// per call (joiners). `origins`: of the records that they are about. The interpreter is attached once for all of them.
     ///
     /// # Errors
     /// [`Failed`], with the index of the call, if the function raises.
-    fn calls(&self, arity: usize, arguments: &[Datum], out: &mut Vec<Datum>) -> Result<(), Failed> {
+    fn calls(
+        &self,
+        arity: usize,
+        origins: &[Origin],
+        arguments: &[Datum],
+        out: &mut Vec<Datum>,
+    ) -> Result<(), Failed> {
+        let _unused = origins;
         // Should a port ever forget to run the body, calls must not vanish.
         let mut done = Err(Failed {
             at: 0,

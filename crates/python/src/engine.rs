@@ -73,9 +73,20 @@ impl Engine {
         py.detach(|| self.engine.start()).map_err(to_py_err)
     }
 
-    /// Drains, commits and stops; returns at once.
-    fn request_stop(&self, py: Python<'_>) {
-        py.detach(|| self.engine.request_stop());
+    /// Drains, commits and stops; returns at once. What takes longer than `within_s` is given up.
+    #[pyo3(signature = (within_s=None))]
+    fn request_stop(&self, py: Python<'_>, within_s: Option<f64>) {
+        py.detach(|| self.engine.request_stop(within_s.map(seconds)));
+    }
+
+    /// How long a stop may take.
+    fn shutdown_timeout_s(&self) -> f64 {
+        self.engine.shutdown_timeout().as_secs_f64()
+    }
+
+    /// Has it ended while a thread of it goes on?
+    fn has_left_behind(&self) -> bool {
+        self.engine.has_left_behind()
     }
 
     /// Stops without the last commit; returns at once.
@@ -86,8 +97,7 @@ impl Engine {
     /// Waits until it has stopped.
     #[pyo3(signature = (timeout_s=None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
-        let timeout =
-            timeout_s.map(|s| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX));
+        let timeout = timeout_s.map(seconds);
         py.detach(|| self.engine.wait(timeout)).map_err(|error| {
             // One exception for all who wait. Making it runs Python, so no lock of ours may be held meanwhile.
             let exception = self.error.get_or_init(py, || as_py_err(&error));
@@ -266,6 +276,11 @@ impl Ground {
 }
 
 impl Engine {
+    /// For threads that never enter the interpreter.
+    pub fn handle(&self) -> stoatflow_engine::Engine {
+        self.engine.clone()
+    }
+
     fn count_lag(&self) -> Result<i64> {
         let topics = self.engine.source_topics()?;
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
@@ -285,6 +300,10 @@ impl Engine {
         });
         Ok(behind.sum())
     }
+}
+
+fn seconds(s: f64) -> Duration {
+    Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 /// The settings as the admin port shows them: secrets are named, not shown.

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::time::Duration;
 use stoatflow_core::{Bytes, Error, Handler, Record};
 use stoatflow_operators::judge::Failure;
-use stoatflow_operators::{NO_ORIGIN, Raised, Runtime};
+use stoatflow_operators::{NO_ORIGIN, Raised, Runtime, at_hand};
 
 /// Python, as the engine's foreign runtime.
 #[derive(Debug)]
@@ -24,7 +24,15 @@ pub struct PyRuntime {
 impl Runtime for PyRuntime {
     // Else each batch would make a thread state and delete it, and `threading.local` with it.
     fn host(&self, work: &mut (dyn FnMut() + Send)) {
-        Python::attach(|py| py.detach(work));
+        Python::attach(|py| {
+            let id = py
+                .import("threading")
+                .and_then(|threading| threading.call_method0("get_ident"))
+                .and_then(|id| id.extract());
+            // Only to show its stack.
+            at_hand::note_thread(id.unwrap_or_default());
+            py.detach(work);
+        });
     }
 
     #[allow(clippy::disallowed_methods)] // the port that waits

@@ -14,6 +14,7 @@ mod event_loop;
 mod expression;
 mod handler;
 mod json;
+mod last_resort;
 mod lazy;
 mod logging;
 mod parked;
@@ -48,6 +49,8 @@ mod _native {
     use crate::engine::Engine;
     #[pymodule_export]
     use crate::expression::evaluate;
+    #[pymodule_export]
+    use crate::last_resort::{LastResort, exit_after};
     #[pymodule_export]
     use crate::lazy::{JsonArray, JsonObject, to_python};
     #[pymodule_export]

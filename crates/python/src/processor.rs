@@ -24,6 +24,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_operators::at_hand::{address, forget_record, hold, note_record, within};
 use stoatflow_operators::{
     Cost, Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role, Timer,
 };
@@ -81,7 +82,8 @@ impl ProcessorSupplier for PyProcessorSupplier {
                     .at(|at| at.function = Some(self.name.to_string())));
             }
             let door = Arc::new(Door::new(role));
-            let context = ProcessorContext::new(Arc::clone(&door), Arc::clone(&self.name));
+            let name = Arc::clone(&self.name);
+            let context = ProcessorContext::new(Arc::clone(&door), name, address(self));
             let context = Py::new(py, context)
                 .map_err(|e| raised(py, &self.name, "the processor's context", e))?;
             let made: Box<dyn Processor> = Box::new(PyProcessor {
@@ -90,6 +92,7 @@ impl ProcessorSupplier for PyProcessorSupplier {
                 context,
                 door,
                 profile: Arc::clone(&self.profile),
+                callee: address(self),
             });
             Ok(made)
         })
@@ -107,6 +110,8 @@ struct PyProcessor {
     context: Py<ProcessorContext>,
     door: Arc<Door>,
     profile: Arc<Profile>,
+    /// The address of who made it.
+    callee: usize,
 }
 
 impl PyProcessor {
@@ -122,9 +127,17 @@ impl PyProcessor {
     }
 }
 
+impl PyProcessor {
+    /// A call that is about no record.
+    fn alone<T>(&self, body: impl FnOnce(Python<'_>) -> T) -> T {
+        forget_record();
+        within(self.callee, true, || Python::attach(body))
+    }
+}
+
 impl Processor for PyProcessor {
     fn init(&mut self, host: &mut dyn ProcessorHost) -> Result<()> {
-        Python::attach(|py| {
+        self.alone(|py| {
             let init = self.method(py, intern!(py, "init"))?;
             let now = host.wall_time();
             let open = self.door.open(host, Moment::none(now));
@@ -137,13 +150,14 @@ impl Processor for PyProcessor {
 
     fn process(&mut self, batch: &[Record], host: &mut dyn ProcessorHost) -> Result<(), Failed> {
         let profile = Arc::clone(&self.profile);
-        profile.batch(batch.len(), |py| {
+        profile.batch(self.callee, batch.len(), |py| {
             let at_first = |error| Failed { at: 0, error };
             let process = self.method(py, intern!(py, "process")).map_err(at_first)?;
             let makes = records::Makes::of(py, self.door.role())
                 .map_err(|e| at_first(raised(py, &self.name, "the record", e)))?;
             let open = self.door.open(host, Moment::none(0));
             for (at, record) in batch.iter().enumerate() {
+                hold(at, &record.origin)?;
                 let called = makes.record(py, record).and_then(|given| {
                     let object = given.object.clone();
                     self.door.set(Moment::of(record, given));
@@ -161,7 +175,8 @@ impl Processor for PyProcessor {
 
     fn transform(&mut self, record: &Record, host: &mut dyn ProcessorHost) -> Result<Datum> {
         let profile = Arc::clone(&self.profile);
-        profile.call(|py| {
+        note_record(&record.origin);
+        profile.call(self.callee, |py| {
             let transform = self.method(py, intern!(py, "transform"))?;
             let open = self.door.open(host, Moment::at(record));
             let value = match &record.value {
@@ -177,7 +192,8 @@ impl Processor for PyProcessor {
 
     fn on_timer(&mut self, timer: &Timer<'_>, host: &mut dyn ProcessorHost) -> Result<()> {
         let profile = Arc::clone(&self.profile);
-        profile.call(|py| {
+        forget_record();
+        profile.call(self.callee, |py| {
             let on_timer = self.method(py, intern!(py, "on_timer"))?;
             let key = to_py(py, &timer.key).map_err(|e| raised(py, &self.name, "the key", e))?;
             let made = timer_to_py(py, timer.store, &key, timer.at, timer.domain);
@@ -191,7 +207,7 @@ impl Processor for PyProcessor {
     }
 
     fn close(&mut self) {
-        Python::attach(|py| {
+        self.alone(|py| {
             let object = self.object.bind(py);
             if let Err(error) = object.call_method0(intern!(py, "close")) {
                 // The engine is at its end, whatever this says; Python's own hook shows it.
@@ -206,6 +222,8 @@ pub struct PyPunctuator {
     pub name: Arc<str>,
     pub callback: Py<PyAny>,
     pub door: Arc<Door>,
+    /// The address of who made the processor.
+    pub callee: usize,
 }
 
 impl std::fmt::Debug for PyPunctuator {
@@ -216,12 +234,14 @@ impl std::fmt::Debug for PyPunctuator {
 
 impl Punctuator for PyPunctuator {
     fn punctuate(&self, time: i64, host: &mut dyn ProcessorHost) -> Result<()> {
-        Python::attach(|py| {
+        forget_record();
+        let attached = |py: Python<'_>| {
             let open = self.door.open(host, Moment::none(time));
             let done = self.callback.call1(py, (time,));
             open.close()?;
             done.map(drop)
                 .map_err(|e| raised(py, &self.name, "a punctuation", e))
-        })
+        };
+        within(self.callee, true, || Python::attach(attached))
     }
 }

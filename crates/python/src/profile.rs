@@ -11,6 +11,7 @@ use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
+use stoatflow_operators::at_hand::within;
 use stoatflow_operators::{Cost, Failed};
 
 /// Calls that take longer are measured each: the looks at the clock don't show any more.
@@ -85,13 +86,14 @@ impl Profile {
         }
     }
 
-    /// Calls for a batch of so many.
+    /// Calls for a batch of so many. `callee`: what is noted to run, by its address.
     pub fn batch(
         &self,
+        callee: usize,
         size: usize,
         body: impl for<'py> FnOnce(Python<'py>) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
-        self.measured(1, |py| {
+        self.measured(callee, 1, |py| {
             let done = body(py);
             let calls = done.as_ref().map_or_else(|failed| failed.at + 1, |()| size);
             self.calls.fetch_add(calls as u64, Relaxed);
@@ -100,15 +102,15 @@ impl Profile {
     }
 
     /// One call.
-    pub fn call<T>(&self, body: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
+    pub fn call<T>(&self, callee: usize, body: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
         self.calls.fetch_add(1, Relaxed);
         let since = self.since.fetch_add(1, Relaxed);
         if since < self.skip.load(Relaxed) {
-            return Python::attach(|py| watched(py, body));
+            return within(callee, false, || Python::attach(|py| watched(py, body)));
         }
         // Another thread may have come here at the same time: each call is stood for once.
         let weight = self.since.swap(0, Relaxed);
-        self.measured(weight, body)
+        self.measured(callee, weight, body)
     }
 
     /// A call that somebody else has measured, in the thread that made it. `forks`: see [`forks`].
@@ -135,9 +137,14 @@ impl Profile {
     }
 
     /// `weight`: how many calls this one stands for.
-    fn measured<T>(&self, weight: u32, body: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
+    fn measured<T>(
+        &self,
+        callee: usize,
+        weight: u32,
+        body: impl for<'py> FnOnce(Python<'py>) -> T,
+    ) -> T {
         let asked = self.clock.monotonic();
-        Python::attach(|py| {
+        let attached = |py: Python<'_>| {
             let began = self.clock.monotonic();
             let result = watched(py, body);
             let inside = self.clock.monotonic().saturating_sub(began);
@@ -146,7 +153,8 @@ impl Profile {
             self.skip
                 .store(if inside < LONG { SKIPPED } else { 0 }, Relaxed);
             result
-        })
+        };
+        within(callee, true, || Python::attach(attached))
     }
 }
 

@@ -7,6 +7,7 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Bytes, CustomSerde, Datum, Error, PlainJson, Result};
+use stoatflow_operators::at_hand::{address, within};
 
 /// An object with `serialize(value) -> bytes` and `deserialize(bytes) -> value`.
 pub struct PySerde {
@@ -44,7 +45,7 @@ impl CustomSerde for PySerde {
     }
 
     fn encode(&self, datum: &Datum) -> Result<Bytes> {
-        Python::attach(|py| {
+        let attached = |py: Python<'_>| {
             let encoded = to_py(py, datum)
                 .and_then(|value| self.object.bind(py).call_method1("serialize", (value,)));
             let encoded = encoded.map_err(|e| self.failed("serialize", e))?;
@@ -55,17 +56,19 @@ impl CustomSerde for PySerde {
                     self.name
                 ))),
             }
-        })
+        };
+        within(address(self), true, || Python::attach(attached))
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Datum> {
-        Python::attach(|py| {
+        let attached = |py: Python<'_>| {
             let value = self
                 .object
                 .bind(py)
                 .call_method1("deserialize", (PyBytes::new(py, bytes),));
             from_py(&value.map_err(|e| self.failed("deserialize", e))?)
-        })
+        };
+        within(address(self), true, || Python::attach(attached))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod decoded;
 mod described;
+mod said;
 
 use crate::datum::{from_py, key_from_py, to_py};
 use crate::errors::{PyCause, raised};
@@ -15,18 +16,13 @@ use crate::roles::Role;
 use arrow_array::RecordBatch;
 use decoded::Decoded;
 use described::{consumed, context};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::sync::Arc;
-use stoatflow_core::{
-    Datum, Error, Handler, Late, Origin, Partition, Record, Result, Serde, SourceId,
-};
+use stoatflow_core::{Datum, Error, Handler, Late, Origin, Record, Result, Serde, SourceId};
+use stoatflow_operators::at_hand::{address, forget_record, hold, note_record, within};
 use stoatflow_operators::judge::Failure;
-use stoatflow_operators::{
-    Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions, check_topic,
-};
+use stoatflow_operators::{Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions};
 
 /// A callable of the user.
 pub struct PyUdf {
@@ -116,6 +112,7 @@ impl PyUdf {
     ) -> Result<(), Failed> {
         let callable = self.callable.bind(py);
         for (at, record) in batch.iter().enumerate() {
+            hold(at, &record.origin)?;
             let called = || -> PyResult<Bound<'py, PyAny>> {
                 let value = to_py(py, &record.value)?;
                 match args {
@@ -154,109 +151,6 @@ impl PyUdf {
         }
     }
 
-    fn topic(&self, chosen: &Bound<'_, PyAny>) -> Result<Arc<str>> {
-        let text = chosen.cast::<PyString>().ok();
-        match text.as_ref().map(|text| text.to_cow()) {
-            Some(Ok(topic)) => {
-                check_topic(&topic).map_err(|e| e.at(|w| w.function = Some(self.name.clone())))?;
-                Ok(topic.as_ref().into())
-            }
-            _ => Err(self.wrong(
-                format!(
-                    "the function must return the name of a topic, it returned {}",
-                    kind(chosen)
-                ),
-                "return a str for every record, such as 'others'",
-            )),
-        }
-    }
-
-    fn time(&self, given: &Bound<'_, PyAny>) -> Result<i64> {
-        whole(given).ok_or_else(|| {
-            self.wrong(
-                format!(
-                    "the timestamp extractor must return milliseconds as an int, it returned {}",
-                    kind(given)
-                ),
-                "return an int, such as int(record.value['ts']); a negative one drops the record",
-            )
-        })
-    }
-
-    fn watermark(&self, given: &Bound<'_, PyAny>) -> Result<Option<i64>> {
-        if given.is_none() {
-            return Ok(None);
-        }
-        whole(given).map(Some).ok_or_else(|| {
-            self.wrong(
-                format!(
-                    "the function of a watermark must return milliseconds as an int, or None, it returned {}",
-                    kind(given)
-                ),
-                "return the time before which nothing more is expected, or None for no change",
-            )
-        })
-    }
-
-    /// `"grace"`, `"drop"` or `DLQ(topic)`.
-    fn said_late(&self, said: &Bound<'_, PyAny>) -> Result<Late> {
-        let py = said.py();
-        if let Ok(word) = said.cast::<PyString>() {
-            match word.to_cow().as_deref() {
-                Ok("grace") => return Ok(Late::Grace),
-                Ok("drop") => return Ok(Late::Drop),
-                _ => {}
-            }
-        }
-        let topic = || -> PyResult<Option<String>> {
-            let letter = DLQ.import(py, "stoatflow.handlers", "DLQ")?;
-            if !said.is_instance(letter)? {
-                return Ok(None);
-            }
-            said.getattr(intern!(py, "topic"))?.extract().map(Some)
-        };
-        let topic = topic().map_err(|e| self.raised(py, e))?;
-        topic.map(Late::Dlq).ok_or_else(|| {
-            let shown = said.repr().map_or_else(|_| kind(said), |r| r.to_string());
-            self.wrong(
-                format!("the late policy gave {shown}, which is none"),
-                "return \"grace\", \"drop\" or DLQ(\"topic\")",
-            )
-        })
-    }
-
-    fn chosen(&self, chosen: &Bound<'_, PyAny>) -> Result<Partitions> {
-        let number = |item: &Bound<'_, PyAny>| {
-            let number = item.cast::<PyInt>().ok().map(|_| item.extract::<i32>());
-            match number {
-                // A number beyond 32 bits is no partition of any topic.
-                Some(number) => Ok(Partition(number.unwrap_or(-1))),
-                None => Err(self.wrong(
-                    format!(
-                        "the partitioner must return numbers, it returned {}",
-                        kind(item)
-                    ),
-                    "return a number, a list of numbers, or None to let the key decide",
-                )),
-            }
-        };
-        if chosen.is_none() {
-            return Ok(None);
-        }
-        if chosen.cast::<PyInt>().is_ok() || chosen.try_iter().is_err() {
-            return Ok(Some(vec![number(chosen)?]));
-        }
-        let mut all = Vec::new();
-        self.items(chosen.py(), chosen, |item| {
-            all.push(number(&item)?);
-            Ok(())
-        })?;
-        // A set, as in Kafka Streams: once each, in an order that doesn't depend on hashes.
-        all.sort_unstable();
-        all.dedup();
-        Ok(Some(all))
-    }
-
     fn items<'py>(
         &self,
         py: Python<'py>,
@@ -288,13 +182,6 @@ fn kind(object: &Bound<'_, PyAny>) -> String {
     name.map_or_else(|_| "?".to_owned(), |n| n.to_string())
 }
 
-static DLQ: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// A whole number of 64 bits, if it is one.
-fn whole(given: &Bound<'_, PyAny>) -> Option<i64> {
-    given.cast::<PyInt>().ok()?.extract().ok()
-}
-
 impl Udf for PyUdf {
     fn name(&self) -> &str {
         &self.name
@@ -305,7 +192,7 @@ impl Udf for PyUdf {
     }
 
     fn test(&self, args: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 out.push(r.is_truthy().map_err(|e| self.raised(py, e))?);
                 Ok(())
@@ -314,7 +201,7 @@ impl Udf for PyUdf {
     }
 
     fn one(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 out.push(self.result(r)?);
                 Ok(())
@@ -328,7 +215,7 @@ impl Udf for PyUdf {
         batch: &[Record],
         out: &mut Vec<(Datum, Datum)>,
     ) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 out.push(self.pair_of(&r)?);
                 Ok(())
@@ -343,7 +230,7 @@ impl Udf for PyUdf {
         out: &mut Vec<Datum>,
         ends: &mut Vec<usize>,
     ) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 self.items(py, &r, |item| {
                     out.push(from_py(&item)?);
@@ -362,7 +249,7 @@ impl Udf for PyUdf {
         out: &mut Vec<(Datum, Datum)>,
         ends: &mut Vec<usize>,
     ) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             self.each(py, args, batch, |r| {
                 self.items(py, &r, |item| {
                     out.push(self.pair_of(&item)?);
@@ -375,24 +262,28 @@ impl Udf for PyUdf {
     }
 
     fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
-        self.profile
-            .batch(batch.len(), |py| self.each(py, args, batch, |_| Ok(())))
+        self.profile.batch(address(self), batch.len(), |py| {
+            self.each(py, args, batch, |_| Ok(()))
+        })
     }
 
     fn columns(&self, batch: RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> {
-        self.profile
-            .call(|py| crate::arrow::call(self.callable.bind(py), batch, |e| self.raised(py, e)))
+        forget_record();
+        self.profile.call(address(self), |py| {
+            crate::arrow::call(self.callable.bind(py), batch, |e| self.raised(py, e))
+        })
     }
 
     fn columns_effect(&self, batch: RecordBatch) -> Result<(), FailedBatch> {
-        self.profile.call(|py| {
+        forget_record();
+        self.profile.call(address(self), |py| {
             let done = crate::arrow::called(self.callable.bind(py), batch, |e| self.raised(py, e));
             done.map(drop)
         })
     }
 
     fn call(&self, arguments: &[&Datum]) -> Result<Datum> {
-        self.profile.call(|py| {
+        self.profile.call(address(self), |py| {
             let called = || -> PyResult<Bound<'_, PyAny>> {
                 let callable = self.callable.bind(py);
                 match arguments {
@@ -421,32 +312,43 @@ impl Udf for PyUdf {
         })
     }
 
-    fn calls(&self, arity: usize, arguments: &[Datum], out: &mut Vec<Datum>) -> Result<(), Failed> {
-        self.profile.batch(arguments.len() / arity, |py| {
-            let callable = self.callable.bind(py);
-            for (at, given) in arguments.chunks_exact(arity).enumerate() {
-                let called = || -> PyResult<Bound<'_, PyAny>> {
-                    match given {
-                        [a, b] => call(callable, [to_py(py, a)?, to_py(py, b)?]),
-                        [a, b, c] => call(callable, [to_py(py, a)?, to_py(py, b)?, to_py(py, c)?]),
-                        other => {
-                            let all: Vec<_> = other
-                                .iter()
-                                .map(|d| to_py(py, d))
-                                .collect::<PyResult<_>>()?;
-                            callable.call1(PyTuple::new(py, all)?)
+    fn calls(
+        &self,
+        arity: usize,
+        origins: &[Origin],
+        arguments: &[Datum],
+        out: &mut Vec<Datum>,
+    ) -> Result<(), Failed> {
+        self.profile
+            .batch(address(self), arguments.len() / arity, |py| {
+                let callable = self.callable.bind(py);
+                let calls = arguments.chunks_exact(arity).zip(origins);
+                for (at, (given, origin)) in calls.enumerate() {
+                    hold(at, origin)?;
+                    let called = || -> PyResult<Bound<'_, PyAny>> {
+                        match given {
+                            [a, b] => call(callable, [to_py(py, a)?, to_py(py, b)?]),
+                            [a, b, c] => {
+                                call(callable, [to_py(py, a)?, to_py(py, b)?, to_py(py, c)?])
+                            }
+                            other => {
+                                let all: Vec<_> = other
+                                    .iter()
+                                    .map(|d| to_py(py, d))
+                                    .collect::<PyResult<_>>()?;
+                                callable.call1(PyTuple::new(py, all)?)
+                            }
                         }
-                    }
-                };
-                let result = called().map_err(|e| self.raised(py, e));
-                out.push(
-                    result
-                        .and_then(|r| self.result(r))
-                        .map_err(|error| Failed { at, error })?,
-                );
-            }
-            Ok(())
-        })
+                    };
+                    let result = called().map_err(|e| self.raised(py, e));
+                    out.push(
+                        result
+                            .and_then(|r| self.result(r))
+                            .map_err(|error| Failed { at, error })?,
+                    );
+                }
+                Ok(())
+            })
     }
 
     fn topics(
@@ -455,11 +357,12 @@ impl Udf for PyUdf {
         topic_of: &dyn Fn(&Origin) -> Option<String>,
         out: &mut Vec<Arc<str>>,
     ) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             let callable = self.callable.bind(py);
             // Neighbours come from the same topic nearly always: its name is made once.
             let mut read: Option<(SourceId, u16, Bound<'_, PyAny>)> = None;
             for (at, record) in batch.iter().enumerate() {
+                hold(at, &record.origin)?;
                 let mut called = || -> PyResult<Bound<'_, PyAny>> {
                     let origin = &record.origin;
                     let topic = match &read {
@@ -492,9 +395,10 @@ impl Udf for PyUdf {
         to: &[(Arc<str>, u32)],
         out: &mut Vec<Partitions>,
     ) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             let callable = self.callable.bind(py);
             for (at, (record, sized)) in batch.iter().zip(to).enumerate() {
+                hold(at, &record.origin)?;
                 let (topic, count) = sized;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
                     let key = to_py(py, &record.key)?;
@@ -517,10 +421,11 @@ impl Udf for PyUdf {
         (mut partition_time, latest): (i64, i64),
         out: &mut Vec<i64>,
     ) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
+                hold(at, &record.origin)?;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
                     callable.call1((consumed(record, &topic)?, partition_time))
                 };
@@ -542,10 +447,11 @@ impl Udf for PyUdf {
         mut current: i64,
         out: &mut Vec<Option<i64>>,
     ) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
+                hold(at, &record.origin)?;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
                     callable.call1((consumed(record, &topic)?, current))
                 };
@@ -567,10 +473,11 @@ impl Udf for PyUdf {
         watermark: i64,
         out: &mut Vec<Late>,
     ) -> Result<(), Failed> {
-        self.profile.batch(batch.len(), |py| {
+        self.profile.batch(address(self), batch.len(), |py| {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
+                hold(at, &record.origin)?;
                 let called = || callable.call1((consumed(record, &topic)?, watermark));
                 let said = called().map_err(|e| self.raised(py, e));
                 let late = said.and_then(|said| self.said_late(&said));
@@ -581,7 +488,8 @@ impl Udf for PyUdf {
     }
 
     fn decide(&self, failure: &Failure<'_>) -> Result<Handler> {
-        Python::attach(|py| {
+        note_record(&failure.record.origin);
+        let attached = |py: Python<'_>| {
             crate::handler::decide(py, &self.callable, failure).map_err(|e| {
                 let text = e.value(py).to_string();
                 Error::user(format!("an error handler failed itself: {text}"))
@@ -589,7 +497,8 @@ impl Udf for PyUdf {
                     .at(|at| at.function = Some(self.name.clone()))
                     .caused_by(PyCause(e))
             })
-        })
+        };
+        within(address(self), true, || Python::attach(attached))
     }
 
     fn scope(&self, body: &mut dyn FnMut()) {

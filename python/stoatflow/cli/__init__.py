@@ -1,6 +1,6 @@
 """`stoatflow` on the command line.
 
-Takes: arguments. Gives: an exit code (0 done, 1 failed, 2 wrong arguments or settings). Owns nothing: every
+Takes: arguments. Gives: an exit code (0 done, 1 failed, 2 wrong arguments or settings, 3 stalled). Owns nothing: every
 command is a module beside this one, imported only when it is called.
 """
 
@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from stoatflow._version import __version__
 
 __all__ = ["main"]
-
-EXIT_WRONG_INPUT = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,16 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for command in (demo, describe, doctor, reset, word_count, worker):
         command.add_to(commands)
     given = parser.parse_args(argv)
-    from stoatflow.errors import ConfigError, StoatFlowError, TopologyError
+    from stoatflow.errors import StoatFlowError
 
     try:
         return int(given.run(given))
-    except (ConfigError, TopologyError) as error:
-        print(f"stoatflow: {error}", file=sys.stderr)
-        return EXIT_WRONG_INPUT
     except StoatFlowError as error:
         print(f"stoatflow: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
     except KeyboardInterrupt:
         print("stoatflow: interrupted", file=sys.stderr)
         return 130

@@ -18,7 +18,8 @@ fn next(kind: ErrorKind) -> Option<ErrorKind> {
         Incompatible => StateLocked,
         StateLocked => DiskFull,
         DiskFull => UnknownOutcome,
-        UnknownOutcome => Internal,
+        UnknownOutcome => Stalled,
+        Stalled => Internal,
         Internal => return None,
     })
 }

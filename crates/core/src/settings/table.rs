@@ -121,7 +121,7 @@ pub const KEYS: &[KeySpec] = &[
     KeySpec::new("metadata.max.age.ms", Duration, "60000", "How often to look for new partitions of the source topics, and for new topics that match a pattern: they are read from their beginning, without a restart. The clients of Kafka have their own, under a prefix.").between(100, DAY_MS),
     KeySpec::new("restart.max.attempts", Count, "10", "How often an application that was running begins anew by itself, from the last commit, when the broker was away: within restart.window.ms. Beyond that it stops. 0 stops at once.").between(0, 1_000_000),
     KeySpec::new("restart.window.ms", Duration, "600000", "See restart.max.attempts.").between(1, DAY_MS),
-    KeySpec::new("shutdown.timeout.ms", Duration, "30000", "How long a shutdown may take to drain and commit.").between(0, DAY_MS),
+    KeySpec::new("shutdown.timeout.ms", Duration, "30000", "How long a shutdown may take to drain and commit: `close()`, and the first SIGINT or SIGTERM of `run()`. Then the last commit is given up, and a function that does not come back is left behind two seconds later.").between(0, DAY_MS),
     KeySpec::new("admin.listen", Text, "127.0.0.1:0", "Where health, metrics and the live page answer: `host:port`, port 0 for a free one, or `off`."),
     KeySpec::new("deserialization.exception.handler", Text, "log_and_fail", "What becomes of an input record that can't be decoded: `log_and_fail`, `log_and_continue`, or `dlq:TOPIC` for a dead letter in the same transaction. Handlers in code are nearer than this one.").also("default.deserialization.exception.handler"),
     KeySpec::new("processing.exception.handler", Text, "log_and_fail", "What becomes of a record for which a function fails: as above."),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use stoatflow_core::{Error, Result};
 use stoatflow_operators::Runtime;
+use stoatflow_operators::at_hand::{AtHand, note_at};
 
 #[allow(clippy::disallowed_methods)] // the one place that makes threads
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
@@ -17,8 +18,13 @@ pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|e| Error::internal(format!("the thread '{name}' can't be started")).caused_by(e))
 }
 
-/// All that a thread does, as one that the interpreter knows if it calls functions of the user.
-pub(super) fn hosted(guest: Option<&dyn Runtime>, body: impl FnOnce() + Send) {
+/// All that a thread does, as one that the interpreter knows if it calls functions of the user. Notes there which.
+pub(super) fn hosted(
+    guest: Option<&dyn Runtime>,
+    (at, shared): (&Arc<AtHand>, &Shared),
+    body: impl FnOnce() + Send,
+) {
+    note_at(Arc::clone(at), Arc::clone(&shared.clock));
     let mut body = Some(body);
     let mut work = || {
         if let Some(body) = body.take() {
@@ -65,7 +71,8 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// A panic stops the engine, instead of leaving the others waiting for who is gone.
+/// A panic stops the engine, instead of leaving the others waiting for who is gone. For as long as it is there the thread
+/// counts as living.
 pub(super) struct PanicGuard {
     thread: String,
     shared: Arc<Shared>,
@@ -74,6 +81,7 @@ pub(super) struct PanicGuard {
 impl PanicGuard {
     pub fn new(thread: String, shared: &Arc<Shared>) -> Self {
         let shared = Arc::clone(shared);
+        shared.living.add(&thread);
         Self { thread, shared }
     }
 }
@@ -83,6 +91,7 @@ impl Drop for PanicGuard {
         if std::thread::panicking() {
             self.shared.fail(panicked(&self.thread));
         }
+        self.shared.living.remove(&self.thread);
     }
 }
 

@@ -4,7 +4,7 @@
 //! thread. Can be implemented without an interpreter: tests drive one by hand, the simulator by a seed.
 
 use super::line::{Line, Load};
-use crate::Cost;
+use crate::{Cost, at_hand};
 use smallvec::SmallVec;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -76,11 +76,11 @@ pub trait AsyncUdf: Send + Sync + Debug {
 
     /// Waits, at most this long. May come back early, or late.
     fn wait(&self, what: Wait, line: &Line, most: Duration) {
-        match what {
+        at_hand::within(at_hand::address(self), true, || match what {
             Wait::Room(bound) => self.load().wait_below(bound, most),
             Wait::Fresh => line.wait_fresh(most),
             Wait::Answer => line.wait_answer(most),
-        }
+        });
     }
 
     /// Nobody will ask for the answers of this line any more: its calls may be given up.

@@ -6,7 +6,7 @@
 
 use super::Compiled;
 use crate::{Failed, Udf};
-use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_core::{Datum, Error, Origin, Record, Result};
 
 /// What the arguments are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,13 @@ impl Udf for Combiner {
         self.expr.eval(&record)
     }
 
-    fn calls(&self, arity: usize, arguments: &[Datum], out: &mut Vec<Datum>) -> Result<(), Failed> {
+    fn calls(
+        &self,
+        arity: usize,
+        _origins: &[Origin],
+        arguments: &[Datum],
+        out: &mut Vec<Datum>,
+    ) -> Result<(), Failed> {
         let mut record = Record::default();
         for (at, call) in arguments.chunks_exact(arity).enumerate() {
             let one = self

@@ -8,7 +8,7 @@ use crate::expr::aggregation::Aggregation;
 use crate::expr::combiner::Takes;
 use crate::function::Function;
 use crate::window::kept::{Kept, not_a_count};
-use crate::{Context, Udf};
+use crate::{Context, Udf, at_hand};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 
@@ -110,6 +110,7 @@ impl Folder {
 
     /// Adds a record. Null values are values here: who skips them doesn't call this.
     pub fn add(&self, so_far: Datum, record: &Record) -> Result<Datum> {
+        self.note(record);
         match self {
             Self::Count => sum(&so_far, &Datum::Int(1)),
             Self::Reduce(_) if so_far.is_null() => Ok(record.value.clone()),
@@ -126,8 +127,16 @@ impl Folder {
         }
     }
 
+    /// What is native pays nothing.
+    fn note(&self, record: &Record) {
+        if let Self::Reduce(_) | Self::Aggregate { .. } = self {
+            at_hand::note_record(&record.origin);
+        }
+    }
+
     /// Puts two sessions together; `record` brought them together.
     pub fn merge(&self, so_far: Datum, other: Datum, record: &Record) -> Result<Datum> {
+        self.note(record);
         match self {
             Self::Count => sum(&so_far, &other),
             Self::Reduce(_) if so_far.is_null() => Ok(other),

@@ -17,11 +17,13 @@ use stoatflow_operators::{Punctuation, ScheduleId};
 pub struct ProcessorContext {
     door: Arc<Door>,
     name: Arc<str>,
+    /// The address of who made the processor.
+    callee: usize,
 }
 
 impl ProcessorContext {
-    pub const fn new(door: Arc<Door>, name: Arc<str>) -> Self {
-        Self { door, name }
+    pub const fn new(door: Arc<Door>, name: Arc<str>, callee: usize) -> Self {
+        Self { door, name, callee }
     }
 }
 
@@ -121,6 +123,7 @@ impl ProcessorContext {
             name: Arc::clone(&self.name),
             callback: callback.clone().unbind(),
             door: Arc::clone(&self.door),
+            callee: self.callee,
         });
         let id = self.door.with("the context", |host, _| {
             host.schedule(interval_ms, kind, start_ms, punctuator)

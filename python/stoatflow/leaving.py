@@ -1,0 +1,131 @@
+"""How a process ends although a function doesn't come back.
+
+Takes applications that were started. Where one has left a thread behind, the interpreter must not be finalized: that
+thread comes back to it one day, and would bring it down. Then the process ends here, with what was written flushed.
+Never ends a process that is not about to end by itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import signal
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from stoatflow import _bridge
+from stoatflow.errors import StalledError
+
+if TYPE_CHECKING:
+    from stoatflow.app import StoatFlow
+
+ABORT_S = 1.2
+"""How long an engine that was given up has, before the process ends without it."""
+_FLUSH_S = 0.4
+"""How long logs and streams have: a function may hang in one of them."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_log = logging.getLogger("stoatflow")
+_started: weakref.WeakSet[StoatFlow] = weakref.WeakSet()
+_heard: weakref.WeakSet[StoatFlow] = weakref.WeakSet()
+
+
+def started(app: StoatFlow) -> None:
+    """Remember an application until it is gone."""
+    _started.add(app)
+
+
+def end_process(code: int) -> None:
+    """End it now, without finalizing anything but logs and streams."""
+    _bridge.exit_after(code, _FLUSH_S)
+    with suppress(BaseException):
+        logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BaseException):
+            stream.flush()
+    os._exit(code)
+
+
+@atexit.register
+def _before_the_interpreter_ends() -> None:
+    apps = [app for app in _started if app.is_alive()]
+    for app in apps:
+        app.abandon()
+    left = [app for app in apps if not app.has_ended(ABORT_S) or app.has_left_behind()]
+    if left:
+        names = ", ".join(str(app.settings.get("application.id")) for app in left)
+        _log.error("a function of %s doesn't come back; the process ends without it", names)
+    stalled = isinstance(getattr(sys, "last_value", None), StalledError)
+    if left or stalled:
+        end_process(StalledError.exit_code)
+
+
+@contextmanager
+def signals(app: StoatFlow, stop: Callable[[], None]) -> Iterator[None]:
+    """Handle SIGINT and SIGTERM in the main thread: the first one calls `stop`, the second one ends the process."""
+    owner = os.getpid()
+    asked = 0
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if os.getpid() != owner:
+            # A copy that a function has made: the application isn't its own.
+            os._exit(128 + number)
+        asked += 1
+        name = signal.Signals(number).name
+        if asked == 1:
+            _log.info("%s: draining and committing; a second one aborts", name)
+            stop()
+            return
+        if asked == 2:
+            app.abandon()
+            if app.has_ended(ABORT_S) and not app.has_left_behind():
+                if number == signal.SIGINT:
+                    raise KeyboardInterrupt
+                raise SystemExit(128 + number)
+            _log.error("%s: a function doesn't come back; the process ends without it", name)
+        end_process(128 + number)
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        with _last_resort(app):
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+@contextmanager
+def _last_resort(app: StoatFlow) -> Iterator[None]:
+    """Have signals heard also while a function keeps the interpreter."""
+    resort = app.last_resort()
+    os.set_blocking(resort.fileno(), False)
+    before = signal.set_wakeup_fd(resort.fileno(), warn_on_full_buffer=False)
+    if before != -1:
+        # An event loop's: that one hears them.
+        signal.set_wakeup_fd(before)
+    else:
+        _heard.add(app)
+    try:
+        yield
+    finally:
+        if before == -1:
+            signal.set_wakeup_fd(-1)
+        _heard.discard(app)
+        resort.close()
+
+
+def _in_a_copy() -> None:
+    _started.clear()
+    if _heard:
+        # Else signals to the copy would count as signals to the application.
+        _heard.clear()
+        signal.set_wakeup_fd(-1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_a_copy)

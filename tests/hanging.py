@@ -1,0 +1,109 @@
+"""Applications whose functions don't come back, as processes of their own: they are signalled, timed, and looked at.
+
+Takes what a function does; gives output, exit code, and how long the end took. Ends every process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+_PROGRAM = """
+import asyncio, sys, time
+import stoatflow as sf
+FUNCTIONS
+builder = sf.StreamsBuilder()
+stream = builder.stream("in", key=str, value=str)
+stream = stream.map_values(FN, name="hangs")
+stream.to("out", key=str, value=str)
+broker = sf.EmbeddedBroker(sys.argv[1] + "/broker")
+broker.create_topic("in", 2)
+broker.create_topic("out", 2)
+config = {"application.id": "hanging", "state.dir": sys.argv[1] + "/state", "lanes.count": 2, "admin.listen": "off"}
+app = sf.StoatFlow(builder.build(), config | SETTINGS, broker=broker)
+broker.produce_many("in", [(None, b"a", b"first", 1)])
+"""
+_RUN = "app.run()\nprint('after', app.state, flush=True)\n"
+BOUND_S = 2.0
+"""What the end of a process may take beyond the time that it was given: the bound in the docs."""
+SLACK_S = 1.5
+"""For the machine of a test."""
+
+
+class Hanging:
+    """A child, from the moment its function hangs: `with Hanging(tmp_path, "def fn(v): time.sleep(60)") as child`."""
+
+    def __init__(
+        self, where: Path, functions: str, *, fn: str = "fn", run: str = _RUN, settings: dict[str, object] | None = None
+    ) -> None:
+        """`fn` prints "hangs" when it does."""
+        program = _PROGRAM.replace("FUNCTIONS", functions).replace("FN", fn).replace("SETTINGS", repr(settings or {}))
+        self._arguments = [sys.executable, "-X", "faulthandler", "-c", program + run, str(where)]
+
+    def __enter__(self) -> Hanging:
+        """Start it, and wait until it hangs."""
+        path = os.pathsep.join([*(p for p in sys.path if p), os.environ.get("PYTHONPATH", "")])
+        environ = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        self._errors = tempfile.TemporaryFile()
+        self._child = subprocess.Popen(
+            self._arguments,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        assert self._child.stdout is not None
+        first = self._child.stdout.readline().strip()
+        assert first == "hangs", (first, self.errors)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            self._child.kill()
+        self._child.wait(10)
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+        self._errors.close()
+
+    @property
+    def errors(self) -> str:
+        """What it wrote to standard error so far."""
+        return os.pread(self._errors.fileno(), 1 << 20, 0).decode(errors="replace")
+
+    def signal(self, number: signal.Signals, *, after: float = 0.0) -> None:
+        """Send a signal to a child that must not have ended."""
+        time.sleep(after)
+        assert self._child.poll() is None, f"it ended with {self._child.returncode}: {self.errors}"
+        self._child.send_signal(number)
+
+    def ends(self, within: float) -> int:
+        """Give the exit code; fail if it takes longer than this, and a little."""
+        began = time.monotonic()
+        try:
+            code = self._child.wait(within + SLACK_S)
+        except subprocess.TimeoutExpired:
+            took = time.monotonic() - began
+            raise AssertionError(f"still there after {took:.1f} s instead of {within}: {self.errors}") from None
+        assert "Fatal Python error" not in self.errors, self.errors
+        return code
+
+    def line(self) -> str:
+        """Wait for the next line that it prints."""
+        assert self._child.stdout is not None
+        return self._child.stdout.readline().strip()
+
+    def output(self) -> str:
+        """What it printed after its function hung; when it has ended."""
+        assert self._child.stdout is not None
+        return self._child.stdout.read()
