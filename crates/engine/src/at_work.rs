@@ -12,7 +12,7 @@ use stoatflow_operators::at_hand::{AtHand, Running};
 /// The threads of lanes.
 const LANE: &str = "stoatflow-lane-";
 /// The one that reads, and asks extractors.
-const INTAKE: &str = "stoatflow-intake";
+pub(crate) const INTAKE: &str = "stoatflow-intake";
 
 /// The name of a lane's thread.
 pub(crate) fn lane_thread(lane: Lane) -> String {

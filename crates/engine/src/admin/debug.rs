@@ -4,7 +4,8 @@
 //! kernel does not tell (another system than Linux) is missing, not invented.
 
 use super::{Shared, answer, millis};
-use crate::status::LaneStatus;
+use crate::at_work::{AtWork, INTAKE};
+use crate::status::{LaneStatus, Status};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::Lane;
 
 /// The kernel counts processor time for user space in hundredths of a second on every platform that
 /// Rust's standard library supports under Linux.
@@ -25,11 +27,12 @@ pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
         .lanes
         .iter()
         .enumerate()
-        .map(|(n, l)| lane(n, l, now))
+        .map(|(n, l)| lane(n, l, &shared.status, now))
         .collect();
     let body = json!({
         "monotonic_ms": now,
         "lanes": lanes,
+        "intake": json!({ "call": call(&shared.status.at_work(INTAKE, now)) }),
         "threads": os_threads(Path::new("/proc/self/task")),
     });
     answer(StatusCode::OK, &body)
@@ -60,7 +63,18 @@ pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-fn lane(number: usize, lane: &LaneStatus, now: u64) -> Value {
+/// The function that a thread is in, and the record that it has got.
+fn call(at: &AtWork) -> Value {
+    if !at.is_in_function() {
+        return Value::Null;
+    }
+    let mut call = json!(at);
+    call["for_ms"] = json!(at.for_ms);
+    call
+}
+
+fn lane(number: usize, lane: &LaneStatus, status: &Status, now: u64) -> Value {
+    let id = Lane(u32::try_from(number).unwrap_or(u32::MAX));
     let since = lane.busy_since_ms.load(Relaxed);
     let working = since != 0;
     let current = if working {
@@ -76,6 +90,7 @@ fn lane(number: usize, lane: &LaneStatus, now: u64) -> Value {
         "since_ms": working.then_some(since),
         "for_ms": working.then_some(current),
         "stage": lane.stage_plus_one.load(Relaxed).checked_sub(1),
+        "call": call(&status.lane_at_work(id, now)),
         "epoch": lane.epoch.load(Relaxed),
         "records": lane.records.load(Relaxed),
         "busy_ms": busy,

@@ -5,11 +5,13 @@ mod fixture;
 
 use super::{ENDPOINTS, bind};
 use crate::status::{CommitStatus, RestoreProgress};
-use fixture::{MONOTONIC_MS, NOW_MS, Port, partition, plan};
+use fixture::{MONOTONIC_MS, NOW_MS, Port, Still, partition, plan};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::Error;
+use stoatflow_core::{Error, Offset, Origin, Partition, SourceId};
+use stoatflow_operators::at_hand::{note_at, note_record, within};
 use stoatflow_protocol::{Lifecycle, Step};
 
 #[test]
@@ -251,6 +253,38 @@ fn threads_show_a_lane_that_never_returns() {
             "{threads:?}"
         );
     }
+}
+
+#[test]
+fn threads_show_the_record_that_a_function_has_got() {
+    let port = Port::running();
+    let at = &port.status.lanes[1].at_hand;
+    at.begin();
+    let origin = Origin {
+        source: SourceId(0),
+        topic: 0,
+        partition: Partition(3),
+        offset: Offset(5_000_000_000),
+        ..Origin::default()
+    };
+    let call = |body: &Value, lane: usize| body["lanes"][lane]["call"].clone();
+    let (inside, after) = std::thread::scope(|scope| {
+        let asks = || {
+            note_at(Arc::clone(at), Arc::new(Still));
+            note_record(&origin);
+            let inside = within(7, true, || port.get("/debug/threads").1);
+            (inside, port.get("/debug/threads").1)
+        };
+        #[allow(clippy::disallowed_methods)] // a lane's thread
+        scope.spawn(asks).join().unwrap()
+    });
+    let wanted = json!({
+        "function": "?", "node": null, "topic": "lines", "partition": 3, "offset": 5_000_000_000_i64, "for_ms": 0,
+    });
+    assert_eq!((call(&inside, 1), call(&inside, 0)), (wanted, Value::Null));
+    assert_eq!(call(&after, 1), Value::Null);
+    let shown = port.status.at_work("stoatflow-lane-1", 0).to_string();
+    assert_eq!(shown, "stoatflow-lane-1");
 }
 
 #[test]
