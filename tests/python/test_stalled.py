@@ -1,4 +1,4 @@
-"""A function that doesn't come back is seen, with its record."""
+"""A function that doesn't come back while nobody asks for an end: it is seen, told, and ends the application."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import signal
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from hanging import BOUND_S, Hanging
 
@@ -18,6 +20,56 @@ def deeply(value):
 def fn(value):
     return deeply(value)
 """
+KEEPS = SLEEPS.replace("time.sleep(60)", "sum(range(10**12))")
+TWO_SECONDS: dict[str, object] = {"stall.timeout.ms": "2s"}
+
+
+@pytest.mark.parametrize("functions", [SLEEPS, KEEPS], ids=["sleeps", "keeps"])
+def test_a_stall_ends_the_process_with_a_report(functions: str, tmp_path: Path) -> None:
+    with Hanging(tmp_path, functions, settings=TWO_SECONDS) as child:
+        # Whoever keeps the interpreter is asked for its stacks, and is waited for, two seconds each.
+        assert child.ends(3 + 2 * BOUND_S + 2) == 3, child.errors
+        errors = child.errors
+    (report,) = (tmp_path / "state" / "hanging").glob("stalled-*.txt")
+    text = report.read_text()
+    where = "stage 0, function <string>:9 fn, node hangs, topic in, partition 0, offset 0, for 2."
+    assert where in text
+    assert where in errors
+    assert "nothing was committed for 2 s although records wait" in errors
+    if functions == SLEEPS:
+        assert "StalledError: nothing was committed" in errors
+        assert "Python, stoatflow-lane-" in text
+        assert "line 7, in deeply" in text
+        assert "Python, MainThread:" in text
+    else:
+        assert "The interpreter doesn't say where its threads are" in text
+
+
+@pytest.mark.parametrize(("timeout", "pause"), [("0", "3"), ("3s", "0.6")])
+def test_what_comes_back_in_time_is_no_stall(timeout: str, pause: str, tmp_path: Path) -> None:
+    """Off, or longer than the function takes."""
+    functions = SLEEPS.replace("60", pause)
+    run = """
+import threading
+def close():
+    while len(list(broker.read("out"))) < 3:
+        time.sleep(0.01)
+    app.close()
+broker.produce_many("in", [(None, b"a", b"next", 1)] * 2)
+threading.Thread(target=close).start()
+app.run()
+print("after", app.state, flush=True)
+"""
+    with Hanging(tmp_path, functions, run=run, settings={"stall.timeout.ms": timeout}) as child:
+        assert child.ends(3 * float(pause) + BOUND_S + 2) == 0, child.errors
+        assert child.output().endswith("after STOPPED\n")
+
+
+def test_an_idle_application_is_not_stalled(tmp_path: Path) -> None:
+    run = "print('hangs', flush=True)\napp.run()\nprint('after', app.state, flush=True)"
+    with Hanging(tmp_path, "", fn="sf.value", run=run, settings={"stall.timeout.ms": "500"}) as child:
+        child.signal(signal.SIGTERM, after=2.5)
+        assert child.ends(BOUND_S) == 0, child.errors
 
 
 def test_the_admin_port_shows_the_function_and_its_record(tmp_path: Path) -> None:

@@ -119,6 +119,8 @@ pub struct Settings {
     pub transaction_timeout: Duration,
     /// `shutdown.timeout.ms`.
     pub shutdown_timeout: Duration,
+    /// `stall.timeout.ms`; `None` is off.
+    pub stall_timeout: Option<Duration>,
     /// `admin.listen`: `host:port` of the admin port; `None` is off. Port 0 takes a free one.
     pub admin_listen: Option<String>,
     /// `processing.exception.handler`, `deserialization.exception.handler`, `production.exception.handler`.

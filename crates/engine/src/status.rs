@@ -209,6 +209,8 @@ pub struct Status {
     pub broker_away: AtomicBool,
     /// How often the epochs of a producer's id have run out.
     pub rollovers: AtomicU64,
+    /// Does it end because nothing was committed for too long?
+    pub stalled: AtomicBool,
     /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
     pub progress_ms: AtomicU64,
     detail: Mutex<Detail>,
@@ -267,6 +269,7 @@ impl Status {
             run: Mutex::default(),
             broker_away: AtomicBool::new(false),
             rollovers: AtomicU64::new(0),
+            stalled: AtomicBool::new(false),
             progress_ms: AtomicU64::new(0),
             detail: Mutex::new(Detail {
                 state: Lifecycle::Created,

@@ -35,6 +35,7 @@ use tokio::sync::watch;
 mod asked;
 mod ending;
 pub(crate) mod spawn;
+mod watchdog;
 
 use asked::{Asked, Current, Outcome, tell};
 use spawn::{PanicGuard, Threads, hosted, panicked, spawn};

@@ -33,6 +33,11 @@ pub trait Runtime: Send + Sync + Debug {
     fn patient(&self) -> bool {
         false
     }
+    /// Where its threads are, as text, with these names for them. May wait for the interpreter.
+    fn stacks(&self, named: &[(u64, String)]) -> Option<String> {
+        let _unused = named;
+        None
+    }
     /// The foreign exception behind an error, if there is one.
     fn exception(&self, error: &Error) -> Option<Raised>;
 }

@@ -42,6 +42,14 @@ impl Runtime for PyRuntime {
         }
     }
 
+    fn stacks(&self, named: &[(u64, String)]) -> Option<String> {
+        Python::attach(|py| {
+            let stacks = py.import("stoatflow.stacks")?.getattr("stacks")?;
+            stacks.call1((named.to_vec(),))?.extract()
+        })
+        .ok()
+    }
+
     // Where a pause takes no time, a call may take as long as it likes.
     fn patient(&self) -> bool {
         !self.pauses

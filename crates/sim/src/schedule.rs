@@ -138,6 +138,7 @@ impl Schedule {
             broker_wait: Duration::from_secs(3),
             transaction_timeout: Duration::from_secs(60),
             shutdown_timeout: Duration::from_secs(10),
+            stall_timeout: None,
             admin_listen: None,
             ensure_explicit_naming: true,
             client_properties: Vec::new(),

@@ -210,6 +210,7 @@ impl Reading {
             metadata_max_age: self.duration("metadata.max.age.ms"),
             transaction_timeout,
             shutdown_timeout: self.duration("shutdown.timeout.ms"),
+            stall_timeout: Some(self.duration("stall.timeout.ms")).filter(|limit| !limit.is_zero()),
             admin_listen: self.admin(),
             handlers: Handlers {
                 processing: self.handler("processing.exception.handler"),

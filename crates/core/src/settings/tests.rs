@@ -61,10 +61,11 @@ fn defaults_are_those_of_the_table() {
         (
             ms(s.transaction_timeout),
             ms(s.shutdown_timeout),
+            s.stall_timeout.map(ms),
             ms(s.broker_wait),
             s.max_task_idle.map(ms)
         ),
-        (60_000, 30_000, 30_000, Some(0))
+        (60_000, 30_000, Some(300_000), 30_000, Some(0))
     );
     assert_eq!((s.restart_max, ms(s.restart_window)), (10, 600_000));
     assert_eq!(ms(s.metadata_max_age), 60_000);

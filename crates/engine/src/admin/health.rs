@@ -10,12 +10,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_protocol::Lifecycle;
 
-/// 200 unless it failed: only then does a restart help.
+/// 200 unless it failed, or is about to because it is stalled: only then does a restart help.
 pub(super) async fn live(State(shared): State<Arc<Shared>>) -> Response {
     let state = shared.status.state();
-    let live = state != Lifecycle::Failed;
+    let live = state != Lifecycle::Failed && !shared.status.stalled.load(Relaxed);
     let mut body = json!({ "live": live, "state": state.name() });
     if !live {
         body["error"] = json!(shared.status.error());
@@ -47,7 +48,7 @@ pub(super) async fn state(State(shared): State<Arc<Shared>>) -> Response {
         "restore": status.restore(),
         "error": status.error(),
         "watermark": super::watermarks::held(status),
-        "restarts": status.restarts.load(std::sync::atomic::Ordering::Relaxed),
+        "restarts": status.restarts.load(Relaxed),
         "at_ms": shared.clock.now().0,
         "monotonic_ms": millis(shared.clock.monotonic()),
         "process_id": std::process::id(),

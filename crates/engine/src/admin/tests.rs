@@ -288,6 +288,15 @@ fn threads_show_the_record_that_a_function_has_got() {
 }
 
 #[test]
+fn a_stalled_application_is_not_alive() {
+    let port = Port::running();
+    assert_eq!(port.get("/health/live").0, 200);
+    port.status.stalled.store(true, Relaxed);
+    let (code, body) = port.get("/health/live");
+    assert_eq!((code, &body["live"]), (503, &json!(false)));
+}
+
+#[test]
 fn barriers_show_the_commit_under_way_and_those_before() {
     let port = Port::running();
     port.status.with_barrier(|b| {

@@ -1,10 +1,12 @@
-//! The bounds of an end: how long a stop may take, and how long is waited for who doesn't come back.
+//! The bounds of an end: how long a stop may take, how long nothing may be committed, and how long is waited for who
+//! doesn't come back.
 //!
 //! Takes what was asked of a run and which of its threads live; gives a run up whose time is over, and the whole
 //! application if a thread stays in a function of the user, which nobody can end from outside. Has a thread of its
 //! own, so that no function, broker or disk holds it up. Never joins anybody. After it has given up nothing begins anew
 //! in this process: the thread that is left behind still holds its records.
 
+use super::watchdog::Watchdog;
 use super::{Asked, Inner};
 use crate::at_work::AtWork;
 use crate::shared::{Ending, Shared};
@@ -25,11 +27,13 @@ impl Inner {
     pub(super) fn keep_bounds(&self, shared: &Shared) {
         let mut ending = Ending::default();
         let mut looks = 0;
+        let mut watchdog = Watchdog::new(&self.blueprint.settings, shared.clock.monotonic());
         while !ending.over {
             let now = shared.clock.monotonic();
+            let stalls = watchdog.due(self, now);
             let due = match ending.aborted {
                 Some(at) => Some(at + GRACE * (looks + 1)),
-                None => ending.stop_by,
+                None => ending.stop_by.into_iter().chain(stalls).min(),
             };
             let wait = due.map_or(IDLE, |due| due.saturating_sub(now));
             if !wait.is_zero() {
@@ -37,7 +41,8 @@ impl Inner {
                 continue;
             }
             match ending.aborted {
-                None => self.end_stop(shared, now),
+                None if ending.stop_by.is_some_and(|by| by <= now) => self.end_stop(shared, now),
+                None => self.stalled(shared),
                 Some(at) => {
                     looks += 1;
                     if self.is_hopeless(shared, ending, now.saturating_sub(at)) {
