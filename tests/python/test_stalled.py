@@ -114,3 +114,46 @@ app.run()
         child.signal(signal.SIGTERM)
         assert child.ends(1 + BOUND_S) == 3, child.errors
         assert "hang, node sums, topic in, partition 0, offset 1," in child.errors
+
+
+RETRIES = """
+calls = 0
+def fn(value):
+    global calls
+    calls += 1
+    if calls == 1 and value == "first":
+        print("hangs", flush=True)
+        raise ValueError("not yet")
+    return value
+"""
+RETRYING = """
+builder = sf.StreamsBuilder()
+stream = builder.stream("in", key=str, value=str)
+stream = stream.map_values(fn, name="hangs", on_error=sf.Retry(3, backoff="1m", then=sf.log_and_fail()))
+stream.to("out", key=str, value=str)
+def run():
+    app = sf.StoatFlow(builder.build(), config, broker=broker)
+    app.run()
+    print("after", app.state, app.error, len(list(broker.read("out"))), flush=True)
+run()
+"""
+AGAIN = (
+    RETRYING
+    + """
+import threading
+app = sf.StoatFlow(builder.build(), config, broker=broker)
+app.start()
+while app.lag():
+    time.sleep(0.01)
+print(app.close(), [r.value for r in broker.read("out")], flush=True)
+"""
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: signal.Signals(n).name)
+def test_a_stop_interrupts_the_pause_of_a_retry(number: signal.Signals, tmp_path: Path) -> None:
+    """Nothing of the epoch is committed, nothing has failed, and the next start reads the record again."""
+    with Hanging(tmp_path, RETRIES, run=AGAIN) as child:
+        child.signal(number, after=0.5)
+        assert child.ends(BOUND_S + 2) == 0, child.errors
+        assert child.output().splitlines() == ["after STOPPED None 0", "True [b'first']"]

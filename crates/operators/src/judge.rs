@@ -146,7 +146,7 @@ impl Judge {
     /// Decides for one record; `attempt` calls have failed for it. Waits before it says "again", if it has to.
     ///
     /// # Errors
-    /// The error, if the handler says so or can't be asked.
+    /// The error, if the handler says so or can't be asked; an interruption, if the application is asked to end meanwhile.
     pub fn judge(
         &self,
         error: Error,
@@ -157,8 +157,10 @@ impl Judge {
         handled: &mut Vec<Handled>,
     ) -> Result<Outcome> {
         let (outcome, pause) = self.decide(error, record, raw, attempt, place, handled)?;
-        if let Some(runtime) = self.runtime.as_ref().filter(|_| !pause.is_zero()) {
-            runtime.pause(pause);
+        if let Some(runtime) = self.runtime.as_ref().filter(|_| !pause.is_zero())
+            && !runtime.pause(pause)
+        {
+            return Err(Error::interruption());
         }
         Ok(outcome)
     }

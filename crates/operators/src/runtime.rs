@@ -26,8 +26,8 @@ pub trait Runtime: Send + Sync + Debug {
         work();
     }
 
-    /// Waits, without keeping the interpreter from others.
-    fn pause(&self, time: Duration);
+    /// Waits, without keeping the interpreter from others. False, and at once, if the application is asked to end.
+    fn pause(&self, time: Duration) -> bool;
     /// Does a barrier wait for all async calls, however long they take? Then none outlives its epoch, and what
     /// comes out doesn't depend on how fast they are: for tests.
     fn patient(&self) -> bool {

@@ -35,11 +35,8 @@ impl Runtime for PyRuntime {
         });
     }
 
-    #[allow(clippy::disallowed_methods)] // the port that waits
-    fn pause(&self, time: Duration) {
-        if self.pauses {
-            Python::attach(|py| py.detach(|| std::thread::sleep(time)));
-        }
+    fn pause(&self, time: Duration) -> bool {
+        !self.pauses || Python::attach(|py| py.detach(|| at_hand::pause(time)))
     }
 
     fn stacks(&self, named: &[(u64, String)]) -> Option<String> {

@@ -374,8 +374,9 @@ fn what_is_nobodys_record_is_never_left_out() {
 struct Patient(Mutex<Vec<Duration>>);
 
 impl Runtime for Patient {
-    fn pause(&self, time: Duration) {
+    fn pause(&self, time: Duration) -> bool {
         self.0.lock().push(time);
+        true
     }
 
     fn exception(&self, error: &Error) -> Option<Raised> {
@@ -385,6 +386,40 @@ impl Runtime for Patient {
             traceback: Some("line 1".into()),
         })
     }
+}
+
+/// Is asked to end while it waits.
+#[derive(Debug)]
+struct Ending;
+
+impl Runtime for Ending {
+    fn pause(&self, _: Duration) -> bool {
+        false
+    }
+
+    fn exception(&self, _: &Error) -> Option<Raised> {
+        None
+    }
+}
+
+#[test]
+fn a_retry_that_is_interrupted_leaves_nothing_out() {
+    let retrying = Retrying {
+        times: 2,
+        backoff_ms: 60_000,
+        then: Handler::Continue,
+    };
+    let foreign = crate::Foreign {
+        udfs: vec![closure(|_: &[&Datum]| Err(raised()))],
+        runtime: Some(Arc::new(Ending)),
+        ..crate::Foreign::default()
+    };
+    let mut plan = plan(into_sink(Op::Peek { function: UDF }, 0));
+    plan.handlers.processing = Some(Handler::Retry(Box::new(retrying)));
+    let mut rig = Rig::of_foreign(&plan, &foreign, false).unwrap();
+    let error = rig.push(vec![record("a", "b", 1)]).unwrap_err();
+    assert!(error.is_interruption(), "{error}");
+    assert!(rig.effects.handled.is_empty());
 }
 
 #[test]
