@@ -156,10 +156,13 @@ def test_a_forked_copy_has_signals_of_its_own(tmp_path: Path) -> None:
     functions = """
 import os
 def fn(value):
+    ready, says = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(says, b"!")
         time.sleep(60)
         os._exit(0)
+    os.read(ready, 1)  # Python forgets a signal that comes before the copy is set up
     print("hangs", flush=True)
     os.kill(child, 15)
     _, status = os.waitpid(child, 0)
