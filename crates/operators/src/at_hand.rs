@@ -6,7 +6,7 @@
 
 use crate::{Failed, NO_ORIGIN};
 use parking_lot::{Condvar, Mutex};
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -48,10 +48,15 @@ pub struct Running {
 const STOP: u8 = 1;
 const ABORT: u8 = 2;
 
-type Mine = (Arc<AtHand>, Arc<dyn Clock>);
+#[derive(Debug)]
+struct Mine {
+    at: Arc<AtHand>,
+    clock: Arc<dyn Clock>,
+}
 
 thread_local! {
-    static MINE: RefCell<Option<Mine>> = const { RefCell::new(None) };
+    // Looked at for every call: a reference, which needs no destructor, costs next to nothing.
+    static MINE: Cell<Option<&'static Mine>> = const { Cell::new(None) };
 }
 
 /// Tells callees apart.
@@ -59,31 +64,34 @@ pub fn address<T: ?Sized>(callee: &T) -> usize {
     std::ptr::from_ref(callee).cast::<()>() as usize
 }
 
-/// From now on this thread notes there what it is at; times are of this clock.
-pub fn note_at(at_hand: Arc<AtHand>, clock: Arc<dyn Clock>) {
-    MINE.set(Some((at_hand, clock)));
+/// From now on this thread notes there what it is at; times are of this clock. Kept for good: a thread has it once.
+pub fn note_at(at: Arc<AtHand>, clock: Arc<dyn Clock>) {
+    MINE.set(Some(Box::leak(Box::new(Mine { at, clock }))));
 }
 
 /// The foreign runtime calls this thread so.
 pub fn note_thread(id: u64) {
-    mine(|at| at.thread.store(id, Relaxed));
+    if let Some(mine) = MINE.get() {
+        mine.at.thread.store(id, Relaxed);
+    }
 }
 
 /// A record is given to a function. False if that is no use: the run is being given up.
 #[inline]
 pub fn note_record(origin: &Origin) -> bool {
-    MINE.with_borrow(|mine| {
-        let Some((at, _)) = mine else { return true };
-        at.place.store(packed(origin), Relaxed);
-        at.offset.store(origin.offset.0, Relaxed);
-        at.asked.load(Relaxed) < ABORT
-    })
+    let Some(Mine { at, .. }) = MINE.get() else {
+        return true;
+    };
+    at.place.store(packed(origin), Relaxed);
+    at.offset.store(origin.offset.0, Relaxed);
+    at.asked.load(Relaxed) < ABORT
 }
 
 /// As [`note_record`], for a record of a batch: no further one is given to a function of a run that is being given up.
 ///
 /// # Errors
 /// An interruption.
+#[inline]
 pub fn hold(at: usize, origin: &Origin) -> Result<(), Failed> {
     if note_record(origin) {
         return Ok(());
@@ -94,51 +102,45 @@ pub fn hold(at: usize, origin: &Origin) -> Result<(), Failed> {
 
 /// The next function is about no record that is known.
 pub fn forget_record() {
-    mine(AtHand::forget);
+    if let Some(mine) = MINE.get() {
+        mine.at.forget();
+    }
 }
 
 /// Calls a function of this address, and notes that for as long as it runs. `timed`: since when, too.
 #[inline]
 pub fn within<T>(callee: usize, timed: bool, call: impl FnOnce() -> T) -> T {
-    let _left = Left(enter(callee, timed));
+    let Some(mine) = MINE.get() else {
+        return call();
+    };
+    let at = &*mine.at;
+    if timed {
+        let now = u64::try_from(mine.clock.monotonic().as_millis()).unwrap_or(u64::MAX);
+        at.since_ms.store(now, Relaxed);
+    }
+    let before = at.callee.load(Relaxed);
+    at.callee.store(callee, Relaxed);
+    let _left = Left { at, before };
     call()
 }
 
 /// Waits. False, and at once, if this thread's run is asked to end.
 pub fn pause(time: Duration) -> bool {
-    let mine = MINE.with_borrow(|mine| mine.as_ref().map(|(at, _)| Arc::clone(at)));
-    mine.unwrap_or_default().wait(time)
-}
-
-fn mine(note: impl FnOnce(&AtHand)) {
-    MINE.with_borrow(|mine| {
-        if let Some((at, _)) = mine {
-            note(at);
-        }
-    });
-}
-
-/// Gives who was called before.
-#[inline]
-fn enter(callee: usize, timed: bool) -> usize {
-    MINE.with_borrow(|mine| {
-        let Some((at, clock)) = mine else { return 0 };
-        if timed {
-            let now = u64::try_from(clock.monotonic().as_millis()).unwrap_or(u64::MAX);
-            at.since_ms.store(now, Relaxed);
-        }
-        let before = at.callee.load(Relaxed);
-        at.callee.store(callee, Relaxed);
-        before
-    })
+    match MINE.get() {
+        Some(mine) => mine.at.wait(time),
+        None => AtHand::default().wait(time),
+    }
 }
 
 /// A function may have another one called: then the outer one goes on.
-struct Left(usize);
+struct Left {
+    at: &'static AtHand,
+    before: usize,
+}
 
 impl Drop for Left {
     fn drop(&mut self) {
-        mine(|at| at.callee.store(self.0, Relaxed));
+        self.at.callee.store(self.before, Relaxed);
     }
 }
 
