@@ -22,21 +22,21 @@ def producers(kafka: KafkaTopics, topic: str) -> list[tuple[int, bool]]:
     return [(b.producer, bool(b.attributes & TRANSACTIONAL)) for b in found if not b.attributes & CONTROL]
 
 
+def passing(kafka: KafkaTopics, name: str, state: Path, settings: dict[str, str]) -> sf.StoatFlow:
+    """Copies records from one topic to another."""
+    builder = sf.StreamsBuilder()
+    builder.stream(f"{name}-in", key=bytes, value=str).to(f"{name}-out", key=bytes, value=str)
+    config = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": state, **settings}
+    return sf.StoatFlow(builder.build(), config)
+
+
 @pytest.mark.parametrize(("guarantee", "ids"), [("exactly_once_v2", 2), ("at_least_once", 1)])
 def test_transactions_go_through_two_ids_in_turn(
     kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str, ids: int
 ) -> None:
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
-    builder = sf.StreamsBuilder()
-    builder.stream(f"{name}-in", key=bytes, value=str).to(f"{name}-out", key=bytes, value=str)
-    config = {
-        "application.id": name,
-        "bootstrap.servers": kafka.address,
-        "state.dir": tmp_path,
-        "processing.guarantee": guarantee,
-    }
-    with sf.StoatFlow(builder.build(), config):
+    with passing(kafka, name, tmp_path, {"processing.guarantee": guarantee}):
         for n in range(RECORDS):
             kafka.write(f"{name}-in", [str(n)])
             until(lambda n=n: kafka.count(f"{name}-out") == n + 1, "it has come")  # type: ignore[misc]
@@ -53,14 +53,6 @@ def test_a_timeout_beyond_the_brokers_is_said_at_the_start(
 ) -> None:
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
-    builder = sf.StreamsBuilder()
-    builder.stream(f"{name}-in", key=bytes, value=str).to(f"{name}-out", key=bytes, value=str)
-    config = {
-        "application.id": name,
-        "bootstrap.servers": kafka.address,
-        "state.dir": tmp_path,
-        "transaction.timeout.ms": "16 min",
-        **more,
-    }
+    app = passing(kafka, name, tmp_path, {"transaction.timeout.ms": "16 min", **more})
     with pytest.raises(sf.ConfigError, match=r"more than the broker's transaction\.max\.timeout\.ms"):
-        sf.StoatFlow(builder.build(), config).run()
+        app.run()

@@ -1,8 +1,8 @@
 //! JSON that comes from outside: is it well-formed, and does each member occur once?
 //!
 //! Takes text, gives it back as it came. Of a member that occurs twice the last one counts, as in Jackson and Python's
-//! `json.loads`: such a text is written anew with that one, in the place of the first. So everything behind a source may
-//! look for the first occurrence. Never changes anything else.
+//! `json.loads`: such a text is written anew with that one, in the place of the first. So everything behind a source
+//! may look for the first occurrence. Never changes anything else.
 
 use crate::{Error, Result};
 use ::serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};

@@ -1,8 +1,9 @@
 //! Sources that somebody's open transaction holds back.
 //!
-//! A `read_committed` reader sees nothing behind the first record of an open transaction. A producer that hangs, or died
-//! before its transaction timed out, so stops everybody who reads, while the lag looks like 0. Takes the ends of partitions
-//! as they are seen now and then; says which stand still below their high watermark, and since when. Never asks a broker.
+//! A `read_committed` reader sees nothing behind the first record of an open transaction. A producer that hangs, or
+//! died before its transaction timed out, so stops everybody who reads, while the lag looks like 0. Takes the ends of
+//! partitions as they are seen now and then; says which stand still below their high watermark, and since when. Never
+//! asks a broker.
 
 use serde::Serialize;
 use std::time::Duration;

@@ -146,7 +146,8 @@ impl Judge {
     /// Decides for one record; `attempt` calls have failed for it. Waits before it says "again", if it has to.
     ///
     /// # Errors
-    /// The error, if the handler says so or can't be asked; an interruption, if the application is asked to end meanwhile.
+    /// The error, if the handler says so or can't be asked; an interruption, if the application is asked to end
+    /// meanwhile.
     pub fn judge(
         &self,
         error: Error,

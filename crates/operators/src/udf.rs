@@ -158,7 +158,8 @@ pub trait Udf: Send + Sync + Debug {
         Err(self.cannot("be called").error)
     }
     /// Many calls with `arity` arguments each, which lie one after another in `arguments`; one result
-    /// per call (joiners). `origins`: of the records that they are about. The interpreter is attached once for all of them.
+    /// per call (joiners). `origins`: of the records that they are about. The interpreter is attached once for all of
+    /// them.
     ///
     /// # Errors
     /// [`Failed`], with the index of the call, if the function raises.

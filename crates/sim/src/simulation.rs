@@ -292,7 +292,8 @@ impl Simulation {
                 self.promised.extend(promised);
                 let (before, restored) = (self.watermark, process.watermark());
                 self.watermark = checkers::watermark(&self.job, &self.world.broker);
-                // Under at-least-once the offsets topic may lack the last commit, and only it is left after a long pause.
+                // Under at-least-once the offsets topic may lack the last commit, and only it is left after a long
+                // pause.
                 let may_go_back = self.forgotten && self.job.guarantee == Guarantee::AtLeastOnce;
                 let (back, other) = (self.watermark < before, restored != self.watermark);
                 if back && !may_go_back || other && !(may_go_back && restored < self.watermark) {

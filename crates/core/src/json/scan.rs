@@ -1,8 +1,8 @@
 //! One pass over JSON text: is it well-formed, and which members do its objects have?
 //!
-//! Takes UTF-8, gives yes or no, and notes the names of members. Builds nothing, and however deep a text is, it doesn't call
-//! itself. Its verdict is serde_json's, byte for byte (tested); a library that gives it without parsing numbers and texts is
-//! not known to us, and this pass is on the path of every JSON record.
+//! Takes UTF-8, gives yes or no, and notes the names of members. Builds nothing, and however deep a text is, it
+//! doesn't call itself. Its verdict is serde_json's, byte for byte (tested); a library that gives it without parsing
+//! numbers and texts is not known to us, and this pass is on the path of every JSON record.
 
 use super::Names;
 

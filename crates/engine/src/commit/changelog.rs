@@ -47,7 +47,8 @@ impl CommitRoom {
         self.flush()
     }
 
-    /// Under at-least-once they follow the commit, and are acknowledged with the next one: they must not be ahead of it.
+    /// Under at-least-once they follow the commit, and are acknowledged with the next one: they must not be ahead of
+    /// it.
     pub(super) fn send_positions(&mut self, cut: &[CutEntry]) -> Result<()> {
         let now = self.parts.shared.clock.now();
         let Some(offsets) = &mut self.parts.offsets else {

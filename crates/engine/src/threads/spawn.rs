@@ -71,8 +71,8 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// A panic stops the engine, instead of leaving the others waiting for who is gone. For as long as it is there the thread
-/// counts as living.
+/// A panic stops the engine, instead of leaving the others waiting for who is gone. For as long as it is there the
+/// thread counts as living.
 pub(super) struct PanicGuard {
     thread: String,
     shared: Arc<Shared>,
