@@ -36,7 +36,13 @@ class Ports:
 
 
 def free_ports() -> Ports:
-    """Two free loopback ports below the range from which the system picks ports for outgoing connections.
+    """Ports for a node."""
+    broker, controller = free_port_numbers(2)
+    return Ports(broker, controller)
+
+
+def free_port_numbers(count: int) -> list[int]:
+    """Free loopback ports below the range from which the system picks ports for outgoing connections.
 
     A port of that range could be taken by any client while the broker is down between kill and restart.
     """
@@ -51,9 +57,9 @@ def free_ports() -> Ports:
             except OSError:
                 continue
         found.append(port)
-        if len(found) == 2:
-            return Ports(found[0], found[1])
-    raise OSError("no two free ports between 15000 and 32000 on 127.0.0.1: close some servers and try again")
+        if len(found) == count:
+            return found
+    raise OSError(f"no {count} free ports between 15000 and 32000 on 127.0.0.1: close some servers and try again")
 
 
 def second_listener(ports: Ports, listen: int, advertised: int) -> dict[str, str]:

@@ -10,20 +10,17 @@ broker has answered and registered.
 from __future__ import annotations
 
 import argparse
-import base64
 import os
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 if __package__ in {None, ""}:  # run as a script: the package is the folder above
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -31,16 +28,13 @@ if __package__ in {None, ""}:  # run as a script: the package is the folder abov
 from broker import wire
 from broker.broker_config import HOST, Ports, free_ports, second_listener, server_properties, write_config
 from broker.java_home import BrokerError, find_java
+from broker.jvm import BrokerProcess, cluster_id, format_storage, quote_log
 from broker.maven_jars import kafka_jars
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 only
 
 __all__ = ["BrokerError", "KafkaBroker"]
-
-# Ends the broker when the pipe to the program that owns it closes without a farewell line, so that a test run
-# killed with SIGKILL leaves no JVM behind. The look at the command line guards against a pid used again.
-_GUARD = 'read -r line && exit 0; tr "\\0" " " < /proc/$1/cmdline | grep -qF -- "$2" && kill -9 "$1"'
 
 
 class KafkaBroker:
@@ -69,8 +63,7 @@ class KafkaBroker:
         """The port of the second listener."""
         self._ports: Ports | None = None
         self._folder: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._process: BrokerProcess | None = None
 
     # -- what it is
 
@@ -82,14 +75,12 @@ class KafkaBroker:
     @property
     def pid(self) -> int:
         """The process of the running broker."""
-        if self._process is None:
-            raise BrokerError("The broker is not running: call start() or restart() first.")
-        return self._process.pid
+        return self._running().pid
 
     @property
     def is_running(self) -> bool:
         """Whether the process lives."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.exit_code is None
 
     @property
     def folder(self) -> Path:
@@ -122,15 +113,9 @@ class KafkaBroker:
         server, logger = write_config(self._folder, config)
         class_path = [str(java), *self._java_options, f"-Dlog4j2.configurationFile={logger}", "-cp", f"{jars}/*"]
         if not (self._folder / "kafka-logs" / "meta.properties").is_file():
-            self._format(class_path, server)
-        with self.log_file.open("ab") as log:
-            # Its own session: Ctrl-C in the terminal goes to the tests, which then stop the broker in order.
-            self._process = subprocess.Popen(
-                [*class_path, "kafka.Kafka", str(server)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+            format_storage(class_path, server, cluster_id())
+        self._process = BrokerProcess(class_path, server, self.log_file)
         try:
-            self._watch(self._process.pid, server)
             self._wait_until_it_answers()
         except BaseException:
             self._end(signal.SIGKILL, 10.0)
@@ -147,7 +132,7 @@ class KafkaBroker:
 
     def send(self, number: signal.Signals) -> None:
         """Sends it a signal, such as SIGSTOP and SIGCONT: a broker that is there and does not answer."""
-        os.kill(self.pid, number)
+        self._running().send(number)
 
     def restart(self) -> Self:
         """Starts it again on the same data and port; stops it first if it runs."""
@@ -203,28 +188,17 @@ class KafkaBroker:
             raise BrokerError("The broker has no address yet: call start() first.")
         return self._ports.broker
 
-    def _format(self, class_path: list[str], server: Path) -> None:
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = [*class_path, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(server)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise BrokerError(
-                f"Kafka could not format {self.folder}:\n{(done.stdout + done.stderr).strip()[-2000:]}\n"
-                "Check free space and permissions there; a setting in `settings=` may also be wrong."
-            )
-
-    def _watch(self, pid: int, server: Path) -> None:
-        self._guard = subprocess.Popen(
-            ["sh", "-c", _GUARD, "guard", str(pid), str(server)],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+    def _running(self) -> BrokerProcess:
+        if self._process is None:
+            raise BrokerError("The broker is not running: call start() or restart() first.")
+        return self._process
 
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + self._start_timeout
         last = "no connection yet"
         while time.monotonic() < deadline:
             if not self.is_running:
-                code = self._process.returncode if self._process else None
+                code = self._process.exit_code if self._process else None
                 raise BrokerError(f"The Kafka broker ended with {code} while starting. {self._quote_log()}")
             try:
                 wire.api_versions(HOST, self._port(), timeout=2.0)
@@ -240,39 +214,13 @@ class KafkaBroker:
             f"{self._quote_log()}"
         )
 
-    def _quote_log(self, lines: int = 15) -> str:
-        text = self.log_file.read_text(errors="replace") if self.log_file.is_file() else ""
-        end = "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:])
-        return (
-            f"The end of its log ({self.log_file}):\n{end}\n"
-            "Read the first ERROR above. Often: a data folder of another Kafka version (give an empty one), "
-            "a full disk, a port taken in between (start again), less than 1 GB of free memory, or a wrong entry "
-            "in `settings=`."
-        )
+    def _quote_log(self) -> str:
+        return quote_log(self.log_file)
 
     def _end(self, how: signal.Signals, patience: float) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.send_signal(how)  # does nothing if it has already ended
-            try:
-                process.wait(patience)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        guard, self._guard = self._guard, None
-        if guard is not None:
-            _dismiss(guard)
-
-
-def _dismiss(guard: subprocess.Popen[bytes]) -> None:
-    pipe: IO[bytes] | None = guard.stdin
-    if pipe is not None:
-        try:
-            pipe.write(b"done\n")
-            pipe.close()
-        except BrokenPipeError:
-            pass  # somebody ended the guard: there is nothing left to guard
-    guard.wait()
+            process.end(how, patience)
 
 
 def _serve(data: str | None, settings: dict[str, str]) -> None:

@@ -153,13 +153,13 @@ def built_project(project: Path, folder: Path, what: str) -> str:
     return f"{built / 'target' / '*'}:{built / 'libs' / '*'}"
 
 
-def kafka_jars() -> Path:
-    """The folder with the jars of the Kafka broker named in pom.xml."""
+def kafka_jars(version: str | None = None) -> Path:
+    """The folder with the jars of a Kafka broker: of the version in pom.xml, or of another one."""
     pom = Path(__file__).resolve().parent / "pom.xml"
-    version = pom_property(pom, "kafka.version")
+    wanted = version or pom_property(pom, "kafka.version")
 
     def fill(partial: Path) -> None:
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
-        run_maven(pom, goal, f"Apache Kafka {version} broker")
+        run_maven(pom, [*goal, f"-Dkafka.version={wanted}"], f"Apache Kafka {wanted} broker")
 
-    return complete_folder(cache_dir() / f"kafka-{version}" / "libs", [pom], fill)
+    return complete_folder(cache_dir() / f"kafka-{wanted}" / "libs", [pom], fill)

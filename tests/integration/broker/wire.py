@@ -17,7 +17,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_FETCH, _METADATA, _API_VERSIONS, _CREATE_TOPICS = 1, 3, 18, 19
+_FETCH, _METADATA, _SASL_HANDSHAKE, _API_VERSIONS, _CREATE_TOPICS, _SASL_AUTHENTICATE = 1, 3, 17, 18, 19, 36
 _FETCH_BYTES = 8 << 20
 _CLIENT_ID = "stoatflow-harness"
 TOPIC_ALREADY_EXISTS = 36
@@ -43,14 +43,23 @@ class ClusterInfo:
     topics: Mapping[str, TopicInfo]
 
 
-def _string(text: str | None) -> bytes:
+@dataclass(frozen=True)
+class Login:
+    """User and password for SASL/PLAIN, over a connection without TLS."""
+
+    user: str
+    password: str
+
+
+def nullable_string(text: str | None) -> bytes:
+    """A string as the protocol writes it."""
     if text is None:
         return struct.pack(">h", -1)
     raw = text.encode()
     return struct.pack(">h", len(raw)) + raw
 
 
-class _Reader:
+class Reader:
     """Walks over an answer."""
 
     def __init__(self, data: bytes) -> None:
@@ -81,35 +90,58 @@ class _Reader:
             self.number("i")
 
 
-def _ask(host: str, port: int, key: int, version: int, body: bytes, timeout: float) -> _Reader:
-    head = struct.pack(">hhi", key, version, 1) + _string(_CLIENT_ID)
+def ask(
+    host: str, port: int, key: int, version: int, body: bytes, timeout: float, login: Login | None = None
+) -> Reader:
+    """One request over a connection of its own; gives the answer behind its header."""
     with socket.create_connection((host, port), timeout=timeout) as sock:
         sock.settimeout(timeout)
-        sock.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
-        with sock.makefile("rb") as stream:
-            size = stream.read(4)
-            if len(size) < 4:
-                raise WireError("the connection was closed without an answer")
-            data = stream.read(struct.unpack(">i", size)[0])
-    answer = _Reader(data)
+        if login is not None:
+            _log_in(sock, login)
+        return _exchange(sock, key, version, body)
+
+
+def _exchange(sock: socket.socket, key: int, version: int, body: bytes) -> Reader:
+    head = struct.pack(">hhi", key, version, 1) + nullable_string(_CLIENT_ID)
+    sock.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+    with sock.makefile("rb") as stream:
+        size = stream.read(4)
+        if len(size) < 4:
+            raise WireError("the connection was closed without an answer")
+        data = stream.read(struct.unpack(">i", size)[0])
+    answer = Reader(data)
     if answer.number("i") != 1:
         raise WireError("the answer belongs to another question")
     return answer
 
 
+def _log_in(sock: socket.socket, login: Login) -> None:
+    answer = _exchange(sock, _SASL_HANDSHAKE, 1, nullable_string("PLAIN"))
+    if (error := answer.number("h")) != 0:
+        raise WireError(f"the broker doesn't take SASL/PLAIN there: error {error}")
+    secret = f"\0{login.user}\0{login.password}".encode()
+    answer = _exchange(sock, _SASL_AUTHENTICATE, 0, struct.pack(">i", len(secret)) + secret)
+    if (error := answer.number("h")) != 0:
+        raise WireError(f"the broker refused user {login.user}: error {error}, {answer.string()}")
+
+
 def api_versions(host: str, port: int, timeout: float = 5.0) -> dict[int, tuple[int, int]]:
     """The requests that the broker knows, with the lowest and highest version of each."""
-    answer = _ask(host, port, _API_VERSIONS, 0, b"", timeout)
+    answer = ask(host, port, _API_VERSIONS, 0, b"", timeout)
     error = answer.number("h")
     if error != 0:
         raise WireError(f"ApiVersions answered with error {error}")
     return {answer.number("h"): (answer.number("h"), answer.number("h")) for _ in range(answer.number("i"))}
 
 
-def metadata(host: str, port: int, topics: list[str] | None = None, timeout: float = 5.0) -> ClusterInfo:
+def metadata(
+    host: str, port: int, topics: list[str] | None = None, timeout: float = 5.0, login: Login | None = None
+) -> ClusterInfo:
     """The brokers and the named topics (None: all); asking never creates a topic."""
-    names = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(_string(t) for t in topics or [])
-    answer = _ask(host, port, _METADATA, 4, names + b"\0", timeout)
+    names = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(
+        nullable_string(t) for t in topics or []
+    )
+    answer = ask(host, port, _METADATA, 4, names + b"\0", timeout, login)
     answer.number("i")  # throttle time
     brokers: dict[int, str] = {}
     for _ in range(answer.number("i")):
@@ -134,19 +166,20 @@ def metadata(host: str, port: int, topics: list[str] | None = None, timeout: flo
 
 
 def create_topic(
-    host: str, port: int, name: str, partitions: int, configs: Mapping[str, str], timeout: float = 30.0
-) -> tuple[int, str]:
-    """Asks for a topic with one replica; gives the error code (0: created) and the broker's words."""
-    settings = b"".join(_string(key) + _string(value) for key, value in configs.items())
+    host: str, port: int, name: str, partitions: int, configs: Mapping[str, str], timeout: float = 30.0,
+    replicas: int = 1, login: Login | None = None,
+) -> tuple[int, str]:  # fmt: skip
+    """Asks for a topic; gives the error code (0: created) and the broker's words."""
+    settings = b"".join(nullable_string(key) + nullable_string(value) for key, value in configs.items())
     body = (
         struct.pack(">i", 1)
-        + _string(name)
-        + struct.pack(">ihi", partitions, 1, 0)
+        + nullable_string(name)
+        + struct.pack(">ihi", partitions, replicas, 0)
         + struct.pack(">i", len(configs))
         + settings
         + struct.pack(">i?", int(timeout * 1000), False)
     )
-    answer = _ask(host, port, _CREATE_TOPICS, 4, body, timeout)
+    answer = ask(host, port, _CREATE_TOPICS, 4, body, timeout, login)
     answer.number("i")  # throttle time
     if answer.number("i") != 1:
         raise WireError("CreateTopics did not answer for the topic")
@@ -158,8 +191,8 @@ def fetch(host: str, port: int, topic: str, partition: int, offset: int, timeout
     """Some batches as the broker keeps them, those of open transactions too; the first may begin before the offset, the
     last may be cut short. Nothing at the end."""
     body = struct.pack(">iiiib", -1, 0, 1, _FETCH_BYTES, 0)
-    body += struct.pack(">i", 1) + _string(topic) + struct.pack(">iiqi", 1, partition, offset, _FETCH_BYTES)
-    answer = _ask(host, port, _FETCH, 4, body, timeout)
+    body += struct.pack(">i", 1) + nullable_string(topic) + struct.pack(">iiqi", 1, partition, offset, _FETCH_BYTES)
+    answer = ask(host, port, _FETCH, 4, body, timeout)
     answer.number("i")  # throttle time
     if answer.number("i") != 1 or answer.string() != topic or answer.number("i") != 1:
         raise WireError("Fetch did not answer for the partition")

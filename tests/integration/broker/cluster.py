@@ -1,0 +1,375 @@
+"""A real Apache Kafka cluster with TLS, SASL and ACLs on loopback: three nodes, or one for cheap tests.
+
+`KafkaCluster` is a context manager; `python cluster.py --print` is the same for programs in other languages. Each node
+is broker and controller in a process of its own. They end by their pids, also when the program that started them is
+killed, and all files go with them.
+
+Needs Java 17, Maven the first time, and the Python package `cryptography`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, NoReturn
+
+if __package__ in {None, ""}:  # run as a script: the package is the folder above
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from broker import wire, wire_admin
+from broker.broker_config import HOST, write_config
+from broker.certificates import KEY_PASSWORD, Certificates
+from broker.cluster_config import Node, Tokens, java_options, keystore_settings, make_nodes, node_properties
+from broker.java_home import BrokerError, find_java
+from broker.jvm import BrokerProcess, cluster_id, format_storage, quote_log
+from broker.listeners import (
+    ADMIN,
+    ALLOWED,
+    ANONYMOUS,
+    DENIED,
+    INTERNAL,
+    LISTENERS,
+    PASSWORDS,
+    client_properties,
+    scram_options,
+)
+from broker.maven_jars import kafka_jars
+from broker.token_server import TokenServer
+from broker.wire_admin import Acl, Operation, Pattern, Resource
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 only
+
+_LOGIN = wire.Login(ADMIN, PASSWORDS[ADMIN])
+
+
+class KafkaCluster:
+    """`with KafkaCluster() as cluster: connect(cluster.client("SASL_SSL_SCRAM"))`.
+
+    `version` is one of Kafka that Maven Central has, without it that of the other tests. `settings` are added to
+    server.properties of every node.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 3,
+        *,
+        version: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        heap_mb: int = 256,
+        start_timeout: float = 120.0,
+    ) -> None:
+        self._count, self._version, self._settings = nodes, version, dict(settings or {})
+        self._heap_mb, self._start_timeout = heap_mb, start_timeout
+        self._folder: Path | None = None
+        self._java: list[str] = []
+        self._nodes: list[Node] = []
+        self._running: dict[int, BrokerProcess] = {}
+        self.tokens = TokenServer({user: PASSWORDS[user] for user in (ALLOWED, DENIED)})
+        """Hands out tokens of SASL/OAUTHBEARER: a client's id is the user, its secret the password."""
+
+    # -- what it is
+
+    @property
+    def certificates(self) -> Certificates:
+        """The files for clients."""
+        return self._certificates
+
+    @property
+    def nodes(self) -> list[int]:
+        """The numbers of all nodes."""
+        return [node.number for node in self._nodes]
+
+    @property
+    def folder(self) -> Path:
+        """Everything that the nodes write."""
+        if self._folder is None:
+            raise BrokerError("The cluster was not started.")
+        return self._folder
+
+    def bootstrap(self, listener: str = "PLAINTEXT") -> str:
+        """`127.0.0.1:port` of every node; the same after a restart."""
+        if not any(each.name == listener for each in LISTENERS):
+            raise ValueError(f"there is no listener {listener!r}; there are: {', '.join(e.name for e in LISTENERS)}")
+        return ",".join(f"{HOST}:{node.ports[listener]}" for node in self._nodes)
+
+    def client(self, listener: str, user: str = ALLOWED, mechanism: str | None = None) -> dict[str, str]:
+        """The properties of a client that is let in, in the names of librdkafka and StoatFlow."""
+        chosen = next(each for each in LISTENERS if each.name == listener)
+        return {
+            "bootstrap.servers": self.bootstrap(listener),
+            **client_properties(chosen, self.certificates, self.tokens.endpoint(), user, mechanism),
+        }
+
+    def pid(self, node: int) -> int:
+        """The process of a node that runs."""
+        return self._process(node).pid
+
+    def log_file(self, node: int) -> Path:
+        """What a node printed."""
+        return self._node(node).log_file
+
+    # -- its life
+
+    def __enter__(self) -> Self:
+        try:
+            return self._start_all()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends all nodes at once and removes their files."""
+        for process in self._running.values():
+            process.send(signal.SIGKILL)
+        for node in list(self._running):
+            self.kill(node)
+        self.tokens.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def start(self, node: int) -> None:
+        """Starts a node again on its data and ports; returns when it answers."""
+        if node in self._running:
+            raise BrokerError(f"Node {node} already runs as process {self.pid(node)}.")
+        self._launch(self._node(node))
+        self._wait_until_it_answers(self._node(node))
+
+    def kill(self, node: int) -> None:
+        """Ends a node with SIGKILL, as a crash would."""
+        self._process(node).end(signal.SIGKILL, 10.0)
+        del self._running[node]
+
+    def restart(self, node: int) -> None:
+        """Ends a node in order, so that others lead its partitions, and starts it again."""
+        self._process(node).end(signal.SIGTERM, 30.0)
+        del self._running[node]
+        self.start(node)
+
+    def pause(self, node: int) -> None:
+        """Stops a node's process: its connections stay open and nothing answers."""
+        self._process(node).send(signal.SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """Lets a paused node run on."""
+        self._process(node).send(signal.SIGCONT)
+
+    # -- what is done with it
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None, replicas: int | None = None
+    ) -> None:
+        """Creates a topic and returns when every partition has a leader."""
+        copies = min(3, len(self._nodes)) if replicas is None else replicas
+        port = self._any_port()
+        error, words = wire.create_topic(HOST, port, name, partitions, configs or {}, 30.0, copies, _LOGIN)
+        if error != 0:
+            raise BrokerError(f"Kafka refused to create topic {name!r} (error {error}): {words}")
+        self._wait(f"topic {name!r} has no leaders", lambda: self._has_leaders(name, partitions))
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The node that leads a partition, or -1."""
+        return wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic].leaders[partition]
+
+    def grant(self, user: str, resource: Resource, name: str, *operations: Operation, prefixed: bool = False) -> None:
+        """Permits operations; returns when all running nodes know it."""
+        acls = _acls(user, resource, name, operations, prefixed=prefixed)
+        wire_admin.create_acls(HOST, self._any_port(), _LOGIN, acls)
+        self._wait_for_acls(acls, known=True)
+
+    def revoke(self, user: str, resource: Resource, name: str, *operations: Operation, prefixed: bool = False) -> None:
+        """Takes back what `grant` gave in the same words; returns when all running nodes know it."""
+        acls = _acls(user, resource, name, operations, prefixed=prefixed)
+        wire_admin.delete_acls(HOST, self._any_port(), _LOGIN, acls)
+        self._wait_for_acls(acls, known=False)
+
+    def renew_certificates(self) -> None:
+        """Gives all running brokers a new certificate from the same CA, without a restart."""
+        keystore = self.certificates.renewed_server()
+        for node in self._nodes:
+            if node.number in self._running:
+                for listener in LISTENERS:
+                    if listener.certificate == "server":
+                        settings = keystore_settings(listener, keystore)
+                        wire_admin.alter_broker(HOST, node.ports[INTERNAL], _LOGIN, node.number, settings)
+
+    def as_json(self) -> dict[str, object]:
+        """All that a client in another process needs."""
+        return {
+            "bootstrap": {each.name: self.bootstrap(each.name) for each in LISTENERS},
+            "clients": {each.name: self.client(each.name) for each in LISTENERS},
+            "passwords": {user: PASSWORDS[user] for user in (ALLOWED, DENIED, ADMIN)},
+            "certificates": {**self.certificates.paths(), "key_password": KEY_PASSWORD},
+            "token_endpoints": self.tokens.endpoints(),
+            "pids": {str(node): process.pid for node, process in self._running.items()},
+        }
+
+    def check(self) -> None:
+        """Raises BrokerError when a node has ended by itself."""
+        for number, process in self._running.items():
+            if process.exit_code is not None:
+                raise BrokerError(f"Node {number} ended by itself. {quote_log(self.log_file(number))}")
+
+    # -- inside
+
+    def _start_all(self) -> Self:
+        java, jars = find_java(), kafka_jars(self._version)
+        self._folder = Path(tempfile.mkdtemp(prefix="stoatflow-cluster-"))
+        self._certificates = Certificates(self._folder / "certificates", (ALLOWED, DENIED))
+        self.tokens.open()
+        key_set = self._folder / "key-set.json"
+        key_set.write_text(self.tokens.key_set())
+        self._tokens = Tokens(key_set, self.tokens.issuer)
+        self._nodes = make_nodes(self._count, self._folder)
+        self._java = [str(java), *java_options(self._tokens, self._heap_mb), "-cp", f"{jars}/*"]
+        cluster = cluster_id()
+
+        def prepare(node: Node) -> None:
+            node.folder.mkdir()
+            settings = node_properties(node, self._nodes, self._certificates, self._tokens, self._settings)
+            server, _ = write_config(node.folder, settings)
+            format_storage(self._java, server, cluster, *scram_options())
+
+        with ThreadPoolExecutor(len(self._nodes)) as pool:
+            list(pool.map(prepare, self._nodes))
+        for node in self._nodes:
+            self._launch(node)
+        for node in self._nodes:
+            self._wait_until_it_answers(node)
+        for user in (ALLOWED, ANONYMOUS):
+            self._permit_everything(user)
+        return self
+
+    def _permit_everything(self, user: str) -> None:
+        for resource in (Resource.TOPIC, Resource.GROUP, Resource.TRANSACTIONAL_ID):
+            self.grant(user, resource, "*", Operation.ALL)
+        self.grant(user, Resource.CLUSTER, "kafka-cluster", Operation.ALL)
+
+    def _launch(self, node: Node) -> None:
+        logger = node.folder / "log4j2.properties"
+        java = [self._java[0], f"-Dlog4j2.configurationFile={logger}", *self._java[1:]]
+        self._running[node.number] = BrokerProcess(java, node.folder / "server.properties", node.log_file)
+
+    def _node(self, number: int) -> Node:
+        found = next((node for node in self._nodes if node.number == number), None)
+        if found is None:
+            raise ValueError(f"there is no node {number}; there are: {self.nodes}")
+        return found
+
+    def _process(self, node: int) -> BrokerProcess:
+        self._node(node)
+        if node not in self._running:
+            raise BrokerError(f"Node {node} is not running: call start({node}) first.")
+        return self._running[node]
+
+    def _any_port(self) -> int:
+        """The harness's own listener of a node that runs."""
+        for node in self._nodes:
+            if node.number in self._running:
+                return node.ports[INTERNAL]
+        raise BrokerError("No node of the cluster is running.")
+
+    def _has_leaders(self, name: str, partitions: int) -> bool:
+        topic = wire.metadata(HOST, self._any_port(), [name], login=_LOGIN).topics.get(name)
+        return bool(
+            topic and topic.error == 0 and len(topic.leaders) == partitions and min(topic.leaders.values()) >= 0
+        )
+
+    def _wait_for_acls(self, acls: list[Acl], *, known: bool) -> None:
+        ports = [node.ports[INTERNAL] for node in self._nodes if node.number in self._running]
+        self._wait(
+            f"not every node has learnt that {acls} came or went",
+            lambda: all(wire_admin.has_acl(HOST, port, _LOGIN, acl) == known for port in ports for acl in acls),
+        )
+
+    def _wait(self, otherwise: str, done: Callable[[], bool], timeout: float = 30.0) -> None:
+        deadline = time.monotonic() + timeout
+        while not done():
+            if time.monotonic() > deadline:
+                raise BrokerError(f"After {timeout:.0f} s {otherwise}. {quote_log(self._nodes[0].log_file)}")
+            time.sleep(0.05)
+
+    def _wait_until_it_answers(self, node: Node) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        own, last = f"{HOST}:{node.ports[INTERNAL]}", "no connection yet"
+        while time.monotonic() < deadline:
+            code = self._process(node.number).exit_code
+            if code is not None:
+                raise BrokerError(f"Node {node.number} ended with {code} while starting. {quote_log(node.log_file)}")
+            try:
+                if own in wire.metadata(HOST, node.ports[INTERNAL], [], 2.0, _LOGIN).brokers.values():
+                    return
+                last = "it answers but is not registered"
+            except OSError as error:
+                last = str(error)
+            time.sleep(0.1)
+        raise BrokerError(
+            f"Node {node.number} did not answer within {self._start_timeout:.0f} s ({last}). {quote_log(node.log_file)}"
+        )
+
+
+def _acls(user: str, resource: Resource, name: str, operations: tuple[Operation, ...], *, prefixed: bool) -> list[Acl]:
+    pattern = Pattern.PREFIXED if prefixed else Pattern.LITERAL
+    return [Acl(user, resource, name, operation, pattern) for operation in operations]
+
+
+def _serve(cluster: KafkaCluster) -> None:
+    """Prints what clients need and stays until stdin closes or a signal arrives."""
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        del frame
+        sys.exit(0 if number == signal.SIGTERM else 130)
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, leave)
+    with cluster:
+        print(json.dumps(cluster.as_json()), flush=True)
+        while True:
+            ready, _, _ = select.select([sys.stdin], [], [], 0.5)
+            if ready and not os.read(sys.stdin.fileno(), 4096):
+                return
+            cluster.check()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Run a secured Apache Kafka cluster on free loopback ports.")
+    parser.add_argument(
+        "--print", action="store_true", required=True,
+        help="start, print one line of JSON with addresses, passwords and files, run until stdin closes or SIGTERM",
+    )  # fmt: skip
+    parser.add_argument("--nodes", type=int, default=3, help="how many (default: 3)")
+    parser.add_argument("--version", help="of Kafka (default: that of pom.xml)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of all brokers")
+    options = parser.parse_args(arguments)
+    wrong = [entry for entry in options.set if "=" not in entry]
+    if wrong:
+        parser.error(f"--set wants KEY=VALUE, not {wrong[0]!r}")
+    settings = dict(entry.split("=", 1) for entry in options.set)
+    try:
+        _serve(KafkaCluster(options.nodes, version=options.version, settings=settings))
+    except BrokerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""One JVM with Kafka's classes: a broker that runs, or the tool that formats its storage.
+
+A broker gets a session of its own, so Ctrl-C reaches the tests, which then stop it in order. A guard process ends it
+when the program that started it dies.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from broker.java_home import BrokerError
+
+# Ends the broker when the pipe to the program that owns it closes without a farewell line, so that a test run
+# killed with SIGKILL leaves no JVM behind. The look at the command line guards against a pid used again.
+_GUARD = 'read -r line && exit 0; tr "\\0" " " < /proc/$1/cmdline | grep -qF -- "$2" && kill -9 "$1"'
+
+
+class BrokerProcess:
+    """A running broker. `java` is the command up to the main class, `server` its properties file."""
+
+    def __init__(self, java: Sequence[str], server: Path, log: Path) -> None:
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [*java, "kafka.Kafka", str(server)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        self._guard = subprocess.Popen(
+            ["sh", "-c", _GUARD, "guard", str(self.pid), str(server)],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends it a signal."""
+        os.kill(self.pid, number)
+
+    def end(self, how: signal.Signals, patience: float) -> None:
+        """Sends `how`, and SIGKILL if it still runs after `patience` seconds; returns when it has ended."""
+        self._process.send_signal(how)  # does nothing if it has already ended
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._dismiss_guard()
+
+    def _dismiss_guard(self) -> None:
+        pipe = self._guard.stdin
+        if pipe is not None and not pipe.closed:
+            try:
+                pipe.write(b"done\n")
+                pipe.close()
+            except BrokenPipeError:
+                pass  # somebody ended the guard: there is nothing left to guard
+        self._guard.wait()
+
+
+def cluster_id() -> str:
+    """A new id as Kafka writes it."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def format_storage(java: Sequence[str], server: Path, cluster: str, *options: str) -> None:
+    """Makes the data folder of one node, as `kafka-storage format` does."""
+    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(server), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BrokerError(
+            f"Kafka could not format the storage of {server}:\n{(done.stdout + done.stderr).strip()[-2000:]}\n"
+            "Check free space and permissions there; a setting in `settings=` may also be wrong."
+        )
+
+
+def quote_log(log: Path, lines: int = 15) -> str:
+    """The end of a broker's log, and what to look for in it."""
+    text = log.read_text(errors="replace") if log.is_file() else ""
+    end = "\n".join(f"    {line[:400]}" for line in text.splitlines()[-lines:])
+    return (
+        f"The end of its log ({log}):\n{end}\n"
+        "Read the first ERROR above. Often: a data folder of another Kafka version (give an empty one), "
+        "a full disk, a port taken in between (start again), less than 1 GB of free memory, or a wrong entry "
+        "in `settings=`."
+    )

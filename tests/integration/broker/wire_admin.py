@@ -1,0 +1,137 @@
+"""Kafka's administrative requests that a secured cluster needs: ACLs and dynamic settings of a broker.
+
+Like wire.py: the standard library only, one connection per request, versions without compact encoding.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from broker.wire import Login, WireError, ask, nullable_string
+
+_DESCRIBE_ACLS, _CREATE_ACLS, _DELETE_ACLS, _INCREMENTAL_ALTER_CONFIGS = 29, 30, 31, 44
+_BROKER = 4
+_SET = 0
+_ALLOW = 3
+_TIMEOUT_S = 30.0
+
+
+class Resource(IntEnum):
+    """What permission is given for."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class Pattern(IntEnum):
+    """How the name of a resource is meant."""
+
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    """What is permitted."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+@dataclass(frozen=True)
+class Acl:
+    """A permission of a user from every host."""
+
+    user: str
+    resource: Resource
+    name: str
+    operation: Operation
+    pattern: Pattern = Pattern.LITERAL
+
+    def encoded(self) -> bytes:
+        """As CreateAcls takes it, and as the other two take it as a filter."""
+        return (
+            struct.pack(">b", self.resource)
+            + nullable_string(self.name)
+            + struct.pack(">b", self.pattern)
+            + nullable_string(f"User:{self.user}")
+            + nullable_string("*")
+            + struct.pack(">bb", self.operation, _ALLOW)
+        )
+
+
+def create_acls(host: str, port: int, login: Login, acls: list[Acl]) -> None:
+    """Creates them; those that are there already stay."""
+    body = struct.pack(">i", len(acls)) + b"".join(acl.encoded() for acl in acls)
+    answer = ask(host, port, _CREATE_ACLS, 1, body, _TIMEOUT_S, login)
+    answer.number("i")  # throttle time
+    for _ in range(answer.number("i")):
+        error, words = answer.number("h"), answer.string()
+        if error != 0:
+            raise WireError(f"Kafka refused to create an ACL (error {error}): {words}")
+
+
+def delete_acls(host: str, port: int, login: Login, acls: list[Acl]) -> None:
+    """Deletes exactly these."""
+    body = struct.pack(">i", len(acls)) + b"".join(acl.encoded() for acl in acls)
+    answer = ask(host, port, _DELETE_ACLS, 1, body, _TIMEOUT_S, login)
+    answer.number("i")  # throttle time
+    for _ in range(answer.number("i")):
+        error, words = answer.number("h"), answer.string()
+        if error != 0:
+            raise WireError(f"Kafka refused to delete an ACL (error {error}): {words}")
+        for _ in range(answer.number("i")):
+            answer.number("h")
+            answer.string()
+            answer.number("b")
+            answer.string()
+            answer.number("b")
+            answer.string()
+            answer.string()
+            answer.number("b")
+            answer.number("b")
+
+
+def has_acl(host: str, port: int, login: Login, acl: Acl) -> bool:
+    """Whether this broker knows the permission: each learns of a change in its own time."""
+    answer = ask(host, port, _DESCRIBE_ACLS, 1, acl.encoded(), _TIMEOUT_S, login)
+    answer.number("i")  # throttle time
+    error, words = answer.number("h"), answer.string()
+    if error != 0:
+        raise WireError(f"Kafka refused to describe ACLs (error {error}): {words}")
+    return answer.number("i") > 0
+
+
+def alter_broker(host: str, port: int, login: Login, node: int, settings: Mapping[str, str]) -> None:
+    """Changes settings of a running broker."""
+    entries = b"".join(
+        nullable_string(key) + struct.pack(">b", _SET) + nullable_string(value) for key, value in settings.items()
+    )
+    body = (
+        struct.pack(">ib", 1, _BROKER)
+        + nullable_string(str(node))
+        + struct.pack(">i", len(settings))
+        + entries
+        + struct.pack(">?", False)
+    )
+    answer = ask(host, port, _INCREMENTAL_ALTER_CONFIGS, 0, body, _TIMEOUT_S, login)
+    answer.number("i")  # throttle time
+    for _ in range(answer.number("i")):
+        error, words = answer.number("h"), answer.string()
+        if error != 0:
+            raise WireError(f"Kafka refused to change settings of broker {node} (error {error}): {words}")
+        answer.number("b")
+        answer.string()
