@@ -4,12 +4,12 @@
 //! asking. Owns the checked properties and the clients for questions. `connect` never waits: whether
 //! a broker answers is asked with `topics`.
 
-use super::admin::Admin;
-use super::consume::KafkaConsumer;
-use super::group::Group;
+use super::alternating;
+use super::native::{self, Portion};
 use super::properties::Properties;
-use super::turns;
-use super::wire::{self, Portion};
+use crate::kafka::librdkafka::admin::Admin;
+use crate::kafka::librdkafka::consumer::KafkaConsumer;
+use crate::kafka::librdkafka::group::Group;
 use crate::{
     Broker, Committed, Consumer, Forgetting, NewTopic, OpenTransaction, Producer, ProducerMode,
     Range, TopicInfo,
@@ -58,7 +58,7 @@ impl KafkaBroker {
         let (bootstrap, admin) = (self.properties.bootstrap(), self.admin.clone());
         match self.properties.wire(ClientRole::Consumer) {
             Ok((addresses, client)) => {
-                let reader = wire::reader(addresses, &client, bootstrap, admin, portion);
+                let reader = native::reader(addresses, &client, bootstrap, admin, portion);
                 return Ok(Box::new(reader));
             }
             Err(what) => {
@@ -142,7 +142,7 @@ impl Broker for KafkaBroker {
     ) -> Result<Vec<Option<OpenTransaction>>> {
         let asked = match self.properties.wire(ClientRole::Admin) {
             Ok((addresses, client)) => {
-                wire::open_transactions(addresses, &client, partitions, timeout)
+                native::open_transactions(addresses, &client, partitions, timeout)
             }
             Err(what) => Err(format!("only librdkafka knows {what}, and it can't ask")),
         };
@@ -172,6 +172,6 @@ impl Broker for KafkaBroker {
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {
-        turns::open(&self.properties, &self.admin, mode, timeout)
+        alternating::open(&self.properties, &self.admin, mode, timeout)
     }
 }

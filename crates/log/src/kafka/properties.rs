@@ -4,8 +4,8 @@
 //! Owns the list of properties that the engine decides itself, each with its reason, and the
 //! defaults that were chosen for one process that reads everything. Never connects.
 
-use super::wire::Portion;
-use super::wire::{Address, address_list};
+use super::native::Portion;
+use super::native::{Address, address_list};
 use rdkafka::config::ClientConfig;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;

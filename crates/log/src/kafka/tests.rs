@@ -1,11 +1,11 @@
 //! Failures on demand, from librdkafka's mock cluster: how they are mapped, not exactly-once.
 
-use super::admin::Admin;
-use super::consume::KafkaConsumer;
-use super::produce::KafkaProducer;
+use super::native::{self, address_list};
 use super::properties::Properties;
-use super::wire::{self, address_list};
 use super::{KafkaBroker, connect};
+use crate::kafka::librdkafka::admin::Admin;
+use crate::kafka::librdkafka::consumer::KafkaConsumer;
+use crate::kafka::librdkafka::producer::KafkaProducer;
 use crate::{Broker, CommitOutcome, Consumer, CutEntry, Outgoing, Producer, ProducerMode};
 use rdkafka::mocking::{MockCluster, MockCoordinator};
 use rdkafka::producer::DefaultProducerContext;
@@ -81,12 +81,12 @@ fn open(broker: &KafkaBroker, way: Way) -> Box<dyn Producer> {
     }
     let address = broker.address();
     let addresses = address_list(&address).unwrap();
-    let mut writer = wire::producer(addresses.clone(), "test", "app", &address, WAIT);
+    let mut writer = native::producer(addresses.clone(), "test", "app", &address, WAIT);
     assert!(writer.open(WAIT).unwrap());
     if way == Way::Wire {
         return Box::new(writer);
     }
-    let mut plain = wire::plain(writer, addresses, "test", "app", &address, WAIT);
+    let mut plain = native::plain(writer, addresses, "test", "app", &address, WAIT);
     plain.open(WAIT).unwrap();
     Box::new(plain)
 }
@@ -114,7 +114,7 @@ fn reader(broker: &KafkaBroker, way: Way, from: i64) -> Box<dyn Consumer> {
     if way != Way::Librdkafka {
         let addresses = address_list(bootstrap).unwrap();
         let portion = Properties::portion(1);
-        let mut reader = wire::reader(addresses, "test", bootstrap, admin, portion);
+        let mut reader = native::reader(addresses, "test", bootstrap, admin, portion);
         reader.place(&assigned);
         return Box::new(reader);
     }

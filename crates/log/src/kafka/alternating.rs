@@ -1,0 +1,185 @@
+//! Two transactional clients in turn: one transaction is on its way while the broker still ends the one before.
+//!
+//! Takes what a [`Producer`] takes; gives each transaction to the client that did not commit the last one. Owns both
+//! clients and whose turn it is. Never begins a transaction before the broker has said that the last one is committed, so
+//! their order is that of one client.
+//!
+//! After a commit the broker writes markers into every partition of the transaction, and refuses what the same
+//! transactional id wants to add meanwhile. Of another id it knows no such wait. What a newcomer must fence are both
+//! ids, whichever way it commits itself.
+
+use super::native;
+use super::properties::Properties;
+use crate::kafka::librdkafka::admin::Admin;
+use crate::kafka::librdkafka::producer::KafkaProducer;
+use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::settings::ClientRole;
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
+
+/// Behind `application.id`, where no character of another application's id can be.
+const SECOND: &str = "~2";
+
+/// What writes the transactions of one id.
+pub(super) trait Side: Producer {
+    /// Is the id still its own, as far as it can find out? What is open of it is lost then.
+    fn owns_its_id(&mut self) -> bool;
+}
+
+/// A producer with two transactional clients.
+#[derive(Debug)]
+struct Turns<S> {
+    sides: [S; 2],
+    /// Whose the transaction is that is open, or comes next. A side that failed keeps its turn, and goes on to say why.
+    turn: usize,
+}
+
+/// Takes both ids over, in either mode: an older instance may have used both. One that sends outside of transactions
+/// needs only one afterwards, to guard its offsets.
+pub(super) fn open(
+    properties: &Properties,
+    admin: &Arc<Admin>,
+    mode: &ProducerMode,
+    timeout: Duration,
+) -> Result<Box<dyn Producer>> {
+    let (id, silence, transactional) = (mode.id(), mode.timeout(), mode.is_transactional());
+    let clock = SystemClock::new();
+    let left = || timeout.saturating_sub(clock.monotonic());
+    let second = format!("{id}{SECOND}");
+    // Ours has no thread of its own.
+    if !matches!(mode, ProducerMode::Unattended { .. }) {
+        match by_wire(properties, [id, &second], silence, transactional, left)? {
+            Ok(writer) => return Ok(writer),
+            Err(why) => tracing::info!(target: "stoatflow::kafka", "librdkafka writes: {why}"),
+        }
+    }
+    let second = ProducerMode::Transactional {
+        id: second,
+        timeout: silence,
+    };
+    let side = |mode| KafkaProducer::new(properties, Arc::clone(admin), mode);
+    // Both connect while the first one is opened.
+    let sides = [side(mode)?, side(&second)?];
+    for side in &sides {
+        side.open(left())?;
+    }
+    if !transactional {
+        let [guarded, _] = sides;
+        return Ok(Box::new(guarded));
+    }
+    Ok(Box::new(Turns { sides, turn: 0 }))
+}
+
+/// Both ids, taken over by our own client; or why it can't have them.
+fn by_wire(
+    properties: &Properties,
+    ids: [&str; 2],
+    silence: Duration,
+    transactional: bool,
+    left: impl Fn() -> Duration,
+) -> Result<Result<Box<dyn Producer>, String>> {
+    let (addresses, client) = match properties.wire(ClientRole::Producer) {
+        Ok(known) => known,
+        Err(what) => return Ok(Err(format!("only it knows {what}"))),
+    };
+    let bootstrap = properties.bootstrap();
+    let mut sides =
+        ids.map(|id| native::producer(addresses.clone(), &client, id, bootstrap, silence));
+    for side in &mut sides {
+        if !side.open(left())? {
+            return Ok(Err("these brokers are older than 2.8".to_owned()));
+        }
+    }
+    if transactional {
+        return Ok(Ok(Box::new(Turns { sides, turn: 0 })));
+    }
+    let [guard, _] = sides;
+    let mut writer = native::plain(guard, addresses, &client, ids[0], bootstrap, silence);
+    writer.open(left())?;
+    Ok(Ok(Box::new(writer)))
+}
+
+impl<S: Side> Turns<S> {
+    /// Has the side whose turn it is do something.
+    ///
+    /// The first id says who is the one: whoever starts takes it first. Two that start at the same instant may each win one, and the
+    /// one that has the first goes on: whoever took the second away stops at its own first transaction.
+    fn side<T>(&mut self, act: impl FnOnce(&mut S) -> Result<T>) -> Result<T> {
+        let outcome = act(&mut self.sides[self.turn]);
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::Fenced && self.turn == 1 => {
+                if !self.sides[0].owns_its_id() {
+                    return Err(error);
+                }
+                let lost = "another instance has begun, and taken the second transactional id, but not the first";
+                Err(Error::unavailable(lost)
+                    .hint("start again: this one goes on, and the other one stops")
+                    .caused_by(error))
+            }
+            outcome => outcome,
+        }
+    }
+}
+
+impl<S: Side> Producer for Turns<S> {
+    fn sends_are_fenced(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.side(S::begin)
+    }
+
+    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+        self.side(|side| side.send(records))
+    }
+
+    fn pursue(&mut self) -> Result<usize> {
+        self.side(S::pursue)
+    }
+
+    fn flush(&mut self, timeout: Duration) -> Result<()> {
+        self.side(|side| side.flush(timeout))
+    }
+
+    fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
+        self.side(|side| side.offsets(group, cut, timeout))
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
+        let outcome = self.side(|side| side.commit(timeout))?;
+        if outcome == CommitOutcome::Committed {
+            self.turn = 1 - self.turn;
+        }
+        Ok(outcome)
+    }
+
+    fn abort(&mut self, timeout: Duration) -> Result<()> {
+        self.side(|side| side.abort(timeout))
+    }
+
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        let mut ends = BTreeMap::new();
+        for (partition, end) in self.sides.iter().flat_map(|side| side.acknowledged(topic)) {
+            let known = ends.entry(partition).or_insert(end);
+            *known = end.max(*known);
+        }
+        ends.into_iter().collect()
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        self.sides.iter().filter_map(Producer::append_time).max()
+    }
+
+    fn rollovers(&self) -> u64 {
+        self.sides.iter().map(Producer::rollovers).sum()
+    }
+
+    fn remember(&mut self, topics: &[Arc<str>]) {
+        for side in &mut self.sides {
+            side.remember(topics);
+        }
+    }
+}

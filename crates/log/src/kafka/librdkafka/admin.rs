@@ -1,0 +1,514 @@
+//! Questions to the cluster: topics, committed positions, ranges.
+//!
+//! Takes names, gives answers within a deadline. Owns one client that is made with the broker and
+//! shared by all. Asks again while the cluster says "not yet" (a leader being elected, a
+//! transaction being ended), and no longer than it was given.
+
+mod configs;
+mod create;
+mod delete;
+#[cfg(test)]
+mod tests;
+
+use super::client::{Client, Fault, c_text, list, millis, text};
+use crate::kafka::errors::{Doing, error};
+use crate::kafka::properties::Properties;
+use crate::{Range, TopicInfo};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka_sys as sys;
+use std::ffi::CString;
+use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{
+    Clock, Error, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition,
+};
+
+use sys::rd_kafka_admin_op_t as Op;
+
+/// While an answer is awaited, authentication errors are looked at this often.
+const LOOK: Duration = Duration::from_millis(100);
+/// The longest time between two such looks.
+const MOST_PATIENT: Duration = Duration::from_secs(2);
+
+/// In place of an offset: the client hasn't been told one.
+const NO_ANSWER: i64 = sys::RD_KAFKA_OFFSET_INVALID as i64;
+
+/// The end of a partition is its last stable offset.
+const COMMITTED: sys::rd_kafka_IsolationLevel_t =
+    sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED;
+/// The end of a partition is its high watermark.
+const UNCOMMITTED: sys::rd_kafka_IsolationLevel_t =
+    sys::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED;
+
+/// The client for questions.
+#[derive(Debug)]
+pub(in crate::kafka) struct Admin {
+    client: Client,
+    address: String,
+}
+
+/// A call under way: its time, its options and the queue of its answer.
+struct Call<'a> {
+    admin: &'a Admin,
+    clock: SystemClock,
+    timeout: Duration,
+    what: &'a str,
+}
+
+/// An answer, freed at the end.
+struct Answer(*mut sys::rd_kafka_event_t);
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // SAFETY: the event came from `rd_kafka_queue_poll` and is freed here only.
+        unsafe { sys::rd_kafka_event_destroy(self.0) };
+    }
+}
+
+/// What became of each topic of a request: code, name, what was said.
+///
+/// # Safety
+/// There are `count` results, and they are alive.
+unsafe fn outcomes(
+    results: *mut *const sys::rd_kafka_topic_result_t,
+    count: usize,
+) -> Vec<(Code, String, String)> {
+    // SAFETY: as the caller says.
+    unsafe {
+        let result = |index| *results.add(index);
+        let outcome = |result| {
+            (
+                Code::from(sys::rd_kafka_topic_result_error(result)),
+                text(sys::rd_kafka_topic_result_name(result)),
+                text(sys::rd_kafka_topic_result_error_string(result)),
+            )
+        };
+        (0..count).map(result).map(outcome).collect()
+    }
+}
+
+impl Call<'_> {
+    fn left(&self) -> Duration {
+        self.timeout.saturating_sub(self.clock.monotonic())
+    }
+
+    fn fail(&self, code: Code, said: &str, topic: Option<&str>) -> Error {
+        let last = self.admin.client.events.last.lock().clone();
+        let said = match last {
+            Some((last, reason)) if last != code => format!("{said}; last: {reason}"),
+            _ => said.to_owned(),
+        };
+        error(
+            code,
+            &said,
+            Doing {
+                address: &self.admin.address,
+                what: self.what,
+                topic,
+            },
+        )
+    }
+
+    /// Asks and waits for the answer.
+    fn ask(
+        &self,
+        op: Op,
+        send: impl FnOnce(*mut sys::rd_kafka_AdminOptions_t, *mut sys::rd_kafka_queue_t),
+    ) -> Result<Answer> {
+        let rk = self.admin.client.ptr();
+        // SAFETY: the client outlives options and queue, which are freed below on every path; the
+        // request copies the options, and its late answer is dropped with the queue.
+        unsafe {
+            let options = sys::rd_kafka_AdminOptions_new(rk, op);
+            let wait = millis(self.left()).max(1);
+            sys::rd_kafka_AdminOptions_set_request_timeout(options, wait, ptr::null_mut(), 0);
+            let queue = sys::rd_kafka_queue_new(rk);
+            send(options, queue);
+            sys::rd_kafka_AdminOptions_destroy(options);
+            let answer = self.wait(queue);
+            sys::rd_kafka_queue_destroy(queue);
+            answer
+        }
+    }
+
+    fn wait(&self, queue: *mut sys::rd_kafka_queue_t) -> Result<Answer> {
+        loop {
+            // SAFETY: the queue is alive during `ask`.
+            let event = unsafe { sys::rd_kafka_queue_poll(queue, millis(self.left().min(LOOK))) };
+            if !event.is_null() {
+                let answer = Answer(event);
+                // SAFETY: the event is alive as long as `answer`.
+                let (code, said) = unsafe {
+                    (
+                        Code::from(sys::rd_kafka_event_error(event)),
+                        text(sys::rd_kafka_event_error_string(event)),
+                    )
+                };
+                return if code == Code::NoError {
+                    Ok(answer)
+                } else {
+                    Err(self.fail(code, &said, None))
+                };
+            }
+            self.look()?;
+            if self.left().is_zero() {
+                return Err(self.fail(
+                    Code::OperationTimedOut,
+                    &format!("no answer within {:?}", self.timeout),
+                    None,
+                ));
+            }
+        }
+    }
+
+    /// Waits until a broker is connected. Without one, librdkafka would try to connect without a pause as long
+    /// as a question for the controller waits: most of a core, for the whole of an outage.
+    fn reach(self) -> Result<Self> {
+        let mut patience = LOOK;
+        loop {
+            let wait = self.left().min(patience).max(Duration::from_millis(1));
+            if self.admin.client.connect(wait) {
+                return Ok(self);
+            }
+            self.look()?;
+            // A broker that has just started may be slow to answer: longer than it takes to look again.
+            patience = (patience * 2).min(MOST_PATIENT);
+            if self.left().is_zero() {
+                let said = format!("no broker is connected within {:?}", self.timeout);
+                return Err(self.fail(Code::OperationTimedOut, &said, None));
+            }
+        }
+    }
+
+    /// Has the client been refused?
+    fn look(&self) -> Result<()> {
+        self.admin.client.serve(Duration::ZERO);
+        let last = self.admin.client.events.last.lock().clone();
+        match last
+            .filter(|(code, _)| crate::kafka::errors::kind_of(*code) == ErrorKind::Unauthorized)
+        {
+            Some((code, reason)) => Err(self.fail(code, &reason, None)),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks again while the answer is "not yet".
+    fn until_ready<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            match ask() {
+                Err(e) if e.kind() == ErrorKind::Unavailable && self.left() > LOOK => {
+                    self.admin.client.serve(LOOK / 4)
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Admin {
+    pub(in crate::kafka) fn new(properties: &Properties) -> Result<Self> {
+        Ok(Self {
+            client: Client::new(false, &properties.admin())?,
+            address: properties.bootstrap().to_owned(),
+        })
+    }
+
+    fn call<'a>(&'a self, timeout: Duration, what: &'a str) -> Result<Call<'a>> {
+        // An old connection error must not explain a new failure.
+        *self.client.events.last.lock() = None;
+        Call {
+            admin: self,
+            clock: SystemClock::new(),
+            timeout,
+            what,
+        }
+        .reach()
+    }
+
+    pub(in crate::kafka) fn topics(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Option<TopicInfo>>> {
+        let call = self.call(timeout, "asking for topics")?;
+        call.until_ready(|| self.describe(&call, names, false))
+    }
+
+    /// Fails with the first partition that isn't there: a reader would wait for it in silence.
+    pub(in crate::kafka) fn must_have(
+        &self,
+        partitions: &[(TopicPartition, Offset)],
+        timeout: Duration,
+    ) -> Result<()> {
+        let names: Vec<_> = partitions.iter().map(|(p, _)| &*p.topic).collect();
+        for ((partition, _), known) in partitions.iter().zip(self.topics(&names, timeout)?) {
+            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
+                let doing = Doing {
+                    address: &self.address,
+                    what: "reading",
+                    topic: Some(&partition.topic),
+                };
+                let said = format!("{partition} is unknown");
+                return Err(error(Code::UnknownTopicOrPartition, &said, doing));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of all topics that this user may see.
+    pub(in crate::kafka) fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
+        let call = self.call(timeout, "asking for the names of topics")?;
+        call.until_ready(|| self.names(&call))
+    }
+
+    fn names(&self, call: &Call<'_>) -> Result<Vec<Arc<str>>> {
+        let mut metadata = ptr::null();
+        // SAFETY: the client is alive; the answer is written to `metadata`, and freed below.
+        let code = unsafe {
+            sys::rd_kafka_metadata(
+                self.client.ptr(),
+                1,
+                ptr::null_mut(),
+                &mut metadata,
+                millis(call.left()).max(1),
+            )
+        };
+        let code = Code::from(code);
+        if code != Code::NoError {
+            return Err(call.fail(code, "the broker gave no list of topics", None));
+        }
+        // SAFETY: without an error the answer is there, with as many topics as it says.
+        let mut names: Vec<Arc<str>> = unsafe {
+            let count = usize::try_from((*metadata).topic_cnt).unwrap_or(0);
+            let names = (0..count)
+                .map(|at| text((*(*metadata).topics.add(at)).topic).into())
+                .collect();
+            sys::rd_kafka_metadata_destroy(metadata);
+            names
+        };
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The topics in the order asked. `led`: a partition without a leader counts as not yet there.
+    fn describe(
+        &self,
+        call: &Call<'_>,
+        names: &[&str],
+        led: bool,
+    ) -> Result<Vec<Option<TopicInfo>>> {
+        let mut unique = names.to_vec();
+        unique.sort_unstable();
+        unique.dedup();
+        if unique.is_empty() {
+            return Ok(Vec::new());
+        }
+        let texts = unique
+            .iter()
+            .map(|name| c_text(name))
+            .collect::<Result<Vec<CString>>>()?;
+        let mut pointers: Vec<_> = texts.iter().map(|t| t.as_ptr()).collect();
+        let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, |options, queue| {
+            // SAFETY: the names live until the request has copied them; the collection is freed here.
+            unsafe {
+                let collection = sys::rd_kafka_TopicCollection_of_topic_names(
+                    pointers.as_mut_ptr(),
+                    pointers.len(),
+                );
+                sys::rd_kafka_DescribeTopics(self.client.ptr(), collection, options, queue);
+                sys::rd_kafka_TopicCollection_destroy(collection);
+            }
+        })?;
+        let mut found = Vec::new();
+        // SAFETY: everything read here belongs to the answer, which lives until the end.
+        unsafe {
+            let mut count = 0;
+            let topics = sys::rd_kafka_DescribeTopics_result_topics(
+                sys::rd_kafka_event_DescribeTopics_result(answer.0),
+                &mut count,
+            );
+            for index in 0..count {
+                let topic = *topics.add(index);
+                let name = text(sys::rd_kafka_TopicDescription_name(topic));
+                let fault = Fault::look(sys::rd_kafka_TopicDescription_error(topic));
+                match fault.code {
+                    Code::NoError => {}
+                    Code::UnknownTopicOrPartition | Code::UnknownTopic => continue,
+                    code => return Err(call.fail(code, &fault.said, Some(&name))),
+                }
+                let mut partitions = 0;
+                let first = sys::rd_kafka_TopicDescription_partitions(topic, &mut partitions);
+                let leaderless = (0..partitions)
+                    .any(|p| sys::rd_kafka_TopicPartitionInfo_leader(*first.add(p)).is_null());
+                if led && leaderless {
+                    return Err(call.fail(
+                        Code::LeaderNotAvailable,
+                        "a partition has no leader yet",
+                        Some(&name),
+                    ));
+                }
+                found.push(TopicInfo {
+                    name: name.into(),
+                    partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
+                    id: topic_id(sys::rd_kafka_TopicDescription_topic_id(topic)),
+                });
+            }
+        }
+        Ok(names
+            .iter()
+            .map(|name| found.iter().find(|t| *t.name == **name).cloned())
+            .collect())
+    }
+
+    pub(in crate::kafka) fn ranges(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Range>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call(timeout, "asking for the ranges of partitions")?;
+        self.known(&call, partitions)?;
+        let earliest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_EARLIEST as i64;
+        let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
+        let begin = call.until_ready(|| self.offsets(&call, partitions, earliest, COMMITTED))?;
+        let end = call.until_ready(|| self.offsets(&call, partitions, latest, COMMITTED))?;
+        Ok(begin
+            .into_iter()
+            .zip(end)
+            .map(|(begin, stable_end)| Range { begin, stable_end })
+            .collect())
+    }
+
+    pub(in crate::kafka) fn high_watermarks(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Offset>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call(timeout, "asking for the ends of partitions")?;
+        let latest = sys::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64;
+        call.until_ready(|| self.offsets(&call, partitions, latest, UNCOMMITTED))
+    }
+
+    /// The first offset of each partition with a record that is not older; the client's questions for
+    /// times are those for offsets, with a time in place of "earliest" and "latest".
+    pub(in crate::kafka) fn first_since(
+        &self,
+        partitions: &[TopicPartition],
+        since: Timestamp,
+        timeout: Duration,
+    ) -> Result<Vec<Option<Offset>>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.call(timeout, "asking for offsets by time")?;
+        self.known(&call, partitions)?;
+        // Negative numbers would be those other questions.
+        let since = since.0.max(0);
+        let found = call.until_ready(|| self.offsets(&call, partitions, since, COMMITTED))?;
+        let some = |offset: Offset| (offset.0 >= 0).then_some(offset);
+        Ok(found.into_iter().map(some).collect())
+    }
+
+    /// A leader query for a topic that does not exist would wait for one.
+    fn known(&self, call: &Call<'_>, partitions: &[TopicPartition]) -> Result<()> {
+        let names: Vec<_> = partitions.iter().map(|p| &*p.topic).collect();
+        let known = call.until_ready(|| self.describe(call, &names, false))?;
+        for (partition, known) in partitions.iter().zip(known) {
+            if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
+                return Err(call.fail(
+                    Code::UnknownTopicOrPartition,
+                    &format!("{partition} is unknown"),
+                    Some(&partition.topic),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn offsets(
+        &self,
+        call: &Call<'_>,
+        partitions: &[TopicPartition],
+        spec: i64,
+        isolation: sys::rd_kafka_IsolationLevel_t,
+    ) -> Result<Vec<Offset>> {
+        let mut unique: Vec<_> = partitions.iter().collect();
+        unique.sort();
+        unique.dedup();
+        let asked = list(unique.into_iter().map(|p| (p, spec, None)))?;
+        let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_LISTOFFSETS, |options, queue| {
+            // SAFETY: the request copies the list.
+            unsafe {
+                Fault::take(sys::rd_kafka_AdminOptions_set_isolation_level(
+                    options, isolation,
+                ));
+                sys::rd_kafka_ListOffsets(self.client.ptr(), asked.ptr(), options, queue);
+            }
+        })?;
+        let mut found = vec![None; partitions.len()];
+        // SAFETY: everything read here belongs to the answer.
+        unsafe {
+            let mut count = 0;
+            let infos = sys::rd_kafka_ListOffsets_result_infos(
+                sys::rd_kafka_event_ListOffsets_result(answer.0),
+                &mut count,
+            );
+            for index in 0..count {
+                let row = &*sys::rd_kafka_ListOffsetsResultInfo_topic_partition(*infos.add(index));
+                let topic = text(row.topic);
+                let code = Code::from(row.err);
+                if code != Code::NoError {
+                    return Err(call.fail(
+                        code,
+                        &format!("partition {}", row.partition),
+                        Some(&topic),
+                    ));
+                }
+                // A leader that was lost before it answered is no error to the client.
+                if row.offset == NO_ANSWER {
+                    continue;
+                }
+                for (partition, found) in partitions.iter().zip(&mut found) {
+                    if *partition.topic == *topic && partition.partition.0 == row.partition {
+                        *found = Some(Offset(row.offset));
+                    }
+                }
+            }
+        }
+        let missing = || {
+            call.fail(
+                Code::LeaderNotAvailable,
+                "a partition is missing in the answer",
+                None,
+            )
+        };
+        found
+            .into_iter()
+            .map(|offset| offset.ok_or_else(missing))
+            .collect()
+    }
+}
+
+/// A topic's id as Kafka's tools print it. A broker from before ids gives one of zeros.
+///
+/// # Safety
+/// `id` is null or alive.
+unsafe fn topic_id(id: *const sys::rd_kafka_Uuid_t) -> Option<Arc<str>> {
+    if id.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller says; librdkafka keeps the text as long as the id.
+    unsafe {
+        let (most, least) = (
+            sys::rd_kafka_Uuid_most_significant_bits(id),
+            sys::rd_kafka_Uuid_least_significant_bits(id),
+        );
+        ((most, least) != (0, 0)).then(|| text(sys::rd_kafka_Uuid_base64str(id)).into())
+    }
+}

@@ -1,0 +1,367 @@
+//! librdkafka's objects, owned the Rust way.
+//!
+//! Takes configurations, gives clients, lists and errors that free themselves. Owns the pointers
+//! and the callbacks (log, error, delivery). Never waits and never maps an error.
+
+use crate::kafka::librdkafka::delivery_reports::Reports;
+use crate::kafka::partitioner::Label;
+use parking_lot::Mutex;
+use rdkafka::config::ClientConfig;
+use rdkafka::topic_partition_list::{Offset as ListOffset, TopicPartitionList};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka_sys as sys;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+use stoatflow_core::{Clock, Error, Result, SystemClock, TopicPartition};
+
+/// How long after all brokers were said to be down a client is told of them again.
+const FIRST_REMINDER: Duration = Duration::from_secs(2);
+/// Leaves the group protocol alone at the end: we never joined.
+const NO_CONSUMER_CLOSE: c_int = 0x8;
+
+/// What the callbacks of one client leave behind.
+#[derive(Debug, Default)]
+pub(in crate::kafka) struct Events {
+    /// The last error that is about no record: connections, authentication.
+    pub last: Mutex<Option<(Code, String)>>,
+    /// Delivery reports.
+    pub reports: Mutex<Reports>,
+    /// The broker's clock at the last record of a topic that has its time; 0: not known.
+    pub append_time: AtomicI64,
+    /// Were all brokers said to be down since anybody looked?
+    pub alone: AtomicBool,
+}
+
+/// When a client that may have forgotten all brokers is told of them again.
+#[derive(Debug, Default)]
+struct Reminder {
+    at: Option<Duration>,
+    /// How often it was told since it last had a connection.
+    told: u32,
+}
+
+impl Reminder {
+    /// The first time soon; while nobody answers more and more seldom, for librdkafka keeps what it is told.
+    fn pause(&self) -> Duration {
+        FIRST_REMINDER * 2_u32.pow(self.told.min(7))
+    }
+}
+
+/// A native client.
+#[derive(Debug)]
+pub(in crate::kafka) struct Client {
+    ptr: NonNull<sys::rd_kafka_t>,
+    /// Callbacks hold a plain pointer to it, so it is dropped after the client is destroyed.
+    pub events: Arc<Events>,
+    consumer: bool,
+    bootstrap: CString,
+    clock: SystemClock,
+    reminder: Mutex<Reminder>,
+}
+
+// SAFETY: librdkafka's handle is documented to be thread-safe; `Events` is `Sync`.
+unsafe impl Send for Client {}
+// SAFETY: as above.
+unsafe impl Sync for Client {}
+
+impl Client {
+    pub(in crate::kafka) fn new(consumer: bool, config: &ClientConfig) -> Result<Self> {
+        let refused = |said: String| {
+            Error::config(format!("the Kafka client can't be made: {said}"))
+                .hint("fix the client properties that the message names")
+        };
+        let native = config
+            .create_native_config()
+            .map_err(|e| refused(e.to_string()))?;
+        let bootstrap = config.get("bootstrap.servers").unwrap_or_default();
+        let bootstrap = CString::new(bootstrap).map_err(|e| refused(e.to_string()))?;
+        let events = Arc::new(Events::default());
+        let kind = if consumer {
+            sys::rd_kafka_type_t::RD_KAFKA_CONSUMER
+        } else {
+            sys::rd_kafka_type_t::RD_KAFKA_PRODUCER
+        };
+        let mut said = [0 as c_char; 512];
+        // SAFETY: `native` is a live configuration; the copy belongs to us until `rd_kafka_new` takes
+        // it. The opaque pointer stays valid: `events` is dropped after `rd_kafka_destroy_flags`.
+        let ptr = unsafe {
+            let copy = sys::rd_kafka_conf_dup(native.ptr());
+            sys::rd_kafka_conf_set_opaque(copy, Arc::as_ptr(&events).cast_mut().cast());
+            sys::rd_kafka_conf_set_log_cb(copy, Some(on_log));
+            sys::rd_kafka_conf_set_error_cb(copy, Some(on_error));
+            if !consumer {
+                sys::rd_kafka_conf_set_dr_msg_cb(copy, Some(on_delivery));
+            }
+            let ptr = sys::rd_kafka_new(kind, copy, said.as_mut_ptr(), said.len());
+            if ptr.is_null() {
+                sys::rd_kafka_conf_destroy(copy);
+            }
+            ptr
+        };
+        // SAFETY: librdkafka ends the text with a zero within the size it was given.
+        let ptr = NonNull::new(ptr).ok_or_else(|| refused(unsafe { text(said.as_ptr()) }))?;
+        Ok(Self {
+            ptr,
+            events,
+            consumer,
+            bootstrap,
+            clock: SystemClock::new(),
+            reminder: Mutex::default(),
+        })
+    }
+
+    pub(in crate::kafka) const fn ptr(&self) -> *mut sys::rd_kafka_t {
+        self.ptr.as_ptr()
+    }
+
+    /// Serves callbacks; waits for the first one.
+    pub(in crate::kafka) fn serve(&self, wait: Duration) {
+        // SAFETY: the client is alive.
+        unsafe { sys::rd_kafka_poll(self.ptr(), millis(wait)) };
+        self.remind();
+    }
+
+    /// Tells librdkafka of the brokers again, if it may have forgotten them: a broker that has just come
+    /// back can answer that there is none, itself included. Then librdkafka removes all it knows, those it was
+    /// made with too, and never connects again (confluentinc/librdkafka#5301). To be called now and then.
+    pub(in crate::kafka) fn remind(&self) {
+        if !self.events.alone.load(Relaxed) {
+            return;
+        }
+        let (now, mut reminder) = (self.clock.monotonic(), self.reminder.lock());
+        let pause = reminder.pause();
+        // Not at once: those it is about to remove count as known.
+        if now < *reminder.at.get_or_insert(now + pause) {
+            return;
+        }
+        self.events.alone.store(false, Relaxed);
+        reminder.at = None;
+        reminder.told += 1;
+        drop(reminder);
+        // SAFETY: the client is alive; the call copies the text. Brokers it knows are not added twice.
+        let added = unsafe { sys::rd_kafka_brokers_add(self.ptr(), self.bootstrap.as_ptr()) };
+        if added > 0 {
+            tracing::debug!(target: "stoatflow::kafka", added, "the client had forgotten its brokers");
+        }
+    }
+
+    /// A broker has answered.
+    pub(in crate::kafka) fn answered(&self) {
+        self.reminder.lock().told = 0;
+    }
+
+    /// Waits until some broker is connected and answers, at most this long; `false` if none did.
+    pub(in crate::kafka) fn connect(&self, wait: Duration) -> bool {
+        let mut metadata = std::ptr::null();
+        // SAFETY: the client is alive; the answer, if there is one, is ours to free, and is not read.
+        unsafe {
+            let topic = std::ptr::null_mut();
+            sys::rd_kafka_metadata(self.ptr(), 0, topic, &raw mut metadata, millis(wait));
+            if !metadata.is_null() {
+                sys::rd_kafka_metadata_destroy(metadata);
+            }
+        }
+        if metadata.is_null() {
+            return false;
+        }
+        self.answered();
+        true
+    }
+
+    /// The error behind "fatal", if there was one.
+    pub(in crate::kafka) fn fatal(&self) -> Option<(Code, String)> {
+        let mut said = [0 as c_char; 512];
+        // SAFETY: the client is alive; the buffer and its size belong together.
+        let code = unsafe { sys::rd_kafka_fatal_error(self.ptr(), said.as_mut_ptr(), said.len()) };
+        if code == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR {
+            return None;
+        }
+        // SAFETY: librdkafka has written a text that ends with a zero.
+        Some((code.into(), unsafe { text(said.as_ptr()) }))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the pointer: topics and queues made from it are dropped before it.
+        unsafe {
+            sys::rd_kafka_destroy_flags(
+                self.ptr(),
+                if self.consumer { NO_CONSUMER_CLOSE } else { 0 },
+            )
+        };
+    }
+}
+
+unsafe extern "C" fn on_log(
+    _: *const sys::rd_kafka_t,
+    level: c_int,
+    facility: *const c_char,
+    line: *const c_char,
+) {
+    // SAFETY: librdkafka gives two texts that live as long as the call.
+    let (facility, line) = unsafe { (text(facility), text(line)) };
+    match level {
+        0..=3 => tracing::error!(target: "stoatflow::kafka", facility, "{line}"),
+        4 => tracing::warn!(target: "stoatflow::kafka", facility, "{line}"),
+        5 | 6 => tracing::info!(target: "stoatflow::kafka", facility, "{line}"),
+        _ => tracing::debug!(target: "stoatflow::kafka", facility, "{line}"),
+    }
+}
+
+unsafe extern "C" fn on_error(
+    _: *mut sys::rd_kafka_t,
+    code: c_int,
+    reason: *const c_char,
+    opaque: *mut c_void,
+) {
+    // SAFETY: `opaque` is the `Events` that was set in `Client::new` and outlives the client.
+    let events = unsafe { &*opaque.cast::<Events>() };
+    // SAFETY: librdkafka gives a text that lives as long as the call.
+    let reason = unsafe { text(reason) };
+    let code = sys::rd_kafka_resp_err_t::try_from(code).map_or(Code::Unknown, Code::from);
+    tracing::debug!(target: "stoatflow::kafka", ?code, "{reason}");
+    if code == Code::AllBrokersDown {
+        events.alone.store(true, Relaxed);
+    }
+    let mut last = events.last.lock();
+    // "All brokers are down" follows the reason (refused, unresolved) and must not hide it.
+    if code != Code::AllBrokersDown || last.is_none() {
+        *last = Some((code, reason));
+    }
+}
+
+unsafe extern "C" fn on_delivery(
+    _: *mut sys::rd_kafka_t,
+    message: *const sys::rd_kafka_message_t,
+    opaque: *mut c_void,
+) {
+    // SAFETY: `opaque` is the `Events` that was set in `Client::new`; `message` lives as long as the call.
+    let (events, message) = unsafe { (&*opaque.cast::<Events>(), &*message) };
+    let ok = message.err == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
+    let failed = (!ok).then(|| Code::from(message.err));
+    let mut kind = sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+    // SAFETY: the message is alive, and `kind` is written to.
+    let time = unsafe { sys::rd_kafka_message_timestamp(message, &raw mut kind) };
+    if ok && kind == sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME {
+        events.append_time.fetch_max(time, Relaxed);
+    }
+    events.reports.lock().take(
+        Label::unpack(message._private).topic as usize,
+        message.partition,
+        message.offset,
+        failed,
+    );
+}
+
+/// An error object of librdkafka, taken apart.
+#[derive(Debug)]
+pub(in crate::kafka) struct Fault {
+    pub code: Code,
+    pub said: String,
+    pub fatal: bool,
+    pub retriable: bool,
+    pub abortable: bool,
+}
+
+impl Fault {
+    /// Takes the object over; null means that all went well.
+    ///
+    /// # Safety
+    /// `error` is null or an error object that nobody else will free.
+    pub(in crate::kafka) unsafe fn take(error: *mut sys::rd_kafka_error_t) -> Option<Self> {
+        if error.is_null() {
+            return None;
+        }
+        // SAFETY: the object is alive until the last line, which frees it.
+        unsafe {
+            let fault = Self::look(error);
+            sys::rd_kafka_error_destroy(error);
+            Some(fault)
+        }
+    }
+
+    /// Reads an object that stays with its owner.
+    ///
+    /// # Safety
+    /// `error` is a live error object.
+    pub(in crate::kafka) unsafe fn look(error: *const sys::rd_kafka_error_t) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self {
+                code: sys::rd_kafka_error_code(error).into(),
+                said: text(sys::rd_kafka_error_string(error)),
+                fatal: sys::rd_kafka_error_is_fatal(error) != 0,
+                retriable: sys::rd_kafka_error_is_retriable(error) != 0,
+                abortable: sys::rd_kafka_error_txn_requires_abort(error) != 0,
+            }
+        }
+    }
+}
+
+/// A C text as ours.
+///
+/// # Safety
+/// `from` is null or a text that ends with a zero.
+pub(in crate::kafka) unsafe fn text(from: *const c_char) -> String {
+    if from.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(from) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// A name as a C text.
+pub(in crate::kafka) fn c_text(name: &str) -> Result<CString> {
+    CString::new(name).map_err(|_| {
+        Error::config(format!("the name {name:?} holds a zero byte")).hint("remove it")
+    })
+}
+
+/// A duration as librdkafka takes it: rounded up, so that a short wait is not none.
+pub(in crate::kafka) fn millis(duration: Duration) -> c_int {
+    c_int::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX)
+}
+
+/// A list with an offset per partition.
+pub(in crate::kafka) fn list<'a>(
+    entries: impl IntoIterator<Item = (&'a TopicPartition, i64, Option<&'a str>)>,
+) -> Result<TopicPartitionList> {
+    let mut list = TopicPartitionList::new();
+    for (partition, offset, metadata) in entries {
+        c_text(&partition.topic)?;
+        let mut row = list.add_partition(&partition.topic, partition.partition.0);
+        let placed = row.set_offset(ListOffset::from_raw(offset));
+        placed.map_err(|e| {
+            Error::internal(format!("{partition} can't be put at {offset}")).caused_by(e)
+        })?;
+        if let Some(metadata) = metadata.filter(|m| !m.is_empty()) {
+            c_text(metadata)?;
+            row.set_metadata(metadata);
+        }
+    }
+    Ok(list)
+}
+
+/// The rows of a list that librdkafka gave.
+///
+/// # Safety
+/// `list` is a live list that outlives the slice.
+pub(in crate::kafka) unsafe fn rows<'a>(
+    list: *const sys::rd_kafka_topic_partition_list_t,
+) -> &'a [sys::rd_kafka_topic_partition_t] {
+    // SAFETY: the caller's promise; librdkafka keeps `cnt` rows at `elems`, none if it is null.
+    unsafe {
+        let list = &*list;
+        if list.elems.is_null() {
+            &[]
+        } else {
+            std::slice::from_raw_parts(list.elems, usize::try_from(list.cnt).unwrap_or(0))
+        }
+    }
+}

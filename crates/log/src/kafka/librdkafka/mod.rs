@@ -1,0 +1,13 @@
+//! Kafka through librdkafka: the second implementation of the port, for what the native client doesn't do.
+//!
+//! Calls librdkafka's own functions where the Rust crate waits in steps of 100 ms (a commit costs 3 to 8 ms
+//! this way, 100 ms the other) and where it makes an object per record.
+
+pub(super) mod admin;
+pub(super) mod client;
+pub(super) mod consumer;
+mod delivery_reports;
+pub(super) mod group;
+pub(super) mod outgoing;
+pub(super) mod producer;
+mod queues;

@@ -1,0 +1,586 @@
+//! Writing to Kafka.
+//!
+//! Takes records, offsets and the end of the transaction; gives outcomes. Owns the idempotent
+//! client that writes, and in plain mode a second, transactional one that only guards the offsets.
+//! Never waits in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
+
+use super::client::{Client, Fault, c_text, list, millis};
+use crate::kafka::alternating::Side;
+use crate::kafka::errors::{Doing, error};
+use crate::kafka::librdkafka::admin::Admin;
+use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
+use crate::kafka::markers::Markers;
+use crate::kafka::partitioner::{Label, Sticks, topic_config};
+use crate::kafka::properties::Properties;
+use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka_sys as sys;
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
+
+/// How long a first write to a topic may take to find out whether it exists.
+const LOOK_UP: Duration = Duration::from_secs(30);
+/// One wait for room in the client's buffer.
+const ROOM: Duration = Duration::from_millis(20);
+
+/// What is sent to a partition at a time: what fits into one request (`batch.size`, and `max.message.bytes` of a topic).
+const BURST: usize = 900_000;
+/// So much of a transaction goes as it comes. Where no more is written between two commits, a burst would save little, and
+/// waiting for its answer takes longer than the rest.
+const AT_ONCE: usize = 2 << 20;
+/// For so long a burst is waited for, before what else there is to do is looked at.
+const PUSH: Duration = Duration::from_millis(1);
+/// So much may wait for the burst before.
+const KEPT: usize = 24 << 20;
+/// For so long a flush sends one burst after another.
+const PATIENCE: Duration = Duration::from_millis(40);
+
+/// How librdkafka names the state of a transaction that can only be aborted.
+const GIVEN_UP: &str = "AbortableError";
+
+/// librdkafka's handle of a topic: saves a look-up by name per record.
+#[derive(Debug)]
+struct Topic(NonNull<sys::rd_kafka_topic_t>);
+
+// SAFETY: librdkafka's topic handles are thread-safe.
+unsafe impl Send for Topic {}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        // SAFETY: made in `target`, given back once, before its client.
+        unsafe { sys::rd_kafka_topic_destroy(self.0.as_ptr()) };
+    }
+}
+
+#[derive(Debug)]
+struct Target {
+    /// As senders name it: one pointer comparison finds it.
+    name: Arc<str>,
+    topic: Topic,
+    sticks: Sticks,
+    /// Over so many partitions its records spread, at a careful guess.
+    spread: usize,
+}
+
+/// What a transaction needs to know of a group.
+#[derive(Debug)]
+struct Group(String, NonNull<sys::rd_kafka_consumer_group_metadata_t>);
+
+// SAFETY: an immutable object, used under `&mut self`.
+unsafe impl Send for Group {}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // SAFETY: made in `group`, freed once.
+        unsafe { sys::rd_kafka_consumer_group_metadata_destroy(self.1.as_ptr()) };
+    }
+}
+
+/// A writer. Fields drop in order: topic handles before their client.
+#[derive(Debug)]
+pub(in crate::kafka) struct KafkaProducer {
+    targets: Vec<Target>,
+    last: usize,
+    /// What waits for the acknowledgement of what was sent before.
+    kept: VecDeque<Outgoing>,
+    kept_bytes: usize,
+    /// What was handed over since the transaction began.
+    sent: usize,
+    remembered: Vec<Arc<str>>,
+    group: Option<Group>,
+    client: Client,
+    guard: Option<Client>,
+    admin: Arc<Admin>,
+    address: String,
+    id: String,
+    markers: Markers,
+}
+
+impl KafkaProducer {
+    /// Makes the clients, which connect by themselves. To be opened before it is used.
+    pub(in crate::kafka) fn new(
+        properties: &Properties,
+        admin: Arc<Admin>,
+        mode: &ProducerMode,
+    ) -> Result<Self> {
+        let id = mode.id();
+        c_text(id)?;
+        let transactional = Client::new(false, &properties.transactional(id, mode.timeout()))?;
+        let (client, guard) = if mode.is_transactional() {
+            (transactional, None)
+        } else {
+            (
+                Client::new(false, &properties.idempotent())?,
+                Some(transactional),
+            )
+        };
+        Ok(Self {
+            targets: Vec::new(),
+            last: 0,
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            sent: 0,
+            remembered: Vec::new(),
+            group: None,
+            client,
+            guard,
+            admin,
+            address: properties.bootstrap().to_owned(),
+            id: id.to_owned(),
+            markers: Markers::default(),
+        })
+    }
+
+    /// Takes its transactional id over: older ones with it are fenced, what they left open is aborted.
+    pub(in crate::kafka) fn open(&self, timeout: Duration) -> Result<()> {
+        // librdkafka asks for the coordinator once at first, and half a second later if no broker was
+        // connected then.
+        let clock = SystemClock::new();
+        self.guard().connect(timeout);
+        let left = timeout.saturating_sub(clock.monotonic());
+        let rk = self.guard().ptr();
+        // SAFETY: the client is alive.
+        let opened = self.retried(left, |wait| unsafe {
+            sys::rd_kafka_init_transactions(rk, wait)
+        });
+        opened.map_err(|fault| self.fail(&fault, "opening the producer"))
+    }
+
+    /// The client whose transaction carries the offsets.
+    fn guard(&self) -> &Client {
+        self.guard.as_ref().unwrap_or(&self.client)
+    }
+
+    /// Calls again while librdkafka says that one may and there is time.
+    fn retried(
+        &self,
+        timeout: Duration,
+        call: impl Fn(i32) -> *mut sys::rd_kafka_error_t,
+    ) -> Result<(), Fault> {
+        let clock = SystemClock::new();
+        loop {
+            let left = timeout.saturating_sub(clock.monotonic());
+            // SAFETY: librdkafka's transactional calls give an error object that is ours, or null.
+            match unsafe { Fault::take(call(millis(left))) } {
+                None => return Ok(()),
+                Some(fault)
+                    if fault.retriable && !timeout.saturating_sub(clock.monotonic()).is_zero() =>
+                {
+                    self.guard().serve(Duration::from_millis(5));
+                }
+                Some(fault) => return Err(fault),
+            }
+        }
+    }
+
+    fn doing<'a>(&'a self, what: &'a str, topic: Option<&'a str>) -> Doing<'a> {
+        Doing {
+            address: &self.address,
+            what,
+            topic,
+        }
+    }
+
+    /// Our error for a fault: behind "fatal" is the reason that the client died of.
+    fn fail(&self, fault: &Fault, what: &str) -> Error {
+        let what = format!("{what} of '{}'", self.id);
+        let fatal = if fault.fatal || fault.code == Code::Fatal {
+            self.guard().fatal().or_else(|| self.client.fatal())
+        } else {
+            None
+        };
+        match fatal {
+            Some((code, said)) => error(code, &said, self.doing(&what, None)),
+            None => error(fault.code, &fault.said, self.doing(&what, None)),
+        }
+    }
+
+    /// The first record that the broker did not take, as an error.
+    fn delivered(&self) -> Result<()> {
+        let Some(failed) = self.client.events.reports.lock().first() else {
+            return Ok(());
+        };
+        let topic = self.targets.get(failed.topic).map(|t| &*t.name);
+        let said = format!("partition {}", failed.partition);
+        match self.client.fatal() {
+            Some((code, said)) => Err(error(code, &said, self.doing("writing", topic))),
+            None => Err(error(failed.code, &said, self.doing("writing", topic))),
+        }
+    }
+
+    fn target(&mut self, name: &Arc<str>) -> Result<usize> {
+        if self
+            .targets
+            .get(self.last)
+            .is_some_and(|t| Arc::ptr_eq(&t.name, name))
+        {
+            return Ok(self.last);
+        }
+        if let Some(found) = self.targets.iter().position(|t| t.name == *name) {
+            self.targets[found].name = name.clone();
+            self.last = found;
+            return Ok(found);
+        }
+        // The client would wait 30 s for a topic that does not exist, or have the broker make it.
+        match &self.admin.topics(&[name], LOOK_UP)?[0] {
+            Some(found) => self.add_target(name, found.partitions),
+            None => Err(error(
+                Code::UnknownTopicOrPartition,
+                "unknown topic",
+                self.doing("writing", Some(name)),
+            )),
+        }
+    }
+
+    /// Makes the handle of a topic that exists.
+    pub(in crate::kafka) fn add_target(
+        &mut self,
+        name: &Arc<str>,
+        partitions: i32,
+    ) -> Result<usize> {
+        let text = c_text(name)?;
+        // SAFETY: client and name are alive; the configuration is given away.
+        let handle = unsafe {
+            let config = topic_config(&self.client);
+            sys::rd_kafka_topic_new(self.client.ptr(), text.as_ptr(), config)
+        };
+        let handle = NonNull::new(handle).ok_or_else(|| {
+            Error::internal(format!("the client gives no handle for topic '{name}'"))
+        })?;
+        self.targets.push(Target {
+            name: name.clone(),
+            topic: Topic(handle),
+            sticks: Sticks::new(),
+            spread: usize::try_from(partitions / 2).unwrap_or(1).max(1),
+        });
+        self.last = self.targets.len() - 1;
+        self.client
+            .events
+            .reports
+            .lock()
+            .remember(self.last, self.remembered.contains(name));
+        Ok(self.last)
+    }
+
+    fn label(&mut self, target: usize, record: &Outgoing) -> Label {
+        let stick = if record.key.is_none() && record.partition.is_none() {
+            self.targets[target].sticks.take(weight(record))
+        } else {
+            0
+        };
+        let topic = u32::try_from(target).unwrap_or(u32::MAX);
+        Label { topic, stick }
+    }
+
+    /// Hands a record over; gives which target it is for.
+    fn write(&mut self, record: &Outgoing) -> Result<usize> {
+        let index = self.target(&record.topic)?;
+        let label = self.label(index, record);
+        loop {
+            let headers = headers(record)?;
+            // SAFETY: the topic handle and the record's parts live as long as the call, which copies
+            // them; the headers belong to librdkafka if it gives no error.
+            let fault = unsafe {
+                let fault = produce(
+                    self.client.ptr(),
+                    self.targets[index].topic.0.as_ptr(),
+                    label,
+                    record,
+                    headers,
+                );
+                if fault.is_some() && !headers.is_null() {
+                    sys::rd_kafka_headers_destroy(headers);
+                }
+                fault
+            };
+            match fault {
+                None => return Ok(index),
+                Some(fault) if fault.code == Code::QueueFull => {
+                    self.client.serve(ROOM);
+                    self.delivered()?;
+                }
+                Some(fault) => {
+                    let doing = self.doing("writing", Some(&record.topic));
+                    let dead = fault.fatal || matches!(fault.code, Code::Fatal | Code::State);
+                    if let Some((code, said)) = self.client.fatal().filter(|_| dead) {
+                        return Err(error(code, &said, doing));
+                    }
+                    // "Not allowed in this state": what failed before says why.
+                    self.client.serve(Duration::ZERO);
+                    self.delivered()?;
+                    // The client has given the transaction up and told nobody the reason, such as a
+                    // broker that was away for longer than the transaction may last.
+                    if fault.code == Code::State && fault.said.contains(GIVEN_UP) {
+                        return Err(Error::unavailable(format!(
+                            "writing: the broker at {} was away for too long, the transaction of '{}' is lost ({})",
+                            self.address, self.id, fault.said
+                        ))
+                        .hint("start again: nothing of it is visible, and its records are read again"));
+                    }
+                    return Err(error(fault.code, &fault.said, doing));
+                }
+            }
+        }
+    }
+
+    fn group(&mut self, name: &str) -> Result<*mut sys::rd_kafka_consumer_group_metadata_t> {
+        if let Some(Group(known, metadata)) = &self.group
+            && known == name
+        {
+            return Ok(metadata.as_ptr());
+        }
+        let text = c_text(name)?;
+        // SAFETY: the name lives as long as the call.
+        let metadata = unsafe { sys::rd_kafka_consumer_group_metadata_new(text.as_ptr()) };
+        let metadata = NonNull::new(metadata).ok_or_else(|| {
+            Error::internal(format!("the client gives no metadata for group '{name}'"))
+        })?;
+        self.group = Some(Group(name.to_owned(), metadata));
+        Ok(metadata.as_ptr())
+    }
+
+    /// Waits until the markers of the last commit stand.
+    fn settle(&mut self) {
+        let guard = self.guard.as_ref().unwrap_or(&self.client);
+        self.markers.settle(|left| guard.serve(left));
+    }
+
+    /// How many of the records that the client has are not acknowledged.
+    fn unacknowledged(&self) -> i32 {
+        // SAFETY: the client is alive.
+        unsafe { sys::rd_kafka_outq_len(self.client.ptr()) }
+    }
+
+    /// Gives the client the first record that was kept back; says how much of it one partition may have.
+    fn hand_over(&mut self) -> Result<usize> {
+        let Some(record) = self.kept.pop_front() else {
+            return Ok(0);
+        };
+        let weight = weight(&record);
+        self.kept_bytes -= weight;
+        self.sent += weight;
+        let target = self.write(&record)?;
+        let spread = if record.partition.is_none() {
+            self.targets[target].spread
+        } else {
+            1
+        };
+        Ok(weight / spread)
+    }
+
+    /// Gives the client one burst of it.
+    fn burst(&mut self) -> Result<()> {
+        let mut most = 0;
+        while most < BURST && !self.kept.is_empty() {
+            most += self.hand_over()?;
+        }
+        Ok(())
+    }
+
+    /// Has the client send all it has, at once and whole, and waits until it is acknowledged.
+    fn push(&self, timeout: Duration) -> Result<Code> {
+        // SAFETY: the client is alive.
+        let code = Code::from(unsafe { sys::rd_kafka_flush(self.client.ptr(), millis(timeout)) });
+        self.delivered()?;
+        Ok(code)
+    }
+
+    /// Fails if what the client has is not acknowledged in time.
+    fn acknowledge(&self, timeout: Duration) -> Result<()> {
+        let code = self.push(timeout)?;
+        if code == Code::NoError {
+            return Ok(());
+        }
+        let left = self.unacknowledged();
+        let fault = self.client.fatal().unwrap_or((
+            code,
+            format!("{left} records are not acknowledged after {timeout:?}"),
+        ));
+        Err(error(fault.0, &fault.1, self.doing("flushing", None)))
+    }
+
+    fn roll_back(&mut self, timeout: Duration) -> Result<(), Fault> {
+        self.kept.clear();
+        self.kept_bytes = 0;
+        let rk = self.guard().ptr();
+        // SAFETY: the client is alive.
+        let aborted = self.retried(timeout, |wait| unsafe {
+            sys::rd_kafka_abort_transaction(rk, wait)
+        });
+        if self.guard.is_none() {
+            self.client.events.reports.lock().forgive();
+        }
+        aborted
+    }
+}
+
+impl Producer for KafkaProducer {
+    fn sends_are_fenced(&self) -> bool {
+        self.guard.is_none()
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.sent = 0;
+        // A client that died in a call may have given it two results, and takes the second one for this call's: success.
+        if let Some((code, said)) = self.guard().fatal() {
+            let what = format!("beginning a transaction of '{}'", self.id);
+            return Err(error(code, &said, self.doing(&what, None)));
+        }
+        // SAFETY: the client is alive; the error object is ours.
+        let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
+        fault.map_or(Ok(()), |fault| {
+            Err(self.fail(&fault, "beginning a transaction"))
+        })
+    }
+
+    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+        if !self.sends_are_fenced() {
+            // Nobody waits for a commit to see them: they go at once.
+            for record in records.drain(..) {
+                self.write(&record)?;
+            }
+            self.client.serve(Duration::ZERO);
+            return self.delivered();
+        }
+        self.settle();
+        self.kept_bytes += records.iter().map(weight).sum::<usize>();
+        self.kept.extend(records.drain(..));
+        self.pursue()?;
+        // The broker is far or slow: better a thread that turns than one burst at a time.
+        while self.kept_bytes > KEPT {
+            self.hand_over()?;
+        }
+        Ok(())
+    }
+
+    /// One burst after another: while a partition has a request under way, librdkafka sends no second one, but its
+    /// thread turns for as long as there is something to send. What comes meanwhile waits here, for the next burst.
+    fn pursue(&mut self) -> Result<usize> {
+        self.client.serve(Duration::ZERO);
+        self.delivered()?;
+        while self.sent < AT_ONCE && !self.kept.is_empty() {
+            self.hand_over()?;
+        }
+        if !self.kept.is_empty() && self.unacknowledged() == 0 {
+            self.burst()?;
+            self.push(PUSH)?;
+        }
+        Ok(self.kept_bytes)
+    }
+
+    fn flush(&mut self, timeout: Duration) -> Result<()> {
+        let clock = SystemClock::new();
+        while !self.kept.is_empty() {
+            self.acknowledge(timeout.saturating_sub(clock.monotonic()))?;
+            let far = clock.monotonic() > PATIENCE;
+            while far && !self.kept.is_empty() {
+                self.hand_over()?;
+            }
+            self.burst()?;
+        }
+        self.acknowledge(timeout.saturating_sub(clock.monotonic()))
+    }
+
+    fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
+        self.settle();
+        let metadata = self.group(group)?;
+        let positions = list(cut.iter().map(|entry| {
+            (
+                &entry.partition,
+                entry.offset.0,
+                Some(entry.metadata.as_str()),
+            )
+        }))?;
+        let rk = self.guard().ptr();
+        // SAFETY: client, list and metadata are alive.
+        let sent = self.retried(timeout, |wait| unsafe {
+            sys::rd_kafka_send_offsets_to_transaction(rk, positions.ptr(), metadata, wait)
+        });
+        sent.map_err(|fault| self.fail(&fault, "adding offsets to the transaction"))
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
+        let clock = SystemClock::new();
+        if !self.kept.is_empty() {
+            return Err(Error::internal("a commit before a flush"));
+        }
+        let rk = self.guard().ptr();
+        // SAFETY: the client is alive.
+        let Err(fault) = self.retried(timeout, |wait| unsafe {
+            sys::rd_kafka_commit_transaction(rk, wait)
+        }) else {
+            self.markers.begin();
+            return Ok(CommitOutcome::Committed);
+        };
+        if fault.abortable {
+            tracing::warn!(target: "stoatflow::kafka", id = self.id, code = ?fault.code, "the commit failed and is aborted: {}", fault.said);
+            let left = timeout
+                .saturating_sub(clock.monotonic())
+                .max(Duration::from_secs(1));
+            self.roll_back(left)
+                .map_err(|fault| self.fail(&fault, "aborting the transaction"))?;
+            return Ok(CommitOutcome::Aborted);
+        }
+        let known = self.fail(&fault, "committing the transaction");
+        if matches!(known.kind(), ErrorKind::Fenced | ErrorKind::Unauthorized)
+            || fault.code == Code::State
+        {
+            return Err(known);
+        }
+        Err(Error::unknown_outcome(format!(
+            "the broker at {} didn't say within {timeout:?} whether '{}' is committed",
+            self.address, self.id
+        ))
+        .caused_by(known))
+    }
+
+    fn abort(&mut self, timeout: Duration) -> Result<()> {
+        self.roll_back(timeout)
+            .map_err(|fault| self.fail(&fault, "aborting the transaction"))
+    }
+
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        let Some(index) = self.targets.iter().position(|t| *t.name == *topic) else {
+            return Vec::new();
+        };
+        let reports = self.client.events.reports.lock();
+        (0..)
+            .zip(reports.ends(index))
+            .filter_map(|(p, end)| Some((Partition(p), Offset((*end)?))))
+            .collect()
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        let time = self.client.events.append_time.load(Relaxed);
+        (time > 0).then_some(Timestamp(time))
+    }
+
+    fn remember(&mut self, topics: &[Arc<str>]) {
+        self.remembered = topics.to_vec();
+        let mut reports = self.client.events.reports.lock();
+        for (index, target) in self.targets.iter().enumerate() {
+            reports.remember(index, topics.contains(&target.name));
+        }
+    }
+}
+
+impl Side for KafkaProducer {
+    /// librdkafka has no way to ask.
+    fn owns_its_id(&mut self) -> bool {
+        false
+    }
+}
+
+impl Drop for KafkaProducer {
+    fn drop(&mut self) {
+        // What was not flushed was not promised: no farewell that waits for a dead broker.
+        const QUEUE_AND_FLIGHT: i32 = 3;
+        // SAFETY: the client is alive.
+        unsafe { sys::rd_kafka_purge(self.client.ptr(), QUEUE_AND_FLIGHT) };
+        self.client.serve(Duration::ZERO);
+    }
+}

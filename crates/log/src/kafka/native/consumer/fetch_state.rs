@@ -1,0 +1,374 @@
+//! What is assigned to a reader: where it is in each partition, and what has come of it and is not given yet.
+//!
+//! Takes answers, gives records and what to ask for next. A partition is asked for when little of it is left, and not while it
+//! is paused. Owns positions and turns. Never connects and never waits.
+
+use crate::kafka::native::consumer::fetch::{Portion, Wanted};
+use crate::kafka::native::net::cluster::Node;
+use crate::kafka::native::records::batch_reader::{Aborted, Record, Records, Unreadable};
+use bytes::Bytes;
+use kafka_protocol::messages::MetadataResponse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Offset, TopicPartition};
+
+#[cfg(test)]
+mod tests;
+
+/// A broker that has nothing waits so long for something. A partition that is resumed or has room again waits for the end of it.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// The same where a paused partition with nothing here is left out, and where one is that has enough here for a moment.
+const PAUSED: Duration = Duration::from_millis(5);
+const FULL: Duration = Duration::from_millis(1);
+/// Brokers that keep old records elsewhere fetch them within that wait, or not at all (KAFKA-15776): where answers bring nothing for so
+/// long though there is something, they get longer.
+const STARVED: Duration = Duration::from_secs(1);
+const FAR: Duration = Duration::from_secs(2);
+/// Of one partition at least so much is given at a time.
+const LEAST: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Leader {
+    node: Node,
+    epoch: i32,
+}
+
+/// One partition.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Slot {
+    pub partition: TopicPartition,
+    /// What is given next.
+    pub position: i64,
+    /// What is asked for next, behind what is here.
+    pub from: i64,
+    /// What was asked for last. Another answer is for who asked before something went wrong.
+    asked: i64,
+    seen_epoch: i32,
+    here: VecDeque<Records>,
+    pub paused: bool,
+    leader: Option<Leader>,
+    /// Where the last answer ended what can be read.
+    stable_end: Option<i64>,
+    /// Since when answers bring nothing though there is something.
+    starved: Option<Duration>,
+    /// Which topic of this name it is.
+    topic_id: u128,
+}
+
+impl Slot {
+    fn unread(&self) -> usize {
+        self.here.iter().map(Records::size).sum()
+    }
+
+    /// Takes what came.
+    pub(in crate::kafka::native) fn came(
+        &mut self,
+        stable_end: i64,
+        records: Bytes,
+        aborted: Vec<Aborted>,
+        now: Duration,
+    ) -> Result<(), Unreadable> {
+        if self.asked != self.from {
+            return Ok(());
+        }
+        self.stable_end = Some(stable_end);
+        if records.is_empty() {
+            if self.from < stable_end {
+                self.starved.get_or_insert(now);
+            }
+            return Ok(());
+        }
+        self.starved = None;
+        match Records::new(records, aborted)? {
+            Some(records) if records.end > self.from => {
+                self.from = records.end;
+                self.seen_epoch = records.epoch;
+                self.here.push_back(records);
+                Ok(())
+            }
+            _ => {
+                let why = format!("nothing whole came from offset {} on", self.from);
+                Err(Unreadable::Corrupt(why))
+            }
+        }
+    }
+
+    /// Asks no more whether what was seen last is there: to be called before an answer about that is believed. False if it wasn't asked.
+    pub(in crate::kafka::native) const fn forget_seen(&mut self) -> bool {
+        std::mem::replace(&mut self.seen_epoch, -1) >= 0
+    }
+
+    /// What is here can't be read: it is asked for again.
+    fn ask_again(&mut self) {
+        self.here.clear();
+        self.from = self.position;
+        self.seen_epoch = -1;
+    }
+
+    pub(in crate::kafka::native) const fn forget_leader(&mut self) {
+        self.leader = None;
+    }
+
+    /// Has all that is known to be readable been given?
+    pub(in crate::kafka::native) fn has_caught_up(&self) -> bool {
+        self.here.is_empty() && self.stable_end.is_some_and(|end| self.position >= end)
+    }
+
+    /// Goes to the next record; false if there is none here.
+    fn seek(&mut self) -> Result<bool, Unreadable> {
+        while let Some(records) = self.here.front_mut() {
+            if records.seek(&mut self.position)? {
+                return Ok(true);
+            }
+            self.position = self.position.max(records.end);
+            self.here.pop_front();
+        }
+        Ok(false)
+    }
+
+    /// Gives up to `room` records, and goes past what is no record behind them.
+    fn give(
+        &mut self,
+        room: usize,
+        mut each: impl FnMut(Record<'_>) -> Result<(), Unreadable>,
+    ) -> Result<usize, Unreadable> {
+        let mut given = 0;
+        while self.seek()? {
+            let Some(records) = self.here.front_mut().filter(|_| given < room) else {
+                break;
+            };
+            while given < room && records.take(&mut self.position, &mut each)? {
+                given += 1;
+            }
+        }
+        Ok(given)
+    }
+}
+
+/// What was learned of who leads.
+#[derive(Debug, Default)]
+pub(in crate::kafka::native) struct Learned {
+    /// What is said not to be there, and how its topic was refused.
+    pub missing: Vec<(usize, i16)>,
+    /// What is of another topic with the same name.
+    pub replaced: Vec<usize>,
+}
+
+/// All that is assigned.
+#[derive(Debug, Default)]
+pub(in crate::kafka::native) struct Slots {
+    pub all: Vec<Slot>,
+    places: HashMap<Arc<str>, HashMap<i32, usize>>,
+    /// Who is given first.
+    turn: usize,
+    /// Of each broker, who is asked for first.
+    asked: BTreeMap<Node, usize>,
+}
+
+/// What a broker is to be asked for.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Wish {
+    pub wanted: Vec<Wanted>,
+    /// So long it may wait for something.
+    pub patience: Duration,
+}
+
+impl Slots {
+    pub(in crate::kafka::native) fn new(partitions: &[(TopicPartition, Offset)]) -> Self {
+        let mut slots = Self::default();
+        for (index, (partition, offset)) in partitions.iter().enumerate() {
+            let of_topic = slots.places.entry(partition.topic.clone()).or_default();
+            of_topic.insert(partition.partition.0, index);
+            slots.all.push(Slot {
+                partition: partition.clone(),
+                position: offset.0,
+                from: offset.0,
+                asked: offset.0,
+                seen_epoch: -1,
+                here: VecDeque::new(),
+                paused: false,
+                leader: None,
+                stable_end: None,
+                starved: None,
+                topic_id: 0,
+            });
+        }
+        slots
+    }
+
+    pub(in crate::kafka::native) fn find(&self, topic: &str, partition: i32) -> Option<usize> {
+        self.places.get(topic)?.get(&partition).copied()
+    }
+
+    /// Is there one to be read whose leader is not known?
+    pub(in crate::kafka::native) fn is_unled(&self) -> bool {
+        (self.all.iter()).any(|slot| slot.leader.is_none() && !slot.paused)
+    }
+
+    /// The topics with such a one.
+    pub(in crate::kafka::native) fn unled_topics(&self) -> Vec<Arc<str>> {
+        let unled = self.all.iter().filter(|slot| slot.leader.is_none());
+        let mut names: Vec<_> = unled.map(|slot| slot.partition.topic.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Takes over who leads what was not led.
+    pub(in crate::kafka::native) fn learn(&mut self, answer: &MetadataResponse) -> Learned {
+        let mut learned = Learned::default();
+        for (index, slot) in self.all.iter_mut().enumerate() {
+            if slot.leader.is_some() {
+                continue;
+            }
+            let TopicPartition { topic, partition } = &slot.partition;
+            let of_topic = (answer.topics.iter())
+                .find(|t| t.name.as_ref().is_some_and(|name| *name.0 == **topic));
+            let found = of_topic.and_then(|t| {
+                let mut parts = t.partitions.iter();
+                parts.find(|p| p.partition_index == partition.0)
+            });
+            match found {
+                Some(part) if part.leader_id.0 >= 0 => {
+                    // None: 0.
+                    let id = of_topic.map_or(0, |t| t.topic_id.as_u128());
+                    if ![0, id].contains(&slot.topic_id) {
+                        learned.replaced.push(index);
+                        continue;
+                    }
+                    slot.topic_id = id;
+                    slot.leader = Some(Leader {
+                        node: part.leader_id.0,
+                        epoch: part.leader_epoch,
+                    });
+                }
+                // It is there, and nobody leads it.
+                Some(_) => {}
+                None => {
+                    let code = of_topic.map_or(0, |t| t.error_code);
+                    learned.missing.push((index, code));
+                }
+            }
+        }
+        learned
+    }
+
+    /// Brokers that lead something.
+    pub(in crate::kafka::native) fn leaders(&self) -> Vec<Node> {
+        let leaders = self.all.iter().filter_map(|slot| slot.leader);
+        let mut nodes: Vec<_> = leaders.map(|leader| leader.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Has all come that a broker is known to have, of what is to be read?
+    pub(in crate::kafka::native) fn has_all(&self, node: Node) -> bool {
+        let led = |slot: &&Slot| slot.leader.is_some_and(|leader| leader.node == node);
+        (self.all.iter().filter(led).filter(|slot| !slot.paused))
+            .all(|slot| slot.stable_end.is_some_and(|end| slot.from >= end))
+    }
+
+    /// Nobody can be reached there.
+    pub(in crate::kafka::native) fn lose(&mut self, node: Node) {
+        for slot in &mut self.all {
+            if slot.leader.is_some_and(|leader| leader.node == node) {
+                slot.leader = None;
+            }
+        }
+    }
+
+    /// What a broker is to be asked for, another one first each time.
+    pub(in crate::kafka::native) fn wish(
+        &mut self,
+        node: Node,
+        portion: Portion,
+        now: Duration,
+    ) -> Wish {
+        let count = self.all.len();
+        let turn = self.asked.entry(node).or_default();
+        let mut wanted = Vec::with_capacity(count);
+        let mut patience = PATIENCE;
+        let unpaused = self.all.iter().filter(|slot| !slot.paused);
+        let enough = unpaused.map(Slot::unread).sum::<usize>() > 2 * portion.all;
+        let starved = |slot: &Slot| slot.starved.is_some_and(|since| now > since + STARVED);
+        let mut is_starved = false;
+        for step in 0..count {
+            let slot = &mut self.all[(*turn + step) % count];
+            let Some(leader) = slot.leader.filter(|leader| leader.node == node) else {
+                continue;
+            };
+            let unread = slot.unread();
+            if slot.paused || enough || unread > portion.each / 2 {
+                // Whoever is left out may be wanted soon.
+                patience = match (slot.paused, unread) {
+                    (true, 0) => patience.min(PAUSED),
+                    (true, _) => patience,
+                    (false, _) => patience.min(FULL),
+                };
+                continue;
+            }
+            is_starved |= starved(slot);
+            slot.asked = slot.from;
+            wanted.push(Wanted {
+                topic: slot.partition.topic.clone(),
+                partition: slot.partition.partition.0,
+                from: slot.from,
+                leader_epoch: leader.epoch,
+                seen_epoch: slot.seen_epoch,
+            });
+        }
+        if !wanted.is_empty() {
+            *turn = (*turn + 1) % count;
+        }
+        if is_starved {
+            patience = FAR;
+        }
+        Wish { wanted, patience }
+    }
+
+    /// Gives memory of its own to what may stay here for long.
+    pub(in crate::kafka::native) fn detach(&mut self) {
+        for slot in self.all.iter_mut().filter(|slot| slot.paused) {
+            slot.here.iter_mut().for_each(Records::detach);
+        }
+    }
+
+    /// Gives up to `max` records of those that are here, of each partition its share; says how many, and what could not be read.
+    pub(in crate::kafka::native) fn give(
+        &mut self,
+        max: usize,
+        mut each: impl FnMut(u32, Record<'_>) -> Result<(), Unreadable>,
+    ) -> (usize, Option<(usize, Unreadable)>) {
+        let count = self.all.len();
+        let reading = |slot: &&Slot| !slot.paused && !slot.here.is_empty();
+        let share = (max / self.all.iter().filter(reading).count().max(1)).max(LEAST);
+        let mut given = 0;
+        loop {
+            let before = given;
+            for step in 0..count {
+                let at = (self.turn + step) % count;
+                let room = (max - given).min(share);
+                if room == 0 {
+                    self.turn = at;
+                    return (given, None);
+                }
+                let slot = &mut self.all[at];
+                if slot.paused || slot.here.is_empty() {
+                    continue;
+                }
+                let index = u32::try_from(at).unwrap_or(u32::MAX);
+                match slot.give(room, |record| each(index, record)) {
+                    Ok(some) => given += some,
+                    Err(why) => {
+                        slot.ask_again();
+                        return (given, Some((at, why)));
+                    }
+                }
+            }
+            if given == before {
+                return (given, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+use super::*;
+use crate::Outgoing;
+use crate::kafka::native::records::batch_writer::{Batch, Identity, TRANSACTIONAL};
+use kafka_protocol::messages::metadata_response::{
+    MetadataResponsePartition, MetadataResponseTopic,
+};
+use kafka_protocol::messages::{BrokerId, TopicName};
+use kafka_protocol::protocol::StrBytes;
+use stoatflow_core::Timestamp;
+
+const PORTION: Portion = Portion {
+    all: 4_000,
+    each: 1_000,
+};
+const NOW: Duration = Duration::from_secs(100);
+
+/// Partitions of a topic, all led by broker 1.
+fn slots(count: i32) -> Slots {
+    let parts: Vec<_> = (0..count)
+        .map(|p| (TopicPartition::new("t", p), Offset(0)))
+        .collect();
+    let mut slots = Slots::new(&parts);
+    assert!(slots.is_unled());
+    let learned = slots.learn(&led(count, 7));
+    assert!(learned.missing.is_empty() && learned.replaced.is_empty());
+    assert_eq!(slots.leaders(), [1]);
+    slots
+}
+
+fn led(count: i32, id: u8) -> MetadataResponse {
+    let id = format!("00000000-0000-0000-0000-00000000000{id}");
+    let id = id.parse().unwrap();
+    let part = |p| {
+        MetadataResponsePartition::default()
+            .with_partition_index(p)
+            .with_leader_id(BrokerId(1))
+            .with_leader_epoch(2)
+    };
+    let topic = MetadataResponseTopic::default()
+        .with_name(Some(TopicName::from(StrBytes::from_static_str("t"))))
+        .with_partitions((0..count).map(part).collect());
+    MetadataResponse::default().with_topics(vec![topic.with_topic_id(id)])
+}
+
+/// So many records of 100 bytes from an offset on.
+fn records(from: i64, count: u8) -> Bytes {
+    let mut batch = Batch::new(Vec::new());
+    for n in 0..count {
+        batch.append(&Outgoing {
+            topic: "t".into(),
+            partition: None,
+            key: None,
+            value: Some(vec![n; 100].into()),
+            timestamp: Timestamp(1),
+            headers: None,
+        });
+    }
+    batch.seal(Identity { id: 1, epoch: 0 }, TRANSACTIONAL, 0);
+    let mut bytes = batch.bytes().to_vec();
+    bytes[..8].copy_from_slice(&from.to_be_bytes());
+    bytes.into()
+}
+
+fn came(slots: &mut Slots, at: usize, count: u8) {
+    let slot = &mut slots.all[at];
+    slot.asked = slot.from;
+    let bytes = records(slot.from, count);
+    let end = slot.from + i64::from(count);
+    slot.came(end, bytes, Vec::new(), NOW).unwrap();
+}
+
+fn asked(slots: &mut Slots) -> (Vec<i32>, Duration) {
+    let Wish { wanted, patience } = slots.wish(1, PORTION, NOW);
+    let mut parts: Vec<_> = wanted.iter().map(|w| w.partition).collect();
+    parts.sort_unstable();
+    (parts, patience)
+}
+
+#[test]
+fn a_partition_is_asked_for_when_little_of_it_is_left() {
+    let mut slots = slots(3);
+    assert_eq!(asked(&mut slots), (vec![0, 1, 2], PATIENCE));
+    came(&mut slots, 0, 8);
+    assert_eq!(asked(&mut slots), (vec![1, 2], FULL));
+    assert!(!slots.all[0].has_caught_up(), "it is not given yet");
+    let (given, unreadable) = slots.give(4, |_, _| Ok(()));
+    assert_eq!((given, unreadable), (4, None));
+    assert_eq!(asked(&mut slots), (vec![0, 1, 2], PATIENCE));
+    slots.all[1].paused = true;
+    assert_eq!(asked(&mut slots), (vec![0, 2], PAUSED), "it may go on soon");
+    slots.all[0].paused = true;
+    slots.all[1].paused = false;
+    assert_eq!(
+        asked(&mut slots),
+        (vec![1, 2], PATIENCE),
+        "it has enough for a start"
+    );
+    slots.all[0].paused = false;
+    assert_eq!(slots.give(9, |_, _| Ok(())).0, 4);
+    assert!(slots.all[0].has_caught_up());
+    assert_eq!(slots.all[0].position, 8);
+}
+
+#[test]
+fn another_one_is_first_each_time() {
+    let mut slots = slots(3);
+    let first = |slots: &mut Slots| slots.wish(1, PORTION, NOW).wanted[0].partition;
+    assert_eq!([(); 4].map(|()| first(&mut slots)), [0, 1, 2, 0]);
+}
+
+#[test]
+fn many_partitions_take_no_more_memory_than_few() {
+    let mut slots = slots(100);
+    let mut round = 0;
+    while round < 100 {
+        let (parts, _) = asked(&mut slots);
+        if parts.is_empty() {
+            break;
+        }
+        came(&mut slots, usize::try_from(parts[0]).unwrap(), 9);
+        round += 1;
+    }
+    let here: usize = slots.all.iter().map(Slot::unread).sum();
+    assert!((2 * PORTION.all..3 * PORTION.all).contains(&here), "{here}");
+    // What is paused is in nobody's way.
+    for slot in &mut slots.all {
+        slot.paused = slot.unread() > 0;
+    }
+    assert_eq!(asked(&mut slots).0.len(), 100 - round);
+}
+
+#[test]
+fn what_cannot_be_read_is_asked_for_again() {
+    let mut slots = slots(1);
+    came(&mut slots, 0, 3);
+    let mut damaged = records(3, 3).to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    let slot = &mut slots.all[0];
+    slot.asked = 3;
+    slot.came(6, damaged.into(), Vec::new(), NOW).unwrap();
+    assert_eq!(slot.from, 6);
+    slot.asked = 6;
+    let (given, unreadable) = slots.give(100, |_, _| Ok(()));
+    assert_eq!(given, 0, "those before it are not told apart from it");
+    assert!(unreadable.is_some());
+    let slot = &slots.all[0];
+    assert_eq!((slot.position, slot.from), (3, 3));
+    // The answer to what was asked before is no answer now.
+    let late = slots.all[0].came(9, records(6, 3), Vec::new(), NOW);
+    assert_eq!((late, slots.all[0].from), (Ok(()), 3));
+    came(&mut slots, 0, 3);
+    assert_eq!(slots.give(100, |_, _| Ok(())), (3, None));
+}
+
+#[test]
+fn a_topic_that_was_made_anew_is_another_one() {
+    let mut slots = slots(2);
+    slots.lose(1);
+    assert!(slots.leaders().is_empty());
+    assert_eq!(slots.learn(&led(2, 7)).replaced, Vec::<usize>::new());
+    slots.lose(1);
+    assert_eq!(slots.learn(&led(1, 8)).replaced, [0]);
+    assert!(slots.leaders().is_empty());
+    assert_eq!(slots.learn(&led(1, 7)).missing, [(1, 0)]);
+}
+
+#[test]
+fn who_gets_nothing_though_there_is_something_waits_longer() {
+    let mut slots = slots(1);
+    slots.all[0].came(9, Bytes::new(), Vec::new(), NOW).unwrap();
+    assert_eq!(slots.wish(1, PORTION, NOW).patience, PATIENCE);
+    let later = NOW + STARVED * 2;
+    assert_eq!(slots.wish(1, PORTION, later).patience, FAR);
+    came(&mut slots, 0, 1);
+    assert_eq!(slots.wish(1, PORTION, later).patience, PATIENCE);
+}
+
+#[test]
+fn what_stays_lets_go_of_the_answer_it_came_with() {
+    let mut slots = slots(1);
+    let answer = records(0, 9);
+    let slot = &mut slots.all[0];
+    slot.came(9, answer.clone(), Vec::new(), NOW).unwrap();
+    assert_eq!(slots.give(2, |_, _| Ok(())), (2, None));
+    slots.detach();
+    assert!(!answer.is_unique(), "it goes on soon");
+    slots.all[0].paused = true;
+    slots.detach();
+    assert!(answer.is_unique());
+    slots.all[0].paused = false;
+    let mut values = Vec::new();
+    let (given, _) = slots.give(100, |_, record| {
+        values.push(record.value.unwrap()[0]);
+        Ok(())
+    });
+    assert_eq!((given, values), (7, (2..9).collect()));
+}
+
+#[test]
+fn a_broker_has_given_all_when_each_partition_that_is_read_is_at_its_end() {
+    let mut slots = slots(2);
+    assert!(!slots.has_all(1), "nobody knows where they end");
+    let came = |slots: &mut Slots, at: usize, end: i64, count: u8| {
+        let taken = slots.all[at].came(end, records(0, count), vec![], NOW);
+        assert!(taken.is_ok());
+    };
+    came(&mut slots, 0, 3, 3);
+    assert!(!slots.has_all(1), "of the second one nothing is known");
+    came(&mut slots, 1, 5, 3);
+    assert!(!slots.has_all(1), "two of the second one are to come");
+    slots.all[1].paused = true;
+    assert!(slots.has_all(1), "they are not to be read");
+}

@@ -1,0 +1,579 @@
+//! Reading without librdkafka.
+//!
+//! Takes an assignment, gives committed records. One question per broker is under way, and it is asked before the records of the last
+//! answer are given, so that the broker works meanwhile and its answer waits in the socket. Records are read where the answer lies;
+//! its memory is used for the next one. There is no thread: who polls does the work. Owns whom to ask and when to look for
+//! another one.
+
+use crate::kafka::blocks::Blocks;
+use crate::kafka::errors::{Doing, error};
+use crate::kafka::librdkafka::admin::Admin;
+use crate::kafka::native::consumer::fetch::{FETCH, Portion, Said, Wanted, request, said};
+use crate::kafka::native::consumer::fetch_state::{Slot, Slots, Wish};
+use crate::kafka::native::error_class::{
+    NOBODY_KNOWS, OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, Verdict, named, verdict,
+};
+use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
+use crate::kafka::native::net::connection::Broken;
+use crate::kafka::native::records::batch_reader::{Record, Unreadable};
+use crate::{Consumer, Fetched, Glimpse};
+use bytes::Bytes;
+use kafka_protocol::messages::{FetchRequest, FetchResponse};
+use kafka_protocol::protocol::{Decodable, Encodable};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{
+    Clock, Error, ErrorKind, Offset, Result, SystemClock, Timestamp, TopicPartition,
+};
+
+/// Nothing more of an answer for so long, and the connection is made anew.
+const NO_ANSWER: Duration = Duration::from_secs(30);
+/// To connect, to send a question, to ask who leads: so long at most.
+const ASIDE: Duration = Duration::from_secs(1);
+/// The pause before the leaders are asked for again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// A topic that is said not to exist may be known again: after a broker's start, for so long.
+const GONE: Duration = Duration::from_secs(10);
+/// A broker that does not know what is wrong may find out, within so long.
+const LOST_FOR_WORDS: Duration = Duration::from_secs(60);
+/// Of whom all has come that there is, no sooner is asked again: a question costs the broker as much as one that brings more, and whoever
+/// does something with its answer is woken as often.
+const REST: Duration = Duration::from_millis(3);
+/// But so long before whoever polls goes on to something else: to a commit, perhaps, that is for all there is.
+const LEAD: Duration = Duration::from_micros(700);
+/// The longest that a broker is left in peace, whatever is said.
+const LONGEST_REST: Duration = Duration::from_millis(15);
+/// How long an assignment may take to find out whether its topics exist.
+const LOOK_UP: Duration = Duration::from_secs(30);
+
+/// A question under way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    version: i16,
+    /// When it left, or something more of the answer came.
+    since: Duration,
+    heard: usize,
+}
+
+/// A reader of assigned partitions.
+#[derive(Debug)]
+pub(in crate::kafka) struct WireReader {
+    cluster: Cluster,
+    admin: Arc<Admin>,
+    address: String,
+    portion: Portion,
+    slots: Slots,
+    flights: BTreeMap<Node, Flight>,
+    /// When each broker was asked for the last time.
+    asked: BTreeMap<Node, Duration>,
+    /// How long each takes to answer with records, smoothed.
+    usual: BTreeMap<Node, Duration>,
+    /// If what comes is enough at its end: until when nothing need come.
+    deferred: Option<Duration>,
+    /// The last answer of each broker: its memory is used again when all of it is given.
+    answers: BTreeMap<Node, Bytes>,
+    /// When the leaders may be asked for.
+    look_at: Duration,
+    /// Since when a partition is said not to exist, or not to be readable nobody knows why.
+    missing: BTreeMap<usize, (Duration, i16)>,
+    /// Is said once what came is given.
+    trouble: Option<Error>,
+    blocks: Blocks,
+    clock: SystemClock,
+}
+
+impl WireReader {
+    pub(in crate::kafka::native) fn new(
+        cluster: Cluster,
+        address: &str,
+        admin: Arc<Admin>,
+        portion: Portion,
+    ) -> Self {
+        Self {
+            // Other partitions are read meanwhile.
+            cluster: cluster.sparing(),
+            admin,
+            address: address.to_owned(),
+            portion,
+            slots: Slots::default(),
+            flights: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            usual: BTreeMap::new(),
+            deferred: None,
+            answers: BTreeMap::new(),
+            look_at: Duration::ZERO,
+            missing: BTreeMap::new(),
+            trouble: None,
+            blocks: Blocks::default(),
+            clock: SystemClock::new(),
+        }
+    }
+
+    fn fail(&self, code: i16, said: &str, topic: Option<&str>) -> Error {
+        let doing = Doing {
+            address: &self.address,
+            what: "reading",
+            topic,
+        };
+        error(named(code), said, doing)
+    }
+
+    /// Remembers what is to be said: the first that went wrong.
+    fn note(&mut self, error: Error) {
+        self.trouble.get_or_insert(error);
+    }
+
+    fn note_code(&mut self, index: usize, code: i16, what: &str) {
+        let partition = &self.slots.all[index].partition;
+        let said = format!("{partition}: {what}");
+        let error = self.fail(code, &said, Some(&partition.topic));
+        self.note(error);
+    }
+
+    fn note_unreadable(&mut self, index: usize, why: &Unreadable) {
+        match why {
+            Unreadable::Corrupt(why) => {
+                let (partition, address) = (&self.slots.all[index].partition, &self.address);
+                let error = Error::unavailable(format!(
+                    "reading: what came of {partition} from {address} is damaged ({why})"
+                ));
+                self.note(error.hint(
+                    "it is read again; if it stays damaged, the disk of the broker that leads it is: have another replica lead",
+                ));
+            }
+            Unreadable::Old(format) => {
+                let (partition, address) = (&self.slots.all[index].partition, &self.address);
+                let error = Error::new(
+                    ErrorKind::Incompatible,
+                    format!(
+                        "reading: {partition} at {address} has records of format {format}, from before 2017"
+                    ),
+                );
+                self.note(error.hint(
+                    "set a property of the consumer, such as consumer.check.crcs = true: librdkafka reads then, and knows them",
+                ));
+            }
+        }
+    }
+
+    /// Assigns partitions that exist.
+    pub(in crate::kafka) fn place(&mut self, partitions: &[(TopicPartition, Offset)]) {
+        // Whatever answers still come are for others.
+        for node in std::mem::take(&mut self.flights).into_keys() {
+            self.cluster.cut_data(node);
+        }
+        self.slots = Slots::new(partitions);
+        self.missing.clear();
+        self.trouble = None;
+        self.look_at = Duration::ZERO;
+    }
+
+    /// Takes what answers there are, and asks anew. Says when to look again if no answer comes.
+    fn pump(&mut self, left: Duration) -> Duration {
+        let flying: Vec<_> = self.flights.iter().map(|(n, f)| (*n, *f)).collect();
+        let under_way = flying.len();
+        for (node, flight) in flying {
+            self.hear(node, flight);
+        }
+        // Whoever wants all at the end of a time wants what has come now first.
+        if self.deferred.is_some() && self.flights.len() < under_way {
+            return Duration::ZERO;
+        }
+        if self.slots.is_unled() && self.clock.monotonic() >= self.look_at {
+            self.look_up();
+        }
+        let mut again = NO_ANSWER;
+        for node in self.slots.leaders() {
+            if self.flights.contains_key(&node) {
+                continue;
+            }
+            let rest = self.rest_of(node, left);
+            if rest.is_zero() {
+                self.ask(node);
+            } else {
+                again = again.min(rest);
+            }
+        }
+        again
+    }
+
+    /// How long a broker is left in peace, by one who polls for so long yet.
+    fn rest_of(&self, node: Node, left: Duration) -> Duration {
+        let Some(asked) = self.asked.get(&node).filter(|_| self.slots.has_all(node)) else {
+            return Duration::ZERO;
+        };
+        let (now, rested) = (self.clock.monotonic(), *asked + REST);
+        if let Some(until) = self.deferred {
+            let until = until.min(*asked + LONGEST_REST);
+            let next = if *asked < until { until } else { rested };
+            return next.saturating_sub(now);
+        }
+        let last_moment = (now + left).saturating_sub(LEAD);
+        let until = if *asked < last_moment {
+            rested.min(last_moment)
+        } else {
+            rested
+        };
+        until.saturating_sub(now)
+    }
+
+    fn hear(&mut self, node: Node, flight: Flight) {
+        let Flight { version, since, .. } = flight;
+        let Some(link) = self.cluster.open_data(node) else {
+            return self.lose(node, &Broken("the connection is gone".into()));
+        };
+        let answer = link.hear::<FetchRequest>(version);
+        let heard = link.heard();
+        match answer {
+            Ok(None) if heard != flight.heard => {
+                // Nobody polled for a while, or the way is long: what comes is waited for.
+                let since = self.clock.monotonic();
+                let flight = Flight {
+                    since,
+                    heard,
+                    ..flight
+                };
+                self.flights.insert(node, flight);
+            }
+            Ok(None) if self.clock.monotonic() > since + NO_ANSWER => {
+                let why = format!("broker {node}: no answer for {NO_ANSWER:?}");
+                self.lose(node, &Broken(why));
+            }
+            Ok(None) => {}
+            Err(why) => self.lose(node, &why),
+            Ok(Some(answer)) => match FetchResponse::decode(&mut answer.clone(), version) {
+                Ok(said) => {
+                    self.flights.remove(&node);
+                    self.note_answer(node, &said);
+                    self.answers.insert(node, answer);
+                    self.take(node, said);
+                }
+                Err(e) => self.lose(node, &Broken(format!("broker {node}: {e}"))),
+            },
+        }
+    }
+
+    /// How long did records take to come? What had to be waited for because nothing was there is in it, but not for long.
+    fn note_answer(&mut self, node: Node, answer: &FetchResponse) {
+        const LONGEST: Duration = Duration::from_millis(4);
+        let mut partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+        let came = partitions.any(|p| {
+            p.records
+                .as_ref()
+                .is_some_and(|records| !records.is_empty())
+        });
+        if let Some(asked) = self.asked.get(&node).filter(|_| came) {
+            let took = self.clock.monotonic().saturating_sub(*asked).min(LONGEST);
+            let usual = self.usual.entry(node).or_insert(took);
+            *usual = *usual * 7 / 8 + took / 8;
+        }
+    }
+
+    /// A broker that can't be read from: somebody else may lead by now.
+    fn lose(&mut self, node: Node, why: &Broken) {
+        self.cluster.drop_data(node, why);
+        self.flights.remove(&node);
+        self.usual.remove(&node);
+        self.slots.lose(node);
+        self.look_again();
+    }
+
+    fn look_again(&mut self) {
+        self.look_at = self.look_at.max(self.clock.monotonic() + AGAIN);
+    }
+
+    /// Takes what came.
+    fn take(&mut self, node: Node, answer: FetchResponse) {
+        let code = answer.error_code;
+        if verdict(code) == Verdict::Refused {
+            let error = self.fail(code, "refused", None);
+            return self.note(error);
+        }
+        if code != 0 {
+            let why = format!("broker {node} says {:?}", named(code));
+            return self.lose(node, &Broken(why));
+        }
+        for topic in answer.responses {
+            for data in topic.partitions {
+                if let Some(index) = self.slots.find(&topic.topic.0, data.partition_index) {
+                    self.take_partition(index, said(data));
+                }
+            }
+        }
+    }
+
+    fn take_partition(&mut self, index: usize, what: Said) {
+        let slot = &mut self.slots.all[index];
+        match what {
+            Said::Came {
+                stable_end,
+                records,
+                aborted,
+            } => {
+                let now = self.clock.monotonic();
+                let taken = slot.came(stable_end, records, aborted, now);
+                self.missing.remove(&index);
+                if let Err(why) = taken {
+                    self.note_unreadable(index, &why);
+                }
+            }
+            // A leader that never had the last election's records may have all of ours: then it is asked without that.
+            Said::Diverged { from } if from >= slot.from => {
+                slot.forget_seen();
+            }
+            Said::Diverged { from } => {
+                let (partition, at) = (&slot.partition, slot.from);
+                let error = Error::new(
+                    ErrorKind::Incompatible,
+                    format!(
+                        "reading: the leader of {partition} never had its records from offset {from} on, and {at} was reached: they are lost"
+                    ),
+                );
+                self.note(error.hint(
+                    "what was made of them stays: look at what the brokers lost, then start again, or reset the application",
+                ));
+            }
+            Said::NotYet(code) => {
+                slot.forget_leader();
+                if matches!(code, UNKNOWN_TOPIC_OR_PARTITION | NOBODY_KNOWS) {
+                    self.miss(index, code);
+                }
+                self.look_again();
+            }
+            // So says also a leader of before that does not know yet that it is none, of what was written since.
+            Said::Refused(OUT_OF_RANGE) if slot.forget_seen() => {
+                slot.forget_leader();
+                self.look_again();
+            }
+            Said::Refused(code) => {
+                let what = format!("asked for from offset {} on", slot.from);
+                self.note_code(index, code, &what);
+            }
+        }
+    }
+
+    /// Is said not to exist, or nobody knows what is wrong: for how long already?
+    fn miss(&mut self, index: usize, code: i16) {
+        let (most, what) = if code == NOBODY_KNOWS {
+            (
+                LOST_FOR_WORDS,
+                "the broker can't read it, and does not say why",
+            )
+        } else {
+            (GONE, "it is gone")
+        };
+        let now = self.clock.monotonic();
+        if now > self.missing.entry(index).or_insert((now, code)).0 + most {
+            self.note_code(index, code, what);
+        }
+    }
+
+    /// Asks who leads.
+    fn look_up(&mut self) {
+        let answer = self.cluster.metadata(&self.slots.unled_topics(), ASIDE);
+        self.look_again();
+        let learned = match answer {
+            Ok(answer) => self.slots.learn(&answer),
+            Err(Broken(why)) => {
+                tracing::debug!(target: "stoatflow::kafka", "nobody says who leads: {why}");
+                return;
+            }
+        };
+        let still = |index: &usize| learned.missing.iter().any(|(gone, _)| gone == index);
+        self.missing
+            .retain(|index, (_, code)| *code == NOBODY_KNOWS || still(index));
+        for (index, code) in learned.missing {
+            if verdict(code) == Verdict::Refused {
+                self.note_code(index, code, "refused");
+            } else {
+                self.miss(index, UNKNOWN_TOPIC_OR_PARTITION);
+            }
+        }
+        for index in learned.replaced {
+            let partition = &self.slots.all[index].partition;
+            let error = Error::new(
+                ErrorKind::Incompatible,
+                format!(
+                    "reading: {partition} was deleted while it was read, and another topic has its name now"
+                ),
+            );
+            self.note(error.hint("reset the application (docs: reset), or give it another application.id: positions of the old topic mean nothing in the new one"));
+        }
+    }
+
+    /// Asks a broker for what is wanted of it.
+    fn ask(&mut self, node: Node) {
+        if self.trouble.is_some() {
+            return;
+        }
+        let now = self.clock.monotonic();
+        let Wish { wanted, patience } = self.slots.wish(node, self.portion, now);
+        if wanted.is_empty() {
+            return;
+        }
+        match self.send(node, &wanted, patience) {
+            Ok(version) => {
+                let since = self.clock.monotonic();
+                let heard = 0;
+                self.asked.insert(node, since);
+                self.flights.insert(
+                    node,
+                    Flight {
+                        version,
+                        since,
+                        heard,
+                    },
+                );
+            }
+            Err(why) => self.lose(node, &why),
+        }
+    }
+
+    fn send(&mut self, node: Node, wanted: &[Wanted], patience: Duration) -> Result<i16, Broken> {
+        let last = self.answers.remove(&node);
+        if last.as_ref().is_some_and(|answer| !answer.is_unique()) {
+            self.slots.detach();
+        }
+        let room = last.and_then(room_of);
+        let link = self.cluster.data(node, ASIDE)?;
+        let version = version_for::<FetchRequest>(link, FETCH)?;
+        let mut frame = link.open::<FetchRequest>(version)?;
+        let request = request(wanted, self.portion, patience, version);
+        let written = request.encode(&mut frame, version);
+        written.map_err(|e| Broken(format!("broker {node}: {e}")))?;
+        let size = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
+        frame[..4].copy_from_slice(&size.to_be_bytes());
+        link.post(&[&frame], ASIDE)?;
+        if let Some(room) = room {
+            link.lend(room);
+        }
+        Ok(version)
+    }
+
+    /// Gives up to `max` records. Waits for the first.
+    fn rounds(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        mut each: impl FnMut(u32, Record<'_>) -> Result<(), Unreadable>,
+    ) -> Result<()> {
+        let clock = SystemClock::new();
+        loop {
+            if max == 0 {
+                return Ok(());
+            }
+            let rest = self.pump(timeout.saturating_sub(clock.monotonic()));
+            let (given, unreadable) = self.slots.give(max, &mut each);
+            if let Some((index, why)) = unreadable {
+                self.note_unreadable(index, &why);
+            }
+            if let Some(error) = self.trouble.take() {
+                return Err(error);
+            }
+            let left = timeout.saturating_sub(clock.monotonic());
+            if given > 0 || left.is_zero() {
+                return Ok(());
+            }
+            let most = if self.slots.is_unled() {
+                let soon = self.look_at.saturating_sub(self.clock.monotonic());
+                rest.min(soon.max(Duration::from_millis(1)))
+            } else {
+                rest
+            };
+            let nodes = self.flights.keys().copied();
+            self.cluster.wait(nodes, left.min(most));
+        }
+    }
+}
+
+/// The memory of an answer, if all of it is given and it is of no unusual size.
+fn room_of(mut answer: Bytes) -> Option<Vec<u8>> {
+    const USUAL: usize = 16 << 20;
+    if !answer.is_unique() {
+        return None;
+    }
+    // Nothing is moved to the front then.
+    answer.truncate(0);
+    let room = Vec::from(answer);
+    (room.capacity() <= USUAL).then_some(room)
+}
+
+impl Consumer for WireReader {
+    fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
+        self.admin.must_have(partitions, LOOK_UP)?;
+        self.place(partitions);
+        Ok(())
+    }
+
+    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+        let mut blocks = std::mem::take(&mut self.blocks);
+        let outcome = self.rounds(max, timeout, |slot, record| {
+            let headers = record.headers()?;
+            let (key, value) = blocks.copy(record.key, record.value);
+            into.push(Fetched {
+                slot,
+                offset: Offset(record.offset),
+                timestamp: Timestamp(record.timestamp),
+                key,
+                value,
+                headers,
+                number: 0,
+            });
+            Ok(())
+        });
+        self.blocks = blocks;
+        outcome
+    }
+
+    fn look(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        each: &mut dyn FnMut(Glimpse<'_>),
+    ) -> Result<()> {
+        self.rounds(max, timeout, |slot, record| {
+            each(Glimpse {
+                slot,
+                offset: Offset(record.offset),
+                timestamp: Timestamp(record.timestamp),
+                key: record.key,
+                value: record.value,
+            });
+            Ok(())
+        })
+    }
+
+    fn positions(&self) -> Vec<Offset> {
+        let slots = self.slots.all.iter();
+        slots.map(|slot| Offset(slot.position)).collect()
+    }
+
+    fn caught_up(&self, slot: u32) -> bool {
+        let slot = self.slots.all.get(slot as usize);
+        slot.is_some_and(Slot::has_caught_up)
+    }
+
+    fn defer(&mut self, time: Option<Duration>) {
+        self.deferred = time.map(|time| self.clock.monotonic() + time);
+    }
+
+    fn has_asked(&self) -> bool {
+        !self.flights.is_empty()
+    }
+
+    fn usual_answer(&self) -> Duration {
+        self.usual.values().max().copied().unwrap_or_default()
+    }
+
+    fn pause(&mut self, slots: &[u32], paused: bool) -> Result<()> {
+        let all = &mut self.slots.all;
+        if let Some(slot) = slots.iter().find(|slot| **slot as usize >= all.len()) {
+            return Err(Error::internal(format!("slot {slot} is not assigned")));
+        }
+        for slot in slots {
+            all[*slot as usize].paused = paused;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! Kafka's protocol, spoken by ourselves.
+//!
+//! Takes what a [`Producer`](crate::Producer) or a [`Consumer`](crate::Consumer) takes, sends requests to brokers.
+//! Records are written straight into the batch that the socket sends, and read where the response lies: nothing is
+//! copied twice, and the client has no thread of its own. One request per broker is in flight; what arrives meanwhile
+//! goes with the next one.
+
+pub(super) mod consumer;
+mod error_class;
+pub(super) mod net;
+mod open_transactions;
+pub(super) mod producer;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use crate::OpenTransaction;
+use crate::kafka::librdkafka::admin::Admin;
+pub(super) use consumer::fetch::Portion;
+pub(super) use consumer::reader::WireReader;
+use net::cluster::Cluster;
+pub(super) use net::connection::Address;
+use net::connection::Broken;
+pub(super) use producer::idempotent::PlainProducer;
+pub(super) use producer::transactional::WireProducer;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::TopicPartition;
+
+/// The addresses of a bootstrap list; None if one of them asks for more than a plain connection.
+pub(super) fn address_list(bootstrap: &str) -> Option<Vec<Address>> {
+    let list: Option<Vec<_>> = (bootstrap.split(','))
+        .filter(|part| !part.trim().is_empty())
+        .map(Address::read)
+        .collect();
+    list.filter(|list| !list.is_empty())
+}
+
+/// The transactions that hold partitions back; why they are not known otherwise.
+pub(super) fn open_transactions(
+    addresses: Vec<Address>,
+    client: &str,
+    partitions: &[TopicPartition],
+    timeout: Duration,
+) -> Result<Vec<Option<OpenTransaction>>, String> {
+    let cluster = Cluster::new(addresses, client);
+    let asked = open_transactions::open_transactions(cluster, partitions, timeout);
+    asked.map_err(|Broken(why)| why)
+}
+
+/// A reader, with nothing assigned.
+pub(super) fn reader(
+    addresses: Vec<Address>,
+    client: &str,
+    bootstrap: &str,
+    admin: Arc<Admin>,
+    portion: Portion,
+) -> WireReader {
+    WireReader::new(Cluster::new(addresses, client), bootstrap, admin, portion)
+}
+
+/// A writer outside of transactions, not yet opened, behind an open guard of the same id.
+pub(super) fn plain(
+    guard: WireProducer,
+    addresses: Vec<Address>,
+    client: &str,
+    id: &str,
+    bootstrap: &str,
+    silence: Duration,
+) -> PlainProducer {
+    let cluster = Cluster::new(addresses, client);
+    PlainProducer::new(guard, cluster, id, bootstrap, silence)
+}
+
+/// A writer of transactions for an id, not yet opened.
+pub(super) fn producer(
+    addresses: Vec<Address>,
+    client: &str,
+    id: &str,
+    bootstrap: &str,
+    silence: Duration,
+) -> WireProducer {
+    WireProducer::new(Cluster::new(addresses, client), id, bootstrap, silence)
+}

@@ -1,0 +1,340 @@
+//! The brokers of a cluster, as far as a writer has to know them.
+//!
+//! Takes addresses, gives connections: to the leader of a partition, and to whoever keeps a transaction or a group. Owns the
+//! connections, and the pause before one that failed is tried again. Never decides what an answer means.
+
+use crate::kafka::native::net::connection::{Address, Broken, Link, wait};
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
+use kafka_protocol::messages::{
+    FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName,
+};
+use kafka_protocol::protocol::{Request, StrBytes};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Clock, SystemClock};
+
+/// The first attempt to connect takes so long at most.
+const CONNECT: Duration = Duration::from_secs(2);
+/// The first pause after one that failed, and the longest.
+const PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// A broker's number; those that are known by their address only have none.
+pub(in crate::kafka::native) type Node = i32;
+
+/// What a coordinator is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kafka::native) enum Seat {
+    Group = 0,
+    Transaction = 1,
+}
+
+/// The way to one broker.
+#[derive(Debug, Default)]
+struct Way {
+    link: Option<Link>,
+    /// When it may be tried again, and how often it failed in a row.
+    not_before: Duration,
+    failures: u32,
+}
+
+/// The cluster.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Cluster {
+    bootstrap: Vec<Address>,
+    client: StrBytes,
+    nodes: BTreeMap<Node, Address>,
+    /// Ways for records: a question is under way for as long as the broker writes.
+    data: BTreeMap<Node, Way>,
+    /// Ways for all else.
+    control: BTreeMap<Node, Way>,
+    /// To anybody, as long as no broker is known.
+    door: Way,
+    /// How many times as long as an attempt took it is not tried again.
+    rest: u32,
+    /// Which address of the list is tried next.
+    turn: usize,
+    clock: SystemClock,
+}
+
+impl Way {
+    fn open(
+        &mut self,
+        address: &Address,
+        client: &StrBytes,
+        clock: &SystemClock,
+        (most, rest): (Duration, u32),
+    ) -> Result<&mut Link, Broken> {
+        if self.link.is_none() {
+            let now = clock.monotonic();
+            if now < self.not_before {
+                return Err(Broken(format!("{address}: connected again in a moment")));
+            }
+            // Who answers slowly gets longer.
+            let patience = CONNECT * 2_u32.pow(self.failures.min(4));
+            match Link::connect(address, client, most.min(patience)) {
+                Ok(link) => {
+                    self.failures = 0;
+                    self.link = Some(link);
+                }
+                Err(why) => {
+                    let took = clock.monotonic().saturating_sub(now);
+                    self.failed(clock, &why, took * rest);
+                    return Err(why);
+                }
+            }
+        }
+        // It is there: the branch above has made it or returned.
+        self.link
+            .as_mut()
+            .ok_or_else(|| Broken("no connection".into()))
+    }
+
+    /// The connection has failed. A way that only waits for its next attempt has not failed once more: it would wait for ever.
+    fn lose(&mut self, clock: &SystemClock, why: &Broken) {
+        if self.link.is_some() {
+            self.failed(clock, why, Duration::ZERO);
+        }
+    }
+
+    fn failed(&mut self, clock: &SystemClock, why: &Broken, least: Duration) {
+        self.link = None;
+        let pause = (PAUSE * 2_u32.pow(self.failures.min(6)))
+            .min(LONGEST_PAUSE)
+            .max(least);
+        if self.failures == 0 {
+            tracing::info!(target: "stoatflow::kafka", "no connection, tried again: {}", why.0);
+        } else {
+            tracing::debug!(target: "stoatflow::kafka", pause = ?pause, "{}", why.0);
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = clock.monotonic() + pause;
+    }
+}
+
+impl Cluster {
+    /// Of these addresses; nothing is connected yet.
+    pub(in crate::kafka::native) fn new(bootstrap: Vec<Address>, client: &str) -> Self {
+        Self {
+            bootstrap,
+            client: StrBytes::from_string(client.to_owned()),
+            nodes: BTreeMap::new(),
+            data: BTreeMap::new(),
+            control: BTreeMap::new(),
+            door: Way::default(),
+            rest: 0,
+            turn: 0,
+            clock: SystemClock::new(),
+        }
+    }
+
+    /// For who has more to do than wait for a broker that is silent.
+    pub(in crate::kafka::native) fn sparing(self) -> Self {
+        Self { rest: 4, ..self }
+    }
+
+    /// The connection for records to a broker; waits no longer than this for it.
+    pub(in crate::kafka::native) fn data(
+        &mut self,
+        node: Node,
+        most: Duration,
+    ) -> Result<&mut Link, Broken> {
+        let address = (self.nodes.get(&node))
+            .ok_or_else(|| Broken(format!("broker {node} is not known yet")))?;
+        let way = self.data.entry(node).or_default();
+        way.open(address, &self.client, &self.clock, (most, self.rest))
+    }
+
+    /// The same, if there is one.
+    pub(in crate::kafka::native) fn open_data(&mut self, node: Node) -> Option<&mut Link> {
+        self.data.get_mut(&node)?.link.as_mut()
+    }
+
+    /// Whatever answers still come are nobody's.
+    pub(in crate::kafka::native) fn cut_data(&mut self, node: Node) {
+        if let Some(way) = self.data.get_mut(&node) {
+            way.link = None;
+        }
+    }
+
+    /// Is of no more use.
+    pub(in crate::kafka::native) fn drop_data(&mut self, node: Node, why: &Broken) {
+        if let Some(way) = self.data.get_mut(&node) {
+            way.lose(&self.clock, why);
+        }
+    }
+
+    /// Waits for an answer of one of them.
+    pub(in crate::kafka::native) fn wait(&self, nodes: impl Iterator<Item = Node>, most: Duration) {
+        let links = nodes.filter_map(|node| self.data.get(&node)?.link.as_ref());
+        let mut ears: Vec<_> = links.map(Link::ear).collect();
+        wait(&mut ears, most);
+    }
+
+    /// The connection for questions to a broker.
+    pub(in crate::kafka::native) fn control(
+        &mut self,
+        node: Node,
+        most: Duration,
+    ) -> Result<&mut Link, Broken> {
+        let address = (self.nodes.get(&node))
+            .ok_or_else(|| Broken(format!("broker {node} is not known yet")))?;
+        let way = self.control.entry(node).or_default();
+        way.open(address, &self.client, &self.clock, (most, self.rest))
+    }
+
+    pub(in crate::kafka::native) fn drop_control(&mut self, node: Node, why: &Broken) {
+        if let Some(way) = self.control.get_mut(&node) {
+            way.lose(&self.clock, why);
+        }
+    }
+
+    /// Asks whoever answers: a broker that is connected, one that is known, one of the list.
+    pub(in crate::kafka::native) fn ask_anyone<R: Request>(
+        &mut self,
+        most_version: i16,
+        request: impl Fn(i16) -> R,
+        timeout: Duration,
+    ) -> Result<(R::Response, i16), Broken> {
+        let clock = SystemClock::new();
+        let left = || timeout.saturating_sub(clock.monotonic());
+        let put = |link: &mut Link| {
+            let version = version_for::<R>(link, most_version)?;
+            Ok((link.call(version, &request(version), left())?, version))
+        };
+        let mut last = Broken("no broker is known".into());
+        let mut nodes: Vec<_> = self.nodes.keys().copied().collect();
+        let connected =
+            |node: &Node| (self.control.get(node)).is_some_and(|way| way.link.is_some());
+        nodes.sort_by_cached_key(|node| !connected(node));
+        for node in nodes {
+            if left().is_zero() {
+                return Err(last);
+            }
+            match self.control(node, left()).and_then(put) {
+                Ok(answer) => return Ok(answer),
+                Err(why) => {
+                    self.drop_control(node, &why);
+                    last = why;
+                }
+            }
+        }
+        for _ in 0..self.bootstrap.len() {
+            if left().is_zero() {
+                return Err(last);
+            }
+            let address = &self.bootstrap[self.turn % self.bootstrap.len()];
+            let opened = (self.door).open(address, &self.client, &self.clock, (left(), 0));
+            match opened.and_then(put) {
+                Ok(answer) => return Ok(answer),
+                Err(why) => {
+                    self.door.link = None;
+                    // Another address need not wait for this one.
+                    self.door.not_before = Duration::ZERO;
+                    self.turn = self.turn.wrapping_add(1);
+                    last = why;
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// Asks for brokers and topics; what is said of the brokers is remembered here.
+    pub(in crate::kafka::native) fn metadata(
+        &mut self,
+        topics: &[Arc<str>],
+        timeout: Duration,
+    ) -> Result<MetadataResponse, Broken> {
+        let wanted: Vec<_> = (topics.iter())
+            .map(|name| {
+                let name = TopicName::from(StrBytes::from_string(name.to_string()));
+                MetadataRequestTopic::default().with_name(Some(name))
+            })
+            .collect();
+        let request = |_| {
+            MetadataRequest::default()
+                .with_topics(Some(wanted.clone()))
+                .with_allow_auto_topic_creation(false)
+        };
+        let (answer, _) = self.ask_anyone(12, request, timeout)?;
+        // A broker that has just come back may know of nobody, itself included.
+        if !answer.brokers.is_empty() {
+            self.learn(&answer);
+        }
+        Ok(answer)
+    }
+
+    fn learn(&mut self, answer: &MetadataResponse) {
+        let nodes: BTreeMap<_, _> = (answer.brokers.iter())
+            .filter_map(|broker| {
+                let address = Address {
+                    host: broker.host.to_string(),
+                    port: u16::try_from(broker.port).ok()?,
+                };
+                Some((broker.node_id.0, address))
+            })
+            .collect();
+        // Who has moved is connected anew.
+        for ways in [&mut self.data, &mut self.control] {
+            ways.retain(|node, _| {
+                nodes.contains_key(node) && nodes.get(node) == self.nodes.get(node)
+            });
+        }
+        self.nodes = nodes;
+        self.door.link = None;
+    }
+
+    /// Who keeps the transaction or the group of this name. The error code of the answer, if it is one.
+    pub(in crate::kafka::native) fn coordinator(
+        &mut self,
+        seat: Seat,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<Result<Node, i16>, Broken> {
+        /// The first version that asks for several at once.
+        const SEVERAL: i16 = 4;
+        let key = StrBytes::from_string(name.to_owned());
+        let request = |version| {
+            let request = FindCoordinatorRequest::default().with_key_type(seat as i8);
+            if version >= SEVERAL {
+                request.with_coordinator_keys(vec![key.clone()])
+            } else {
+                request.with_key(key.clone())
+            }
+        };
+        if self.nodes.is_empty() {
+            self.metadata(&[], timeout)?;
+        }
+        let (answer, version) = self.ask_anyone(SEVERAL, request, timeout)?;
+        let (code, node, host, port) = if version >= SEVERAL {
+            let Some(found) = answer.coordinators.first() else {
+                return Err(Broken("no answer about the coordinator".into()));
+            };
+            (found.error_code, found.node_id, &found.host, found.port)
+        } else {
+            (answer.error_code, answer.node_id, &answer.host, answer.port)
+        };
+        if code != 0 {
+            return Ok(Err(code));
+        }
+        let address = Address {
+            host: host.to_string(),
+            port: u16::try_from(port).map_err(|e| Broken(format!("port {port}: {e}")))?,
+        };
+        if self.nodes.insert(node.0, address.clone()) != Some(address) {
+            self.data.remove(&node.0);
+            self.control.remove(&node.0);
+        }
+        Ok(Ok(node.0))
+    }
+}
+
+/// The version to ask a broker in, or why there is none.
+pub(in crate::kafka::native) fn version_for<R: Request>(
+    link: &Link,
+    most: i16,
+) -> Result<i16, Broken> {
+    let version = link.understood.version::<R>(most);
+    version.ok_or_else(|| Broken(format!("the broker knows no version of request {}", R::KEY)))
+}

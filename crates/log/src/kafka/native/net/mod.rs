@@ -1,0 +1,4 @@
+//! Connections to the brokers of a cluster.
+
+pub(in crate::kafka) mod cluster;
+pub(in crate::kafka) mod connection;

@@ -1,0 +1,596 @@
+//! What waits to be sent, and what is under way: records by partition, as batches that the socket takes as they are.
+//!
+//! Takes records and answers, gives requests. Owns batches, the numbers that a broker knows them by, and what was
+//! acknowledged. At most one batch of a partition is under way, so that nothing can overtake. Never connects and never
+//! waits.
+
+use crate::Outgoing;
+use crate::kafka::librdkafka::outgoing::weight;
+use crate::kafka::native::error_class::{TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, Verdict, verdict};
+use crate::kafka::native::net::cluster::Node;
+use crate::kafka::native::records::batch_writer::{Batch, Identity, TRANSACTIONAL, after};
+use crate::kafka::partitioner::{Sticks, of_stick};
+use bytes::{BufMut, BytesMut};
+use kafka_protocol::messages::{MetadataResponse, ProduceResponse};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::murmur2::murmur2;
+use stoatflow_core::{Offset, Partition, Timestamp};
+
+#[cfg(test)]
+mod tests;
+
+/// Beyond this a batch takes no second record (`max.message.bytes` of a topic is 1 MiB, if nobody has changed it).
+const FULL: usize = 900_000;
+/// Nor does a request take one more batch beyond this (a broker takes 100 MiB).
+const LOADED: usize = 32 << 20;
+/// So much memory of batches that were sent is kept for the next ones.
+const SPARE: usize = 4 << 20;
+/// The partition's leader is not known.
+const NOBODY: Node = -1;
+
+/// One partition.
+#[derive(Debug)]
+struct Part {
+    leader: Node,
+    waiting: VecDeque<Batch>,
+    /// The number of its next record.
+    sequence: i32,
+    /// Does the transaction know it?
+    added: bool,
+    under_way: bool,
+    /// So large its batches may become: less than elsewhere, once the broker has found one too large.
+    full: usize,
+    /// One past the last record that is acknowledged.
+    end: Option<i64>,
+}
+
+impl Part {
+    const fn led_by(leader: Node) -> Self {
+        Self {
+            leader,
+            waiting: VecDeque::new(),
+            sequence: 0,
+            added: false,
+            under_way: false,
+            full: FULL,
+            end: None,
+        }
+    }
+}
+
+/// A topic that is written to.
+#[derive(Debug)]
+struct Topic {
+    name: Arc<str>,
+    sticks: Sticks,
+    parts: Vec<Part>,
+}
+
+/// Where a batch is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kafka::native) struct Place {
+    pub topic: usize,
+    pub part: usize,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Flight {
+    pub version: i16,
+    /// When it left.
+    pub since: Duration,
+    batches: Vec<(Place, Batch)>,
+}
+
+impl Flight {
+    pub(in crate::kafka::native) fn places(&self) -> impl Iterator<Item = Place> {
+        self.batches.iter().map(|(place, _)| *place)
+    }
+}
+
+/// What an answer said of a batch that has to go again, or never will.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::kafka::native) struct Setback {
+    pub place: Place,
+    pub code: i16,
+    pub said: String,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(in crate::kafka::native) struct Sending {
+    /// Does it belong to transactions?
+    transactional: bool,
+    topics: Vec<Topic>,
+    last: usize,
+    waiting: usize,
+    under_way: usize,
+    /// Does something wait for a partition that the transaction does not know yet?
+    fresh: bool,
+    flights: BTreeMap<Node, Flight>,
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+    /// The broker's clock when it wrote the last batch to a topic that has its time.
+    append_time: Option<Timestamp>,
+}
+
+impl Sending {
+    pub(in crate::kafka::native) fn new(transactional: bool) -> Self {
+        Self {
+            transactional,
+            ..Self::default()
+        }
+    }
+
+    pub(in crate::kafka::native) const fn is_transactional(&self) -> bool {
+        self.transactional
+    }
+
+    /// The topic of this name, if its partitions are known.
+    pub(in crate::kafka::native) fn find(&mut self, name: &Arc<str>) -> Option<usize> {
+        let same = |topic: &Topic| Arc::ptr_eq(&topic.name, name);
+        if self.topics.get(self.last).is_some_and(same) {
+            return Some(self.last);
+        }
+        let found = self.topics.iter().position(|t| t.name == *name)?;
+        self.topics[found].name = Arc::clone(name);
+        self.last = found;
+        Some(found)
+    }
+
+    /// Topics that something waits for.
+    pub(in crate::kafka::native) fn awaited(&self) -> Vec<Arc<str>> {
+        let waits = |topic: &&Topic| topic.parts.iter().any(|part| !part.waiting.is_empty());
+        let waiting = self.topics.iter().filter(waits);
+        waiting.map(|t| Arc::clone(&t.name)).collect()
+    }
+
+    pub(in crate::kafka::native) fn name(&self, topic: usize) -> &str {
+        &self.topics[topic].name
+    }
+
+    pub(in crate::kafka::native) fn partitions(&self, topic: usize) -> usize {
+        self.topics[topic].parts.len()
+    }
+
+    /// Takes over who leads what. A topic that is new becomes known; one that is not there any more stays as it is.
+    pub(in crate::kafka::native) fn learn(
+        &mut self,
+        answer: &MetadataResponse,
+        wanted: &[Arc<str>],
+    ) {
+        for name in wanted {
+            let said = (answer.topics.iter())
+                .find(|t| t.name.as_ref().is_some_and(|n| *n.0 == **name) && t.error_code == 0);
+            let Some(said) = said else { continue };
+            let index = self.find(name).unwrap_or_else(|| {
+                self.topics.push(Topic {
+                    name: Arc::clone(name),
+                    sticks: Sticks::new(),
+                    parts: Vec::new(),
+                });
+                self.topics.len() - 1
+            });
+            let parts = &mut self.topics[index].parts;
+            if parts.len() < said.partitions.len() {
+                parts.resize_with(said.partitions.len(), || Part::led_by(NOBODY));
+            }
+            for partition in &said.partitions {
+                let index = usize::try_from(partition.partition_index).ok();
+                if let Some(part) = index.and_then(|i| parts.get_mut(i)) {
+                    part.leader = partition.leader_id.0;
+                }
+            }
+        }
+    }
+
+    /// Where a record goes; None if its partition is not there.
+    pub(in crate::kafka::native) fn place(
+        &mut self,
+        topic: usize,
+        record: &Outgoing,
+    ) -> Option<Place> {
+        let Topic { sticks, parts, .. } = &mut self.topics[topic];
+        let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
+        let chosen = match (record.partition, &record.key) {
+            (Some(partition), _) => partition.0,
+            (None, Some(key)) => (murmur2(key) & i32::MAX) % count.max(1),
+            (None, None) => {
+                let stick = sticks.take(weight(record));
+                of_stick(stick, count, |p| {
+                    let part = usize::try_from(p).ok().and_then(|p| parts.get(p));
+                    part.is_some_and(|part| part.leader != NOBODY)
+                })
+            }
+        };
+        let part = usize::try_from(chosen).ok().filter(|p| *p < parts.len())?;
+        Some(Place { topic, part })
+    }
+
+    pub(in crate::kafka::native) fn append(&mut self, place: Place, record: &Outgoing) {
+        let part = &mut self.topics[place.topic].parts[place.part];
+        let room = part.full.saturating_sub(weight(record));
+        let open = |batch: &Batch| !batch.is_sealed() && batch.size() <= room;
+        if !part.waiting.back().is_some_and(open) {
+            let room = self.spare.pop().unwrap_or_default();
+            self.spare_bytes -= room.capacity();
+            let batch = Batch::new(room);
+            self.waiting += batch.size();
+            part.waiting.push_back(batch);
+        }
+        if let Some(batch) = part.waiting.back_mut() {
+            let before = batch.size();
+            batch.append(record);
+            self.waiting += batch.size() - before;
+        }
+        self.fresh |= !part.added;
+    }
+
+    /// How many bytes wait to be sent.
+    pub(in crate::kafka::native) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// How many bytes are not acknowledged.
+    pub(in crate::kafka::native) const fn unacknowledged(&self) -> usize {
+        self.waiting + self.under_way
+    }
+
+    pub(in crate::kafka::native) const fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// Brokers that something waits for and that have nothing to answer. With those that are not known: [`NOBODY`].
+    pub(in crate::kafka::native) fn idle_leaders(&self) -> Vec<Node> {
+        let parts = self.topics.iter().flat_map(|t| &t.parts);
+        let mut leaders: Vec<_> = parts
+            .filter(|part| !part.waiting.is_empty())
+            .map(|part| part.leader)
+            .filter(|leader| !self.flights.contains_key(leader))
+            .collect();
+        leaders.sort_unstable();
+        leaders.dedup();
+        leaders
+    }
+
+    pub(in crate::kafka::native) const fn is_known(leader: Node) -> bool {
+        leader != NOBODY
+    }
+
+    pub(in crate::kafka::native) fn flying(&self) -> impl Iterator<Item = Node> {
+        self.flights.keys().copied()
+    }
+
+    pub(in crate::kafka::native) fn is_flying(&self) -> bool {
+        !self.flights.is_empty()
+    }
+
+    pub(in crate::kafka::native) fn flight(&self, node: Node) -> Option<&Flight> {
+        self.flights.get(&node)
+    }
+
+    /// Takes the first batch of each partition of a broker, named and numbered. Gives none where none waits.
+    pub(in crate::kafka::native) fn gather(
+        &mut self,
+        node: Node,
+        owner: Identity,
+        version: i16,
+    ) -> Option<Flight> {
+        let mut batches = Vec::new();
+        let mut load = 0;
+        let attributes = if self.transactional { TRANSACTIONAL } else { 0 };
+        for (t, topic) in self.topics.iter_mut().enumerate() {
+            for (p, part) in topic.parts.iter_mut().enumerate() {
+                if part.leader != node || part.under_way || load > LOADED {
+                    continue;
+                }
+                let Some(mut batch) = part.waiting.pop_front() else {
+                    continue;
+                };
+                if !batch.is_sealed() {
+                    batch.seal(owner, attributes, part.sequence);
+                    part.sequence = after(part.sequence, batch.count());
+                }
+                part.under_way = true;
+                load += batch.size();
+                self.waiting -= batch.size();
+                self.under_way += batch.size();
+                batches.push((Place { topic: t, part: p }, batch));
+            }
+        }
+        (!batches.is_empty()).then_some(Flight {
+            version,
+            since: Duration::ZERO,
+            batches,
+        })
+    }
+
+    /// Those of a flight that the transaction does not know, by topic.
+    pub(in crate::kafka::native) fn unknown(&self, flight: &Flight) -> Vec<(Arc<str>, Vec<i32>)> {
+        let mut topics: Vec<(Arc<str>, Vec<i32>)> = Vec::new();
+        for place in flight.places() {
+            let topic = &self.topics[place.topic];
+            if topic.parts[place.part].added {
+                continue;
+            }
+            let number = i32::try_from(place.part).unwrap_or(i32::MAX);
+            match topics.last_mut() {
+                Some((name, parts)) if Arc::ptr_eq(name, &topic.name) => parts.push(number),
+                _ => topics.push((Arc::clone(&topic.name), vec![number])),
+            }
+        }
+        topics
+    }
+
+    /// The transaction knows them now.
+    pub(in crate::kafka::native) fn added(&mut self, flight: &Flight) {
+        for place in flight.places() {
+            self.topics[place.topic].parts[place.part].added = true;
+        }
+        let parts = || self.topics.iter().flat_map(|t| &t.parts);
+        self.fresh = parts().any(|part| !part.added && !part.waiting.is_empty());
+    }
+
+    /// The frame of a request: what stands around the batches, and each of them.
+    pub(in crate::kafka::native) fn frame<'a>(
+        &self,
+        flight: &'a Flight,
+        head: BytesMut,
+        id: &str,
+        timeout_ms: i32,
+    ) -> Frame<'a> {
+        let mut frame = Frame::new(head);
+        let into = &mut frame.between;
+        if self.transactional {
+            compact_text(into, id);
+        } else {
+            into.put_u8(0); // no transaction
+        }
+        into.put_i16(-1); // all replicas
+        into.put_i32(timeout_ms);
+        let by_topic = || (flight.batches).chunk_by(|(a, _), (b, _)| a.topic == b.topic);
+        compact_length(into, by_topic().count());
+        for of_topic in by_topic() {
+            let into = &mut frame.between;
+            compact_text(into, &self.topics[of_topic[0].0.topic].name);
+            compact_length(into, of_topic.len());
+            for (place, batch) in of_topic {
+                let into = &mut frame.between;
+                into.put_i32(i32::try_from(place.part).unwrap_or(i32::MAX));
+                compact_length(into, batch.size());
+                frame.insert(batch.bytes());
+                frame.between.put_u8(0); // no more fields of the partition
+            }
+            frame.between.put_u8(0); // nor of the topic
+        }
+        frame.between.put_u8(0); // nor of the request
+        frame.close();
+        frame
+    }
+
+    pub(in crate::kafka::native) fn depart(
+        &mut self,
+        node: Node,
+        mut flight: Flight,
+        now: Duration,
+    ) {
+        flight.since = now;
+        let before = self.flights.insert(node, flight);
+        assert!(before.is_none(), "one request at a time");
+    }
+
+    /// It did not leave: it goes again, as it is.
+    pub(in crate::kafka::native) fn keep(&mut self, flight: Flight) {
+        for (place, batch) in flight.batches {
+            self.again(place, batch);
+        }
+    }
+
+    /// Whether it got there nobody will say: it goes again, as it is.
+    pub(in crate::kafka::native) fn turn_back(&mut self, flight: Flight) {
+        for (place, mut batch) in flight.batches {
+            batch.lost = true;
+            self.again(place, batch);
+        }
+    }
+
+    pub(in crate::kafka::native) fn take_flight(&mut self, node: Node) -> Option<Flight> {
+        self.flights.remove(&node)
+    }
+
+    fn again(&mut self, place: Place, batch: Batch) {
+        let part = &mut self.topics[place.topic].parts[place.part];
+        part.under_way = false;
+        self.under_way -= batch.size();
+        self.waiting += batch.size();
+        part.waiting.push_front(batch);
+    }
+
+    /// Takes an answer; gives what did not go well.
+    pub(in crate::kafka::native) fn landed(
+        &mut self,
+        flight: Flight,
+        answer: &ProduceResponse,
+    ) -> Vec<Setback> {
+        let mut setbacks = Vec::new();
+        for (place, mut batch) in flight.batches {
+            let name = &self.topics[place.topic].name;
+            let said = (answer.responses.iter())
+                .filter(|t| *t.name.0 == **name)
+                .flat_map(|t| &t.partition_responses)
+                .find(|said| usize::try_from(said.index) == Ok(place.part));
+            // An answer that leaves one out has not written it, as far as anybody knows.
+            let code = said.map_or(UNKNOWN_TOPIC_OR_PARTITION, |said| said.error_code);
+            if verdict(code) == Verdict::Fine {
+                let part = &mut self.topics[place.topic].parts[place.part];
+                part.under_way = false;
+                let first = said.map_or(-1, |said| said.base_offset);
+                if first >= 0 {
+                    part.end = part.end.max(Some(first + i64::from(batch.count())));
+                }
+                let time = said.map_or(-1, |said| said.log_append_time_ms);
+                if time >= 0 {
+                    self.append_time = self.append_time.max(Some(Timestamp(time)));
+                }
+                self.under_way -= batch.size();
+                self.recycle(batch);
+                continue;
+            }
+            if code == TOO_LARGE
+                && let Some(halves) = batch.halves()
+            {
+                self.divide(place, &batch, halves);
+                continue;
+            }
+            if !self.transactional && is_of_number(code) {
+                batch.unseal();
+            }
+            let said = said.and_then(|s| s.error_message.as_ref());
+            setbacks.push(Setback {
+                place,
+                code,
+                said: said.map_or_else(String::new, ToString::to_string),
+            });
+            self.again(place, batch);
+        }
+        setbacks
+    }
+
+    /// What was too large goes as two, and what comes behind it is no larger.
+    fn divide(&mut self, place: Place, whole: &Batch, halves: [Batch; 2]) {
+        let part = &mut self.topics[place.topic].parts[place.part];
+        part.under_way = false;
+        part.full = part.full.min(whole.size() / 2);
+        self.under_way -= whole.size();
+        for half in halves.into_iter().rev() {
+            self.waiting += half.size();
+            part.waiting.push_front(half);
+        }
+    }
+
+    fn recycle(&mut self, batch: Batch) {
+        let room = batch.into_room();
+        if self.spare_bytes + room.capacity() <= SPARE {
+            self.spare_bytes += room.capacity();
+            self.spare.push(room);
+        }
+    }
+
+    /// Another transaction begins: it knows no partition.
+    pub(in crate::kafka::native) fn forget_added(&mut self) {
+        for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
+            part.added = false;
+        }
+        self.fresh = self.waiting > 0;
+    }
+
+    /// May something still arrive that was sent?
+    pub(in crate::kafka::native) fn is_in_doubt(&self) -> bool {
+        let mut parts = self.topics.iter().flat_map(|t| &t.parts);
+        self.is_flying() || parts.any(|part| part.waiting.iter().any(|batch| batch.lost))
+    }
+
+    /// Drops what has not left, and what the broker has said no to.
+    pub(in crate::kafka::native) fn drop_certain(&mut self) {
+        for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
+            part.waiting.retain(|batch| {
+                let keep = batch.lost;
+                self.waiting -= if keep { 0 } else { batch.size() };
+                keep
+            });
+        }
+    }
+
+    /// Drops all that is not acknowledged.
+    pub(in crate::kafka::native) fn clear(&mut self) {
+        self.flights.clear();
+        for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
+            part.waiting.clear();
+            part.under_way = false;
+        }
+        (self.waiting, self.under_way, self.fresh) = (0, 0, false);
+    }
+
+    /// Another identity counts from the start.
+    pub(in crate::kafka::native) fn renumber(&mut self) {
+        for part in self.topics.iter_mut().flat_map(|t| &mut t.parts) {
+            part.sequence = 0;
+        }
+    }
+
+    pub(in crate::kafka::native) const fn append_time(&self) -> Option<Timestamp> {
+        self.append_time
+    }
+
+    /// The ends of what was acknowledged.
+    pub(in crate::kafka::native) fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        let Some(topic) = self.topics.iter().find(|t| *t.name == *topic) else {
+            return Vec::new();
+        };
+        (0..)
+            .zip(&topic.parts)
+            .filter_map(|(p, part)| Some((Partition(p), Offset(part.end?))))
+            .collect()
+    }
+}
+
+/// Is nothing wrong with a batch but whose it is and which number it has?
+pub(in crate::kafka::native) const fn is_of_number(code: i16) -> bool {
+    matches!(verdict(code), Verdict::Outdated | Verdict::Lost)
+}
+
+/// A frame in pieces: short ones of its own, and batches where they lie.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Frame<'a> {
+    between: BytesMut,
+    /// Behind so many bytes of `between` comes this.
+    batches: Vec<(usize, &'a [u8])>,
+}
+
+impl<'a> Frame<'a> {
+    const fn new(head: BytesMut) -> Self {
+        Self {
+            between: head,
+            batches: Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, batch: &'a [u8]) {
+        self.batches.push((self.between.len(), batch));
+    }
+
+    fn close(&mut self) {
+        let batches: usize = self.batches.iter().map(|(_, batch)| batch.len()).sum();
+        let size = u32::try_from(self.between.len() - 4 + batches).unwrap_or(u32::MAX);
+        self.between[..4].copy_from_slice(&size.to_be_bytes());
+    }
+
+    pub(in crate::kafka::native) fn pieces(&self) -> Vec<&[u8]> {
+        let mut pieces = Vec::with_capacity(2 * self.batches.len() + 1);
+        let mut from = 0;
+        for (to, batch) in &self.batches {
+            pieces.push(&self.between[from..*to]);
+            pieces.push(*batch);
+            from = *to;
+        }
+        pieces.push(&self.between[from..]);
+        pieces
+    }
+}
+
+/// A length as the newer forms of messages have it: one more than it is.
+fn compact_length(into: &mut BytesMut, length: usize) {
+    let mut n = length + 1;
+    while n >= 0x80 {
+        into.put_u8(n.to_le_bytes()[0] | 0x80);
+        n >>= 7;
+    }
+    into.put_u8(n.to_le_bytes()[0]);
+}
+
+fn compact_text(into: &mut BytesMut, text: &str) {
+    compact_length(into, text.len());
+    into.put_slice(text.as_bytes());
+}

@@ -1,0 +1,517 @@
+//! What is asked of the brokers that keep transactions and groups.
+//!
+//! Takes the id and what is to be added, gives what the coordinator said. Owns who the coordinators are and whose identity the
+//! producer has. Asks again while the answer is "not yet" and there is time. Never knows of records.
+
+use crate::CutEntry;
+use crate::kafka::errors::{Doing, error};
+use crate::kafka::native::error_class::{FENCED, NOBODY_KNOWS, Verdict, named, verdict};
+use crate::kafka::native::net::cluster::{Cluster, Node, Seat, version_for};
+use crate::kafka::native::net::connection::{Broken, wait};
+use crate::kafka::native::records::batch_writer::Identity;
+use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
+use kafka_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
+use kafka_protocol::messages::{
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse, GroupId,
+    InitProducerIdRequest, ProduceRequest, ProducerId, TopicName, TransactionalId,
+    TxnOffsetCommitRequest,
+};
+use kafka_protocol::protocol::{Request, StrBytes};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Clock, Error, ErrorKind, Result, SystemClock};
+
+/// The pause before a question is asked again: the first, and the longest.
+const PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// Whoever is taking an id over, and was told to come again, has done so by then.
+const NEWCOMER: Duration = Duration::from_millis(600);
+/// One answer may take so long.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// The versions of requests that need no more than what brokers since 2.8 have, and add to a transaction what it is told to.
+pub(in crate::kafka::native) const PRODUCE: i16 = 11;
+/// The first with the form that ours is written in.
+pub(in crate::kafka::native) const PRODUCE_LEAST: i16 = 9;
+const OFFSETS: i16 = 4;
+const END: i16 = 4;
+/// Those with which whatever arrives is in the transaction at once, and each transaction has an epoch of its own (KIP-890).
+pub(in crate::kafka::native) const PRODUCE_AT_ONCE: i16 = 12;
+const OFFSETS_AT_ONCE: i16 = 5;
+const END_AT_ONCE: i16 = 5;
+/// The rules for transactions from which on they are understood.
+const AT_ONCE: i16 = 2;
+
+/// How a question ended.
+#[derive(Debug)]
+pub(in crate::kafka::native) enum Asked<T> {
+    /// It is done.
+    Done(T),
+    /// It is not done and will not be. An earlier time may have been without an answer, and done it: `perhaps`.
+    Code {
+        code: i16,
+        answer: Option<T>,
+        perhaps: bool,
+    },
+    /// There was no answer in time, or "not yet", which may be said of what was done before: `perhaps`. Without it nothing was asked.
+    Silence { perhaps: bool, last: String },
+}
+
+impl<T> Asked<T> {
+    fn map<U>(self, with: impl FnOnce(T) -> U) -> Asked<U> {
+        match self {
+            Self::Done(answer) => Asked::Done(with(answer)),
+            Self::Code {
+                code,
+                answer,
+                perhaps,
+            } => Asked::Code {
+                code,
+                answer: answer.map(with),
+                perhaps,
+            },
+            Self::Silence { perhaps, last } => Asked::Silence { perhaps, last },
+        }
+    }
+}
+
+/// Coordination of one transactional id.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Coordination {
+    pub cluster: Cluster,
+    pub id: String,
+    pub address: String,
+    pub identity: Identity,
+    /// Are partitions and offsets added by what is sent to them?
+    pub at_once: bool,
+    /// May the coordinator have a transaction that has to be ended?
+    pub touched: bool,
+    silence: Duration,
+    coordinator: Option<Node>,
+    group: Option<(String, Node)>,
+}
+
+impl Coordination {
+    pub(in crate::kafka::native) fn new(
+        cluster: Cluster,
+        id: &str,
+        address: &str,
+        silence: Duration,
+    ) -> Self {
+        Self {
+            cluster,
+            id: id.to_owned(),
+            address: address.to_owned(),
+            identity: Identity::NONE,
+            at_once: false,
+            touched: false,
+            silence,
+            coordinator: None,
+            group: None,
+        }
+    }
+
+    pub(in crate::kafka::native) fn doing<'a>(
+        &'a self,
+        what: &'a str,
+        topic: Option<&'a str>,
+    ) -> Doing<'a> {
+        Doing {
+            address: &self.address,
+            what,
+            topic,
+        }
+    }
+
+    /// Our error for a code.
+    pub(in crate::kafka::native) fn refused(&self, code: i16, said: &str, what: &str) -> Error {
+        let what = format!("{what} of '{}'", self.id);
+        error(named(code), said, self.doing(&what, None))
+    }
+
+    pub(in crate::kafka::native) fn silent(&self, last: &str, what: &str) -> Error {
+        let what = format!("{what} of '{}'", self.id);
+        Error::unavailable(format!(
+            "{what}: the broker at {} doesn't answer ({last})",
+            self.address
+        ))
+    }
+
+    fn id(&self) -> TransactionalId {
+        TransactionalId::from(StrBytes::from_string(self.id.clone()))
+    }
+
+    fn seat(
+        &mut self,
+        seat: Seat,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<Result<Node, i16>, Broken> {
+        match (seat, self.coordinator, &self.group) {
+            (Seat::Transaction, Some(node), _) => Ok(Ok(node)),
+            (Seat::Group, _, Some((known, node))) if known == name => Ok(Ok(*node)),
+            _ => {
+                let found = self.cluster.coordinator(seat, name, timeout)?;
+                if let Ok(node) = found {
+                    match seat {
+                        Seat::Transaction => self.coordinator = Some(node),
+                        Seat::Group => self.group = Some((name.to_owned(), node)),
+                    }
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    fn vacate(&mut self, seat: Seat) {
+        match seat {
+            Seat::Transaction => self.coordinator = None,
+            Seat::Group => self.group = None,
+        }
+    }
+
+    /// Asks whoever has the seat until there is an answer, or no time.
+    fn ask<R: Request>(
+        &mut self,
+        (seat, name): (Seat, &str),
+        most_version: i16,
+        request: &R,
+        code_of: impl Fn(&R::Response) -> i16,
+        timeout: Duration,
+    ) -> Asked<R::Response> {
+        let clock = SystemClock::new();
+        let mut pause = PAUSE;
+        let (mut perhaps, mut begun) = (false, false);
+        let mut last: Option<String> = None;
+        loop {
+            let left = timeout.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                let last = last.unwrap_or_else(|| "there was no time left to ask".to_owned());
+                let perhaps = perhaps || begun;
+                return Asked::Silence { perhaps, last };
+            }
+            let said = match self.seat(seat, name, left.min(ANSWER)) {
+                Err(Broken(why)) => why,
+                Ok(Err(code)) if verdict(code) == Verdict::Again => {
+                    format!("the coordinator is not found yet: {:?}", named(code))
+                }
+                Ok(Err(code)) => {
+                    return Asked::Code {
+                        code,
+                        answer: None,
+                        perhaps,
+                    };
+                }
+                Ok(Ok(node)) => {
+                    let mut sent = false;
+                    let asked = self
+                        .cluster
+                        .control(node, left.min(ANSWER))
+                        .and_then(|link| {
+                            let version = version_for::<R>(link, most_version)?;
+                            sent = true;
+                            link.call(version, request, left.min(ANSWER))
+                        });
+                    match asked {
+                        Ok(answer) => {
+                            let code = code_of(&answer);
+                            let meant = verdict(code);
+                            // A coordinator that loses its seat may say so when it has begun what it was asked. Then a later
+                            // answer is that it is done, and no other.
+                            begun |= matches!(meant, Verdict::Ending | Verdict::Again);
+                            perhaps |= code == NOBODY_KNOWS;
+                            match meant {
+                                Verdict::Fine => return Asked::Done(answer),
+                                Verdict::Ending => {}
+                                Verdict::Again => self.vacate(seat),
+                                _ => {
+                                    let answer = Some(answer);
+                                    return Asked::Code {
+                                        code,
+                                        answer,
+                                        perhaps,
+                                    };
+                                }
+                            }
+                            format!("{:?}", named(code))
+                        }
+                        Err(why) => {
+                            perhaps |= sent;
+                            self.cluster.drop_control(node, &why);
+                            self.vacate(seat);
+                            why.0
+                        }
+                    }
+                }
+            };
+            tracing::debug!(target: "stoatflow::kafka", request = R::KEY, waited = ?clock.monotonic(), "asked again: {said}");
+            last = Some(said);
+            let left = timeout.saturating_sub(clock.monotonic());
+            wait(&mut [], pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Takes the id over, or with an identity of one's own asks for the next epoch of it.
+    pub(in crate::kafka::native) fn introduce(
+        &mut self,
+        own: Identity,
+        timeout: Duration,
+    ) -> Result<()> {
+        let id = self.id.clone();
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(Some(self.id()))
+            .with_transaction_timeout_ms(
+                i32::try_from(self.silence.as_millis()).unwrap_or(i32::MAX),
+            )
+            .with_producer_id(ProducerId(own.id))
+            .with_producer_epoch(own.epoch);
+        let seat = (Seat::Transaction, id.as_str());
+        match self.ask(seat, 5, &request, |a| a.error_code, timeout) {
+            Asked::Done(answer) => {
+                self.identity = Identity {
+                    id: answer.producer_id.0,
+                    epoch: answer.producer_epoch,
+                };
+                Ok(())
+            }
+            Asked::Code { code, .. } => Err(match verdict(code) {
+                // An epoch that the broker does not know as ours is somebody's who came later.
+                Verdict::Outdated | Verdict::Fenced => {
+                    self.refused(FENCED, "its epoch is outdated", "opening the producer")
+                }
+                _ => self.refused(code, "refused", "opening the producer"),
+            }),
+            Asked::Silence { last, .. } => Err(self.silent(&last, "opening the producer")),
+        }
+    }
+
+    /// Asks anybody for an identity that is nobody's yet: for what belongs to no transaction.
+    pub(in crate::kafka::native) fn introduce_plainly(&mut self, timeout: Duration) -> Result<()> {
+        let what = "opening the producer";
+        let clock = SystemClock::new();
+        let mut pause = PAUSE;
+        loop {
+            let left = timeout.saturating_sub(clock.monotonic());
+            let request = |_| InitProducerIdRequest::default().with_transactional_id(None);
+            let last = match self.cluster.ask_anyone(5, request, left.min(ANSWER)) {
+                Ok((answer, _)) if answer.error_code == 0 => {
+                    let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
+                    self.identity = Identity { id, epoch };
+                    return Ok(());
+                }
+                Ok((answer, _)) => match verdict(answer.error_code) {
+                    Verdict::Again | Verdict::Ending => format!("{:?}", named(answer.error_code)),
+                    _ => return Err(self.refused(answer.error_code, "refused", what)),
+                },
+                Err(Broken(why)) => why,
+            };
+            let left = timeout.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                return Err(self.silent(&last, what));
+            }
+            wait(&mut [], pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Which rules hold for the next transaction; to be asked before it begins. Do brokers know enough at all?
+    pub(in crate::kafka::native) fn agree(&mut self, timeout: Duration) -> Result<bool, Broken> {
+        let Some(node) = self.coordinator else {
+            return Ok(true);
+        };
+        let link = self.cluster.control(node, timeout)?;
+        let understood = &link.understood;
+        let before = self.at_once;
+        self.at_once = understood.transaction_rules >= AT_ONCE
+            && understood.version::<ProduceRequest>(PRODUCE_AT_ONCE) == Some(PRODUCE_AT_ONCE)
+            && understood.version::<TxnOffsetCommitRequest>(OFFSETS_AT_ONCE)
+                == Some(OFFSETS_AT_ONCE)
+            && understood.version::<EndTxnRequest>(END_AT_ONCE) == Some(END_AT_ONCE);
+        if self.at_once != before {
+            tracing::debug!(target: "stoatflow::kafka", id = self.id, each_has_an_epoch = self.at_once, "other rules for transactions");
+        }
+        Ok(understood
+            .version::<ProduceRequest>(PRODUCE)
+            .is_some_and(|v| v >= PRODUCE_LEAST)
+            && understood
+                .version::<InitProducerIdRequest>(5)
+                .is_some_and(|v| v >= 3)
+            && understood
+                .version::<TxnOffsetCommitRequest>(OFFSETS)
+                .is_some_and(|v| v >= 3))
+    }
+
+    /// Adds partitions to the transaction; gives the first code that is not fine, and the topic.
+    pub(in crate::kafka::native) fn add(
+        &mut self,
+        parts: &[(Arc<str>, Vec<i32>)],
+        timeout: Duration,
+    ) -> Asked<Option<String>> {
+        let topics = parts.iter().map(|(name, parts)| {
+            AddPartitionsToTxnTopic::default()
+                .with_name(TopicName::from(StrBytes::from_string(name.to_string())))
+                .with_partitions(parts.clone())
+        });
+        let request = AddPartitionsToTxnRequest::default()
+            .with_v3_and_below_transactional_id(self.id())
+            .with_v3_and_below_producer_id(ProducerId(self.identity.id))
+            .with_v3_and_below_producer_epoch(self.identity.epoch)
+            .with_v3_and_below_topics(topics.collect());
+        let id = self.id.clone();
+        let asked_for: usize = parts.iter().map(|(_, parts)| parts.len()).sum();
+        let worst = |answer: &<AddPartitionsToTxnRequest as Request>::Response| {
+            let topics = answer.results_by_topic_v3_and_below.iter();
+            let codes = topics.flat_map(|t| {
+                (t.results_by_partition.iter())
+                    .map(|p| (t.name.0.to_string(), p.partition_error_code))
+            });
+            // One that is refused says more than those that were not attempted because of it (55).
+            let bad: Vec<_> = codes.filter(|(_, code)| *code != 0).collect();
+            let telling = bad.iter().find(|(_, code)| *code != 55).or(bad.first());
+            let results = answer.results_by_topic_v3_and_below.iter();
+            let said: usize = results.map(|t| t.results_by_partition.len()).sum();
+            let left_out = (said < asked_for).then(|| (String::new(), NOBODY_KNOWS));
+            telling.cloned().or(left_out)
+        };
+        let asked = self.ask(
+            (Seat::Transaction, &id),
+            3,
+            &request,
+            |answer| worst(answer).map_or(0, |(_, code)| code),
+            timeout,
+        );
+        asked.map(|answer| worst(&answer).map(|(topic, _)| topic))
+    }
+
+    /// Adds positions of a group to the transaction.
+    pub(in crate::kafka::native) fn offsets(
+        &mut self,
+        group: &str,
+        cut: &[CutEntry],
+        timeout: Duration,
+    ) -> Asked<()> {
+        let clock = SystemClock::new();
+        let group_id = || GroupId::from(StrBytes::from_string(group.to_owned()));
+        if !self.at_once {
+            let request = AddOffsetsToTxnRequest::default()
+                .with_transactional_id(self.id())
+                .with_producer_id(ProducerId(self.identity.id))
+                .with_producer_epoch(self.identity.epoch)
+                .with_group_id(group_id());
+            let id = self.id.clone();
+            let seat = (Seat::Transaction, id.as_str());
+            let added = self.ask(seat, 3, &request, |a| a.error_code, timeout);
+            if !matches!(added, Asked::Done(_)) {
+                return added.map(drop);
+            }
+        }
+        let mut topics: Vec<TxnOffsetCommitRequestTopic> = Vec::new();
+        for entry in cut {
+            let part = TxnOffsetCommitRequestPartition::default()
+                .with_partition_index(entry.partition.partition.0)
+                .with_committed_offset(entry.offset.0)
+                .with_committed_metadata(Some(StrBytes::from_string(entry.metadata.clone())));
+            match topics.last_mut() {
+                Some(topic) if *topic.name.0 == *entry.partition.topic => {
+                    topic.partitions.push(part)
+                }
+                _ => {
+                    let name = StrBytes::from_string(entry.partition.topic.to_string());
+                    topics.push(
+                        TxnOffsetCommitRequestTopic::default()
+                            .with_name(TopicName::from(name))
+                            .with_partitions(vec![part]),
+                    );
+                }
+            }
+        }
+        // A partition that is not said to have another epoch has -1, and a group that nobody has joined no generation.
+        let request = TxnOffsetCommitRequest::default()
+            .with_transactional_id(self.id())
+            .with_group_id(group_id())
+            .with_producer_id(ProducerId(self.identity.id))
+            .with_producer_epoch(self.identity.epoch)
+            .with_generation_id(-1)
+            .with_topics(topics);
+        let most = if self.at_once {
+            OFFSETS_AT_ONCE
+        } else {
+            OFFSETS
+        };
+        let left = timeout.saturating_sub(clock.monotonic());
+        let worst = |answer: &<TxnOffsetCommitRequest as Request>::Response| {
+            let codes = || {
+                let parts = answer.topics.iter().flat_map(|t| &t.partitions);
+                parts.map(|p| p.error_code)
+            };
+            let left_out = codes().count() < cut.len();
+            let fine = if left_out { NOBODY_KNOWS } else { 0 };
+            codes().find(|code| *code != 0).unwrap_or(fine)
+        };
+        self.ask((Seat::Group, group), most, &request, worst, left)
+            .map(drop)
+    }
+
+    /// Ends the transaction.
+    pub(in crate::kafka::native) fn end(
+        &mut self,
+        committed: bool,
+        timeout: Duration,
+    ) -> Asked<EndTxnResponse> {
+        let request = EndTxnRequest::default()
+            .with_transactional_id(self.id())
+            .with_producer_id(ProducerId(self.identity.id))
+            .with_producer_epoch(self.identity.epoch)
+            .with_committed(committed);
+        let most = if self.at_once { END_AT_ONCE } else { END };
+        let id = self.id.clone();
+        let seat = (Seat::Transaction, id.as_str());
+        self.ask(seat, most, &request, |a| a.error_code, timeout)
+    }
+
+    /// Takes the next epoch of the id, and once more in a moment. Whoever is just taking it over has only ended our transaction when it
+    /// is told to come again, and until it does we are not fenced.
+    fn prove(&mut self, timeout: Duration) -> Result<()> {
+        self.introduce(self.identity, timeout)?;
+        self.prove_again(timeout)
+    }
+
+    /// The second half, for who has the next epoch already.
+    pub(in crate::kafka::native) fn prove_again(&mut self, timeout: Duration) -> Result<()> {
+        let clock = SystemClock::new();
+        loop {
+            let left = NEWCOMER.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                return self.introduce(self.identity, timeout);
+            }
+            wait(&mut [], left);
+        }
+    }
+
+    /// Somebody knows a newer epoch than ours: of a newer writer, or of the broker, which has ended a transaction that took too
+    /// long. Whoever is fenced is told so when it asks for the next epoch of its own; the other one has it then.
+    pub(in crate::kafka::native) fn lost(
+        &mut self,
+        code: i16,
+        what: &str,
+        timeout: Duration,
+    ) -> Error {
+        match self.prove(timeout) {
+            Err(error) if error.kind() == ErrorKind::Fenced => return error,
+            Err(_) if verdict(code) == Verdict::Fenced => {
+                return self.refused(code, "fenced", what);
+            }
+            _ => {}
+        }
+        Error::unavailable(format!(
+            "{what}: the broker at {} gave the transaction of '{}' up, which took too long ({:?})",
+            self.address,
+            self.id,
+            named(code)
+        ))
+        .hint("start again: nothing of it is visible, and its records are read again")
+    }
+}

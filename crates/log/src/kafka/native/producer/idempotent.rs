@@ -1,0 +1,198 @@
+//! The writer outside of transactions: what it sends is there at once, and its commits are transactions of offsets alone.
+//!
+//! Takes records, offsets and the end of what guards them; gives outcomes. Owns when something is sent, and what becomes of a
+//! record that a broker doesn't take. A number per record keeps what goes again from being there twice; after a broker has
+//! forgotten whose the numbers are, it may be. Sends when asked to do something, and has no thread of its own.
+
+use crate::kafka::errors::error;
+use crate::kafka::native::error_class::named;
+use crate::kafka::native::net::cluster::Cluster;
+use crate::kafka::native::producer::accumulator::is_of_number;
+use crate::kafka::native::producer::coordination::Coordination;
+use crate::kafka::native::producer::sender::{ASIDE, Courier, EAGER, KEPT, LOOK, Trouble};
+use crate::kafka::native::producer::transactional::WireProducer;
+use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
+use std::time::Duration;
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
+
+/// What comes sooner behind a request goes with the next one. What comes later goes at once.
+const PACE: Duration = Duration::from_millis(5);
+
+/// A writer of records that belong to no transaction.
+#[derive(Debug)]
+pub(in crate::kafka) struct PlainProducer {
+    /// Its transactions have no records.
+    guard: WireProducer,
+    coordination: Coordination,
+    courier: Courier,
+    /// When something was last sent; None as long as nothing was.
+    departed: Option<Duration>,
+    /// Have the brokers forgotten whose the numbers are?
+    forgotten: bool,
+    /// Was a record given up? Then nothing is committed any more that may need it.
+    failed: bool,
+    clock: SystemClock,
+}
+
+impl PlainProducer {
+    /// Behind a guard that is open; connects when it is opened itself.
+    pub(in crate::kafka::native) fn new(
+        guard: WireProducer,
+        cluster: Cluster,
+        id: &str,
+        address: &str,
+        silence: Duration,
+    ) -> Self {
+        Self {
+            guard,
+            coordination: Coordination::new(cluster, id, address, silence),
+            courier: Courier::new(false, silence),
+            departed: None,
+            forgotten: true,
+            failed: false,
+            clock: SystemClock::new(),
+        }
+    }
+
+    /// Gets itself an identity.
+    pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<()> {
+        self.coordination.introduce_plainly(timeout)?;
+        self.courier.sending.renumber();
+        self.forgotten = false;
+        Ok(())
+    }
+
+    fn assure(&self) -> Result<()> {
+        if self.failed {
+            let id = &self.coordination.id;
+            return Err(Error::unavailable(format!(
+                "writing: a record of '{id}' was not taken before"
+            ))
+            .hint("start again: what is not committed is read again"));
+        }
+        Ok(())
+    }
+
+    /// What could not be helped, as an error. One that can be is none.
+    fn trouble(&mut self, trouble: Trouble) -> Result<()> {
+        let address = &self.coordination.address;
+        match trouble {
+            Trouble::Code { code, .. } if is_of_number(code) => {
+                tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, code = ?named(code), identity = ?self.coordination.identity, "the broker has forgotten which records it has: what is not acknowledged goes again, as another producer's");
+                self.forgotten = true;
+                self.courier.hold_back();
+                let last = format!("{:?}", named(code));
+                self.courier.patience(&last).or_else(|t| self.trouble(t))
+            }
+            Trouble::Code {
+                code,
+                said,
+                what,
+                topic,
+            } => {
+                self.failed = true;
+                let doing = self.coordination.doing(what, topic.as_deref());
+                Err(error(named(code), &said, doing))
+            }
+            Trouble::Said(error) => {
+                self.failed = true;
+                Err(error)
+            }
+            Trouble::Away(last) => Err(Error::unavailable(format!(
+                "writing: the broker at {address} was away for too long ({last})"
+            ))),
+        }
+    }
+
+    /// Sends what waits: all of it, or if it is time.
+    fn drive(&mut self, all: bool, wait: Option<Duration>) -> Result<()> {
+        if self.forgotten
+            && let Err(error) = self.open(ASIDE)
+        {
+            if error.kind() != ErrorKind::Unavailable {
+                return Err(error);
+            }
+            let patient = self.courier.patience(&error.to_string());
+            return patient.or_else(|trouble| self.trouble(trouble));
+        }
+        let now = self.clock.monotonic();
+        let before = self.courier.sending.waiting();
+        let due = all || before >= EAGER || self.departed.is_none_or(|then| now >= then + PACE);
+        let driven = match wait {
+            None => self.courier.drive(&mut self.coordination, due),
+            Some(most) => (self.courier).drive_for(&mut self.coordination, due, most),
+        };
+        if self.courier.sending.waiting() < before {
+            self.departed = Some(now);
+        }
+        driven.or_else(|trouble| self.trouble(trouble))
+    }
+}
+
+impl Producer for PlainProducer {
+    fn sends_are_fenced(&self) -> bool {
+        false
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.assure()?;
+        self.guard.begin()
+    }
+
+    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+        self.assure()?;
+        self.courier.note_start();
+        for record in records.drain(..) {
+            let put = self.courier.put(&mut self.coordination, &record);
+            put.or_else(|trouble| self.trouble(trouble))?;
+        }
+        self.drive(false, None)?;
+        while self.courier.sending.unacknowledged() > KEPT {
+            self.drive(true, Some(LOOK))?;
+            let patient = self.courier.patience("nothing is acknowledged");
+            patient.or_else(|trouble| self.trouble(trouble))?;
+        }
+        Ok(())
+    }
+
+    fn pursue(&mut self) -> Result<usize> {
+        self.assure()?;
+        self.drive(false, None)?;
+        Ok(self.courier.sending.waiting())
+    }
+
+    fn flush(&mut self, timeout: Duration) -> Result<()> {
+        self.assure()?;
+        let clock = SystemClock::new();
+        while self.courier.sending.unacknowledged() > 0 {
+            let left = timeout.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                return Err(self.courier.late(&self.coordination, timeout));
+            }
+            self.drive(true, Some(left.min(LOOK * 5)))?;
+        }
+        Ok(())
+    }
+
+    fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
+        self.assure()?;
+        self.guard.offsets(group, cut, timeout)
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
+        self.assure()?;
+        self.guard.commit(timeout)
+    }
+
+    fn abort(&mut self, timeout: Duration) -> Result<()> {
+        self.guard.abort(timeout)
+    }
+
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        self.courier.sending.acknowledged(topic)
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        self.courier.sending.append_time()
+    }
+}

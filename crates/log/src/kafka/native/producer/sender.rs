@@ -1,0 +1,435 @@
+//! Brings batches to the leaders of their partitions, and hears what became of them.
+//!
+//! Takes records; gives acknowledgements, or trouble. Owns when a request is worth sending, when it goes again, and for how long
+//! a broker may be away. Never decides what becomes of the transaction.
+
+use crate::Outgoing;
+use crate::kafka::errors::error;
+use crate::kafka::native::error_class::{UNKNOWN_TOPIC_OR_PARTITION, Verdict, named, verdict};
+use crate::kafka::native::net::cluster::Node;
+use crate::kafka::native::net::connection::{Broken, wait};
+use crate::kafka::native::producer::accumulator::{Flight, Sending, Setback};
+use crate::kafka::native::producer::coordination::{
+    Asked, Coordination, PRODUCE, PRODUCE_AT_ONCE, PRODUCE_LEAST,
+};
+use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
+use kafka_protocol::protocol::Decodable;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Clock, Error, SystemClock};
+
+/// So much goes without being asked for, as soon as the request before is answered. Less waits for the commit.
+pub(in crate::kafka::native) const EAGER: usize = 128 << 10;
+/// Nor does less than that wait for longer, where a commit is far: what is written early need not be written then.
+const LINGER: Duration = Duration::from_millis(25);
+/// So much may be unacknowledged before whoever sends more waits.
+pub(in crate::kafka::native) const KEPT: usize = 24 << 20;
+/// One look at what answers there are.
+pub(in crate::kafka::native) const LOOK: Duration = Duration::from_millis(20);
+/// A request may take so long at the broker, and so long with its way there and back.
+pub(in crate::kafka::native) const AT_BROKER: Duration = Duration::from_secs(30);
+const NO_ANSWER: Duration = Duration::from_secs(40);
+/// A broker that takes nothing for so long is connected anew.
+const TAKES_NOTHING: Duration = Duration::from_secs(10);
+/// The first pause before something is sent again, and the longest.
+const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// A topic that was just made may not be known to the broker that is asked first, for so long.
+const JUST_MADE: Duration = Duration::from_secs(1);
+/// One that was written to, and that a broker does not know, may be known to it again: after its start, for so long.
+const NEW_TOPIC: Duration = Duration::from_secs(10);
+/// A question beside the others may take so long.
+pub(in crate::kafka::native) const ASIDE: Duration = Duration::from_secs(5);
+
+/// Why it can't go on.
+#[derive(Debug)]
+pub(in crate::kafka::native) enum Trouble {
+    /// A broker's answer.
+    Code {
+        code: i16,
+        said: String,
+        what: &'static str,
+        topic: Option<String>,
+    },
+    /// Nothing was acknowledged for longer than that may be; the last that was heard.
+    Away(String),
+    /// What is wrong is known.
+    Said(Error),
+}
+
+/// What is on its way, and what was heard of it.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Courier {
+    pub sending: Sending,
+    /// Does somebody else lead what we thought, as far as we were told?
+    stale: bool,
+    /// When something is sent again, and after which pause the next time.
+    not_before: Duration,
+    pause: Duration,
+    /// Since when something waits to be sent.
+    waiting_since: Duration,
+    /// When something was last acknowledged, or nothing was left to be.
+    progress: Duration,
+    /// Since when a topic is said not to exist.
+    missing: Option<Duration>,
+    silence: Duration,
+    clock: SystemClock,
+}
+
+impl Courier {
+    /// For what belongs to transactions, or to none, and may go unacknowledged for so long.
+    pub(in crate::kafka::native) fn new(transactional: bool, silence: Duration) -> Self {
+        Self {
+            sending: Sending::new(transactional),
+            stale: false,
+            not_before: Duration::ZERO,
+            pause: PAUSE,
+            waiting_since: Duration::ZERO,
+            progress: Duration::ZERO,
+            missing: None,
+            silence,
+            clock: SystemClock::new(),
+        }
+    }
+
+    /// The topic's number; asks for it the first time.
+    fn topic(&mut self, at: &mut Coordination, name: &Arc<str>) -> Result<usize, Trouble> {
+        if let Some(known) = self.sending.find(name) {
+            return Ok(known);
+        }
+        let clock = SystemClock::new();
+        loop {
+            self.ask_for(at, &[Arc::clone(name)], AT_BROKER)?;
+            if let Some(found) = self.sending.find(name) {
+                return Ok(found);
+            }
+            if clock.monotonic() > JUST_MADE {
+                return Err(Trouble::Said(Self::no_such(at, name, "unknown topic")));
+            }
+            wait(&mut [], LOOK);
+        }
+    }
+
+    fn no_such(at: &Coordination, topic: &str, said: &str) -> Error {
+        let doing = at.doing("writing", Some(topic));
+        error(named(UNKNOWN_TOPIC_OR_PARTITION), said, doing)
+    }
+
+    /// Asks who leads these topics, again while nobody answers.
+    fn ask_for(
+        &mut self,
+        at: &mut Coordination,
+        names: &[Arc<str>],
+        timeout: Duration,
+    ) -> Result<(), Trouble> {
+        let clock = SystemClock::new();
+        loop {
+            let left = timeout.saturating_sub(clock.monotonic());
+            match at.cluster.metadata(names, left.min(ASIDE)) {
+                Ok(answer) => {
+                    let refused =
+                        (answer.topics.iter()).find(|t| verdict(t.error_code) == Verdict::Refused);
+                    if let Some(topic) = refused {
+                        let name = topic.name.as_ref().map(|n| n.0.to_string());
+                        let doing = at.doing("writing", name.as_deref());
+                        return Err(Trouble::Said(error(
+                            named(topic.error_code),
+                            "refused",
+                            doing,
+                        )));
+                    }
+                    self.sending.learn(&answer, names);
+                    return Ok(());
+                }
+                Err(Broken(why)) if left.is_zero() => {
+                    return Err(Trouble::Said(at.silent(&why, "asking for topics")));
+                }
+                Err(_) => wait(&mut [], LOOK.min(left)),
+            }
+        }
+    }
+
+    pub(in crate::kafka::native) fn put(
+        &mut self,
+        at: &mut Coordination,
+        record: &Outgoing,
+    ) -> Result<(), Trouble> {
+        let topic = self.topic(at, &record.topic)?;
+        let place = match self.sending.place(topic, record) {
+            Some(place) => place,
+            None => {
+                // It may have grown.
+                self.ask_for(at, &[Arc::clone(&record.topic)], AT_BROKER)?;
+                let known = self.sending.partitions(topic);
+                self.sending.place(topic, record).ok_or_else(|| {
+                    let asked = record.partition.map_or(-1, |p| p.0);
+                    let said = format!("partition {asked} of {known}");
+                    Trouble::Said(Self::no_such(at, &record.topic, &said))
+                })?
+            }
+        };
+        self.sending.append(place, record);
+        Ok(())
+    }
+
+    /// Takes what answers there are, and sends what is due: all of it, or what is worth a request.
+    pub(in crate::kafka::native) fn drive(
+        &mut self,
+        at: &mut Coordination,
+        all: bool,
+    ) -> Result<(), Trouble> {
+        let flying: Vec<_> = self.sending.flying().collect();
+        for node in flying {
+            self.hear(at, node)?;
+        }
+        let now = self.clock.monotonic();
+        let due = all
+            || self.sending.waiting() >= EAGER
+            || self.sending.is_fresh()
+            || now > self.waiting_since + LINGER;
+        if !due || self.sending.waiting() == 0 || now < self.not_before {
+            return Ok(());
+        }
+        if self.stale {
+            self.look_around(at)?;
+        }
+        for node in self.sending.idle_leaders() {
+            self.dispatch(at, node)?;
+        }
+        Ok(())
+    }
+
+    /// As `drive`, then waits for an answer, at most so long, and takes it.
+    pub(in crate::kafka::native) fn drive_for(
+        &mut self,
+        at: &mut Coordination,
+        all: bool,
+        most: Duration,
+    ) -> Result<(), Trouble> {
+        self.drive(at, all)?;
+        let soon = self.not_before.saturating_sub(self.clock.monotonic());
+        let most = match (self.sending.is_flying(), soon.is_zero()) {
+            (true, true) => most,
+            // Nobody will answer: what waits goes as soon as it may.
+            (false, true) => Duration::ZERO,
+            (_, false) => most.min(soon),
+        };
+        at.cluster.wait(self.sending.flying(), most);
+        self.drive(at, all)
+    }
+
+    pub(in crate::kafka::native) fn hear(
+        &mut self,
+        at: &mut Coordination,
+        node: Node,
+    ) -> Result<(), Trouble> {
+        let Some((version, since)) = (self.sending.flight(node)).map(|f| (f.version, f.since))
+        else {
+            return Ok(());
+        };
+        let Some(link) = at.cluster.open_data(node) else {
+            return self.turn_back(at, node, &Broken("the connection is gone".into()));
+        };
+        let answer = link.hear::<ProduceRequest>(version).and_then(|answer| {
+            let decoded = answer.map(|mut bytes| ProduceResponse::decode(&mut bytes, version));
+            decoded
+                .transpose()
+                .map_err(|e| Broken(format!("broker {node}: {e}")))
+        });
+        match answer {
+            Ok(None) if self.clock.monotonic() > since + NO_ANSWER => {
+                let why = format!("broker {node}: no answer for {NO_ANSWER:?}");
+                self.turn_back(at, node, &Broken(why))
+            }
+            Ok(None) => Ok(()),
+            Err(why) => self.turn_back(at, node, &why),
+            Ok(Some(answer)) => {
+                let Some(flight) = self.sending.take_flight(node) else {
+                    return Ok(());
+                };
+                let setbacks = self.sending.landed(flight, &answer);
+                if setbacks.is_empty() {
+                    self.progress = self.clock.monotonic();
+                    self.pause = PAUSE;
+                    self.missing = None;
+                    return Ok(());
+                }
+                self.bear(&setbacks)
+            }
+        }
+    }
+
+    /// A request whose answer will not come: it goes again, and the broker knows again what it has already.
+    fn turn_back(
+        &mut self,
+        at: &mut Coordination,
+        node: Node,
+        why: &Broken,
+    ) -> Result<(), Trouble> {
+        at.cluster.drop_data(node, why);
+        if let Some(flight) = self.sending.take_flight(node) {
+            self.sending.turn_back(flight);
+        }
+        self.stale = true;
+        self.hold_back();
+        self.patience(&why.0)
+    }
+
+    pub(in crate::kafka::native) fn hold_back(&mut self) {
+        self.not_before = self.clock.monotonic() + self.pause;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Fails if nothing was acknowledged for too long: a transaction cannot live any more.
+    pub(in crate::kafka::native) fn patience(&self, last: &str) -> Result<(), Trouble> {
+        if self.clock.monotonic() < self.progress + self.silence {
+            return Ok(());
+        }
+        Err(Trouble::Away(last.to_owned()))
+    }
+
+    /// What a broker did not take.
+    fn bear(&mut self, setbacks: &[Setback]) -> Result<(), Trouble> {
+        let final_one = (setbacks.iter())
+            .find(|s| !matches!(verdict(s.code), Verdict::Again | Verdict::Ending));
+        if let Some(setback) = final_one {
+            let topic = self.sending.name(setback.place.topic).to_owned();
+            let said = format!("partition {}: {}", setback.place.part, setback.said);
+            return Err(Trouble::Code {
+                code: setback.code,
+                said,
+                what: "writing",
+                topic: Some(topic),
+            });
+        }
+        tracing::debug!(target: "stoatflow::kafka", ?setbacks, pause = ?self.pause, "sent again");
+        self.stale |= (setbacks.iter()).any(|s| verdict(s.code) == Verdict::Again);
+        self.hold_back();
+        let last = &setbacks[0];
+        self.patience(&format!("{:?} {}", named(last.code), last.said))
+    }
+
+    /// Asks who leads what is written to.
+    fn look_around(&mut self, at: &mut Coordination) -> Result<(), Trouble> {
+        // A topic that is deleted and no longer written to is nobody's trouble.
+        let names = self.sending.awaited();
+        let answer = match at.cluster.metadata(&names, ASIDE) {
+            Ok(answer) => answer,
+            Err(why) => {
+                self.hold_back();
+                return self.patience(&why.0);
+            }
+        };
+        self.sending.learn(&answer, &names);
+        self.stale = false;
+        let gone = (answer.topics.iter()).find(|t| t.error_code == UNKNOWN_TOPIC_OR_PARTITION);
+        let Some(name) = gone.and_then(|t| t.name.as_ref()) else {
+            self.missing = None;
+            return Ok(());
+        };
+        self.stale = true;
+        self.hold_back();
+        let now = self.clock.monotonic();
+        let since = *self.missing.get_or_insert(now);
+        if now < since + NEW_TOPIC {
+            return Ok(());
+        }
+        Err(Trouble::Said(Self::no_such(
+            at,
+            &name.0,
+            "the topic is gone",
+        )))
+    }
+
+    /// Sends a broker what waits for it.
+    fn dispatch(&mut self, at: &mut Coordination, node: Node) -> Result<(), Trouble> {
+        if !Sending::is_known(node) {
+            self.stale = true;
+            self.hold_back();
+            return self.patience("a partition has no leader");
+        }
+        let at_once = at.at_once;
+        let most = if at_once { PRODUCE_AT_ONCE } else { PRODUCE };
+        let opened = at.cluster.data(node, ASIDE).and_then(|link| {
+            let version = link.understood.version::<ProduceRequest>(most);
+            let known = |v: &i16| *v == PRODUCE_AT_ONCE || !at_once && *v >= PRODUCE_LEAST;
+            let version = version.filter(known);
+            version.ok_or_else(|| Broken(format!("broker {node} knows other versions of requests")))
+        });
+        let version = match opened {
+            Ok(version) => version,
+            Err(why) => return self.turn_back(at, node, &why),
+        };
+        let owner = at.identity;
+        let Some(flight) = self.sending.gather(node, owner, version) else {
+            return Ok(());
+        };
+        at.touched = true;
+        let adds = self.sending.is_transactional() && !at_once;
+        if adds && let Err(error) = self.add(at, &flight) {
+            self.sending.keep(flight);
+            return error.map_or(Ok(()), Err);
+        }
+        self.sending.added(&flight);
+        match self.post(at, node, &flight) {
+            Ok(()) => {
+                let now = self.clock.monotonic();
+                self.sending.depart(node, flight, now);
+            }
+            Err(why) => {
+                self.sending.turn_back(flight);
+                return self.turn_back(at, node, &why);
+            }
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, at: &mut Coordination, node: Node, flight: &Flight) -> Result<(), Broken> {
+        let timeout = i32::try_from(AT_BROKER.as_millis()).unwrap_or(i32::MAX);
+        let link = at.cluster.data(node, ASIDE)?;
+        let head = link.open::<ProduceRequest>(flight.version)?;
+        let frame = (self.sending).frame(flight, head, &at.id, timeout);
+        link.post(&frame.pieces(), TAKES_NOTHING)
+    }
+
+    /// Tells the coordinator of partitions, where the rules ask for that. Trouble of none: later.
+    fn add(&mut self, at: &mut Coordination, flight: &Flight) -> Result<(), Option<Trouble>> {
+        let unknown = self.sending.unknown(flight);
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        match at.add(&unknown, ASIDE) {
+            Asked::Done(_) => Ok(()),
+            Asked::Code { code, answer, .. } => Err(Some(Trouble::Code {
+                code,
+                said: "refused".to_owned(),
+                what: "adding partitions to the transaction",
+                topic: answer.flatten(),
+            })),
+            Asked::Silence { last, .. } => {
+                // A topic that is gone is said to be "not yet": who leads it is asked for.
+                self.stale = true;
+                self.hold_back();
+                Err(self.patience(&last).err())
+            }
+        }
+    }
+
+    /// All was to be acknowledged by now, and is not.
+    pub(in crate::kafka::native) fn late(&self, at: &Coordination, timeout: Duration) -> Error {
+        let bytes = self.sending.unacknowledged();
+        let last = format!("{bytes} bytes are not acknowledged after {timeout:?}");
+        at.silent(&last, "flushing")
+    }
+
+    /// Begins counting how long something waits, and how long nothing is acknowledged, if nothing was until now.
+    pub(in crate::kafka::native) fn note_start(&mut self) {
+        let now = self.clock.monotonic();
+        if self.sending.waiting() == 0 {
+            self.waiting_since = now;
+        }
+        if self.sending.unacknowledged() == 0 {
+            self.progress = now;
+        }
+    }
+}

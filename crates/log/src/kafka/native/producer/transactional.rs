@@ -1,0 +1,481 @@
+//! The writer: the port's calls, done with one thread and one question at a time to each broker.
+//!
+//! Takes records, offsets and the end of the transaction; gives outcomes. Owns what becomes of a transaction when an answer is
+//! not as it should be. Sends when asked to do something, and has no thread of its own.
+
+use crate::kafka::alternating::Side;
+use crate::kafka::errors::error;
+use crate::kafka::markers::Markers;
+use crate::kafka::native::error_class::{FENCED, Verdict, named, verdict};
+use crate::kafka::native::net::cluster::Cluster;
+use crate::kafka::native::net::connection::{Broken, wait};
+use crate::kafka::native::producer::accumulator::Sending;
+use crate::kafka::native::producer::coordination::{Asked, Coordination};
+use crate::kafka::native::producer::sender::{
+    ASIDE, AT_BROKER, Courier, EAGER, KEPT, LOOK, Trouble,
+};
+use crate::kafka::native::records::batch_writer::Identity;
+use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
+use kafka_protocol::messages::EndTxnResponse;
+use std::time::Duration;
+use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
+
+/// For so long an abort waits for what is under way, so that it comes before it.
+const SWAN_SONG: Duration = Duration::from_secs(2);
+/// An abort that follows a commit has at least so long.
+const LEAST: Duration = Duration::from_secs(1);
+
+const AGAIN: &str = "start again: nothing of it is visible, and its records are read again";
+
+/// Where the producer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Between transactions.
+    Idle,
+    /// In one.
+    Open,
+    /// In one that can only be aborted.
+    Lost,
+    /// Nothing is ever sent again.
+    Fenced,
+}
+
+/// A transactional writer.
+#[derive(Debug)]
+pub(in crate::kafka) struct WireProducer {
+    coordination: Coordination,
+    courier: Courier,
+    state: State,
+    /// Was anything of this epoch given up whose fate is not known?
+    doubtful: bool,
+    rollovers: u64,
+    markers: Markers,
+}
+
+impl WireProducer {
+    /// For an id; connects when it is opened.
+    pub(in crate::kafka::native) fn new(
+        cluster: Cluster,
+        id: &str,
+        address: &str,
+        silence: Duration,
+    ) -> Self {
+        Self {
+            coordination: Coordination::new(cluster, id, address, silence),
+            courier: Courier::new(true, silence),
+            state: State::Idle,
+            doubtful: false,
+            rollovers: 0,
+            markers: Markers::default(),
+        }
+    }
+
+    /// Takes its transactional id over. False if the brokers are too old for what is asked of them here.
+    pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<bool> {
+        let clock = SystemClock::new();
+        self.coordination.introduce(Identity::NONE, timeout)?;
+        let left = timeout.saturating_sub(clock.monotonic());
+        let agreed = self.coordination.agree(left);
+        agreed.map_err(|Broken(why)| self.coordination.silent(&why, "opening the producer"))
+    }
+
+    /// Somebody newer has the id.
+    fn stop(&mut self) {
+        self.state = State::Fenced;
+        self.drop_all();
+    }
+
+    fn fenced(&self, what: &str) -> Error {
+        self.coordination.refused(FENCED, "fenced", what)
+    }
+
+    /// What becomes of the transaction because of a code, as an error.
+    fn spoil(&mut self, code: i16, said: &str, what: &str, topic: Option<&str>) -> Error {
+        match verdict(code) {
+            Verdict::Outdated | Verdict::Fenced => {
+                let error = self.coordination.lost(code, what, ASIDE);
+                if error.kind() == ErrorKind::Fenced {
+                    self.stop();
+                } else {
+                    // The broker has ended it: nothing is left to be, and whether the new epoch was heard of is asked at the next one.
+                    self.drop_all();
+                    self.coordination.touched = false;
+                    self.give_up();
+                }
+                error
+            }
+            Verdict::Lost => {
+                self.give_up();
+                Error::unavailable(format!(
+                    "{what}: the broker at {} gave the transaction of '{}' up ({:?} {said})",
+                    self.coordination.address,
+                    self.coordination.id,
+                    named(code)
+                ))
+                .hint(AGAIN)
+            }
+            _ => {
+                self.give_up();
+                error(named(code), said, self.coordination.doing(what, topic))
+            }
+        }
+    }
+
+    fn trouble(&mut self, trouble: Trouble) -> Error {
+        match trouble {
+            Trouble::Code {
+                code,
+                said,
+                what,
+                topic,
+            } => self.spoil(code, &said, what, topic.as_deref()),
+            Trouble::Said(error) => {
+                self.give_up();
+                error
+            }
+            Trouble::Away(last) => {
+                self.give_up();
+                Error::unavailable(format!(
+                    "writing: the broker at {} was away for too long, the transaction of '{}' is lost ({last})",
+                    self.coordination.address, self.coordination.id
+                ))
+                .hint(AGAIN)
+            }
+        }
+    }
+
+    /// The transaction can only be aborted, and what became of its records is not known.
+    const fn give_up(&mut self) {
+        self.state = State::Lost;
+        self.doubtful = true;
+    }
+
+    fn drive(&mut self, all: bool) -> Result<()> {
+        let driven = self.courier.drive(&mut self.coordination, all);
+        driven.map_err(|trouble| self.trouble(trouble))
+    }
+
+    fn drive_for(&mut self, all: bool, most: Duration) -> Result<()> {
+        let driven = (self.courier).drive_for(&mut self.coordination, all, most);
+        driven.map_err(|trouble| self.trouble(trouble))
+    }
+
+    fn drop_all(&mut self) {
+        for node in self.courier.sending.flying() {
+            self.coordination.cluster.cut_data(node);
+        }
+        self.courier.sending.clear();
+    }
+
+    /// Is there a transaction that goes on?
+    fn assure(&self) -> Result<()> {
+        match self.state {
+            State::Open => Ok(()),
+            State::Fenced => Err(self.fenced("writing")),
+            State::Lost => Err(Error::unavailable(format!(
+                "writing: the transaction of '{}' is lost",
+                self.coordination.id
+            ))),
+            State::Idle => Err(Error::internal(
+                "nothing may be written outside of a transaction",
+            )),
+        }
+    }
+
+    fn finish(&mut self) {
+        self.state = State::Idle;
+        self.coordination.touched = false;
+    }
+
+    /// Takes what the end of a transaction said: with an epoch for each, whose the next one is.
+    fn ended(&mut self, answer: &EndTxnResponse) {
+        if !self.coordination.at_once {
+            return;
+        }
+        let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
+        self.doubtful = id < 0;
+        if id >= 0 {
+            if id != self.coordination.identity.id {
+                tracing::info!(target: "stoatflow::kafka", transactional_id = self.coordination.id, id, "the epochs of the producer have run out; it goes on under a new id");
+                self.rollovers += 1;
+            }
+            self.coordination.identity = Identity { id, epoch };
+            self.courier.sending.renumber();
+        }
+    }
+
+    /// What was sent gets there before the end of the transaction. With an epoch for each, what comes later is refused; without, a
+    /// broker from before 3.6 could take it into the next one, so nothing is ended as long as it may still come.
+    fn see_off(&mut self, timeout: Duration) -> Result<()> {
+        let clock = SystemClock::new();
+        let at_once = self.coordination.at_once;
+        let most = if at_once {
+            SWAN_SONG.min(timeout / 2)
+        } else {
+            timeout / 4 * 3
+        };
+        self.doubtful |= self.courier.sending.unacknowledged() > 0;
+        self.courier.sending.drop_certain();
+        let waits = |sending: &Sending| {
+            if at_once {
+                sending.is_flying()
+            } else {
+                sending.is_in_doubt()
+            }
+        };
+        while self.state != State::Fenced
+            && waits(&self.courier.sending)
+            && clock.monotonic() < most
+        {
+            let driven = (self.courier).drive_for(&mut self.coordination, true, LOOK);
+            let Err(trouble) = driven else { continue };
+            let away = matches!(trouble, Trouble::Away(_));
+            self.trouble(trouble);
+            self.courier.sending.drop_certain();
+            if away {
+                break;
+            }
+        }
+        let may_come = !at_once && self.courier.sending.is_in_doubt();
+        self.drop_all();
+        if may_come && self.state != State::Fenced {
+            self.give_up();
+            let last = "what was sent is not answered, and may still arrive";
+            return Err(self.coordination.silent(last, "aborting the transaction"));
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction as one that never was.
+    fn roll_back(&mut self, timeout: Duration) -> Result<()> {
+        let clock = SystemClock::new();
+        let left = || timeout.saturating_sub(clock.monotonic());
+        self.see_off(timeout)?;
+        if self.state == State::Fenced {
+            return Err(self.fenced("aborting"));
+        }
+        if self.coordination.touched {
+            match self.coordination.end(false, left()) {
+                Asked::Done(answer) => self.ended(&answer),
+                // The broker has done it already, or knows of none: a new epoch ends whatever there is.
+                Asked::Code { .. } => self.doubtful = true,
+                Asked::Silence { last, .. } => {
+                    self.give_up();
+                    return Err(self.coordination.silent(&last, "aborting the transaction"));
+                }
+            }
+        }
+        self.finish();
+        if self.doubtful {
+            self.renew(left())?;
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, timeout: Duration, cause: Error) -> Error {
+        let (address, id) = (&self.coordination.address, &self.coordination.id);
+        Error::unknown_outcome(format!(
+            "the broker at {address} didn't say within {timeout:?} whether '{id}' is committed"
+        ))
+        .caused_by(cause)
+    }
+
+    /// Takes the next epoch of the id.
+    fn renew(&mut self, timeout: Duration) -> Result<()> {
+        let own = self.coordination.identity;
+        let renewed = self.coordination.introduce(own, timeout);
+        self.after_proof(renewed)
+    }
+
+    /// Is the id still ours? Then it has a new epoch.
+    fn after_proof(&mut self, proved: Result<()>) -> Result<()> {
+        if let Err(error) = proved {
+            if error.kind() == ErrorKind::Fenced {
+                self.stop();
+            } else {
+                self.give_up();
+            }
+            return Err(error);
+        }
+        self.courier.sending.renumber();
+        self.doubtful = false;
+        Ok(())
+    }
+}
+
+impl Producer for WireProducer {
+    fn sends_are_fenced(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        match self.state {
+            State::Fenced => return Err(self.fenced("beginning a transaction")),
+            State::Open => return Err(Error::internal("a transaction is open already")),
+            State::Idle | State::Lost => {}
+        }
+        if self.state == State::Lost {
+            self.roll_back(AT_BROKER)?;
+        }
+        if self.doubtful {
+            self.renew(AT_BROKER)?;
+        }
+        // Who has agreed on other rules meanwhile says so when it is connected again. Without a connection those of before hold.
+        let _reached = self.coordination.agree(ASIDE);
+        self.state = State::Open;
+        self.coordination.touched = false;
+        self.courier.sending.forget_added();
+        self.courier.note_start();
+        Ok(())
+    }
+
+    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+        self.assure()?;
+        self.markers.settle(|left| wait(&mut [], left));
+        self.courier.note_start();
+        for record in records.drain(..) {
+            let put = self.courier.put(&mut self.coordination, &record);
+            put.map_err(|trouble| self.trouble(trouble))?;
+        }
+        self.drive(false)?;
+        while self.courier.sending.unacknowledged() > KEPT {
+            self.drive_for(true, LOOK)?;
+            let patient = self.courier.patience("nothing is acknowledged");
+            patient.map_err(|trouble| self.trouble(trouble))?;
+        }
+        Ok(())
+    }
+
+    fn pursue(&mut self) -> Result<usize> {
+        self.assure()?;
+        self.drive(false)?;
+        // What is too little for a request waits for the commit, and nobody has to look after it.
+        let waiting = self.courier.sending.waiting();
+        Ok(if waiting >= EAGER { waiting } else { 0 })
+    }
+
+    fn flush(&mut self, timeout: Duration) -> Result<()> {
+        if self.courier.sending.unacknowledged() == 0 && self.state != State::Lost {
+            return Ok(());
+        }
+        self.assure()?;
+        let clock = SystemClock::new();
+        while self.courier.sending.unacknowledged() > 0 {
+            let left = timeout.saturating_sub(clock.monotonic());
+            if left.is_zero() {
+                return Err(self.courier.late(&self.coordination, timeout));
+            }
+            self.drive_for(true, left.min(LOOK * 5))?;
+        }
+        Ok(())
+    }
+
+    fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
+        self.assure()?;
+        // Whoever reads nothing has no positions; a transaction that got nothing is none to the broker.
+        if cut.is_empty() {
+            return Ok(());
+        }
+        self.markers.settle(|left| wait(&mut [], left));
+        self.coordination.touched = true;
+        let what = "adding offsets to the transaction";
+        match self.coordination.offsets(group, cut, timeout) {
+            Asked::Done(()) => Ok(()),
+            Asked::Code { code, .. } => {
+                let whole = format!("{what} of '{}'", self.coordination.id);
+                Err(self.spoil(code, "refused", &whole, None))
+            }
+            Asked::Silence { last, .. } => {
+                self.give_up();
+                Err(self.coordination.silent(&last, what))
+            }
+        }
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
+        let clock = SystemClock::new();
+        let what = "committing the transaction";
+        if self.state == State::Fenced {
+            return Err(self.fenced(what));
+        }
+        if let Err(error) = self.flush(timeout) {
+            if self.state != State::Lost {
+                return Err(error);
+            }
+            tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, %error, "the commit failed and is aborted");
+            self.roll_back(timeout.saturating_sub(clock.monotonic()).max(LEAST))?;
+            return Ok(CommitOutcome::Aborted);
+        }
+        if !self.coordination.touched {
+            self.finish();
+            return Ok(CommitOutcome::Committed);
+        }
+        let left = timeout.saturating_sub(clock.monotonic());
+        match self.coordination.end(true, left) {
+            Asked::Done(answer) => {
+                self.finish();
+                self.ended(&answer);
+                self.markers.begin();
+                Ok(CommitOutcome::Committed)
+            }
+            Asked::Code { code, perhaps, .. } => {
+                let known = self.spoil(code, "the broker ended it", what, None);
+                match verdict(code) {
+                    Verdict::Outdated | Verdict::Fenced | Verdict::Lost
+                        if known.kind() != ErrorKind::Fenced =>
+                    {
+                        let left = || timeout.saturating_sub(clock.monotonic()).max(LEAST);
+                        self.roll_back(left())?;
+                        if verdict(code) == Verdict::Lost {
+                            // Did the broker end it by itself, or for somebody who is taking the id over?
+                            let proved = self.coordination.prove_again(left());
+                            self.after_proof(proved)?;
+                        }
+                        if perhaps {
+                            return Err(self.unknown(timeout, known));
+                        }
+                        tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, code = ?named(code), "the commit failed and is aborted");
+                        Ok(CommitOutcome::Aborted)
+                    }
+                    _ if perhaps && known.kind() != ErrorKind::Fenced => {
+                        Err(self.unknown(timeout, known))
+                    }
+                    _ => Err(known),
+                }
+            }
+            Asked::Silence { perhaps, last } => {
+                self.give_up();
+                let known = self.coordination.silent(&last, what);
+                Err(if perhaps {
+                    self.unknown(timeout, known)
+                } else {
+                    known
+                })
+            }
+        }
+    }
+
+    fn abort(&mut self, timeout: Duration) -> Result<()> {
+        self.roll_back(timeout)
+    }
+
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        self.courier.sending.acknowledged(topic)
+    }
+
+    fn rollovers(&self) -> u64 {
+        self.rollovers
+    }
+
+    fn append_time(&self) -> Option<Timestamp> {
+        self.courier.sending.append_time()
+    }
+}
+
+impl Side for WireProducer {
+    fn owns_its_id(&mut self) -> bool {
+        // Whoever does not hear an answer asks again when it starts again.
+        let fenced = |error: Error| error.kind() == ErrorKind::Fenced;
+        self.state != State::Fenced && !self.renew(ASIDE).is_err_and(fenced)
+    }
+}

@@ -1,0 +1,361 @@
+//! Records out of batches as a broker keeps them (format 2), read where they lie.
+//!
+//! Takes what an answer holds of one partition, and which transactions were aborted; gives its committed records, one at a
+//! time. Owns what of it is not read yet. What is no record for a reader (marks of transactions, records of aborted ones, what
+//! lies before the position) is passed over, and the position with it.
+
+use crate::kafka::native::records::batch_writer::{
+    ATTRIBUTES, COMPRESSION, CONTROL, COUNT, CRC, FIRST_TIME, FORMAT, HEAD, LAST_DELTA,
+    LATEST_TIME, LEADER_EPOCH, LENGTH, LOG_TIME, MAGIC, PRODUCER, TRANSACTIONAL, take_varint,
+    unzigzag,
+};
+use bytes::{Buf, Bytes};
+use kafka_protocol::compression::{Decompressor, Gzip, Lz4, Snappy, Zstd};
+use stoatflow_core::{Header, Headers};
+
+#[cfg(test)]
+mod tests;
+
+/// What stands in front of the part that the length is of.
+const FRONT: usize = LENGTH + 4;
+/// The kind of a mark that says that a transaction was aborted.
+const ABORTED: i16 = 0;
+
+/// Why a batch can't be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::kafka::native) enum Unreadable {
+    /// It is not what the broker got.
+    Corrupt(String),
+    /// Of a format from before 2017.
+    Old(u8),
+}
+
+fn corrupt(why: impl ToString) -> Unreadable {
+    Unreadable::Corrupt(why.to_string())
+}
+
+fn short() -> Unreadable {
+    corrupt("a record ends early")
+}
+
+/// A transaction that was aborted, and where its first record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kafka::native) struct Aborted {
+    pub producer: i64,
+    pub first: i64,
+}
+
+/// A record where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kafka::native) struct Record<'a> {
+    pub offset: i64,
+    pub timestamp: i64,
+    pub key: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
+    headers: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Copies the headers, if there are any.
+    pub(in crate::kafka::native) fn headers(&self) -> Result<Headers, Unreadable> {
+        let from = &mut &*self.headers;
+        let count = unzigzag(take_varint(from).ok_or_else(short)?);
+        if count <= 0 {
+            return Ok(None);
+        }
+        let mut headers = Vec::new();
+        for _ in 0..count {
+            let name = part(from)?.unwrap_or_default();
+            headers.push(Header {
+                name: String::from_utf8_lossy(name).into(),
+                value: part(from)?.map(Bytes::copy_from_slice),
+            });
+        }
+        Ok(Some(headers.into()))
+    }
+}
+
+/// Bytes with their number in front; none of them is null.
+fn part<'a>(from: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Unreadable> {
+    let size = unzigzag(take_varint(from).ok_or_else(short)?);
+    let Ok(size) = usize::try_from(size) else {
+        return Ok(None);
+    };
+    let (part, rest) = from.split_at_checked(size).ok_or_else(short)?;
+    *from = rest;
+    Ok(Some(part))
+}
+
+/// The head of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    size: usize,
+    base: i64,
+    last: i64,
+    epoch: i32,
+    attributes: i16,
+    first_time: i64,
+    latest_time: i64,
+    producer: i64,
+    count: i32,
+}
+
+fn at<const N: usize>(bytes: &[u8], place: usize) -> [u8; N] {
+    bytes[place..place + N].try_into().unwrap_or([0; N])
+}
+
+impl Head {
+    /// Of the first batch. None if it is not whole: a broker cuts where its answer is full.
+    fn read(bytes: &[u8]) -> Result<Option<Self>, Unreadable> {
+        if bytes.len() <= MAGIC {
+            return Ok(None);
+        }
+        if bytes[MAGIC] != FORMAT {
+            return Err(Unreadable::Old(bytes[MAGIC]));
+        }
+        let size = usize::try_from(i32::from_be_bytes(at(bytes, LENGTH))).map_err(corrupt)? + FRONT;
+        if size < HEAD {
+            return Err(corrupt(format!("a batch of {size} bytes")));
+        }
+        if bytes.len() < size {
+            return Ok(None);
+        }
+        let base = i64::from_be_bytes(at(bytes, 0));
+        Ok(Some(Self {
+            size,
+            base,
+            // One more is a position.
+            last: base
+                .saturating_add(i32::from_be_bytes(at(bytes, LAST_DELTA)).into())
+                .min(i64::MAX - 1),
+            epoch: i32::from_be_bytes(at(bytes, LEADER_EPOCH)),
+            attributes: i16::from_be_bytes(at(bytes, ATTRIBUTES)),
+            first_time: i64::from_be_bytes(at(bytes, FIRST_TIME)),
+            latest_time: i64::from_be_bytes(at(bytes, LATEST_TIME)),
+            producer: i64::from_be_bytes(at(bytes, PRODUCER)),
+            count: i32::from_be_bytes(at(bytes, COUNT)),
+        }))
+    }
+
+    const fn is(&self, what: i16) -> bool {
+        self.attributes & what != 0
+    }
+}
+
+/// The batch that is being read.
+#[derive(Debug)]
+struct Open {
+    head: Head,
+    body: Bytes,
+    /// Where in the body the next record begins.
+    next: usize,
+    left: i32,
+}
+
+impl Open {
+    fn new(head: Head, batch: &Bytes) -> Result<Self, Unreadable> {
+        let (said, found) = (
+            u32::from_be_bytes(at(batch, CRC)),
+            crc32c::crc32c(&batch[ATTRIBUTES..]),
+        );
+        if said != found {
+            return Err(corrupt(format!(
+                "the batch at {} has the checksum {found:#x} instead of {said:#x}",
+                head.base
+            )));
+        }
+        Ok(Self {
+            head,
+            body: unpacked(batch.slice(HEAD..), head.attributes & COMPRESSION)?,
+            next: 0,
+            left: head.count,
+        })
+    }
+
+    /// The next record, and where the one behind it begins.
+    fn record(&self) -> Result<(Record<'_>, usize), Unreadable> {
+        let from = &mut &self.body[self.next..];
+        let mut record = part(from)?.ok_or_else(short)?;
+        let behind = self.body.len() - from.len();
+        let from = &mut record;
+        from.split_off_first().ok_or_else(short)?; // its attributes: none are in use
+        let time = unzigzag(take_varint(from).ok_or_else(short)?);
+        let delta = unzigzag(take_varint(from).ok_or_else(short)?);
+        let (key, value) = (part(from)?, part(from)?);
+        let timestamp = if self.head.is(LOG_TIME) {
+            self.head.latest_time
+        } else {
+            self.head.first_time.wrapping_add(time)
+        };
+        let record = Record {
+            offset: self.head.base.wrapping_add(delta),
+            timestamp,
+            key,
+            value,
+            headers: record,
+        };
+        Ok((record, behind))
+    }
+
+    const fn pass(&mut self, behind: usize) {
+        self.next = behind;
+        self.left -= 1;
+    }
+}
+
+/// The records of a batch, whatever they are packed with.
+fn unpacked(mut body: Bytes, with: i16) -> Result<Bytes, Unreadable> {
+    let all = |unpacked: &mut Bytes| Ok(std::mem::take(unpacked));
+    let unpacked = match with {
+        0 => return Ok(body),
+        1 => Gzip::decompress(&mut body, all),
+        2 => Snappy::decompress(&mut body, all),
+        3 => Lz4::decompress(&mut body, all),
+        4 => Zstd::decompress(&mut body, all),
+        other => return Err(corrupt(format!("packed with {other}, which nobody knows"))),
+    };
+    unpacked.map_err(|e| corrupt(format!("{e:#}")))
+}
+
+/// Records of one partition.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Records {
+    open: Option<Open>,
+    rest: Bytes,
+    /// Aborted transactions that begin further on; the next one is the last.
+    aborted: Vec<Aborted>,
+    /// Producers that are within an aborted one.
+    within: Vec<i64>,
+    /// Is its memory its own, and no part of an answer?
+    own: bool,
+    /// What comes behind all of it, and under which leader its last batch was written.
+    pub end: i64,
+    pub epoch: i32,
+}
+
+impl Records {
+    /// None if there is no whole batch in it.
+    pub(in crate::kafka::native) fn new(
+        bytes: Bytes,
+        mut aborted: Vec<Aborted>,
+    ) -> Result<Option<Self>, Unreadable> {
+        aborted.sort_unstable_by_key(|a| std::cmp::Reverse(a.first));
+        let mut last = None;
+        let mut rest = &bytes[..];
+        while let Some(head) = Head::read(rest)? {
+            rest = &rest[head.size..];
+            last = Some(head);
+        }
+        Ok(last.map(|last| Self {
+            open: None,
+            rest: bytes,
+            aborted,
+            within: Vec::new(),
+            own: false,
+            end: last.last + 1,
+            epoch: last.epoch,
+        }))
+    }
+
+    /// Copies what is not read yet into memory of its own: what lay beside it can go.
+    pub(in crate::kafka::native) fn detach(&mut self) {
+        if std::mem::replace(&mut self.own, true) {
+            return;
+        }
+        self.rest = Bytes::copy_from_slice(&self.rest);
+        if let Some(open) = &mut self.open {
+            open.body = Bytes::copy_from_slice(&open.body[open.next..]);
+            open.next = 0;
+        }
+    }
+
+    /// How many bytes of it are not read yet.
+    pub(in crate::kafka::native) fn size(&self) -> usize {
+        let of_batch = self.open.as_ref().map_or(0, |o| o.body.len() - o.next);
+        self.rest.len() + of_batch
+    }
+
+    /// Goes to the next record and leaves it there; false if there is none. The position goes past what is no record.
+    pub(in crate::kafka::native) fn seek(
+        &mut self,
+        position: &mut i64,
+    ) -> Result<bool, Unreadable> {
+        while self.enter(position)? {
+            if let Some(open) = &mut self.open {
+                let (record, behind) = open.record()?;
+                if record.offset >= *position {
+                    return Ok(true);
+                }
+                open.pass(behind);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes the next record; the position is behind it then. False if there was none.
+    pub(in crate::kafka::native) fn take(
+        &mut self,
+        position: &mut i64,
+        each: impl FnOnce(Record<'_>) -> Result<(), Unreadable>,
+    ) -> Result<bool, Unreadable> {
+        while self.enter(position)? {
+            if let Some(open) = &mut self.open {
+                let (record, behind) = open.record()?;
+                let offset = record.offset;
+                if offset >= *position {
+                    each(record)?;
+                    *position = offset + 1;
+                    open.pass(behind);
+                    return Ok(true);
+                }
+                open.pass(behind);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Opens the next batch with records, unless there are some in the one that is open; false if there is none.
+    fn enter(&mut self, position: &mut i64) -> Result<bool, Unreadable> {
+        loop {
+            if let Some(open) = &self.open {
+                if open.left > 0 {
+                    return Ok(true);
+                }
+                // Compaction may have taken the last ones.
+                *position = (*position).max(open.head.last + 1);
+                self.open = None;
+            }
+            let Some(head) = Head::read(&self.rest)? else {
+                return Ok(false);
+            };
+            let batch = self.rest.split_to(head.size);
+            if self.holds_records(&head, &batch)? && head.last >= *position {
+                self.open = Some(Open::new(head, &batch)?);
+            } else {
+                *position = (*position).max(head.last + 1);
+            }
+        }
+    }
+
+    /// Are there records in it, and committed ones?
+    fn holds_records(&mut self, head: &Head, batch: &Bytes) -> Result<bool, Unreadable> {
+        while let Some(begun) = self.aborted.pop_if(|a| a.first <= head.last) {
+            self.within.push(begun.producer);
+        }
+        // Compaction leaves a batch without records where it must remember its producer, of a mark too.
+        if head.count <= 0 {
+            return Ok(false);
+        }
+        if head.is(CONTROL) {
+            // The key of a mark is its version and its kind.
+            let open = Open::new(*head, batch)?;
+            let mut key = open.record()?.0.key.unwrap_or_default();
+            let kind = key.try_get_i16().and_then(|_version| key.try_get_i16());
+            if kind.map_err(corrupt)? == ABORTED {
+                self.within.retain(|producer| *producer != head.producer);
+            }
+            return Ok(false);
+        }
+        Ok(!(head.is(TRANSACTIONAL) && self.within.contains(&head.producer)))
+    }
+}

@@ -1,0 +1,287 @@
+//! A batch of records as a broker keeps it (format 2), written once: what is appended here is what the socket sends.
+//!
+//! Takes records, gives bytes. Whose batch it is, and the how-manieth, is put in last, for it is not known before it goes.
+//! Never compresses.
+
+use crate::Outgoing;
+use stoatflow_core::Header;
+
+#[cfg(test)]
+mod tests;
+
+/// What stands in front of the records.
+pub(in crate::kafka::native) const HEAD: usize = 61;
+/// The fields of the head, by their place.
+pub(in crate::kafka::native) const LENGTH: usize = 8;
+pub(in crate::kafka::native) const LEADER_EPOCH: usize = 12;
+pub(in crate::kafka::native) const MAGIC: usize = 16;
+pub(in crate::kafka::native) const CRC: usize = 17;
+/// Where what the CRC is of begins.
+pub(in crate::kafka::native) const ATTRIBUTES: usize = 21;
+pub(in crate::kafka::native) const LAST_DELTA: usize = 23;
+pub(in crate::kafka::native) const FIRST_TIME: usize = 27;
+pub(in crate::kafka::native) const LATEST_TIME: usize = 35;
+pub(in crate::kafka::native) const PRODUCER: usize = 43;
+const EPOCH: usize = 51;
+const SEQUENCE: usize = 53;
+pub(in crate::kafka::native) const COUNT: usize = 57;
+
+pub(in crate::kafka::native) const FORMAT: u8 = 2;
+/// The attributes: what it is packed with, whether its time is the broker's, whether it belongs to a transaction, and whether it is no
+/// more than a mark of one.
+pub(in crate::kafka::native) const COMPRESSION: i16 = 0b111;
+pub(in crate::kafka::native) const LOG_TIME: i16 = 1 << 3;
+pub(in crate::kafka::native) const TRANSACTIONAL: i16 = 1 << 4;
+pub(in crate::kafka::native) const CONTROL: i16 = 1 << 5;
+
+/// Whose records they are, as the broker named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::kafka::native) struct Identity {
+    pub id: i64,
+    pub epoch: i16,
+}
+
+impl Identity {
+    /// Nobody yet.
+    pub(in crate::kafka::native) const NONE: Self = Self { id: -1, epoch: -1 };
+}
+
+/// Records for one partition.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Batch {
+    bytes: Vec<u8>,
+    count: i32,
+    first: i64,
+    latest: i64,
+    sealed: bool,
+    /// Was it sent, and nobody said what became of it? Then it may still arrive.
+    pub lost: bool,
+}
+
+impl Batch {
+    /// An empty one, in memory that may have been another's.
+    pub(in crate::kafka::native) fn new(mut room: Vec<u8>) -> Self {
+        room.clear();
+        room.resize(HEAD, 0);
+        Self {
+            bytes: room,
+            count: 0,
+            first: 0,
+            latest: i64::MIN,
+            sealed: false,
+            lost: false,
+        }
+    }
+
+    /// What it takes on its way.
+    pub(in crate::kafka::native) const fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// How many records it has.
+    pub(in crate::kafka::native) const fn count(&self) -> i32 {
+        self.count
+    }
+
+    /// Has it been named? Then it stays as it is: a broker that has it already must know it again.
+    pub(in crate::kafka::native) const fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    pub(in crate::kafka::native) fn append(&mut self, record: &Outgoing) {
+        debug_assert!(!self.sealed, "a sealed batch grows no more");
+        let at = record.timestamp.0;
+        if self.count == 0 {
+            self.first = at;
+        }
+        self.latest = self.latest.max(at);
+        let time = zigzag(at.wrapping_sub(self.first));
+        let delta = zigzag(i64::from(self.count));
+        let headers = record.headers.as_deref().unwrap_or_default();
+        let of_headers: usize = headers.iter().map(header_size).sum();
+        let size = 1
+            + width(time)
+            + width(delta)
+            + part_size(record.key.as_deref())
+            + part_size(record.value.as_deref())
+            + width(zigzag(whole(headers.len())))
+            + of_headers;
+        let into = &mut self.bytes;
+        into.reserve(size + 5);
+        varint(into, zigzag(whole(size)));
+        into.push(0);
+        varint(into, time);
+        varint(into, delta);
+        part(into, record.key.as_deref());
+        part(into, record.value.as_deref());
+        varint(into, zigzag(whole(headers.len())));
+        for header in headers {
+            part(into, Some(header.name.as_bytes()));
+            part(into, header.value.as_deref());
+        }
+        self.count += 1;
+    }
+
+    /// Says whose it is, what it belongs to, and which number its first record has.
+    pub(in crate::kafka::native) fn seal(
+        &mut self,
+        owner: Identity,
+        attributes: i16,
+        sequence: i32,
+    ) {
+        let length = i32::try_from(self.bytes.len() - LEADER_EPOCH).unwrap_or(i32::MAX);
+        self.put(LENGTH, length.to_be_bytes());
+        self.put(LEADER_EPOCH, (-1_i32).to_be_bytes());
+        self.put(MAGIC, [FORMAT]);
+        self.put(ATTRIBUTES, attributes.to_be_bytes());
+        self.put(LAST_DELTA, (self.count - 1).to_be_bytes());
+        self.put(FIRST_TIME, self.first.to_be_bytes());
+        self.put(LATEST_TIME, self.latest.to_be_bytes());
+        self.put(PRODUCER, owner.id.to_be_bytes());
+        self.put(EPOCH, owner.epoch.to_be_bytes());
+        self.put(SEQUENCE, sequence.to_be_bytes());
+        self.put(COUNT, self.count.to_be_bytes());
+        let crc = crc32c::crc32c(&self.bytes[ATTRIBUTES..]);
+        self.put(CRC, crc.to_be_bytes());
+        self.sealed = true;
+    }
+
+    /// It is nobody's again: a broker has said that it has not taken it, and takes it under another number only.
+    pub(in crate::kafka::native) const fn unseal(&mut self) {
+        (self.sealed, self.lost) = (false, false);
+    }
+
+    /// Two with half of the records each, numbered as they are in the whole, which nobody has taken. None of a single record.
+    pub(in crate::kafka::native) fn halves(&self) -> Option<[Self; 2]> {
+        let middle = self.count / 2;
+        if middle == 0 {
+            return None;
+        }
+        let owner = Identity {
+            id: i64::from_be_bytes(self.get(PRODUCER)),
+            epoch: i16::from_be_bytes(self.get(EPOCH)),
+        };
+        let sequence = i32::from_be_bytes(self.get(SEQUENCE));
+        let attributes = i16::from_be_bytes(self.get(ATTRIBUTES));
+        let mut halves = [Self::new(Vec::new()), Self::new(Vec::new())];
+        let mut rest = &self.bytes[HEAD..];
+        for n in 0..self.count {
+            let size = usize::try_from(unzigzag(take_varint(&mut rest)?)).ok()?;
+            let (record, behind) = rest.split_at_checked(size)?;
+            rest = behind;
+            let mut record = record.get(1..)?;
+            let time = unzigzag(take_varint(&mut record)?);
+            let _place = take_varint(&mut record)?;
+            halves[usize::from(n >= middle)].append_as_it_is(self.first.wrapping_add(time), record);
+        }
+        halves[0].seal(owner, attributes, sequence);
+        halves[1].seal(owner, attributes, after(sequence, middle));
+        Some(halves)
+    }
+
+    /// A record whose key, value and headers are written already.
+    fn append_as_it_is(&mut self, at: i64, rest: &[u8]) {
+        if self.count == 0 {
+            self.first = at;
+        }
+        self.latest = self.latest.max(at);
+        let time = zigzag(at.wrapping_sub(self.first));
+        let delta = zigzag(i64::from(self.count));
+        let into = &mut self.bytes;
+        varint(
+            into,
+            zigzag(whole(1 + width(time) + width(delta) + rest.len())),
+        );
+        into.push(0);
+        varint(into, time);
+        varint(into, delta);
+        into.extend_from_slice(rest);
+        self.count += 1;
+    }
+
+    fn get<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.bytes[at..at + N].try_into().unwrap_or([0; N])
+    }
+
+    fn put<const N: usize>(&mut self, at: usize, what: [u8; N]) {
+        self.bytes[at..at + N].copy_from_slice(&what);
+    }
+
+    pub(in crate::kafka::native) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its memory, for the next one.
+    pub(in crate::kafka::native) fn into_room(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// A length as the format counts: lengths beyond `i32` do not get this far.
+fn whole(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+const fn zigzag(n: i64) -> u64 {
+    ((n << 1) ^ (n >> 63)).cast_unsigned()
+}
+
+pub(in crate::kafka::native) const fn unzigzag(n: u64) -> i64 {
+    (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
+}
+
+/// The number of a record so many behind another: they begin anew behind the largest.
+pub(in crate::kafka::native) const fn after(sequence: i32, count: i32) -> i32 {
+    sequence.wrapping_add(count) & i32::MAX
+}
+
+/// The number at the front, which it takes away.
+pub(in crate::kafka::native) fn take_varint(from: &mut &[u8]) -> Option<u64> {
+    // Most are small.
+    if let [byte @ ..0x80, rest @ ..] = *from {
+        *from = rest;
+        return Some((*byte).into());
+    }
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = from.split_first()?;
+        *from = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// How many bytes a number takes.
+const fn width(n: u64) -> usize {
+    let bits = 64 - (n | 1).leading_zeros() as usize;
+    bits.div_ceil(7)
+}
+
+fn varint(into: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        into.push(n.to_le_bytes()[0] | 0x80);
+        n >>= 7;
+    }
+    into.push(n.to_le_bytes()[0]);
+}
+
+fn part_size(part: Option<&[u8]>) -> usize {
+    part.map_or(1, |p| width(zigzag(whole(p.len()))) + p.len())
+}
+
+fn part(into: &mut Vec<u8>, part: Option<&[u8]>) {
+    match part {
+        None => varint(into, zigzag(-1)),
+        Some(part) => {
+            varint(into, zigzag(whole(part.len())));
+            into.extend_from_slice(part);
+        }
+    }
+}
+
+fn header_size(header: &Header) -> usize {
+    part_size(Some(header.name.as_bytes())) + part_size(header.value.as_deref())
+}

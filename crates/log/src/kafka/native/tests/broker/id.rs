@@ -1,0 +1,38 @@
+//! A transactional id: who has it, in which epoch, and what its open transaction knows.
+
+use super::Part;
+use crate::kafka::native::records::batch_writer::Identity;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So much larger is the number of a producer whose epochs have run out.
+pub(in crate::kafka::native) const ROLLED: i64 = 100_000;
+
+/// What is known of a transactional id.
+#[derive(Debug)]
+pub(super) struct Id {
+    pub now: Identity,
+    /// The one before, if it was this producer's too.
+    pub before: Option<Identity>,
+    pub open: bool,
+    pub parts: BTreeSet<Part>,
+    pub pending: BTreeMap<Part, i64>,
+    pub last_end: Option<bool>,
+}
+
+impl Id {
+    /// The next epoch. They run out before the largest, and go on under another number.
+    pub fn advance(&mut self, same: bool) {
+        self.before = same.then_some(self.now);
+        self.now = if self.now.epoch >= i16::MAX - 1 {
+            Identity {
+                id: self.now.id + ROLLED,
+                epoch: 0,
+            }
+        } else {
+            Identity {
+                epoch: self.now.epoch + 1,
+                ..self.now
+            }
+        };
+    }
+}

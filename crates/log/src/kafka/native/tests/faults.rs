@@ -1,0 +1,119 @@
+//! A broker in one process that fails as often as a seed says.
+//!
+//! What it does on purpose: it closes a connection before it has done what it was asked, or after it, without an answer; it
+//! answers "not yet" or "not here", having done nothing; it cuts an answer in half.
+
+use super::broker::Kept;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread::Builder;
+
+/// xorshift: a seed says all that is left to chance.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct Dice(pub u64);
+
+impl Dice {
+    pub(in crate::kafka::native) const fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+}
+
+/// The broker; it ends with its process.
+#[derive(Debug)]
+pub(in crate::kafka::native) struct FaultyBroker {
+    pub kept: Arc<Mutex<Kept>>,
+    pub port: u16,
+}
+
+enum Doing {
+    Well,
+    /// Closes the connection, having done it or not.
+    Close {
+        done: bool,
+    },
+    /// Half of the answer.
+    Cut,
+    /// Does nothing, and says so.
+    NotYet,
+}
+
+impl FaultyBroker {
+    pub(in crate::kafka::native) fn start(seed: u64, one_of: u64, at_once: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let kept = Kept::new(Dice(seed | 1), one_of, at_once, port);
+        let kept = Arc::new(Mutex::new(kept));
+        let shared = Arc::clone(&kept);
+        let accept = move || {
+            for stream in listener.incoming() {
+                let shared = Arc::clone(&shared);
+                let serve = move || serve(stream.unwrap(), &shared);
+                Builder::new().spawn(serve).unwrap();
+            }
+        };
+        Builder::new().spawn(accept).unwrap();
+        Self { kept, port }
+    }
+
+    pub(in crate::kafka::native) fn committed(&self, topic: &str, partition: i32) -> Vec<Bytes> {
+        self.kept.lock().visible(topic, partition)
+    }
+
+    pub(in crate::kafka::native) fn is_hanging(&self) -> bool {
+        self.kept.lock().is_hanging()
+    }
+}
+
+fn serve(mut stream: TcpStream, kept: &Mutex<Kept>) {
+    // A read that fails is a client that has gone.
+    let _gone = (|| -> std::io::Result<()> {
+        loop {
+            let mut size = [0; 4];
+            stream.read_exact(&mut size)?;
+            let mut request = vec![0; u32::from_be_bytes(size) as usize];
+            stream.read_exact(&mut request)?;
+            let mut kept = kept.lock();
+            if let Some(id) = kept.end_is_lost(&request) {
+                // It never came, and the broker did not wait for the next one.
+                kept.time_out(&id);
+                return Ok(());
+            }
+            if kept.is_lost(&request) {
+                return Ok(());
+            }
+            let doing = Doing::of(&mut kept);
+            if matches!(doing, Doing::Close { done: false }) {
+                return Ok(());
+            }
+            let answer = kept.answer(Bytes::from(request), matches!(doing, Doing::NotYet));
+            drop(kept);
+            let half = answer.len() / 2;
+            match doing {
+                Doing::Close { .. } => return Ok(()),
+                Doing::Cut => return stream.write_all(&answer[..half]),
+                Doing::Well | Doing::NotYet => stream.write_all(&answer)?,
+            }
+        }
+    })();
+}
+
+impl Doing {
+    fn of(kept: &mut Kept) -> Self {
+        if kept.one_of == 0 || kept.dice.roll(kept.one_of) > 0 {
+            return Self::Well;
+        }
+        kept.faults += 1;
+        match kept.dice.roll(4) {
+            0 => Self::Close { done: false },
+            1 => Self::Close { done: true },
+            2 => Self::Cut,
+            _ => Self::NotYet,
+        }
+    }
+}
