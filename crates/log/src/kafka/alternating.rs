@@ -23,14 +23,14 @@ use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemC
 const SECOND: &str = "~2";
 
 /// What writes the transactions of one id.
-pub(super) trait Side: Producer {
+pub(super) trait TransactionalSide: Producer {
     /// Is the id still its own, as far as it can find out? What is open of it is lost then.
     fn owns_its_id(&mut self) -> bool;
 }
 
 /// A producer with two transactional clients.
 #[derive(Debug)]
-struct Turns<S> {
+struct AlternatingProducer<S> {
     sides: [S; 2],
     /// Whose the transaction is that is open, or comes next. A side that failed keeps its turn, and goes on to say why.
     turn: usize,
@@ -69,7 +69,7 @@ pub(super) fn open(
         let [guarded, _] = sides;
         return Ok(Box::new(guarded));
     }
-    Ok(Box::new(Turns { sides, turn: 0 }))
+    Ok(Box::new(AlternatingProducer { sides, turn: 0 }))
 }
 
 /// Both ids, taken over by our own client; or why it can't have them.
@@ -93,7 +93,7 @@ fn by_wire(
         }
     }
     if transactional {
-        return Ok(Ok(Box::new(Turns { sides, turn: 0 })));
+        return Ok(Ok(Box::new(AlternatingProducer { sides, turn: 0 })));
     }
     let [guard, _] = sides;
     let mut writer = native::plain(guard, addresses, &client, ids[0], bootstrap, silence);
@@ -101,7 +101,7 @@ fn by_wire(
     Ok(Ok(Box::new(writer)))
 }
 
-impl<S: Side> Turns<S> {
+impl<S: TransactionalSide> AlternatingProducer<S> {
     /// Has the side whose turn it is do something.
     ///
     /// The first id says who is the one: whoever starts takes it first. Two that start at the same instant may each win one, and the
@@ -123,7 +123,7 @@ impl<S: Side> Turns<S> {
     }
 }
 
-impl<S: Side> Producer for Turns<S> {
+impl<S: TransactionalSide> Producer for AlternatingProducer<S> {
     fn sends_are_fenced(&self) -> bool {
         true
     }

@@ -5,7 +5,7 @@
 //! a broker answers is asked with `topics`.
 
 use super::alternating;
-use super::native::{self, Portion};
+use super::native::{self, FetchLimits};
 use super::properties::Properties;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
@@ -51,14 +51,14 @@ pub fn connect(
 impl KafkaBroker {
     fn reader(
         &self,
-        portion: Portion,
+        fetch_limits: FetchLimits,
         config: impl FnOnce() -> ClientConfig,
         divided: bool,
     ) -> Result<Box<dyn Consumer>> {
         let (bootstrap, admin) = (self.properties.bootstrap(), self.admin.clone());
         match self.properties.wire(ClientRole::Consumer) {
             Ok((addresses, client)) => {
-                let reader = native::reader(addresses, &client, bootstrap, admin, portion);
+                let reader = native::reader(addresses, &client, bootstrap, admin, fetch_limits);
                 return Ok(Box::new(reader));
             }
             Err(what) => {
@@ -163,12 +163,12 @@ impl Broker for KafkaBroker {
 
     fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>> {
         let config = || self.properties.divided_consumer(group, partitions);
-        self.reader(Properties::portion(partitions), config, true)
+        self.reader(Properties::fetch_limits(partitions), config, true)
     }
 
     fn bulk_consumer(&self, group: &str) -> Result<Box<dyn Consumer>> {
         let config = || self.properties.bulk_consumer(group);
-        self.reader(Properties::bulk_portion(), config, false)
+        self.reader(Properties::bulk_fetch_limits(), config, false)
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {

@@ -96,7 +96,7 @@ pub(super) fn kind_of(code: Code) -> ErrorKind {
 
 /// What was being done when it failed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doing<'a> {
+pub(super) struct ErrorContext<'a> {
     /// The bootstrap list.
     pub address: &'a str,
     /// In the words of a reader: "committing the transaction of 'app'".
@@ -106,8 +106,8 @@ pub(super) struct Doing<'a> {
 }
 
 /// The error that a code becomes. `said` is the broker's or the client's own text.
-pub(super) fn error(code: Code, said: &str, doing: Doing<'_>) -> Error {
-    let Doing {
+pub(super) fn error(code: Code, said: &str, doing: ErrorContext<'_>) -> Error {
+    let ErrorContext {
         address,
         what,
         topic,

@@ -44,12 +44,12 @@ impl Label {
 
 /// The sticks of one topic.
 #[derive(Debug)]
-pub(super) struct Sticks {
+pub(super) struct StickyPartitioner {
     current: u32,
     bytes: usize,
 }
 
-impl Sticks {
+impl StickyPartitioner {
     /// Begins anywhere: applications that write little and are started often would all use the first partition.
     pub(super) fn new() -> Self {
         let anywhere = RandomState::new().hash_one(()) >> 32;

@@ -4,8 +4,8 @@
 //! Owns the list of properties that the engine decides itself, each with its reason, and the
 //! defaults that were chosen for one process that reads everything. Never connects.
 
-use super::native::Portion;
-use super::native::{Address, address_list};
+use super::native::FetchLimits;
+use super::native::{BrokerAddress, address_list};
 use rdkafka::config::ClientConfig;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
@@ -234,16 +234,16 @@ impl Properties {
     }
 
     /// What a reader that speaks the protocol by itself asks for at a time, of so many partitions.
-    pub(super) fn portion(partitions: usize) -> Portion {
-        Portion {
+    pub(super) fn fetch_limits(partitions: usize) -> FetchLimits {
+        FetchLimits {
             all: AT_A_TIME,
             each: of_each(partitions),
         }
     }
 
     /// The same for reading much at once.
-    pub(super) const fn bulk_portion() -> Portion {
-        Portion {
+    pub(super) const fn bulk_fetch_limits() -> FetchLimits {
+        FetchLimits {
             all: 2 * AT_A_TIME,
             each: AT_A_TIME / 4,
         }
@@ -268,7 +268,7 @@ impl Properties {
 
     /// For a client that speaks the protocol by itself: where to connect, and under which name. Or what the user asks for that it
     /// cannot do.
-    pub(super) fn wire(&self, role: ClientRole) -> Result<(Vec<Address>, String), String> {
+    pub(super) fn wire(&self, role: ClientRole) -> Result<(Vec<BrokerAddress>, String), String> {
         let is_mine = |of: ClientRole| of == ClientRole::All || of == role;
         let mut mine = self.user.iter().filter(|(of, ..)| is_mine(*of));
         if let Some((_, name, _)) = mine.find(|(_, name, _)| name != KNOWN_TO_WIRE) {

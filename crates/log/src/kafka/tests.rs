@@ -113,8 +113,8 @@ fn reader(broker: &KafkaBroker, way: Way, from: i64) -> Box<dyn Consumer> {
     let assigned = [(TopicPartition::new("t", 0), Offset(from))];
     if way != Way::Librdkafka {
         let addresses = address_list(bootstrap).unwrap();
-        let portion = Properties::portion(1);
-        let mut reader = native::reader(addresses, "test", bootstrap, admin, portion);
+        let fetch_limits = Properties::fetch_limits(1);
+        let mut reader = native::reader(addresses, "test", bootstrap, admin, fetch_limits);
         reader.place(&assigned);
         return Box::new(reader);
     }

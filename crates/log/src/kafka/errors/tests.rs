@@ -1,6 +1,6 @@
 //! One row per code that a user can meet.
 
-use super::{Doing, error, kind_of};
+use super::{ErrorContext, error, kind_of};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use stoatflow_core::ErrorKind;
 
@@ -52,7 +52,7 @@ fn every_code_has_its_kind() {
 
 #[test]
 fn errors_name_address_topic_and_permission() {
-    let doing = Doing {
+    let doing = ErrorContext {
         address: "broker:9092",
         what: "writing",
         topic: Some("orders"),
@@ -67,7 +67,7 @@ fn errors_name_address_topic_and_permission() {
     let gone = error(
         Code::AllBrokersDown,
         "1/1 brokers are down",
-        Doing {
+        ErrorContext {
             topic: None,
             ..doing
         },

@@ -11,7 +11,7 @@ mod delete;
 mod tests;
 
 use super::client::{Client, Fault, c_text, list, millis, text};
-use crate::kafka::errors::{Doing, error};
+use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::properties::Properties;
 use crate::{Range, TopicInfo};
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -102,7 +102,7 @@ impl Call<'_> {
         error(
             code,
             &said,
-            Doing {
+            ErrorContext {
                 address: &self.admin.address,
                 what: self.what,
                 topic,
@@ -244,7 +244,7 @@ impl Admin {
         let names: Vec<_> = partitions.iter().map(|(p, _)| &*p.topic).collect();
         for ((partition, _), known) in partitions.iter().zip(self.topics(&names, timeout)?) {
             if known.is_none_or(|t| !(0..t.partitions).contains(&partition.partition.0)) {
-                let doing = Doing {
+                let doing = ErrorContext {
                     address: &self.address,
                     what: "reading",
                     topic: Some(&partition.topic),

@@ -11,7 +11,7 @@
 
 use super::client::{Client, list, text};
 use crate::kafka::blocks::Blocks;
-use crate::kafka::errors::{Doing, error, kind_of};
+use crate::kafka::errors::{ErrorContext, error, kind_of};
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::queues::Queues;
 use crate::{Consumer, Fetched, Glimpse};
@@ -100,7 +100,7 @@ impl KafkaConsumer {
         error(
             code,
             said,
-            Doing {
+            ErrorContext {
                 address: &self.address,
                 what: "reading",
                 topic,

@@ -6,7 +6,7 @@
 
 use super::client::{Client, list, millis, rows, text};
 use crate::Committed;
-use crate::kafka::errors::{Doing, error};
+use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::properties::Properties;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
@@ -78,7 +78,7 @@ impl Group {
                 sys::rd_kafka_message_destroy(message);
                 found
             };
-            let doing = Doing {
+            let doing = ErrorContext {
                 address: &self.address,
                 what: WHAT,
                 topic: None,
@@ -162,7 +162,7 @@ impl Group {
         error(
             code,
             &said,
-            Doing {
+            ErrorContext {
                 address: &self.address,
                 what: WHAT,
                 topic,

@@ -5,12 +5,12 @@
 //! Never waits in librdkafka's crate, whose flush and commit sleep in steps of 100 ms.
 
 use super::client::{Client, Fault, c_text, list, millis};
-use crate::kafka::alternating::Side;
-use crate::kafka::errors::{Doing, error};
+use crate::kafka::alternating::TransactionalSide;
+use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
 use crate::kafka::markers::Markers;
-use crate::kafka::partitioner::{Label, Sticks, topic_config};
+use crate::kafka::partitioner::{Label, StickyPartitioner, topic_config};
 use crate::kafka::properties::Properties;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -31,7 +31,7 @@ const ROOM: Duration = Duration::from_millis(20);
 const BURST: usize = 900_000;
 /// So much of a transaction goes as it comes. Where no more is written between two commits, a burst would save little, and
 /// waiting for its answer takes longer than the rest.
-const AT_ONCE: usize = 2 << 20;
+const TRANSACTIONS_V2: usize = 2 << 20;
 /// For so long a burst is waited for, before what else there is to do is looked at.
 const PUSH: Duration = Duration::from_millis(1);
 /// So much may wait for the burst before.
@@ -61,7 +61,7 @@ struct Target {
     /// As senders name it: one pointer comparison finds it.
     name: Arc<str>,
     topic: Topic,
-    sticks: Sticks,
+    sticks: StickyPartitioner,
     /// Over so many partitions its records spread, at a careful guess.
     spread: usize,
 }
@@ -177,8 +177,8 @@ impl KafkaProducer {
         }
     }
 
-    fn doing<'a>(&'a self, what: &'a str, topic: Option<&'a str>) -> Doing<'a> {
-        Doing {
+    fn doing<'a>(&'a self, what: &'a str, topic: Option<&'a str>) -> ErrorContext<'a> {
+        ErrorContext {
             address: &self.address,
             what,
             topic,
@@ -254,7 +254,7 @@ impl KafkaProducer {
         self.targets.push(Target {
             name: name.clone(),
             topic: Topic(handle),
-            sticks: Sticks::new(),
+            sticks: StickyPartitioner::new(),
             spread: usize::try_from(partitions / 2).unwrap_or(1).max(1),
         });
         self.last = self.targets.len() - 1;
@@ -462,7 +462,7 @@ impl Producer for KafkaProducer {
     fn pursue(&mut self) -> Result<usize> {
         self.client.serve(Duration::ZERO);
         self.delivered()?;
-        while self.sent < AT_ONCE && !self.kept.is_empty() {
+        while self.sent < TRANSACTIONS_V2 && !self.kept.is_empty() {
             self.hand_over()?;
         }
         if !self.kept.is_empty() && self.unacknowledged() == 0 {
@@ -568,7 +568,7 @@ impl Producer for KafkaProducer {
     }
 }
 
-impl Side for KafkaProducer {
+impl TransactionalSide for KafkaProducer {
     /// librdkafka has no way to ask.
     fn owns_its_id(&mut self) -> bool {
         false

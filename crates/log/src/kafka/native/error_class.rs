@@ -11,7 +11,7 @@ mod tests;
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ErrorClass {
     /// It is done.
     Fine,
     /// Not yet, or not here: ask again, where it may be somebody else who knows.
@@ -29,18 +29,18 @@ pub(super) enum Verdict {
 }
 
 /// The broker does not know what went wrong, nor what it has done.
-pub(super) const NOBODY_KNOWS: i16 = -1;
+pub(super) const UNKNOWN_SERVER_ERROR: i16 = -1;
 pub(super) const OUT_OF_RANGE: i16 = 1;
 pub(super) const CORRUPT: i16 = 2;
 pub(super) const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 pub(super) const TOO_LARGE: i16 = 10;
-pub(super) const FENCED: i16 = 90;
+pub(super) const PRODUCER_FENCED: i16 = 90;
 
-pub(super) const fn verdict(code: i16) -> Verdict {
+pub(super) const fn classify(code: i16) -> ErrorClass {
     match code {
         // 46: a broker that has a batch already says so.
-        0 | 46 => Verdict::Fine,
-        51 => Verdict::Ending,
+        0 | 46 => ErrorClass::Fine,
+        51 => ErrorClass::Ending,
         // Corrupt on its way; unknown partition, leader or replica; timed out; coordinator loading, gone or elsewhere; too few
         // replicas; not the controller; disk; listener; leader epochs; unstable offsets; throttled; unknown topic id.
         CORRUPT
@@ -57,12 +57,12 @@ pub(super) const fn verdict(code: i16) -> Verdict {
         | 75
         | 88
         | 89
-        | 100 => Verdict::Again,
-        47 => Verdict::Outdated,
-        FENCED => Verdict::Fenced,
+        | 100 => ErrorClass::Again,
+        47 => ErrorClass::Outdated,
+        PRODUCER_FENCED => ErrorClass::Fenced,
         // A number out of order, no transaction, another producer's id, no such producer, "abort it".
-        45 | 48 | 49 | 59 | 120 => Verdict::Lost,
-        _ => Verdict::Refused,
+        45 | 48 | 49 | 59 | 120 => ErrorClass::Lost,
+        _ => ErrorClass::Refused,
     }
 }
 

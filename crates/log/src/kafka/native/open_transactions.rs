@@ -6,7 +6,7 @@
 use crate::OpenTransaction;
 use crate::kafka::native::error_class::named;
 use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
-use crate::kafka::native::net::connection::Broken;
+use crate::kafka::native::net::connection::ConnectionError;
 use kafka_protocol::messages::describe_producers_request::TopicRequest;
 use kafka_protocol::messages::{DescribeProducersRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
@@ -20,7 +20,7 @@ pub(super) fn open_transactions(
     mut cluster: Cluster,
     partitions: &[TopicPartition],
     timeout: Duration,
-) -> Result<Vec<Option<OpenTransaction>>, Broken> {
+) -> Result<Vec<Option<OpenTransaction>>, ConnectionError> {
     let clock = SystemClock::new();
     let left = || timeout.saturating_sub(clock.monotonic());
     let mut names: Vec<Arc<str>> = partitions.iter().map(|p| Arc::clone(&p.topic)).collect();
@@ -56,7 +56,7 @@ pub(super) fn open_transactions(
             for partition in topic.partitions {
                 if partition.error_code != 0 {
                     let code = named(partition.error_code);
-                    return Err(Broken(format!("{}: {code:?}", &*topic.name.0)));
+                    return Err(ConnectionError(format!("{}: {code:?}", &*topic.name.0)));
                 }
                 let producers = partition.active_producers.iter();
                 let open = producers.filter(|p| p.current_txn_start_offset >= 0);

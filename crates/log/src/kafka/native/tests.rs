@@ -24,7 +24,7 @@ use stoatflow_core::{
 const WAIT: Duration = Duration::from_secs(30);
 const TRANSACTIONS: i64 = 25;
 
-fn open(broker: &FaultyBroker, id: &str) -> super::WireProducer {
+fn open(broker: &FaultyBroker, id: &str) -> super::TransactionalProducer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
     let addresses = address_list(&bootstrap).unwrap();
     let mut writer = producer(addresses, "test", id, &bootstrap, WAIT);
@@ -78,8 +78,8 @@ fn heads(values: &[Bytes]) -> Vec<Bytes> {
 }
 
 /// One life of a writer; what was committed is what is expected, and nothing else. Gives the number of its producer.
-fn run(seed: u64, at_once: bool, first_epoch: i16) -> i64 {
-    let broker = FaultyBroker::start(seed, 6, at_once);
+fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
+    let broker = FaultyBroker::start(seed, 6, transactions_v2);
     broker.kept.lock().first_epoch = first_epoch;
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut writer = open(&broker, "app");
@@ -228,15 +228,15 @@ fn read_all(
     read
 }
 
-fn reader(broker: &FaultyBroker, each: usize) -> super::WireReader {
+fn reader(broker: &FaultyBroker, each: usize) -> super::NativeConsumer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
     let addresses = address_list(&bootstrap).unwrap();
     let admin = Admin::new(&Properties::new(&bootstrap, &[]).unwrap()).unwrap();
-    let portion = super::Portion {
+    let fetch_limits = super::FetchLimits {
         all: 4 * each,
         each,
     };
-    super::reader(addresses, "test", &bootstrap, Arc::new(admin), portion)
+    super::reader(addresses, "test", &bootstrap, Arc::new(admin), fetch_limits)
 }
 
 fn seeds() -> u64 {
@@ -270,8 +270,8 @@ fn nothing_is_lost_or_doubled_where_epochs_run_out() {
 
 #[test]
 fn a_newer_writer_fences() {
-    for at_once in [true, false] {
-        let broker = FaultyBroker::start(1, 0, at_once);
+    for transactions_v2 in [true, false] {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
         let topic: Arc<str> = "left".into();
         for how in ["records", "offsets", "commit", "abort"] {
             let mut old = open(&broker, how);
@@ -369,8 +369,8 @@ fn an_id_that_is_being_taken_over_is_lost() {
 /// By the older rules a broker may take what comes late into the next transaction of the same epoch: so that epoch has none.
 #[test]
 fn a_transaction_with_records_that_may_still_come_is_not_ended_by_its_writer() {
-    for at_once in [true, false] {
-        let broker = FaultyBroker::start(1, 0, at_once);
+    for transactions_v2 in [true, false] {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
         let topic: Arc<str> = "left".into();
         let mut writer = open(&broker, "app");
         writer.begin().unwrap();
@@ -380,8 +380,8 @@ fn a_transaction_with_records_that_may_still_come_is_not_ended_by_its_writer() {
         let told = writer.flush(Duration::from_millis(200)).unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Unavailable, "{told}");
         let aborted = writer.abort(Duration::from_secs(1));
-        assert_eq!(aborted.is_ok(), at_once, "{aborted:?}");
-        assert_eq!(broker.kept.lock().is_open("app"), !at_once);
+        assert_eq!(aborted.is_ok(), transactions_v2, "{aborted:?}");
+        assert_eq!(broker.kept.lock().is_open("app"), !transactions_v2);
         broker.kept.lock().deaf = false;
         // Heard again, it goes on.
         writer.begin().unwrap();
@@ -442,8 +442,8 @@ fn an_end_without_an_answer_is_unknown() {
 
 #[test]
 fn a_transaction_of_nothing_is_committed_by_nobody() {
-    for at_once in [true, false] {
-        let broker = FaultyBroker::start(1, 0, at_once);
+    for transactions_v2 in [true, false] {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
         let mut writer = open(&broker, "app");
         for _ in 0..2 {
             writer.begin().unwrap();
@@ -459,15 +459,15 @@ fn a_transaction_of_nothing_is_committed_by_nobody() {
 /// What was asked first may have been done, whatever is said to the second time.
 #[test]
 fn an_end_whose_first_answer_is_lost_is_unknown_unless_it_is_done() {
-    for at_once in [true, false] {
-        let broker = FaultyBroker::start(1, 0, at_once);
+    for transactions_v2 in [true, false] {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
         let topic: Arc<str> = "left".into();
         let mut writer = open(&broker, "app");
         writer.begin().unwrap();
         written(&mut writer, &topic, "v").unwrap();
         broker.kept.lock().lose_end = Some("app".into());
         let told = writer.commit(WAIT).unwrap_err();
-        if !at_once {
+        if !transactions_v2 {
             // By the older rules it may as well have been a newer writer.
             assert_eq!(told.kind(), ErrorKind::Fenced, "{told}");
             continue;

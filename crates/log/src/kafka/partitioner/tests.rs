@@ -1,4 +1,4 @@
-use super::{Label, STICK, Sticks, of_stick};
+use super::{Label, STICK, StickyPartitioner, of_stick};
 
 #[test]
 fn a_label_goes_through_the_client_and_back() {
@@ -10,7 +10,7 @@ fn a_label_goes_through_the_client_and_back() {
 
 #[test]
 fn a_stick_is_left_by_bytes() {
-    let mut sticks = Sticks::new();
+    let mut sticks = StickyPartitioner::new();
     let first = sticks.take(STICK - 1);
     assert_eq!(sticks.take(1), first);
     assert_eq!(sticks.take(10 * STICK), first.wrapping_add(1));
@@ -24,7 +24,9 @@ fn a_stick_is_left_by_bytes() {
 
 #[test]
 fn sticks_begin_anywhere() {
-    let begun: std::collections::BTreeSet<_> = (0..64).map(|_| Sticks::new().take(0) % 4).collect();
+    let begun: std::collections::BTreeSet<_> = (0..64)
+        .map(|_| StickyPartitioner::new().take(0) % 4)
+        .collect();
     assert_eq!(begun.len(), 4, "{begun:?}");
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Takes topics with their settings, gives `Ok` once every broker tells of them. One that exists is left as it is.
 
-use super::{Admin, Call, Code, Doing, Op, c_text, error, outcomes, sys, text};
+use super::{Admin, Call, Code, ErrorContext, Op, c_text, error, outcomes, sys, text};
 use crate::NewTopic;
 use std::time::Duration;
 use stoatflow_core::Result;
@@ -83,7 +83,7 @@ impl NewTopics {
             error(
                 Code::InvalidArgument,
                 said,
-                Doing {
+                ErrorContext {
                     address,
                     what,
                     topic: Some(&topic.name),

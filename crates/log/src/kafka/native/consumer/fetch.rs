@@ -2,7 +2,7 @@
 //!
 //! Takes positions, gives a request; takes an answer, gives what came. Pure: who is asked, and when, is the reader's.
 
-use crate::kafka::native::error_class::{CORRUPT, NOBODY_KNOWS, Verdict, verdict};
+use crate::kafka::native::error_class::{CORRUPT, ErrorClass, UNKNOWN_SERVER_ERROR, classify};
 use crate::kafka::native::records::batch_reader::Aborted;
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -24,7 +24,7 @@ const COMMITTED: i8 = 1;
 
 /// How much is asked for at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::kafka) struct Portion {
+pub(in crate::kafka) struct FetchLimits {
     pub all: usize,
     /// Of one partition.
     pub each: usize,
@@ -32,7 +32,7 @@ pub(in crate::kafka) struct Portion {
 
 /// A partition that is asked for.
 #[derive(Clone, Debug)]
-pub(in crate::kafka::native) struct Wanted {
+pub(in crate::kafka::native) struct FetchTarget {
     pub topic: Arc<str>,
     pub partition: i32,
     pub from: i64,
@@ -44,13 +44,13 @@ pub(in crate::kafka::native) struct Wanted {
 
 /// The request, for partitions in the order in which the broker shall fill its answer.
 pub(in crate::kafka::native) fn request(
-    wanted: &[Wanted],
-    portion: Portion,
+    wanted: &[FetchTarget],
+    fetch_limits: FetchLimits,
     wait: Duration,
     version: i16,
 ) -> FetchRequest {
     let size = |bytes: usize| i32::try_from(bytes).unwrap_or(i32::MAX);
-    let partition = |wanted: &Wanted| {
+    let partition = |wanted: &FetchTarget| {
         FetchPartition::default()
             .with_partition(wanted.partition)
             .with_current_leader_epoch(wanted.leader_epoch)
@@ -60,7 +60,7 @@ pub(in crate::kafka::native) fn request(
             } else {
                 -1
             })
-            .with_partition_max_bytes(size(portion.each))
+            .with_partition_max_bytes(size(fetch_limits.each))
     };
     let topics = wanted.chunk_by(|a, b| a.topic == b.topic).map(|of_topic| {
         let name = StrBytes::from_string(of_topic[0].topic.to_string());
@@ -72,14 +72,14 @@ pub(in crate::kafka::native) fn request(
         .with_replica_id(BrokerId(-1))
         .with_max_wait_ms(i32::try_from(wait.as_millis()).unwrap_or(i32::MAX))
         .with_min_bytes(1)
-        .with_max_bytes(size(portion.all))
+        .with_max_bytes(size(fetch_limits.all))
         .with_isolation_level(COMMITTED)
         .with_topics(topics.collect())
 }
 
 /// What was said of a partition.
 #[derive(Debug)]
-pub(in crate::kafka::native) enum Said {
+pub(in crate::kafka::native) enum FetchOutcome {
     /// Records up to where the next transaction is open, or to the end.
     Came {
         stable_end: i64,
@@ -94,14 +94,14 @@ pub(in crate::kafka::native) enum Said {
     Refused(i16),
 }
 
-pub(in crate::kafka::native) fn said(of: PartitionData) -> Said {
+pub(in crate::kafka::native) fn said(of: PartitionData) -> FetchOutcome {
     /// Its first offsets are not known to the leader yet.
     const OFFSET_NOT_AVAILABLE: i16 = 78;
-    match (of.error_code, verdict(of.error_code)) {
-        (0, _) if of.diverging_epoch.epoch >= 0 => Said::Diverged {
+    match (of.error_code, classify(of.error_code)) {
+        (0, _) if of.diverging_epoch.epoch >= 0 => FetchOutcome::Diverged {
             from: of.diverging_epoch.end_offset,
         },
-        (0, _) => Said::Came {
+        (0, _) => FetchOutcome::Came {
             stable_end: if of.last_stable_offset >= 0 {
                 of.last_stable_offset
             } else {
@@ -116,10 +116,10 @@ pub(in crate::kafka::native) fn said(of: PartitionData) -> Said {
                 .collect(),
         },
         // On its way to a broker it may be sent again; in its log it stays.
-        (CORRUPT, _) => Said::Refused(CORRUPT),
-        (code, Verdict::Again) | (code @ (OFFSET_NOT_AVAILABLE | NOBODY_KNOWS), _) => {
-            Said::NotYet(code)
+        (CORRUPT, _) => FetchOutcome::Refused(CORRUPT),
+        (code, ErrorClass::Again) | (code @ (OFFSET_NOT_AVAILABLE | UNKNOWN_SERVER_ERROR), _) => {
+            FetchOutcome::NotYet(code)
         }
-        (code, _) => Said::Refused(code),
+        (code, _) => FetchOutcome::Refused(code),
     }
 }

@@ -3,9 +3,9 @@
 //! Takes answers, gives records and what to ask for next. A partition is asked for when little of it is left, and not while it
 //! is paused. Owns positions and turns. Never connects and never waits.
 
-use crate::kafka::native::consumer::fetch::{Portion, Wanted};
+use crate::kafka::native::consumer::fetch::{FetchLimits, FetchTarget};
 use crate::kafka::native::net::cluster::Node;
-use crate::kafka::native::records::batch_reader::{Aborted, Record, Records, Unreadable};
+use crate::kafka::native::records::batch_reader::{Aborted, Record, Records, UnreadableBatch};
 use bytes::Bytes;
 use kafka_protocol::messages::MetadataResponse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -36,7 +36,7 @@ struct Leader {
 
 /// One partition.
 #[derive(Debug)]
-pub(in crate::kafka::native) struct Slot {
+pub(in crate::kafka::native) struct FetchState {
     pub partition: TopicPartition,
     /// What is given next.
     pub position: i64,
@@ -56,7 +56,7 @@ pub(in crate::kafka::native) struct Slot {
     topic_id: u128,
 }
 
-impl Slot {
+impl FetchState {
     fn unread(&self) -> usize {
         self.here.iter().map(Records::size).sum()
     }
@@ -68,7 +68,7 @@ impl Slot {
         records: Bytes,
         aborted: Vec<Aborted>,
         now: Duration,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableBatch> {
         if self.asked != self.from {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Slot {
             }
             _ => {
                 let why = format!("nothing whole came from offset {} on", self.from);
-                Err(Unreadable::Corrupt(why))
+                Err(UnreadableBatch::Corrupt(why))
             }
         }
     }
@@ -116,7 +116,7 @@ impl Slot {
     }
 
     /// Goes to the next record; false if there is none here.
-    fn seek(&mut self) -> Result<bool, Unreadable> {
+    fn seek(&mut self) -> Result<bool, UnreadableBatch> {
         while let Some(records) = self.here.front_mut() {
             if records.seek(&mut self.position)? {
                 return Ok(true);
@@ -131,8 +131,8 @@ impl Slot {
     fn give(
         &mut self,
         room: usize,
-        mut each: impl FnMut(Record<'_>) -> Result<(), Unreadable>,
-    ) -> Result<usize, Unreadable> {
+        mut each: impl FnMut(Record<'_>) -> Result<(), UnreadableBatch>,
+    ) -> Result<usize, UnreadableBatch> {
         let mut given = 0;
         while self.seek()? {
             let Some(records) = self.here.front_mut().filter(|_| given < room) else {
@@ -157,8 +157,8 @@ pub(in crate::kafka::native) struct Learned {
 
 /// All that is assigned.
 #[derive(Debug, Default)]
-pub(in crate::kafka::native) struct Slots {
-    pub all: Vec<Slot>,
+pub(in crate::kafka::native) struct FetchStates {
+    pub all: Vec<FetchState>,
     places: HashMap<Arc<str>, HashMap<i32, usize>>,
     /// Who is given first.
     turn: usize,
@@ -168,19 +168,19 @@ pub(in crate::kafka::native) struct Slots {
 
 /// What a broker is to be asked for.
 #[derive(Debug)]
-pub(in crate::kafka::native) struct Wish {
-    pub wanted: Vec<Wanted>,
+pub(in crate::kafka::native) struct FetchWish {
+    pub wanted: Vec<FetchTarget>,
     /// So long it may wait for something.
     pub patience: Duration,
 }
 
-impl Slots {
+impl FetchStates {
     pub(in crate::kafka::native) fn new(partitions: &[(TopicPartition, Offset)]) -> Self {
         let mut slots = Self::default();
         for (index, (partition, offset)) in partitions.iter().enumerate() {
             let of_topic = slots.places.entry(partition.topic.clone()).or_default();
             of_topic.insert(partition.partition.0, index);
-            slots.all.push(Slot {
+            slots.all.push(FetchState {
                 partition: partition.clone(),
                 position: offset.0,
                 from: offset.0,
@@ -264,7 +264,7 @@ impl Slots {
 
     /// Has all come that a broker is known to have, of what is to be read?
     pub(in crate::kafka::native) fn has_all(&self, node: Node) -> bool {
-        let led = |slot: &&Slot| slot.leader.is_some_and(|leader| leader.node == node);
+        let led = |slot: &&FetchState| slot.leader.is_some_and(|leader| leader.node == node);
         (self.all.iter().filter(led).filter(|slot| !slot.paused))
             .all(|slot| slot.stable_end.is_some_and(|end| slot.from >= end))
     }
@@ -282,16 +282,16 @@ impl Slots {
     pub(in crate::kafka::native) fn wish(
         &mut self,
         node: Node,
-        portion: Portion,
+        fetch_limits: FetchLimits,
         now: Duration,
-    ) -> Wish {
+    ) -> FetchWish {
         let count = self.all.len();
         let turn = self.asked.entry(node).or_default();
         let mut wanted = Vec::with_capacity(count);
         let mut patience = PATIENCE;
         let unpaused = self.all.iter().filter(|slot| !slot.paused);
-        let enough = unpaused.map(Slot::unread).sum::<usize>() > 2 * portion.all;
-        let starved = |slot: &Slot| slot.starved.is_some_and(|since| now > since + STARVED);
+        let enough = unpaused.map(FetchState::unread).sum::<usize>() > 2 * fetch_limits.all;
+        let starved = |slot: &FetchState| slot.starved.is_some_and(|since| now > since + STARVED);
         let mut is_starved = false;
         for step in 0..count {
             let slot = &mut self.all[(*turn + step) % count];
@@ -299,7 +299,7 @@ impl Slots {
                 continue;
             };
             let unread = slot.unread();
-            if slot.paused || enough || unread > portion.each / 2 {
+            if slot.paused || enough || unread > fetch_limits.each / 2 {
                 // Whoever is left out may be wanted soon.
                 patience = match (slot.paused, unread) {
                     (true, 0) => patience.min(PAUSED),
@@ -310,7 +310,7 @@ impl Slots {
             }
             is_starved |= starved(slot);
             slot.asked = slot.from;
-            wanted.push(Wanted {
+            wanted.push(FetchTarget {
                 topic: slot.partition.topic.clone(),
                 partition: slot.partition.partition.0,
                 from: slot.from,
@@ -324,7 +324,7 @@ impl Slots {
         if is_starved {
             patience = FAR;
         }
-        Wish { wanted, patience }
+        FetchWish { wanted, patience }
     }
 
     /// Gives memory of its own to what may stay here for long.
@@ -338,10 +338,10 @@ impl Slots {
     pub(in crate::kafka::native) fn give(
         &mut self,
         max: usize,
-        mut each: impl FnMut(u32, Record<'_>) -> Result<(), Unreadable>,
-    ) -> (usize, Option<(usize, Unreadable)>) {
+        mut each: impl FnMut(u32, Record<'_>) -> Result<(), UnreadableBatch>,
+    ) -> (usize, Option<(usize, UnreadableBatch)>) {
         let count = self.all.len();
-        let reading = |slot: &&Slot| !slot.paused && !slot.here.is_empty();
+        let reading = |slot: &&FetchState| !slot.paused && !slot.here.is_empty();
         let share = (max / self.all.iter().filter(reading).count().max(1)).max(LEAST);
         let mut given = 0;
         loop {

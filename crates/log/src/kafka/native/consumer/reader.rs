@@ -6,16 +6,18 @@
 //! another one.
 
 use crate::kafka::blocks::Blocks;
-use crate::kafka::errors::{Doing, error};
+use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::librdkafka::admin::Admin;
-use crate::kafka::native::consumer::fetch::{FETCH, Portion, Said, Wanted, request, said};
-use crate::kafka::native::consumer::fetch_state::{Slot, Slots, Wish};
+use crate::kafka::native::consumer::fetch::{
+    FETCH, FetchLimits, FetchOutcome, FetchTarget, request, said,
+};
+use crate::kafka::native::consumer::fetch_state::{FetchState, FetchStates, FetchWish};
 use crate::kafka::native::error_class::{
-    NOBODY_KNOWS, OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, Verdict, named, verdict,
+    ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
 };
 use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
-use crate::kafka::native::net::connection::Broken;
-use crate::kafka::native::records::batch_reader::{Record, Unreadable};
+use crate::kafka::native::net::connection::ConnectionError;
+use crate::kafka::native::records::batch_reader::{Record, UnreadableBatch};
 use crate::{Consumer, Fetched, Glimpse};
 use bytes::Bytes;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
@@ -53,17 +55,17 @@ struct Flight {
     version: i16,
     /// When it left, or something more of the answer came.
     since: Duration,
-    heard: usize,
+    received: usize,
 }
 
 /// A reader of assigned partitions.
 #[derive(Debug)]
-pub(in crate::kafka) struct WireReader {
+pub(in crate::kafka) struct NativeConsumer {
     cluster: Cluster,
     admin: Arc<Admin>,
     address: String,
-    portion: Portion,
-    slots: Slots,
+    fetch_limits: FetchLimits,
+    slots: FetchStates,
     flights: BTreeMap<Node, Flight>,
     /// When each broker was asked for the last time.
     asked: BTreeMap<Node, Duration>,
@@ -83,20 +85,20 @@ pub(in crate::kafka) struct WireReader {
     clock: SystemClock,
 }
 
-impl WireReader {
+impl NativeConsumer {
     pub(in crate::kafka::native) fn new(
         cluster: Cluster,
         address: &str,
         admin: Arc<Admin>,
-        portion: Portion,
+        fetch_limits: FetchLimits,
     ) -> Self {
         Self {
             // Other partitions are read meanwhile.
             cluster: cluster.sparing(),
             admin,
             address: address.to_owned(),
-            portion,
-            slots: Slots::default(),
+            fetch_limits,
+            slots: FetchStates::default(),
             flights: BTreeMap::new(),
             asked: BTreeMap::new(),
             usual: BTreeMap::new(),
@@ -111,7 +113,7 @@ impl WireReader {
     }
 
     fn fail(&self, code: i16, said: &str, topic: Option<&str>) -> Error {
-        let doing = Doing {
+        let doing = ErrorContext {
             address: &self.address,
             what: "reading",
             topic,
@@ -131,9 +133,9 @@ impl WireReader {
         self.note(error);
     }
 
-    fn note_unreadable(&mut self, index: usize, why: &Unreadable) {
+    fn note_unreadable(&mut self, index: usize, why: &UnreadableBatch) {
         match why {
-            Unreadable::Corrupt(why) => {
+            UnreadableBatch::Corrupt(why) => {
                 let (partition, address) = (&self.slots.all[index].partition, &self.address);
                 let error = Error::unavailable(format!(
                     "reading: what came of {partition} from {address} is damaged ({why})"
@@ -142,7 +144,7 @@ impl WireReader {
                     "it is read again; if it stays damaged, the disk of the broker that leads it is: have another replica lead",
                 ));
             }
-            Unreadable::Old(format) => {
+            UnreadableBatch::Old(format) => {
                 let (partition, address) = (&self.slots.all[index].partition, &self.address);
                 let error = Error::new(
                     ErrorKind::Incompatible,
@@ -163,7 +165,7 @@ impl WireReader {
         for node in std::mem::take(&mut self.flights).into_keys() {
             self.cluster.cut_data(node);
         }
-        self.slots = Slots::new(partitions);
+        self.slots = FetchStates::new(partitions);
         self.missing.clear();
         self.trouble = None;
         self.look_at = Duration::ZERO;
@@ -174,7 +176,7 @@ impl WireReader {
         let flying: Vec<_> = self.flights.iter().map(|(n, f)| (*n, *f)).collect();
         let under_way = flying.len();
         for (node, flight) in flying {
-            self.hear(node, flight);
+            self.receive(node, flight);
         }
         // Whoever wants all at the end of a time wants what has come now first.
         if self.deferred.is_some() && self.flights.len() < under_way {
@@ -218,27 +220,27 @@ impl WireReader {
         until.saturating_sub(now)
     }
 
-    fn hear(&mut self, node: Node, flight: Flight) {
+    fn receive(&mut self, node: Node, flight: Flight) {
         let Flight { version, since, .. } = flight;
         let Some(link) = self.cluster.open_data(node) else {
-            return self.lose(node, &Broken("the connection is gone".into()));
+            return self.lose(node, &ConnectionError("the connection is gone".into()));
         };
-        let answer = link.hear::<FetchRequest>(version);
-        let heard = link.heard();
+        let answer = link.receive::<FetchRequest>(version);
+        let received = link.received();
         match answer {
-            Ok(None) if heard != flight.heard => {
+            Ok(None) if received != flight.received => {
                 // Nobody polled for a while, or the way is long: what comes is waited for.
                 let since = self.clock.monotonic();
                 let flight = Flight {
                     since,
-                    heard,
+                    received,
                     ..flight
                 };
                 self.flights.insert(node, flight);
             }
             Ok(None) if self.clock.monotonic() > since + NO_ANSWER => {
                 let why = format!("broker {node}: no answer for {NO_ANSWER:?}");
-                self.lose(node, &Broken(why));
+                self.lose(node, &ConnectionError(why));
             }
             Ok(None) => {}
             Err(why) => self.lose(node, &why),
@@ -249,7 +251,7 @@ impl WireReader {
                     self.answers.insert(node, answer);
                     self.take(node, said);
                 }
-                Err(e) => self.lose(node, &Broken(format!("broker {node}: {e}"))),
+                Err(e) => self.lose(node, &ConnectionError(format!("broker {node}: {e}"))),
             },
         }
     }
@@ -271,7 +273,7 @@ impl WireReader {
     }
 
     /// A broker that can't be read from: somebody else may lead by now.
-    fn lose(&mut self, node: Node, why: &Broken) {
+    fn lose(&mut self, node: Node, why: &ConnectionError) {
         self.cluster.drop_data(node, why);
         self.flights.remove(&node);
         self.usual.remove(&node);
@@ -286,13 +288,13 @@ impl WireReader {
     /// Takes what came.
     fn take(&mut self, node: Node, answer: FetchResponse) {
         let code = answer.error_code;
-        if verdict(code) == Verdict::Refused {
+        if classify(code) == ErrorClass::Refused {
             let error = self.fail(code, "refused", None);
             return self.note(error);
         }
         if code != 0 {
             let why = format!("broker {node} says {:?}", named(code));
-            return self.lose(node, &Broken(why));
+            return self.lose(node, &ConnectionError(why));
         }
         for topic in answer.responses {
             for data in topic.partitions {
@@ -303,10 +305,10 @@ impl WireReader {
         }
     }
 
-    fn take_partition(&mut self, index: usize, what: Said) {
+    fn take_partition(&mut self, index: usize, what: FetchOutcome) {
         let slot = &mut self.slots.all[index];
         match what {
-            Said::Came {
+            FetchOutcome::Came {
                 stable_end,
                 records,
                 aborted,
@@ -319,10 +321,10 @@ impl WireReader {
                 }
             }
             // A leader that never had the last election's records may have all of ours: then it is asked without that.
-            Said::Diverged { from } if from >= slot.from => {
+            FetchOutcome::Diverged { from } if from >= slot.from => {
                 slot.forget_seen();
             }
-            Said::Diverged { from } => {
+            FetchOutcome::Diverged { from } => {
                 let (partition, at) = (&slot.partition, slot.from);
                 let error = Error::new(
                     ErrorKind::Incompatible,
@@ -334,19 +336,19 @@ impl WireReader {
                     "what was made of them stays: look at what the brokers lost, then start again, or reset the application",
                 ));
             }
-            Said::NotYet(code) => {
+            FetchOutcome::NotYet(code) => {
                 slot.forget_leader();
-                if matches!(code, UNKNOWN_TOPIC_OR_PARTITION | NOBODY_KNOWS) {
+                if matches!(code, UNKNOWN_TOPIC_OR_PARTITION | UNKNOWN_SERVER_ERROR) {
                     self.miss(index, code);
                 }
                 self.look_again();
             }
             // So says also a leader of before that does not know yet that it is none, of what was written since.
-            Said::Refused(OUT_OF_RANGE) if slot.forget_seen() => {
+            FetchOutcome::Refused(OUT_OF_RANGE) if slot.forget_seen() => {
                 slot.forget_leader();
                 self.look_again();
             }
-            Said::Refused(code) => {
+            FetchOutcome::Refused(code) => {
                 let what = format!("asked for from offset {} on", slot.from);
                 self.note_code(index, code, &what);
             }
@@ -355,7 +357,7 @@ impl WireReader {
 
     /// Is said not to exist, or nobody knows what is wrong: for how long already?
     fn miss(&mut self, index: usize, code: i16) {
-        let (most, what) = if code == NOBODY_KNOWS {
+        let (most, what) = if code == UNKNOWN_SERVER_ERROR {
             (
                 LOST_FOR_WORDS,
                 "the broker can't read it, and does not say why",
@@ -375,16 +377,16 @@ impl WireReader {
         self.look_again();
         let learned = match answer {
             Ok(answer) => self.slots.learn(&answer),
-            Err(Broken(why)) => {
+            Err(ConnectionError(why)) => {
                 tracing::debug!(target: "stoatflow::kafka", "nobody says who leads: {why}");
                 return;
             }
         };
         let still = |index: &usize| learned.missing.iter().any(|(gone, _)| gone == index);
         self.missing
-            .retain(|index, (_, code)| *code == NOBODY_KNOWS || still(index));
+            .retain(|index, (_, code)| *code == UNKNOWN_SERVER_ERROR || still(index));
         for (index, code) in learned.missing {
-            if verdict(code) == Verdict::Refused {
+            if classify(code) == ErrorClass::Refused {
                 self.note_code(index, code, "refused");
             } else {
                 self.miss(index, UNKNOWN_TOPIC_OR_PARTITION);
@@ -408,21 +410,21 @@ impl WireReader {
             return;
         }
         let now = self.clock.monotonic();
-        let Wish { wanted, patience } = self.slots.wish(node, self.portion, now);
+        let FetchWish { wanted, patience } = self.slots.wish(node, self.fetch_limits, now);
         if wanted.is_empty() {
             return;
         }
         match self.send(node, &wanted, patience) {
             Ok(version) => {
                 let since = self.clock.monotonic();
-                let heard = 0;
+                let received = 0;
                 self.asked.insert(node, since);
                 self.flights.insert(
                     node,
                     Flight {
                         version,
                         since,
-                        heard,
+                        received,
                     },
                 );
             }
@@ -430,7 +432,12 @@ impl WireReader {
         }
     }
 
-    fn send(&mut self, node: Node, wanted: &[Wanted], patience: Duration) -> Result<i16, Broken> {
+    fn send(
+        &mut self,
+        node: Node,
+        wanted: &[FetchTarget],
+        patience: Duration,
+    ) -> Result<i16, ConnectionError> {
         let last = self.answers.remove(&node);
         if last.as_ref().is_some_and(|answer| !answer.is_unique()) {
             self.slots.detach();
@@ -439,9 +446,9 @@ impl WireReader {
         let link = self.cluster.data(node, ASIDE)?;
         let version = version_for::<FetchRequest>(link, FETCH)?;
         let mut frame = link.open::<FetchRequest>(version)?;
-        let request = request(wanted, self.portion, patience, version);
+        let request = request(wanted, self.fetch_limits, patience, version);
         let written = request.encode(&mut frame, version);
-        written.map_err(|e| Broken(format!("broker {node}: {e}")))?;
+        written.map_err(|e| ConnectionError(format!("broker {node}: {e}")))?;
         let size = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
         frame[..4].copy_from_slice(&size.to_be_bytes());
         link.post(&[&frame], ASIDE)?;
@@ -456,7 +463,7 @@ impl WireReader {
         &mut self,
         max: usize,
         timeout: Duration,
-        mut each: impl FnMut(u32, Record<'_>) -> Result<(), Unreadable>,
+        mut each: impl FnMut(u32, Record<'_>) -> Result<(), UnreadableBatch>,
     ) -> Result<()> {
         let clock = SystemClock::new();
         loop {
@@ -499,7 +506,7 @@ fn room_of(mut answer: Bytes) -> Option<Vec<u8>> {
     (room.capacity() <= USUAL).then_some(room)
 }
 
-impl Consumer for WireReader {
+impl Consumer for NativeConsumer {
     fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
         self.admin.must_have(partitions, LOOK_UP)?;
         self.place(partitions);
@@ -551,7 +558,7 @@ impl Consumer for WireReader {
 
     fn caught_up(&self, slot: u32) -> bool {
         let slot = self.slots.all.get(slot as usize);
-        slot.is_some_and(Slot::has_caught_up)
+        slot.is_some_and(FetchState::has_caught_up)
     }
 
     fn defer(&mut self, time: Option<Duration>) {

@@ -1,4 +1,4 @@
-use super::{Verdict, named, verdict};
+use super::{ErrorClass, classify, named};
 use kafka_protocol::ResponseError;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
@@ -28,7 +28,7 @@ fn what_may_be_asked_again_is_asked_again() {
         let Some(error) = ResponseError::try_from_code(code) else {
             continue;
         };
-        let again = matches!(verdict(code), Verdict::Again | Verdict::Ending);
+        let again = matches!(classify(code), ErrorClass::Again | ErrorClass::Ending);
         if error.is_retriable() && !not_ours(error) {
             assert!(again, "{code}, {error:?}, is retriable");
         }
@@ -37,17 +37,23 @@ fn what_may_be_asked_again_is_asked_again() {
 
 #[test]
 fn the_ends_of_a_producer_are_told_apart() {
-    let of = |error: ResponseError| verdict(error.code());
-    assert_eq!(of(ResponseError::ProducerFenced), Verdict::Fenced);
-    assert_eq!(of(ResponseError::InvalidProducerEpoch), Verdict::Outdated);
-    assert_eq!(of(ResponseError::ConcurrentTransactions), Verdict::Ending);
+    let of = |error: ResponseError| classify(error.code());
+    assert_eq!(of(ResponseError::ProducerFenced), ErrorClass::Fenced);
+    assert_eq!(
+        of(ResponseError::InvalidProducerEpoch),
+        ErrorClass::Outdated
+    );
+    assert_eq!(
+        of(ResponseError::ConcurrentTransactions),
+        ErrorClass::Ending
+    );
     for lost in [
         ResponseError::OutOfOrderSequenceNumber,
         ResponseError::InvalidTxnState,
         ResponseError::UnknownProducerId,
         ResponseError::InvalidProducerIdMapping,
     ] {
-        assert_eq!(of(lost), Verdict::Lost, "{lost:?}");
+        assert_eq!(of(lost), ErrorClass::Lost, "{lost:?}");
     }
     for refused in [
         ResponseError::MessageTooLarge,
@@ -56,10 +62,10 @@ fn the_ends_of_a_producer_are_told_apart() {
         ResponseError::InvalidTimestamp,
         ResponseError::UnknownServerError,
     ] {
-        assert_eq!(of(refused), Verdict::Refused, "{refused:?}");
+        assert_eq!(of(refused), ErrorClass::Refused, "{refused:?}");
     }
-    assert_eq!(verdict(0), Verdict::Fine);
-    assert_eq!(of(ResponseError::DuplicateSequenceNumber), Verdict::Fine);
+    assert_eq!(classify(0), ErrorClass::Fine);
+    assert_eq!(of(ResponseError::DuplicateSequenceNumber), ErrorClass::Fine);
 }
 
 #[test]

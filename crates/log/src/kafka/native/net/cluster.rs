@@ -3,7 +3,7 @@
 //! Takes addresses, gives connections: to the leader of a partition, and to whoever keeps a transaction or a group. Owns the
 //! connections, and the pause before one that failed is tried again. Never decides what an answer means.
 
-use crate::kafka::native::net::connection::{Address, Broken, Link, wait};
+use crate::kafka::native::net::connection::{BrokerAddress, Connection, ConnectionError, wait};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{
     FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName,
@@ -25,15 +25,15 @@ pub(in crate::kafka::native) type Node = i32;
 
 /// What a coordinator is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::kafka::native) enum Seat {
+pub(in crate::kafka::native) enum CoordinatorType {
     Group = 0,
     Transaction = 1,
 }
 
 /// The way to one broker.
 #[derive(Debug, Default)]
-struct Way {
-    link: Option<Link>,
+struct BrokerLink {
+    link: Option<Connection>,
     /// When it may be tried again, and how often it failed in a row.
     not_before: Duration,
     failures: u32,
@@ -42,15 +42,15 @@ struct Way {
 /// The cluster.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Cluster {
-    bootstrap: Vec<Address>,
+    bootstrap: Vec<BrokerAddress>,
     client: StrBytes,
-    nodes: BTreeMap<Node, Address>,
+    nodes: BTreeMap<Node, BrokerAddress>,
     /// Ways for records: a question is under way for as long as the broker writes.
-    data: BTreeMap<Node, Way>,
+    data: BTreeMap<Node, BrokerLink>,
     /// Ways for all else.
-    control: BTreeMap<Node, Way>,
+    control: BTreeMap<Node, BrokerLink>,
     /// To anybody, as long as no broker is known.
-    door: Way,
+    door: BrokerLink,
     /// How many times as long as an attempt took it is not tried again.
     rest: u32,
     /// Which address of the list is tried next.
@@ -58,22 +58,24 @@ pub(in crate::kafka::native) struct Cluster {
     clock: SystemClock,
 }
 
-impl Way {
+impl BrokerLink {
     fn open(
         &mut self,
-        address: &Address,
+        address: &BrokerAddress,
         client: &StrBytes,
         clock: &SystemClock,
         (most, rest): (Duration, u32),
-    ) -> Result<&mut Link, Broken> {
+    ) -> Result<&mut Connection, ConnectionError> {
         if self.link.is_none() {
             let now = clock.monotonic();
             if now < self.not_before {
-                return Err(Broken(format!("{address}: connected again in a moment")));
+                return Err(ConnectionError(format!(
+                    "{address}: connected again in a moment"
+                )));
             }
             // Who answers slowly gets longer.
             let patience = CONNECT * 2_u32.pow(self.failures.min(4));
-            match Link::connect(address, client, most.min(patience)) {
+            match Connection::connect(address, client, most.min(patience)) {
                 Ok(link) => {
                     self.failures = 0;
                     self.link = Some(link);
@@ -88,17 +90,17 @@ impl Way {
         // It is there: the branch above has made it or returned.
         self.link
             .as_mut()
-            .ok_or_else(|| Broken("no connection".into()))
+            .ok_or_else(|| ConnectionError("no connection".into()))
     }
 
     /// The connection has failed. A way that only waits for its next attempt has not failed once more: it would wait for ever.
-    fn lose(&mut self, clock: &SystemClock, why: &Broken) {
+    fn lose(&mut self, clock: &SystemClock, why: &ConnectionError) {
         if self.link.is_some() {
             self.failed(clock, why, Duration::ZERO);
         }
     }
 
-    fn failed(&mut self, clock: &SystemClock, why: &Broken, least: Duration) {
+    fn failed(&mut self, clock: &SystemClock, why: &ConnectionError, least: Duration) {
         self.link = None;
         let pause = (PAUSE * 2_u32.pow(self.failures.min(6)))
             .min(LONGEST_PAUSE)
@@ -115,14 +117,14 @@ impl Way {
 
 impl Cluster {
     /// Of these addresses; nothing is connected yet.
-    pub(in crate::kafka::native) fn new(bootstrap: Vec<Address>, client: &str) -> Self {
+    pub(in crate::kafka::native) fn new(bootstrap: Vec<BrokerAddress>, client: &str) -> Self {
         Self {
             bootstrap,
             client: StrBytes::from_string(client.to_owned()),
             nodes: BTreeMap::new(),
             data: BTreeMap::new(),
             control: BTreeMap::new(),
-            door: Way::default(),
+            door: BrokerLink::default(),
             rest: 0,
             turn: 0,
             clock: SystemClock::new(),
@@ -139,15 +141,15 @@ impl Cluster {
         &mut self,
         node: Node,
         most: Duration,
-    ) -> Result<&mut Link, Broken> {
+    ) -> Result<&mut Connection, ConnectionError> {
         let address = (self.nodes.get(&node))
-            .ok_or_else(|| Broken(format!("broker {node} is not known yet")))?;
+            .ok_or_else(|| ConnectionError(format!("broker {node} is not known yet")))?;
         let way = self.data.entry(node).or_default();
         way.open(address, &self.client, &self.clock, (most, self.rest))
     }
 
     /// The same, if there is one.
-    pub(in crate::kafka::native) fn open_data(&mut self, node: Node) -> Option<&mut Link> {
+    pub(in crate::kafka::native) fn open_data(&mut self, node: Node) -> Option<&mut Connection> {
         self.data.get_mut(&node)?.link.as_mut()
     }
 
@@ -159,7 +161,7 @@ impl Cluster {
     }
 
     /// Is of no more use.
-    pub(in crate::kafka::native) fn drop_data(&mut self, node: Node, why: &Broken) {
+    pub(in crate::kafka::native) fn drop_data(&mut self, node: Node, why: &ConnectionError) {
         if let Some(way) = self.data.get_mut(&node) {
             way.lose(&self.clock, why);
         }
@@ -168,8 +170,8 @@ impl Cluster {
     /// Waits for an answer of one of them.
     pub(in crate::kafka::native) fn wait(&self, nodes: impl Iterator<Item = Node>, most: Duration) {
         let links = nodes.filter_map(|node| self.data.get(&node)?.link.as_ref());
-        let mut ears: Vec<_> = links.map(Link::ear).collect();
-        wait(&mut ears, most);
+        let mut poll_fds: Vec<_> = links.map(Connection::poll_fd).collect();
+        wait(&mut poll_fds, most);
     }
 
     /// The connection for questions to a broker.
@@ -177,14 +179,14 @@ impl Cluster {
         &mut self,
         node: Node,
         most: Duration,
-    ) -> Result<&mut Link, Broken> {
+    ) -> Result<&mut Connection, ConnectionError> {
         let address = (self.nodes.get(&node))
-            .ok_or_else(|| Broken(format!("broker {node} is not known yet")))?;
+            .ok_or_else(|| ConnectionError(format!("broker {node} is not known yet")))?;
         let way = self.control.entry(node).or_default();
         way.open(address, &self.client, &self.clock, (most, self.rest))
     }
 
-    pub(in crate::kafka::native) fn drop_control(&mut self, node: Node, why: &Broken) {
+    pub(in crate::kafka::native) fn drop_control(&mut self, node: Node, why: &ConnectionError) {
         if let Some(way) = self.control.get_mut(&node) {
             way.lose(&self.clock, why);
         }
@@ -196,14 +198,14 @@ impl Cluster {
         most_version: i16,
         request: impl Fn(i16) -> R,
         timeout: Duration,
-    ) -> Result<(R::Response, i16), Broken> {
+    ) -> Result<(R::Response, i16), ConnectionError> {
         let clock = SystemClock::new();
         let left = || timeout.saturating_sub(clock.monotonic());
-        let put = |link: &mut Link| {
+        let put = |link: &mut Connection| {
             let version = version_for::<R>(link, most_version)?;
             Ok((link.call(version, &request(version), left())?, version))
         };
-        let mut last = Broken("no broker is known".into());
+        let mut last = ConnectionError("no broker is known".into());
         let mut nodes: Vec<_> = self.nodes.keys().copied().collect();
         let connected =
             |node: &Node| (self.control.get(node)).is_some_and(|way| way.link.is_some());
@@ -245,7 +247,7 @@ impl Cluster {
         &mut self,
         topics: &[Arc<str>],
         timeout: Duration,
-    ) -> Result<MetadataResponse, Broken> {
+    ) -> Result<MetadataResponse, ConnectionError> {
         let wanted: Vec<_> = (topics.iter())
             .map(|name| {
                 let name = TopicName::from(StrBytes::from_string(name.to_string()));
@@ -268,7 +270,7 @@ impl Cluster {
     fn learn(&mut self, answer: &MetadataResponse) {
         let nodes: BTreeMap<_, _> = (answer.brokers.iter())
             .filter_map(|broker| {
-                let address = Address {
+                let address = BrokerAddress {
                     host: broker.host.to_string(),
                     port: u16::try_from(broker.port).ok()?,
                 };
@@ -288,10 +290,10 @@ impl Cluster {
     /// Who keeps the transaction or the group of this name. The error code of the answer, if it is one.
     pub(in crate::kafka::native) fn coordinator(
         &mut self,
-        seat: Seat,
+        seat: CoordinatorType,
         name: &str,
         timeout: Duration,
-    ) -> Result<Result<Node, i16>, Broken> {
+    ) -> Result<Result<Node, i16>, ConnectionError> {
         /// The first version that asks for several at once.
         const SEVERAL: i16 = 4;
         let key = StrBytes::from_string(name.to_owned());
@@ -309,7 +311,7 @@ impl Cluster {
         let (answer, version) = self.ask_anyone(SEVERAL, request, timeout)?;
         let (code, node, host, port) = if version >= SEVERAL {
             let Some(found) = answer.coordinators.first() else {
-                return Err(Broken("no answer about the coordinator".into()));
+                return Err(ConnectionError("no answer about the coordinator".into()));
             };
             (found.error_code, found.node_id, &found.host, found.port)
         } else {
@@ -318,9 +320,9 @@ impl Cluster {
         if code != 0 {
             return Ok(Err(code));
         }
-        let address = Address {
+        let address = BrokerAddress {
             host: host.to_string(),
-            port: u16::try_from(port).map_err(|e| Broken(format!("port {port}: {e}")))?,
+            port: u16::try_from(port).map_err(|e| ConnectionError(format!("port {port}: {e}")))?,
         };
         if self.nodes.insert(node.0, address.clone()) != Some(address) {
             self.data.remove(&node.0);
@@ -332,9 +334,11 @@ impl Cluster {
 
 /// The version to ask a broker in, or why there is none.
 pub(in crate::kafka::native) fn version_for<R: Request>(
-    link: &Link,
+    link: &Connection,
     most: i16,
-) -> Result<i16, Broken> {
-    let version = link.understood.version::<R>(most);
-    version.ok_or_else(|| Broken(format!("the broker knows no version of request {}", R::KEY)))
+) -> Result<i16, ConnectionError> {
+    let version = link.api_versions.version::<R>(most);
+    version.ok_or_else(|| {
+        ConnectionError(format!("the broker knows no version of request {}", R::KEY))
+    })
 }

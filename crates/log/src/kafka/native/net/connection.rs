@@ -32,12 +32,12 @@ const TRANSACTION_RULES: &str = "transaction.version";
 
 /// Where a broker is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::kafka) struct Address {
+pub(in crate::kafka) struct BrokerAddress {
     pub host: String,
     pub port: u16,
 }
 
-impl Address {
+impl BrokerAddress {
     /// Reads `host`, `host:port`, `[::1]:port`, with `PLAINTEXT://` in front or not. None if it asks for more than that.
     pub(in crate::kafka::native) fn read(text: &str) -> Option<Self> {
         const PORT: u16 = 9092;
@@ -68,7 +68,7 @@ impl Address {
     }
 }
 
-impl Display for Address {
+impl Display for BrokerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
     }
@@ -76,21 +76,21 @@ impl Display for Address {
 
 /// Why a connection is of no more use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::kafka::native) struct Broken(pub String);
+pub(in crate::kafka::native) struct ConnectionError(pub String);
 
-fn broken(what: &str, why: impl Display) -> Broken {
-    Broken(format!("{what}: {why}"))
+fn broken(what: &str, why: impl Display) -> ConnectionError {
+    ConnectionError(format!("{what}: {why}"))
 }
 
 /// What a broker understands.
 #[derive(Clone, Debug, Default)]
-pub(in crate::kafka::native) struct Understood {
+pub(in crate::kafka::native) struct ApiVersions {
     versions: BTreeMap<i16, (i16, i16)>,
     /// Which rules for transactions the cluster has agreed on.
     pub transaction_rules: i16,
 }
 
-impl Understood {
+impl ApiVersions {
     /// The newest version of a question that both sides know, none above `most`.
     pub(in crate::kafka::native) fn version<R: Request>(&self, most: i16) -> Option<i16> {
         let (least, newest) = *self.versions.get(&R::KEY)?;
@@ -111,22 +111,22 @@ impl Understood {
 
 /// A connection.
 #[derive(Debug)]
-pub(in crate::kafka::native) struct Link {
+pub(in crate::kafka::native) struct Connection {
     stream: TcpStream,
     name: String,
     client: StrBytes,
-    pub understood: Understood,
+    pub api_versions: ApiVersions,
     asked: i32,
     inbox: Vec<u8>,
 }
 
-impl Link {
+impl Connection {
     /// Connects, and asks what the broker understands.
     pub(in crate::kafka::native) fn connect(
-        address: &Address,
+        address: &BrokerAddress,
         client: &StrBytes,
         timeout: Duration,
-    ) -> Result<Self, Broken> {
+    ) -> Result<Self, ConnectionError> {
         let clock = SystemClock::new();
         let name = address.to_string();
         let found = (address.host.as_str(), address.port).to_socket_addrs();
@@ -152,15 +152,15 @@ impl Link {
         name: &str,
         client: &StrBytes,
         timeout: Duration,
-    ) -> Result<Self, Broken> {
+    ) -> Result<Self, ConnectionError> {
         let clock = SystemClock::new();
         let stream = TcpStream::connect_timeout(place, timeout).map_err(|e| broken(name, e))?;
         let mut link = Self::on(stream, name.to_owned(), client.clone())?;
-        link.understood = link.learn(timeout.saturating_sub(clock.monotonic()))?;
+        link.api_versions = link.learn(timeout.saturating_sub(clock.monotonic()))?;
         Ok(link)
     }
 
-    fn on(stream: TcpStream, name: String, client: StrBytes) -> Result<Self, Broken> {
+    fn on(stream: TcpStream, name: String, client: StrBytes) -> Result<Self, ConnectionError> {
         let failed = |e: std::io::Error| broken(&name, e);
         stream.set_nodelay(true).map_err(failed)?;
         stream.set_nonblocking(true).map_err(failed)?;
@@ -169,13 +169,13 @@ impl Link {
             stream,
             name,
             client,
-            understood: Understood::default(),
+            api_versions: ApiVersions::default(),
             asked: 0,
             inbox: Vec::new(),
         })
     }
 
-    fn learn(&mut self, timeout: Duration) -> Result<Understood, Broken> {
+    fn learn(&mut self, timeout: Duration) -> Result<ApiVersions, ConnectionError> {
         let clock = SystemClock::new();
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str("stoatflow"))
@@ -193,13 +193,13 @@ impl Link {
             }
             let answer = ApiVersionsResponse::decode(&mut answer, version);
             return answer
-                .map(|answer| Understood::of(&answer))
+                .map(|answer| ApiVersions::of(&answer))
                 .map_err(|e| self.fail(e));
         }
         Err(self.fail("it does not say what it understands"))
     }
 
-    fn fail(&self, why: impl Display) -> Broken {
+    fn fail(&self, why: impl Display) -> ConnectionError {
         broken(&self.name, why)
     }
 
@@ -207,7 +207,7 @@ impl Link {
     pub(in crate::kafka::native) fn open<R: Request>(
         &mut self,
         version: i16,
-    ) -> Result<BytesMut, Broken> {
+    ) -> Result<BytesMut, ConnectionError> {
         let mut frame = BytesMut::with_capacity(256);
         frame.extend_from_slice(&[0; 4]);
         self.asked = self.asked.wrapping_add(1) & i32::MAX;
@@ -226,7 +226,7 @@ impl Link {
         &mut self,
         pieces: &[&[u8]],
         timeout: Duration,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ConnectionError> {
         let clock = SystemClock::new();
         let mut slices: Vec<_> = pieces.iter().map(|p| IoSlice::new(p)).collect();
         let mut rest = slices.as_mut_slice();
@@ -251,10 +251,10 @@ impl Link {
     }
 
     /// The answer to the question under way, if it is there.
-    pub(in crate::kafka::native) fn hear<R: Request>(
+    pub(in crate::kafka::native) fn receive<R: Request>(
         &mut self,
         version: i16,
-    ) -> Result<Option<Bytes>, Broken> {
+    ) -> Result<Option<Bytes>, ConnectionError> {
         let Some(mut answer) = self.frame()? else {
             return Ok(None);
         };
@@ -268,7 +268,7 @@ impl Link {
     }
 
     /// How much of the answer has come.
-    pub(in crate::kafka::native) const fn heard(&self) -> usize {
+    pub(in crate::kafka::native) const fn received(&self) -> usize {
         self.inbox.len()
     }
 
@@ -280,7 +280,7 @@ impl Link {
         }
     }
 
-    fn frame(&mut self) -> Result<Option<Bytes>, Broken> {
+    fn frame(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         loop {
             let had = self.inbox.len();
             let missing = match self.inbox.first_chunk() {
@@ -316,7 +316,7 @@ impl Link {
         version: i16,
         request: &R,
         timeout: Duration,
-    ) -> Result<Bytes, Broken> {
+    ) -> Result<Bytes, ConnectionError> {
         let clock = SystemClock::new();
         let mut frame = self.open::<R>(version)?;
         request
@@ -326,14 +326,14 @@ impl Link {
         frame[..4].copy_from_slice(&size.to_be_bytes());
         self.post(&[&frame], timeout)?;
         loop {
-            if let Some(answer) = self.hear::<R>(version)? {
+            if let Some(answer) = self.receive::<R>(version)? {
                 return Ok(answer);
             }
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
                 return Err(self.fail(format!("no answer within {timeout:?}")));
             }
-            wait(&mut [self.ear()], left);
+            wait(&mut [self.poll_fd()], left);
         }
     }
 
@@ -343,23 +343,23 @@ impl Link {
         version: i16,
         request: &R,
         timeout: Duration,
-    ) -> Result<R::Response, Broken> {
+    ) -> Result<R::Response, ConnectionError> {
         let mut answer = self.ask(version, request, timeout)?;
         R::Response::decode(&mut answer, version).map_err(|e| self.fail(e))
     }
 
     /// What to wait on for an answer.
-    pub(in crate::kafka::native) fn ear(&self) -> PollFd<'_> {
+    pub(in crate::kafka::native) fn poll_fd(&self) -> PollFd<'_> {
         PollFd::new(&self.stream, PollFlags::IN)
     }
 }
 
 /// Waits until one of them has something, at most so long. With none, it is a pause.
-pub(in crate::kafka::native) fn wait(ears: &mut [PollFd<'_>], most: Duration) {
+pub(in crate::kafka::native) fn wait(poll_fds: &mut [PollFd<'_>], most: Duration) {
     let most = Timespec {
         tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: most.subsec_nanos().into(),
     };
     // A signal ends it early: whoever waits looks again.
-    let _woken = poll(ears, Some(&most));
+    let _woken = poll(poll_fds, Some(&most));
 }

@@ -6,10 +6,12 @@
 
 use crate::Outgoing;
 use crate::kafka::librdkafka::outgoing::weight;
-use crate::kafka::native::error_class::{TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, Verdict, verdict};
+use crate::kafka::native::error_class::{
+    ErrorClass, TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, classify,
+};
 use crate::kafka::native::net::cluster::Node;
-use crate::kafka::native::records::batch_writer::{Batch, Identity, TRANSACTIONAL, after};
-use crate::kafka::partitioner::{Sticks, of_stick};
+use crate::kafka::native::records::batch_writer::{BatchWriter, Identity, TRANSACTIONAL, after};
+use crate::kafka::partitioner::{StickyPartitioner, of_stick};
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::{MetadataResponse, ProduceResponse};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +36,7 @@ const NOBODY: Node = -1;
 #[derive(Debug)]
 struct Part {
     leader: Node,
-    waiting: VecDeque<Batch>,
+    waiting: VecDeque<BatchWriter>,
     /// The number of its next record.
     sequence: i32,
     /// Does the transaction know it?
@@ -64,7 +66,7 @@ impl Part {
 #[derive(Debug)]
 struct Topic {
     name: Arc<str>,
-    sticks: Sticks,
+    sticks: StickyPartitioner,
     parts: Vec<Part>,
 }
 
@@ -81,7 +83,7 @@ pub(in crate::kafka::native) struct Flight {
     pub version: i16,
     /// When it left.
     pub since: Duration,
-    batches: Vec<(Place, Batch)>,
+    batches: Vec<(Place, BatchWriter)>,
 }
 
 impl Flight {
@@ -92,7 +94,7 @@ impl Flight {
 
 /// What an answer said of a batch that has to go again, or never will.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::kafka::native) struct Setback {
+pub(in crate::kafka::native) struct PartitionError {
     pub place: Place,
     pub code: i16,
     pub said: String,
@@ -100,7 +102,7 @@ pub(in crate::kafka::native) struct Setback {
 
 /// All of it.
 #[derive(Debug, Default)]
-pub(in crate::kafka::native) struct Sending {
+pub(in crate::kafka::native) struct Accumulator {
     /// Does it belong to transactions?
     transactional: bool,
     topics: Vec<Topic>,
@@ -116,7 +118,7 @@ pub(in crate::kafka::native) struct Sending {
     append_time: Option<Timestamp>,
 }
 
-impl Sending {
+impl Accumulator {
     pub(in crate::kafka::native) fn new(transactional: bool) -> Self {
         Self {
             transactional,
@@ -168,7 +170,7 @@ impl Sending {
             let index = self.find(name).unwrap_or_else(|| {
                 self.topics.push(Topic {
                     name: Arc::clone(name),
-                    sticks: Sticks::new(),
+                    sticks: StickyPartitioner::new(),
                     parts: Vec::new(),
                 });
                 self.topics.len() - 1
@@ -212,11 +214,11 @@ impl Sending {
     pub(in crate::kafka::native) fn append(&mut self, place: Place, record: &Outgoing) {
         let part = &mut self.topics[place.topic].parts[place.part];
         let room = part.full.saturating_sub(weight(record));
-        let open = |batch: &Batch| !batch.is_sealed() && batch.size() <= room;
+        let open = |batch: &BatchWriter| !batch.is_sealed() && batch.size() <= room;
         if !part.waiting.back().is_some_and(open) {
             let room = self.spare.pop().unwrap_or_default();
             self.spare_bytes -= room.capacity();
-            let batch = Batch::new(room);
+            let batch = BatchWriter::new(room);
             self.waiting += batch.size();
             part.waiting.push_back(batch);
         }
@@ -389,7 +391,7 @@ impl Sending {
     }
 
     /// Whether it got there nobody will say: it goes again, as it is.
-    pub(in crate::kafka::native) fn turn_back(&mut self, flight: Flight) {
+    pub(in crate::kafka::native) fn requeue(&mut self, flight: Flight) {
         for (place, mut batch) in flight.batches {
             batch.lost = true;
             self.again(place, batch);
@@ -400,7 +402,7 @@ impl Sending {
         self.flights.remove(&node)
     }
 
-    fn again(&mut self, place: Place, batch: Batch) {
+    fn again(&mut self, place: Place, batch: BatchWriter) {
         let part = &mut self.topics[place.topic].parts[place.part];
         part.under_way = false;
         self.under_way -= batch.size();
@@ -413,7 +415,7 @@ impl Sending {
         &mut self,
         flight: Flight,
         answer: &ProduceResponse,
-    ) -> Vec<Setback> {
+    ) -> Vec<PartitionError> {
         let mut setbacks = Vec::new();
         for (place, mut batch) in flight.batches {
             let name = &self.topics[place.topic].name;
@@ -423,7 +425,7 @@ impl Sending {
                 .find(|said| usize::try_from(said.index) == Ok(place.part));
             // An answer that leaves one out has not written it, as far as anybody knows.
             let code = said.map_or(UNKNOWN_TOPIC_OR_PARTITION, |said| said.error_code);
-            if verdict(code) == Verdict::Fine {
+            if classify(code) == ErrorClass::Fine {
                 let part = &mut self.topics[place.topic].parts[place.part];
                 part.under_way = false;
                 let first = said.map_or(-1, |said| said.base_offset);
@@ -448,7 +450,7 @@ impl Sending {
                 batch.unseal();
             }
             let said = said.and_then(|s| s.error_message.as_ref());
-            setbacks.push(Setback {
+            setbacks.push(PartitionError {
                 place,
                 code,
                 said: said.map_or_else(String::new, ToString::to_string),
@@ -459,7 +461,7 @@ impl Sending {
     }
 
     /// What was too large goes as two, and what comes behind it is no larger.
-    fn divide(&mut self, place: Place, whole: &Batch, halves: [Batch; 2]) {
+    fn divide(&mut self, place: Place, whole: &BatchWriter, halves: [BatchWriter; 2]) {
         let part = &mut self.topics[place.topic].parts[place.part];
         part.under_way = false;
         part.full = part.full.min(whole.size() / 2);
@@ -470,7 +472,7 @@ impl Sending {
         }
     }
 
-    fn recycle(&mut self, batch: Batch) {
+    fn recycle(&mut self, batch: BatchWriter) {
         let room = batch.into_room();
         if self.spare_bytes + room.capacity() <= SPARE {
             self.spare_bytes += room.capacity();
@@ -538,7 +540,7 @@ impl Sending {
 
 /// Is nothing wrong with a batch but whose it is and which number it has?
 pub(in crate::kafka::native) const fn is_of_number(code: i16) -> bool {
-    matches!(verdict(code), Verdict::Outdated | Verdict::Lost)
+    matches!(classify(code), ErrorClass::Outdated | ErrorClass::Lost)
 }
 
 /// A frame in pieces: short ones of its own, and batches where they lie.

@@ -4,10 +4,12 @@
 //! producer has. Asks again while the answer is "not yet" and there is time. Never knows of records.
 
 use crate::CutEntry;
-use crate::kafka::errors::{Doing, error};
-use crate::kafka::native::error_class::{FENCED, NOBODY_KNOWS, Verdict, named, verdict};
-use crate::kafka::native::net::cluster::{Cluster, Node, Seat, version_for};
-use crate::kafka::native::net::connection::{Broken, wait};
+use crate::kafka::errors::{ErrorContext, error};
+use crate::kafka::native::error_class::{
+    ErrorClass, PRODUCER_FENCED, UNKNOWN_SERVER_ERROR, classify, named,
+};
+use crate::kafka::native::net::cluster::{Cluster, CoordinatorType, Node, version_for};
+use crate::kafka::native::net::connection::{ConnectionError, wait};
 use crate::kafka::native::records::batch_writer::Identity;
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kafka_protocol::messages::txn_offset_commit_request::{
@@ -38,15 +40,15 @@ pub(in crate::kafka::native) const PRODUCE_LEAST: i16 = 9;
 const OFFSETS: i16 = 4;
 const END: i16 = 4;
 /// Those with which whatever arrives is in the transaction at once, and each transaction has an epoch of its own (KIP-890).
-pub(in crate::kafka::native) const PRODUCE_AT_ONCE: i16 = 12;
-const OFFSETS_AT_ONCE: i16 = 5;
-const END_AT_ONCE: i16 = 5;
+pub(in crate::kafka::native) const PRODUCE_V2: i16 = 12;
+const OFFSETS_V2: i16 = 5;
+const END_V2: i16 = 5;
 /// The rules for transactions from which on they are understood.
-const AT_ONCE: i16 = 2;
+const TRANSACTIONS_V2: i16 = 2;
 
 /// How a question ended.
 #[derive(Debug)]
-pub(in crate::kafka::native) enum Asked<T> {
+pub(in crate::kafka::native) enum CoordinatorAnswer<T> {
     /// It is done.
     Done(T),
     /// It is not done and will not be. An earlier time may have been without an answer, and done it: `perhaps`.
@@ -59,20 +61,20 @@ pub(in crate::kafka::native) enum Asked<T> {
     Silence { perhaps: bool, last: String },
 }
 
-impl<T> Asked<T> {
-    fn map<U>(self, with: impl FnOnce(T) -> U) -> Asked<U> {
+impl<T> CoordinatorAnswer<T> {
+    fn map<U>(self, with: impl FnOnce(T) -> U) -> CoordinatorAnswer<U> {
         match self {
-            Self::Done(answer) => Asked::Done(with(answer)),
+            Self::Done(answer) => CoordinatorAnswer::Done(with(answer)),
             Self::Code {
                 code,
                 answer,
                 perhaps,
-            } => Asked::Code {
+            } => CoordinatorAnswer::Code {
                 code,
                 answer: answer.map(with),
                 perhaps,
             },
-            Self::Silence { perhaps, last } => Asked::Silence { perhaps, last },
+            Self::Silence { perhaps, last } => CoordinatorAnswer::Silence { perhaps, last },
         }
     }
 }
@@ -85,7 +87,7 @@ pub(in crate::kafka::native) struct Coordination {
     pub address: String,
     pub identity: Identity,
     /// Are partitions and offsets added by what is sent to them?
-    pub at_once: bool,
+    pub transactions_v2: bool,
     /// May the coordinator have a transaction that has to be ended?
     pub touched: bool,
     silence: Duration,
@@ -105,7 +107,7 @@ impl Coordination {
             id: id.to_owned(),
             address: address.to_owned(),
             identity: Identity::NONE,
-            at_once: false,
+            transactions_v2: false,
             touched: false,
             silence,
             coordinator: None,
@@ -117,8 +119,8 @@ impl Coordination {
         &'a self,
         what: &'a str,
         topic: Option<&'a str>,
-    ) -> Doing<'a> {
-        Doing {
+    ) -> ErrorContext<'a> {
+        ErrorContext {
             address: &self.address,
             what,
             topic,
@@ -145,19 +147,19 @@ impl Coordination {
 
     fn seat(
         &mut self,
-        seat: Seat,
+        seat: CoordinatorType,
         name: &str,
         timeout: Duration,
-    ) -> Result<Result<Node, i16>, Broken> {
+    ) -> Result<Result<Node, i16>, ConnectionError> {
         match (seat, self.coordinator, &self.group) {
-            (Seat::Transaction, Some(node), _) => Ok(Ok(node)),
-            (Seat::Group, _, Some((known, node))) if known == name => Ok(Ok(*node)),
+            (CoordinatorType::Transaction, Some(node), _) => Ok(Ok(node)),
+            (CoordinatorType::Group, _, Some((known, node))) if known == name => Ok(Ok(*node)),
             _ => {
                 let found = self.cluster.coordinator(seat, name, timeout)?;
                 if let Ok(node) = found {
                     match seat {
-                        Seat::Transaction => self.coordinator = Some(node),
-                        Seat::Group => self.group = Some((name.to_owned(), node)),
+                        CoordinatorType::Transaction => self.coordinator = Some(node),
+                        CoordinatorType::Group => self.group = Some((name.to_owned(), node)),
                     }
                 }
                 Ok(found)
@@ -165,22 +167,22 @@ impl Coordination {
         }
     }
 
-    fn vacate(&mut self, seat: Seat) {
+    fn vacate(&mut self, seat: CoordinatorType) {
         match seat {
-            Seat::Transaction => self.coordinator = None,
-            Seat::Group => self.group = None,
+            CoordinatorType::Transaction => self.coordinator = None,
+            CoordinatorType::Group => self.group = None,
         }
     }
 
     /// Asks whoever has the seat until there is an answer, or no time.
     fn ask<R: Request>(
         &mut self,
-        (seat, name): (Seat, &str),
+        (seat, name): (CoordinatorType, &str),
         most_version: i16,
         request: &R,
         code_of: impl Fn(&R::Response) -> i16,
         timeout: Duration,
-    ) -> Asked<R::Response> {
+    ) -> CoordinatorAnswer<R::Response> {
         let clock = SystemClock::new();
         let mut pause = PAUSE;
         let (mut perhaps, mut begun) = (false, false);
@@ -190,15 +192,15 @@ impl Coordination {
             if left.is_zero() {
                 let last = last.unwrap_or_else(|| "there was no time left to ask".to_owned());
                 let perhaps = perhaps || begun;
-                return Asked::Silence { perhaps, last };
+                return CoordinatorAnswer::Silence { perhaps, last };
             }
             let said = match self.seat(seat, name, left.min(ANSWER)) {
-                Err(Broken(why)) => why,
-                Ok(Err(code)) if verdict(code) == Verdict::Again => {
+                Err(ConnectionError(why)) => why,
+                Ok(Err(code)) if classify(code) == ErrorClass::Again => {
                     format!("the coordinator is not found yet: {:?}", named(code))
                 }
                 Ok(Err(code)) => {
-                    return Asked::Code {
+                    return CoordinatorAnswer::Code {
                         code,
                         answer: None,
                         perhaps,
@@ -217,18 +219,18 @@ impl Coordination {
                     match asked {
                         Ok(answer) => {
                             let code = code_of(&answer);
-                            let meant = verdict(code);
+                            let meant = classify(code);
                             // A coordinator that loses its seat may say so when it has begun what it was asked. Then a later
                             // answer is that it is done, and no other.
-                            begun |= matches!(meant, Verdict::Ending | Verdict::Again);
-                            perhaps |= code == NOBODY_KNOWS;
+                            begun |= matches!(meant, ErrorClass::Ending | ErrorClass::Again);
+                            perhaps |= code == UNKNOWN_SERVER_ERROR;
                             match meant {
-                                Verdict::Fine => return Asked::Done(answer),
-                                Verdict::Ending => {}
-                                Verdict::Again => self.vacate(seat),
+                                ErrorClass::Fine => return CoordinatorAnswer::Done(answer),
+                                ErrorClass::Ending => {}
+                                ErrorClass::Again => self.vacate(seat),
                                 _ => {
                                     let answer = Some(answer);
-                                    return Asked::Code {
+                                    return CoordinatorAnswer::Code {
                                         code,
                                         answer,
                                         perhaps,
@@ -255,7 +257,7 @@ impl Coordination {
     }
 
     /// Takes the id over, or with an identity of one's own asks for the next epoch of it.
-    pub(in crate::kafka::native) fn introduce(
+    pub(in crate::kafka::native) fn init_producer_id(
         &mut self,
         own: Identity,
         timeout: Duration,
@@ -268,28 +270,32 @@ impl Coordination {
             )
             .with_producer_id(ProducerId(own.id))
             .with_producer_epoch(own.epoch);
-        let seat = (Seat::Transaction, id.as_str());
+        let seat = (CoordinatorType::Transaction, id.as_str());
         match self.ask(seat, 5, &request, |a| a.error_code, timeout) {
-            Asked::Done(answer) => {
+            CoordinatorAnswer::Done(answer) => {
                 self.identity = Identity {
                     id: answer.producer_id.0,
                     epoch: answer.producer_epoch,
                 };
                 Ok(())
             }
-            Asked::Code { code, .. } => Err(match verdict(code) {
+            CoordinatorAnswer::Code { code, .. } => Err(match classify(code) {
                 // An epoch that the broker does not know as ours is somebody's who came later.
-                Verdict::Outdated | Verdict::Fenced => {
-                    self.refused(FENCED, "its epoch is outdated", "opening the producer")
-                }
+                ErrorClass::Outdated | ErrorClass::Fenced => self.refused(
+                    PRODUCER_FENCED,
+                    "its epoch is outdated",
+                    "opening the producer",
+                ),
                 _ => self.refused(code, "refused", "opening the producer"),
             }),
-            Asked::Silence { last, .. } => Err(self.silent(&last, "opening the producer")),
+            CoordinatorAnswer::Silence { last, .. } => {
+                Err(self.silent(&last, "opening the producer"))
+            }
         }
     }
 
     /// Asks anybody for an identity that is nobody's yet: for what belongs to no transaction.
-    pub(in crate::kafka::native) fn introduce_plainly(&mut self, timeout: Duration) -> Result<()> {
+    pub(in crate::kafka::native) fn init_idempotent_id(&mut self, timeout: Duration) -> Result<()> {
         let what = "opening the producer";
         let clock = SystemClock::new();
         let mut pause = PAUSE;
@@ -302,11 +308,13 @@ impl Coordination {
                     self.identity = Identity { id, epoch };
                     return Ok(());
                 }
-                Ok((answer, _)) => match verdict(answer.error_code) {
-                    Verdict::Again | Verdict::Ending => format!("{:?}", named(answer.error_code)),
+                Ok((answer, _)) => match classify(answer.error_code) {
+                    ErrorClass::Again | ErrorClass::Ending => {
+                        format!("{:?}", named(answer.error_code))
+                    }
                     _ => return Err(self.refused(answer.error_code, "refused", what)),
                 },
-                Err(Broken(why)) => why,
+                Err(ConnectionError(why)) => why,
             };
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
@@ -318,28 +326,30 @@ impl Coordination {
     }
 
     /// Which rules hold for the next transaction; to be asked before it begins. Do brokers know enough at all?
-    pub(in crate::kafka::native) fn agree(&mut self, timeout: Duration) -> Result<bool, Broken> {
+    pub(in crate::kafka::native) fn negotiate_transaction_version(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<bool, ConnectionError> {
         let Some(node) = self.coordinator else {
             return Ok(true);
         };
         let link = self.cluster.control(node, timeout)?;
-        let understood = &link.understood;
-        let before = self.at_once;
-        self.at_once = understood.transaction_rules >= AT_ONCE
-            && understood.version::<ProduceRequest>(PRODUCE_AT_ONCE) == Some(PRODUCE_AT_ONCE)
-            && understood.version::<TxnOffsetCommitRequest>(OFFSETS_AT_ONCE)
-                == Some(OFFSETS_AT_ONCE)
-            && understood.version::<EndTxnRequest>(END_AT_ONCE) == Some(END_AT_ONCE);
-        if self.at_once != before {
-            tracing::debug!(target: "stoatflow::kafka", id = self.id, each_has_an_epoch = self.at_once, "other rules for transactions");
+        let api_versions = &link.api_versions;
+        let before = self.transactions_v2;
+        self.transactions_v2 = api_versions.transaction_rules >= TRANSACTIONS_V2
+            && api_versions.version::<ProduceRequest>(PRODUCE_V2) == Some(PRODUCE_V2)
+            && api_versions.version::<TxnOffsetCommitRequest>(OFFSETS_V2) == Some(OFFSETS_V2)
+            && api_versions.version::<EndTxnRequest>(END_V2) == Some(END_V2);
+        if self.transactions_v2 != before {
+            tracing::debug!(target: "stoatflow::kafka", id = self.id, each_has_an_epoch = self.transactions_v2, "other rules for transactions");
         }
-        Ok(understood
+        Ok(api_versions
             .version::<ProduceRequest>(PRODUCE)
             .is_some_and(|v| v >= PRODUCE_LEAST)
-            && understood
+            && api_versions
                 .version::<InitProducerIdRequest>(5)
                 .is_some_and(|v| v >= 3)
-            && understood
+            && api_versions
                 .version::<TxnOffsetCommitRequest>(OFFSETS)
                 .is_some_and(|v| v >= 3))
     }
@@ -349,7 +359,7 @@ impl Coordination {
         &mut self,
         parts: &[(Arc<str>, Vec<i32>)],
         timeout: Duration,
-    ) -> Asked<Option<String>> {
+    ) -> CoordinatorAnswer<Option<String>> {
         let topics = parts.iter().map(|(name, parts)| {
             AddPartitionsToTxnTopic::default()
                 .with_name(TopicName::from(StrBytes::from_string(name.to_string())))
@@ -373,11 +383,11 @@ impl Coordination {
             let telling = bad.iter().find(|(_, code)| *code != 55).or(bad.first());
             let results = answer.results_by_topic_v3_and_below.iter();
             let said: usize = results.map(|t| t.results_by_partition.len()).sum();
-            let left_out = (said < asked_for).then(|| (String::new(), NOBODY_KNOWS));
+            let left_out = (said < asked_for).then(|| (String::new(), UNKNOWN_SERVER_ERROR));
             telling.cloned().or(left_out)
         };
         let asked = self.ask(
-            (Seat::Transaction, &id),
+            (CoordinatorType::Transaction, &id),
             3,
             &request,
             |answer| worst(answer).map_or(0, |(_, code)| code),
@@ -392,19 +402,19 @@ impl Coordination {
         group: &str,
         cut: &[CutEntry],
         timeout: Duration,
-    ) -> Asked<()> {
+    ) -> CoordinatorAnswer<()> {
         let clock = SystemClock::new();
         let group_id = || GroupId::from(StrBytes::from_string(group.to_owned()));
-        if !self.at_once {
+        if !self.transactions_v2 {
             let request = AddOffsetsToTxnRequest::default()
                 .with_transactional_id(self.id())
                 .with_producer_id(ProducerId(self.identity.id))
                 .with_producer_epoch(self.identity.epoch)
                 .with_group_id(group_id());
             let id = self.id.clone();
-            let seat = (Seat::Transaction, id.as_str());
+            let seat = (CoordinatorType::Transaction, id.as_str());
             let added = self.ask(seat, 3, &request, |a| a.error_code, timeout);
-            if !matches!(added, Asked::Done(_)) {
+            if !matches!(added, CoordinatorAnswer::Done(_)) {
                 return added.map(drop);
             }
         }
@@ -436,8 +446,8 @@ impl Coordination {
             .with_producer_epoch(self.identity.epoch)
             .with_generation_id(-1)
             .with_topics(topics);
-        let most = if self.at_once {
-            OFFSETS_AT_ONCE
+        let most = if self.transactions_v2 {
+            OFFSETS_V2
         } else {
             OFFSETS
         };
@@ -448,10 +458,10 @@ impl Coordination {
                 parts.map(|p| p.error_code)
             };
             let left_out = codes().count() < cut.len();
-            let fine = if left_out { NOBODY_KNOWS } else { 0 };
+            let fine = if left_out { UNKNOWN_SERVER_ERROR } else { 0 };
             codes().find(|code| *code != 0).unwrap_or(fine)
         };
-        self.ask((Seat::Group, group), most, &request, worst, left)
+        self.ask((CoordinatorType::Group, group), most, &request, worst, left)
             .map(drop)
     }
 
@@ -460,22 +470,22 @@ impl Coordination {
         &mut self,
         committed: bool,
         timeout: Duration,
-    ) -> Asked<EndTxnResponse> {
+    ) -> CoordinatorAnswer<EndTxnResponse> {
         let request = EndTxnRequest::default()
             .with_transactional_id(self.id())
             .with_producer_id(ProducerId(self.identity.id))
             .with_producer_epoch(self.identity.epoch)
             .with_committed(committed);
-        let most = if self.at_once { END_AT_ONCE } else { END };
+        let most = if self.transactions_v2 { END_V2 } else { END };
         let id = self.id.clone();
-        let seat = (Seat::Transaction, id.as_str());
+        let seat = (CoordinatorType::Transaction, id.as_str());
         self.ask(seat, most, &request, |a| a.error_code, timeout)
     }
 
     /// Takes the next epoch of the id, and once more in a moment. Whoever is just taking it over has only ended our transaction when it
     /// is told to come again, and until it does we are not fenced.
     fn prove(&mut self, timeout: Duration) -> Result<()> {
-        self.introduce(self.identity, timeout)?;
+        self.init_producer_id(self.identity, timeout)?;
         self.prove_again(timeout)
     }
 
@@ -485,7 +495,7 @@ impl Coordination {
         loop {
             let left = NEWCOMER.saturating_sub(clock.monotonic());
             if left.is_zero() {
-                return self.introduce(self.identity, timeout);
+                return self.init_producer_id(self.identity, timeout);
             }
             wait(&mut [], left);
         }
@@ -501,7 +511,7 @@ impl Coordination {
     ) -> Error {
         match self.prove(timeout) {
             Err(error) if error.kind() == ErrorKind::Fenced => return error,
-            Err(_) if verdict(code) == Verdict::Fenced => {
+            Err(_) if classify(code) == ErrorClass::Fenced => {
                 return self.refused(code, "fenced", what);
             }
             _ => {}

@@ -9,8 +9,8 @@ use crate::kafka::native::error_class::named;
 use crate::kafka::native::net::cluster::Cluster;
 use crate::kafka::native::producer::accumulator::is_of_number;
 use crate::kafka::native::producer::coordination::Coordination;
-use crate::kafka::native::producer::sender::{ASIDE, Courier, EAGER, KEPT, LOOK, Trouble};
-use crate::kafka::native::producer::transactional::WireProducer;
+use crate::kafka::native::producer::sender::{ASIDE, EAGER, KEPT, LOOK, SendError, Sender};
+use crate::kafka::native::producer::transactional::TransactionalProducer;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
@@ -20,11 +20,11 @@ const PACE: Duration = Duration::from_millis(5);
 
 /// A writer of records that belong to no transaction.
 #[derive(Debug)]
-pub(in crate::kafka) struct PlainProducer {
+pub(in crate::kafka) struct IdempotentProducer {
     /// Its transactions have no records.
-    guard: WireProducer,
+    guard: TransactionalProducer,
     coordination: Coordination,
-    courier: Courier,
+    sender: Sender,
     /// When something was last sent; None as long as nothing was.
     departed: Option<Duration>,
     /// Have the brokers forgotten whose the numbers are?
@@ -34,10 +34,10 @@ pub(in crate::kafka) struct PlainProducer {
     clock: SystemClock,
 }
 
-impl PlainProducer {
+impl IdempotentProducer {
     /// Behind a guard that is open; connects when it is opened itself.
     pub(in crate::kafka::native) fn new(
-        guard: WireProducer,
+        guard: TransactionalProducer,
         cluster: Cluster,
         id: &str,
         address: &str,
@@ -46,7 +46,7 @@ impl PlainProducer {
         Self {
             guard,
             coordination: Coordination::new(cluster, id, address, silence),
-            courier: Courier::new(false, silence),
+            sender: Sender::new(false, silence),
             departed: None,
             forgotten: true,
             failed: false,
@@ -56,8 +56,8 @@ impl PlainProducer {
 
     /// Gets itself an identity.
     pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<()> {
-        self.coordination.introduce_plainly(timeout)?;
-        self.courier.sending.renumber();
+        self.coordination.init_idempotent_id(timeout)?;
+        self.sender.accumulator.renumber();
         self.forgotten = false;
         Ok(())
     }
@@ -74,17 +74,17 @@ impl PlainProducer {
     }
 
     /// What could not be helped, as an error. One that can be is none.
-    fn trouble(&mut self, trouble: Trouble) -> Result<()> {
+    fn trouble(&mut self, trouble: SendError) -> Result<()> {
         let address = &self.coordination.address;
         match trouble {
-            Trouble::Code { code, .. } if is_of_number(code) => {
+            SendError::Code { code, .. } if is_of_number(code) => {
                 tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, code = ?named(code), identity = ?self.coordination.identity, "the broker has forgotten which records it has: what is not acknowledged goes again, as another producer's");
                 self.forgotten = true;
-                self.courier.hold_back();
+                self.sender.hold_back();
                 let last = format!("{:?}", named(code));
-                self.courier.patience(&last).or_else(|t| self.trouble(t))
+                self.sender.patience(&last).or_else(|t| self.trouble(t))
             }
-            Trouble::Code {
+            SendError::Code {
                 code,
                 said,
                 what,
@@ -94,11 +94,11 @@ impl PlainProducer {
                 let doing = self.coordination.doing(what, topic.as_deref());
                 Err(error(named(code), &said, doing))
             }
-            Trouble::Said(error) => {
+            SendError::FetchOutcome(error) => {
                 self.failed = true;
                 Err(error)
             }
-            Trouble::Away(last) => Err(Error::unavailable(format!(
+            SendError::Away(last) => Err(Error::unavailable(format!(
                 "writing: the broker at {address} was away for too long ({last})"
             ))),
         }
@@ -112,24 +112,24 @@ impl PlainProducer {
             if error.kind() != ErrorKind::Unavailable {
                 return Err(error);
             }
-            let patient = self.courier.patience(&error.to_string());
+            let patient = self.sender.patience(&error.to_string());
             return patient.or_else(|trouble| self.trouble(trouble));
         }
         let now = self.clock.monotonic();
-        let before = self.courier.sending.waiting();
+        let before = self.sender.accumulator.waiting();
         let due = all || before >= EAGER || self.departed.is_none_or(|then| now >= then + PACE);
         let driven = match wait {
-            None => self.courier.drive(&mut self.coordination, due),
-            Some(most) => (self.courier).drive_for(&mut self.coordination, due, most),
+            None => self.sender.drive(&mut self.coordination, due),
+            Some(most) => (self.sender).drive_for(&mut self.coordination, due, most),
         };
-        if self.courier.sending.waiting() < before {
+        if self.sender.accumulator.waiting() < before {
             self.departed = Some(now);
         }
         driven.or_else(|trouble| self.trouble(trouble))
     }
 }
 
-impl Producer for PlainProducer {
+impl Producer for IdempotentProducer {
     fn sends_are_fenced(&self) -> bool {
         false
     }
@@ -141,15 +141,15 @@ impl Producer for PlainProducer {
 
     fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
         self.assure()?;
-        self.courier.note_start();
+        self.sender.note_start();
         for record in records.drain(..) {
-            let put = self.courier.put(&mut self.coordination, &record);
+            let put = self.sender.put(&mut self.coordination, &record);
             put.or_else(|trouble| self.trouble(trouble))?;
         }
         self.drive(false, None)?;
-        while self.courier.sending.unacknowledged() > KEPT {
+        while self.sender.accumulator.unacknowledged() > KEPT {
             self.drive(true, Some(LOOK))?;
-            let patient = self.courier.patience("nothing is acknowledged");
+            let patient = self.sender.patience("nothing is acknowledged");
             patient.or_else(|trouble| self.trouble(trouble))?;
         }
         Ok(())
@@ -158,16 +158,16 @@ impl Producer for PlainProducer {
     fn pursue(&mut self) -> Result<usize> {
         self.assure()?;
         self.drive(false, None)?;
-        Ok(self.courier.sending.waiting())
+        Ok(self.sender.accumulator.waiting())
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
         self.assure()?;
         let clock = SystemClock::new();
-        while self.courier.sending.unacknowledged() > 0 {
+        while self.sender.accumulator.unacknowledged() > 0 {
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
-                return Err(self.courier.late(&self.coordination, timeout));
+                return Err(self.sender.late(&self.coordination, timeout));
             }
             self.drive(true, Some(left.min(LOOK * 5)))?;
         }
@@ -189,10 +189,10 @@ impl Producer for PlainProducer {
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
-        self.courier.sending.acknowledged(topic)
+        self.sender.accumulator.acknowledged(topic)
     }
 
     fn append_time(&self) -> Option<Timestamp> {
-        self.courier.sending.append_time()
+        self.sender.accumulator.append_time()
     }
 }

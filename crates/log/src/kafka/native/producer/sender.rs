@@ -5,12 +5,12 @@
 
 use crate::Outgoing;
 use crate::kafka::errors::error;
-use crate::kafka::native::error_class::{UNKNOWN_TOPIC_OR_PARTITION, Verdict, named, verdict};
+use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_TOPIC_OR_PARTITION, classify, named};
 use crate::kafka::native::net::cluster::Node;
-use crate::kafka::native::net::connection::{Broken, wait};
-use crate::kafka::native::producer::accumulator::{Flight, Sending, Setback};
+use crate::kafka::native::net::connection::{ConnectionError, wait};
+use crate::kafka::native::producer::accumulator::{Accumulator, Flight, PartitionError};
 use crate::kafka::native::producer::coordination::{
-    Asked, Coordination, PRODUCE, PRODUCE_AT_ONCE, PRODUCE_LEAST,
+    Coordination, CoordinatorAnswer, PRODUCE, PRODUCE_LEAST, PRODUCE_V2,
 };
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::Decodable;
@@ -43,7 +43,7 @@ pub(in crate::kafka::native) const ASIDE: Duration = Duration::from_secs(5);
 
 /// Why it can't go on.
 #[derive(Debug)]
-pub(in crate::kafka::native) enum Trouble {
+pub(in crate::kafka::native) enum SendError {
     /// A broker's answer.
     Code {
         code: i16,
@@ -54,13 +54,13 @@ pub(in crate::kafka::native) enum Trouble {
     /// Nothing was acknowledged for longer than that may be; the last that was heard.
     Away(String),
     /// What is wrong is known.
-    Said(Error),
+    FetchOutcome(Error),
 }
 
 /// What is on its way, and what was heard of it.
 #[derive(Debug)]
-pub(in crate::kafka::native) struct Courier {
-    pub sending: Sending,
+pub(in crate::kafka::native) struct Sender {
+    pub accumulator: Accumulator,
     /// Does somebody else lead what we thought, as far as we were told?
     stale: bool,
     /// When something is sent again, and after which pause the next time.
@@ -76,11 +76,11 @@ pub(in crate::kafka::native) struct Courier {
     clock: SystemClock,
 }
 
-impl Courier {
+impl Sender {
     /// For what belongs to transactions, or to none, and may go unacknowledged for so long.
     pub(in crate::kafka::native) fn new(transactional: bool, silence: Duration) -> Self {
         Self {
-            sending: Sending::new(transactional),
+            accumulator: Accumulator::new(transactional),
             stale: false,
             not_before: Duration::ZERO,
             pause: PAUSE,
@@ -93,18 +93,22 @@ impl Courier {
     }
 
     /// The topic's number; asks for it the first time.
-    fn topic(&mut self, at: &mut Coordination, name: &Arc<str>) -> Result<usize, Trouble> {
-        if let Some(known) = self.sending.find(name) {
+    fn topic(&mut self, at: &mut Coordination, name: &Arc<str>) -> Result<usize, SendError> {
+        if let Some(known) = self.accumulator.find(name) {
             return Ok(known);
         }
         let clock = SystemClock::new();
         loop {
             self.ask_for(at, &[Arc::clone(name)], AT_BROKER)?;
-            if let Some(found) = self.sending.find(name) {
+            if let Some(found) = self.accumulator.find(name) {
                 return Ok(found);
             }
             if clock.monotonic() > JUST_MADE {
-                return Err(Trouble::Said(Self::no_such(at, name, "unknown topic")));
+                return Err(SendError::FetchOutcome(Self::no_such(
+                    at,
+                    name,
+                    "unknown topic",
+                )));
             }
             wait(&mut [], LOOK);
         }
@@ -121,28 +125,30 @@ impl Courier {
         at: &mut Coordination,
         names: &[Arc<str>],
         timeout: Duration,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SendError> {
         let clock = SystemClock::new();
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             match at.cluster.metadata(names, left.min(ASIDE)) {
                 Ok(answer) => {
-                    let refused =
-                        (answer.topics.iter()).find(|t| verdict(t.error_code) == Verdict::Refused);
+                    let refused = (answer.topics.iter())
+                        .find(|t| classify(t.error_code) == ErrorClass::Refused);
                     if let Some(topic) = refused {
                         let name = topic.name.as_ref().map(|n| n.0.to_string());
                         let doing = at.doing("writing", name.as_deref());
-                        return Err(Trouble::Said(error(
+                        return Err(SendError::FetchOutcome(error(
                             named(topic.error_code),
                             "refused",
                             doing,
                         )));
                     }
-                    self.sending.learn(&answer, names);
+                    self.accumulator.learn(&answer, names);
                     return Ok(());
                 }
-                Err(Broken(why)) if left.is_zero() => {
-                    return Err(Trouble::Said(at.silent(&why, "asking for topics")));
+                Err(ConnectionError(why)) if left.is_zero() => {
+                    return Err(SendError::FetchOutcome(
+                        at.silent(&why, "asking for topics"),
+                    ));
                 }
                 Err(_) => wait(&mut [], LOOK.min(left)),
             }
@@ -153,22 +159,22 @@ impl Courier {
         &mut self,
         at: &mut Coordination,
         record: &Outgoing,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SendError> {
         let topic = self.topic(at, &record.topic)?;
-        let place = match self.sending.place(topic, record) {
+        let place = match self.accumulator.place(topic, record) {
             Some(place) => place,
             None => {
                 // It may have grown.
                 self.ask_for(at, &[Arc::clone(&record.topic)], AT_BROKER)?;
-                let known = self.sending.partitions(topic);
-                self.sending.place(topic, record).ok_or_else(|| {
+                let known = self.accumulator.partitions(topic);
+                self.accumulator.place(topic, record).ok_or_else(|| {
                     let asked = record.partition.map_or(-1, |p| p.0);
                     let said = format!("partition {asked} of {known}");
-                    Trouble::Said(Self::no_such(at, &record.topic, &said))
+                    SendError::FetchOutcome(Self::no_such(at, &record.topic, &said))
                 })?
             }
         };
-        self.sending.append(place, record);
+        self.accumulator.append(place, record);
         Ok(())
     }
 
@@ -177,23 +183,23 @@ impl Courier {
         &mut self,
         at: &mut Coordination,
         all: bool,
-    ) -> Result<(), Trouble> {
-        let flying: Vec<_> = self.sending.flying().collect();
+    ) -> Result<(), SendError> {
+        let flying: Vec<_> = self.accumulator.flying().collect();
         for node in flying {
-            self.hear(at, node)?;
+            self.receive(at, node)?;
         }
         let now = self.clock.monotonic();
         let due = all
-            || self.sending.waiting() >= EAGER
-            || self.sending.is_fresh()
+            || self.accumulator.waiting() >= EAGER
+            || self.accumulator.is_fresh()
             || now > self.waiting_since + LINGER;
-        if !due || self.sending.waiting() == 0 || now < self.not_before {
+        if !due || self.accumulator.waiting() == 0 || now < self.not_before {
             return Ok(());
         }
         if self.stale {
             self.look_around(at)?;
         }
-        for node in self.sending.idle_leaders() {
+        for node in self.accumulator.idle_leaders() {
             self.dispatch(at, node)?;
         }
         Ok(())
@@ -205,70 +211,70 @@ impl Courier {
         at: &mut Coordination,
         all: bool,
         most: Duration,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SendError> {
         self.drive(at, all)?;
         let soon = self.not_before.saturating_sub(self.clock.monotonic());
-        let most = match (self.sending.is_flying(), soon.is_zero()) {
+        let most = match (self.accumulator.is_flying(), soon.is_zero()) {
             (true, true) => most,
             // Nobody will answer: what waits goes as soon as it may.
             (false, true) => Duration::ZERO,
             (_, false) => most.min(soon),
         };
-        at.cluster.wait(self.sending.flying(), most);
+        at.cluster.wait(self.accumulator.flying(), most);
         self.drive(at, all)
     }
 
-    pub(in crate::kafka::native) fn hear(
+    pub(in crate::kafka::native) fn receive(
         &mut self,
         at: &mut Coordination,
         node: Node,
-    ) -> Result<(), Trouble> {
-        let Some((version, since)) = (self.sending.flight(node)).map(|f| (f.version, f.since))
+    ) -> Result<(), SendError> {
+        let Some((version, since)) = (self.accumulator.flight(node)).map(|f| (f.version, f.since))
         else {
             return Ok(());
         };
         let Some(link) = at.cluster.open_data(node) else {
-            return self.turn_back(at, node, &Broken("the connection is gone".into()));
+            return self.requeue(at, node, &ConnectionError("the connection is gone".into()));
         };
-        let answer = link.hear::<ProduceRequest>(version).and_then(|answer| {
+        let answer = link.receive::<ProduceRequest>(version).and_then(|answer| {
             let decoded = answer.map(|mut bytes| ProduceResponse::decode(&mut bytes, version));
             decoded
                 .transpose()
-                .map_err(|e| Broken(format!("broker {node}: {e}")))
+                .map_err(|e| ConnectionError(format!("broker {node}: {e}")))
         });
         match answer {
             Ok(None) if self.clock.monotonic() > since + NO_ANSWER => {
                 let why = format!("broker {node}: no answer for {NO_ANSWER:?}");
-                self.turn_back(at, node, &Broken(why))
+                self.requeue(at, node, &ConnectionError(why))
             }
             Ok(None) => Ok(()),
-            Err(why) => self.turn_back(at, node, &why),
+            Err(why) => self.requeue(at, node, &why),
             Ok(Some(answer)) => {
-                let Some(flight) = self.sending.take_flight(node) else {
+                let Some(flight) = self.accumulator.take_flight(node) else {
                     return Ok(());
                 };
-                let setbacks = self.sending.landed(flight, &answer);
+                let setbacks = self.accumulator.landed(flight, &answer);
                 if setbacks.is_empty() {
                     self.progress = self.clock.monotonic();
                     self.pause = PAUSE;
                     self.missing = None;
                     return Ok(());
                 }
-                self.bear(&setbacks)
+                self.handle_errors(&setbacks)
             }
         }
     }
 
     /// A request whose answer will not come: it goes again, and the broker knows again what it has already.
-    fn turn_back(
+    fn requeue(
         &mut self,
         at: &mut Coordination,
         node: Node,
-        why: &Broken,
-    ) -> Result<(), Trouble> {
+        why: &ConnectionError,
+    ) -> Result<(), SendError> {
         at.cluster.drop_data(node, why);
-        if let Some(flight) = self.sending.take_flight(node) {
-            self.sending.turn_back(flight);
+        if let Some(flight) = self.accumulator.take_flight(node) {
+            self.accumulator.requeue(flight);
         }
         self.stale = true;
         self.hold_back();
@@ -281,21 +287,21 @@ impl Courier {
     }
 
     /// Fails if nothing was acknowledged for too long: a transaction cannot live any more.
-    pub(in crate::kafka::native) fn patience(&self, last: &str) -> Result<(), Trouble> {
+    pub(in crate::kafka::native) fn patience(&self, last: &str) -> Result<(), SendError> {
         if self.clock.monotonic() < self.progress + self.silence {
             return Ok(());
         }
-        Err(Trouble::Away(last.to_owned()))
+        Err(SendError::Away(last.to_owned()))
     }
 
     /// What a broker did not take.
-    fn bear(&mut self, setbacks: &[Setback]) -> Result<(), Trouble> {
+    fn handle_errors(&mut self, setbacks: &[PartitionError]) -> Result<(), SendError> {
         let final_one = (setbacks.iter())
-            .find(|s| !matches!(verdict(s.code), Verdict::Again | Verdict::Ending));
+            .find(|s| !matches!(classify(s.code), ErrorClass::Again | ErrorClass::Ending));
         if let Some(setback) = final_one {
-            let topic = self.sending.name(setback.place.topic).to_owned();
+            let topic = self.accumulator.name(setback.place.topic).to_owned();
             let said = format!("partition {}: {}", setback.place.part, setback.said);
-            return Err(Trouble::Code {
+            return Err(SendError::Code {
                 code: setback.code,
                 said,
                 what: "writing",
@@ -303,16 +309,16 @@ impl Courier {
             });
         }
         tracing::debug!(target: "stoatflow::kafka", ?setbacks, pause = ?self.pause, "sent again");
-        self.stale |= (setbacks.iter()).any(|s| verdict(s.code) == Verdict::Again);
+        self.stale |= (setbacks.iter()).any(|s| classify(s.code) == ErrorClass::Again);
         self.hold_back();
         let last = &setbacks[0];
         self.patience(&format!("{:?} {}", named(last.code), last.said))
     }
 
     /// Asks who leads what is written to.
-    fn look_around(&mut self, at: &mut Coordination) -> Result<(), Trouble> {
+    fn look_around(&mut self, at: &mut Coordination) -> Result<(), SendError> {
         // A topic that is deleted and no longer written to is nobody's trouble.
-        let names = self.sending.awaited();
+        let names = self.accumulator.awaited();
         let answer = match at.cluster.metadata(&names, ASIDE) {
             Ok(answer) => answer,
             Err(why) => {
@@ -320,7 +326,7 @@ impl Courier {
                 return self.patience(&why.0);
             }
         };
-        self.sending.learn(&answer, &names);
+        self.accumulator.learn(&answer, &names);
         self.stale = false;
         let gone = (answer.topics.iter()).find(|t| t.error_code == UNKNOWN_TOPIC_OR_PARTITION);
         let Some(name) = gone.and_then(|t| t.name.as_ref()) else {
@@ -334,7 +340,7 @@ impl Courier {
         if now < since + NEW_TOPIC {
             return Ok(());
         }
-        Err(Trouble::Said(Self::no_such(
+        Err(SendError::FetchOutcome(Self::no_such(
             at,
             &name.0,
             "the topic is gone",
@@ -342,71 +348,78 @@ impl Courier {
     }
 
     /// Sends a broker what waits for it.
-    fn dispatch(&mut self, at: &mut Coordination, node: Node) -> Result<(), Trouble> {
-        if !Sending::is_known(node) {
+    fn dispatch(&mut self, at: &mut Coordination, node: Node) -> Result<(), SendError> {
+        if !Accumulator::is_known(node) {
             self.stale = true;
             self.hold_back();
             return self.patience("a partition has no leader");
         }
-        let at_once = at.at_once;
-        let most = if at_once { PRODUCE_AT_ONCE } else { PRODUCE };
+        let transactions_v2 = at.transactions_v2;
+        let most = if transactions_v2 { PRODUCE_V2 } else { PRODUCE };
         let opened = at.cluster.data(node, ASIDE).and_then(|link| {
-            let version = link.understood.version::<ProduceRequest>(most);
-            let known = |v: &i16| *v == PRODUCE_AT_ONCE || !at_once && *v >= PRODUCE_LEAST;
+            let version = link.api_versions.version::<ProduceRequest>(most);
+            let known = |v: &i16| *v == PRODUCE_V2 || !transactions_v2 && *v >= PRODUCE_LEAST;
             let version = version.filter(known);
-            version.ok_or_else(|| Broken(format!("broker {node} knows other versions of requests")))
+            version.ok_or_else(|| {
+                ConnectionError(format!("broker {node} knows other versions of requests"))
+            })
         });
         let version = match opened {
             Ok(version) => version,
-            Err(why) => return self.turn_back(at, node, &why),
+            Err(why) => return self.requeue(at, node, &why),
         };
         let owner = at.identity;
-        let Some(flight) = self.sending.gather(node, owner, version) else {
+        let Some(flight) = self.accumulator.gather(node, owner, version) else {
             return Ok(());
         };
         at.touched = true;
-        let adds = self.sending.is_transactional() && !at_once;
+        let adds = self.accumulator.is_transactional() && !transactions_v2;
         if adds && let Err(error) = self.add(at, &flight) {
-            self.sending.keep(flight);
+            self.accumulator.keep(flight);
             return error.map_or(Ok(()), Err);
         }
-        self.sending.added(&flight);
+        self.accumulator.added(&flight);
         match self.post(at, node, &flight) {
             Ok(()) => {
                 let now = self.clock.monotonic();
-                self.sending.depart(node, flight, now);
+                self.accumulator.depart(node, flight, now);
             }
             Err(why) => {
-                self.sending.turn_back(flight);
-                return self.turn_back(at, node, &why);
+                self.accumulator.requeue(flight);
+                return self.requeue(at, node, &why);
             }
         }
         Ok(())
     }
 
-    fn post(&mut self, at: &mut Coordination, node: Node, flight: &Flight) -> Result<(), Broken> {
+    fn post(
+        &mut self,
+        at: &mut Coordination,
+        node: Node,
+        flight: &Flight,
+    ) -> Result<(), ConnectionError> {
         let timeout = i32::try_from(AT_BROKER.as_millis()).unwrap_or(i32::MAX);
         let link = at.cluster.data(node, ASIDE)?;
         let head = link.open::<ProduceRequest>(flight.version)?;
-        let frame = (self.sending).frame(flight, head, &at.id, timeout);
+        let frame = (self.accumulator).frame(flight, head, &at.id, timeout);
         link.post(&frame.pieces(), TAKES_NOTHING)
     }
 
-    /// Tells the coordinator of partitions, where the rules ask for that. Trouble of none: later.
-    fn add(&mut self, at: &mut Coordination, flight: &Flight) -> Result<(), Option<Trouble>> {
-        let unknown = self.sending.unknown(flight);
+    /// Tells the coordinator of partitions, where the rules ask for that. SendError of none: later.
+    fn add(&mut self, at: &mut Coordination, flight: &Flight) -> Result<(), Option<SendError>> {
+        let unknown = self.accumulator.unknown(flight);
         if unknown.is_empty() {
             return Ok(());
         }
         match at.add(&unknown, ASIDE) {
-            Asked::Done(_) => Ok(()),
-            Asked::Code { code, answer, .. } => Err(Some(Trouble::Code {
+            CoordinatorAnswer::Done(_) => Ok(()),
+            CoordinatorAnswer::Code { code, answer, .. } => Err(Some(SendError::Code {
                 code,
                 said: "refused".to_owned(),
                 what: "adding partitions to the transaction",
                 topic: answer.flatten(),
             })),
-            Asked::Silence { last, .. } => {
+            CoordinatorAnswer::Silence { last, .. } => {
                 // A topic that is gone is said to be "not yet": who leads it is asked for.
                 self.stale = true;
                 self.hold_back();
@@ -417,7 +430,7 @@ impl Courier {
 
     /// All was to be acknowledged by now, and is not.
     pub(in crate::kafka::native) fn late(&self, at: &Coordination, timeout: Duration) -> Error {
-        let bytes = self.sending.unacknowledged();
+        let bytes = self.accumulator.unacknowledged();
         let last = format!("{bytes} bytes are not acknowledged after {timeout:?}");
         at.silent(&last, "flushing")
     }
@@ -425,10 +438,10 @@ impl Courier {
     /// Begins counting how long something waits, and how long nothing is acknowledged, if nothing was until now.
     pub(in crate::kafka::native) fn note_start(&mut self) {
         let now = self.clock.monotonic();
-        if self.sending.waiting() == 0 {
+        if self.accumulator.waiting() == 0 {
             self.waiting_since = now;
         }
-        if self.sending.unacknowledged() == 0 {
+        if self.accumulator.unacknowledged() == 0 {
             self.progress = now;
         }
     }

@@ -3,16 +3,16 @@
 //! Takes records, offsets and the end of the transaction; gives outcomes. Owns what becomes of a transaction when an answer is
 //! not as it should be. Sends when asked to do something, and has no thread of its own.
 
-use crate::kafka::alternating::Side;
+use crate::kafka::alternating::TransactionalSide;
 use crate::kafka::errors::error;
 use crate::kafka::markers::Markers;
-use crate::kafka::native::error_class::{FENCED, Verdict, named, verdict};
+use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
 use crate::kafka::native::net::cluster::Cluster;
-use crate::kafka::native::net::connection::{Broken, wait};
-use crate::kafka::native::producer::accumulator::Sending;
-use crate::kafka::native::producer::coordination::{Asked, Coordination};
+use crate::kafka::native::net::connection::{ConnectionError, wait};
+use crate::kafka::native::producer::accumulator::Accumulator;
+use crate::kafka::native::producer::coordination::{Coordination, CoordinatorAnswer};
 use crate::kafka::native::producer::sender::{
-    ASIDE, AT_BROKER, Courier, EAGER, KEPT, LOOK, Trouble,
+    ASIDE, AT_BROKER, EAGER, KEPT, LOOK, SendError, Sender,
 };
 use crate::kafka::native::records::batch_writer::Identity;
 use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
@@ -42,9 +42,9 @@ enum State {
 
 /// A transactional writer.
 #[derive(Debug)]
-pub(in crate::kafka) struct WireProducer {
+pub(in crate::kafka) struct TransactionalProducer {
     coordination: Coordination,
-    courier: Courier,
+    sender: Sender,
     state: State,
     /// Was anything of this epoch given up whose fate is not known?
     doubtful: bool,
@@ -52,7 +52,7 @@ pub(in crate::kafka) struct WireProducer {
     markers: Markers,
 }
 
-impl WireProducer {
+impl TransactionalProducer {
     /// For an id; connects when it is opened.
     pub(in crate::kafka::native) fn new(
         cluster: Cluster,
@@ -62,7 +62,7 @@ impl WireProducer {
     ) -> Self {
         Self {
             coordination: Coordination::new(cluster, id, address, silence),
-            courier: Courier::new(true, silence),
+            sender: Sender::new(true, silence),
             state: State::Idle,
             doubtful: false,
             rollovers: 0,
@@ -73,10 +73,12 @@ impl WireProducer {
     /// Takes its transactional id over. False if the brokers are too old for what is asked of them here.
     pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<bool> {
         let clock = SystemClock::new();
-        self.coordination.introduce(Identity::NONE, timeout)?;
+        self.coordination
+            .init_producer_id(Identity::NONE, timeout)?;
         let left = timeout.saturating_sub(clock.monotonic());
-        let agreed = self.coordination.agree(left);
-        agreed.map_err(|Broken(why)| self.coordination.silent(&why, "opening the producer"))
+        let agreed = self.coordination.negotiate_transaction_version(left);
+        agreed
+            .map_err(|ConnectionError(why)| self.coordination.silent(&why, "opening the producer"))
     }
 
     /// Somebody newer has the id.
@@ -86,13 +88,13 @@ impl WireProducer {
     }
 
     fn fenced(&self, what: &str) -> Error {
-        self.coordination.refused(FENCED, "fenced", what)
+        self.coordination.refused(PRODUCER_FENCED, "fenced", what)
     }
 
     /// What becomes of the transaction because of a code, as an error.
     fn spoil(&mut self, code: i16, said: &str, what: &str, topic: Option<&str>) -> Error {
-        match verdict(code) {
-            Verdict::Outdated | Verdict::Fenced => {
+        match classify(code) {
+            ErrorClass::Outdated | ErrorClass::Fenced => {
                 let error = self.coordination.lost(code, what, ASIDE);
                 if error.kind() == ErrorKind::Fenced {
                     self.stop();
@@ -104,7 +106,7 @@ impl WireProducer {
                 }
                 error
             }
-            Verdict::Lost => {
+            ErrorClass::Lost => {
                 self.give_up();
                 Error::unavailable(format!(
                     "{what}: the broker at {} gave the transaction of '{}' up ({:?} {said})",
@@ -121,19 +123,19 @@ impl WireProducer {
         }
     }
 
-    fn trouble(&mut self, trouble: Trouble) -> Error {
+    fn trouble(&mut self, trouble: SendError) -> Error {
         match trouble {
-            Trouble::Code {
+            SendError::Code {
                 code,
                 said,
                 what,
                 topic,
             } => self.spoil(code, &said, what, topic.as_deref()),
-            Trouble::Said(error) => {
+            SendError::FetchOutcome(error) => {
                 self.give_up();
                 error
             }
-            Trouble::Away(last) => {
+            SendError::Away(last) => {
                 self.give_up();
                 Error::unavailable(format!(
                     "writing: the broker at {} was away for too long, the transaction of '{}' is lost ({last})",
@@ -151,20 +153,20 @@ impl WireProducer {
     }
 
     fn drive(&mut self, all: bool) -> Result<()> {
-        let driven = self.courier.drive(&mut self.coordination, all);
+        let driven = self.sender.drive(&mut self.coordination, all);
         driven.map_err(|trouble| self.trouble(trouble))
     }
 
     fn drive_for(&mut self, all: bool, most: Duration) -> Result<()> {
-        let driven = (self.courier).drive_for(&mut self.coordination, all, most);
+        let driven = (self.sender).drive_for(&mut self.coordination, all, most);
         driven.map_err(|trouble| self.trouble(trouble))
     }
 
     fn drop_all(&mut self) {
-        for node in self.courier.sending.flying() {
+        for node in self.sender.accumulator.flying() {
             self.coordination.cluster.cut_data(node);
         }
-        self.courier.sending.clear();
+        self.sender.accumulator.clear();
     }
 
     /// Is there a transaction that goes on?
@@ -189,7 +191,7 @@ impl WireProducer {
 
     /// Takes what the end of a transaction said: with an epoch for each, whose the next one is.
     fn ended(&mut self, answer: &EndTxnResponse) {
-        if !self.coordination.at_once {
+        if !self.coordination.transactions_v2 {
             return;
         }
         let (id, epoch) = (answer.producer_id.0, answer.producer_epoch);
@@ -200,7 +202,7 @@ impl WireProducer {
                 self.rollovers += 1;
             }
             self.coordination.identity = Identity { id, epoch };
-            self.courier.sending.renumber();
+            self.sender.accumulator.renumber();
         }
     }
 
@@ -208,35 +210,35 @@ impl WireProducer {
     /// broker from before 3.6 could take it into the next one, so nothing is ended as long as it may still come.
     fn see_off(&mut self, timeout: Duration) -> Result<()> {
         let clock = SystemClock::new();
-        let at_once = self.coordination.at_once;
-        let most = if at_once {
+        let transactions_v2 = self.coordination.transactions_v2;
+        let most = if transactions_v2 {
             SWAN_SONG.min(timeout / 2)
         } else {
             timeout / 4 * 3
         };
-        self.doubtful |= self.courier.sending.unacknowledged() > 0;
-        self.courier.sending.drop_certain();
-        let waits = |sending: &Sending| {
-            if at_once {
-                sending.is_flying()
+        self.doubtful |= self.sender.accumulator.unacknowledged() > 0;
+        self.sender.accumulator.drop_certain();
+        let waits = |accumulator: &Accumulator| {
+            if transactions_v2 {
+                accumulator.is_flying()
             } else {
-                sending.is_in_doubt()
+                accumulator.is_in_doubt()
             }
         };
         while self.state != State::Fenced
-            && waits(&self.courier.sending)
+            && waits(&self.sender.accumulator)
             && clock.monotonic() < most
         {
-            let driven = (self.courier).drive_for(&mut self.coordination, true, LOOK);
+            let driven = (self.sender).drive_for(&mut self.coordination, true, LOOK);
             let Err(trouble) = driven else { continue };
-            let away = matches!(trouble, Trouble::Away(_));
+            let away = matches!(trouble, SendError::Away(_));
             self.trouble(trouble);
-            self.courier.sending.drop_certain();
+            self.sender.accumulator.drop_certain();
             if away {
                 break;
             }
         }
-        let may_come = !at_once && self.courier.sending.is_in_doubt();
+        let may_come = !transactions_v2 && self.sender.accumulator.is_in_doubt();
         self.drop_all();
         if may_come && self.state != State::Fenced {
             self.give_up();
@@ -256,10 +258,10 @@ impl WireProducer {
         }
         if self.coordination.touched {
             match self.coordination.end(false, left()) {
-                Asked::Done(answer) => self.ended(&answer),
+                CoordinatorAnswer::Done(answer) => self.ended(&answer),
                 // The broker has done it already, or knows of none: a new epoch ends whatever there is.
-                Asked::Code { .. } => self.doubtful = true,
-                Asked::Silence { last, .. } => {
+                CoordinatorAnswer::Code { .. } => self.doubtful = true,
+                CoordinatorAnswer::Silence { last, .. } => {
                     self.give_up();
                     return Err(self.coordination.silent(&last, "aborting the transaction"));
                 }
@@ -283,7 +285,7 @@ impl WireProducer {
     /// Takes the next epoch of the id.
     fn renew(&mut self, timeout: Duration) -> Result<()> {
         let own = self.coordination.identity;
-        let renewed = self.coordination.introduce(own, timeout);
+        let renewed = self.coordination.init_producer_id(own, timeout);
         self.after_proof(renewed)
     }
 
@@ -297,13 +299,13 @@ impl WireProducer {
             }
             return Err(error);
         }
-        self.courier.sending.renumber();
+        self.sender.accumulator.renumber();
         self.doubtful = false;
         Ok(())
     }
 }
 
-impl Producer for WireProducer {
+impl Producer for TransactionalProducer {
     fn sends_are_fenced(&self) -> bool {
         true
     }
@@ -321,26 +323,26 @@ impl Producer for WireProducer {
             self.renew(AT_BROKER)?;
         }
         // Who has agreed on other rules meanwhile says so when it is connected again. Without a connection those of before hold.
-        let _reached = self.coordination.agree(ASIDE);
+        let _reached = self.coordination.negotiate_transaction_version(ASIDE);
         self.state = State::Open;
         self.coordination.touched = false;
-        self.courier.sending.forget_added();
-        self.courier.note_start();
+        self.sender.accumulator.forget_added();
+        self.sender.note_start();
         Ok(())
     }
 
     fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
         self.assure()?;
         self.markers.settle(|left| wait(&mut [], left));
-        self.courier.note_start();
+        self.sender.note_start();
         for record in records.drain(..) {
-            let put = self.courier.put(&mut self.coordination, &record);
+            let put = self.sender.put(&mut self.coordination, &record);
             put.map_err(|trouble| self.trouble(trouble))?;
         }
         self.drive(false)?;
-        while self.courier.sending.unacknowledged() > KEPT {
+        while self.sender.accumulator.unacknowledged() > KEPT {
             self.drive_for(true, LOOK)?;
-            let patient = self.courier.patience("nothing is acknowledged");
+            let patient = self.sender.patience("nothing is acknowledged");
             patient.map_err(|trouble| self.trouble(trouble))?;
         }
         Ok(())
@@ -350,20 +352,20 @@ impl Producer for WireProducer {
         self.assure()?;
         self.drive(false)?;
         // What is too little for a request waits for the commit, and nobody has to look after it.
-        let waiting = self.courier.sending.waiting();
+        let waiting = self.sender.accumulator.waiting();
         Ok(if waiting >= EAGER { waiting } else { 0 })
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
-        if self.courier.sending.unacknowledged() == 0 && self.state != State::Lost {
+        if self.sender.accumulator.unacknowledged() == 0 && self.state != State::Lost {
             return Ok(());
         }
         self.assure()?;
         let clock = SystemClock::new();
-        while self.courier.sending.unacknowledged() > 0 {
+        while self.sender.accumulator.unacknowledged() > 0 {
             let left = timeout.saturating_sub(clock.monotonic());
             if left.is_zero() {
-                return Err(self.courier.late(&self.coordination, timeout));
+                return Err(self.sender.late(&self.coordination, timeout));
             }
             self.drive_for(true, left.min(LOOK * 5))?;
         }
@@ -380,12 +382,12 @@ impl Producer for WireProducer {
         self.coordination.touched = true;
         let what = "adding offsets to the transaction";
         match self.coordination.offsets(group, cut, timeout) {
-            Asked::Done(()) => Ok(()),
-            Asked::Code { code, .. } => {
+            CoordinatorAnswer::Done(()) => Ok(()),
+            CoordinatorAnswer::Code { code, .. } => {
                 let whole = format!("{what} of '{}'", self.coordination.id);
                 Err(self.spoil(code, "refused", &whole, None))
             }
-            Asked::Silence { last, .. } => {
+            CoordinatorAnswer::Silence { last, .. } => {
                 self.give_up();
                 Err(self.coordination.silent(&last, what))
             }
@@ -412,21 +414,21 @@ impl Producer for WireProducer {
         }
         let left = timeout.saturating_sub(clock.monotonic());
         match self.coordination.end(true, left) {
-            Asked::Done(answer) => {
+            CoordinatorAnswer::Done(answer) => {
                 self.finish();
                 self.ended(&answer);
                 self.markers.begin();
                 Ok(CommitOutcome::Committed)
             }
-            Asked::Code { code, perhaps, .. } => {
+            CoordinatorAnswer::Code { code, perhaps, .. } => {
                 let known = self.spoil(code, "the broker ended it", what, None);
-                match verdict(code) {
-                    Verdict::Outdated | Verdict::Fenced | Verdict::Lost
+                match classify(code) {
+                    ErrorClass::Outdated | ErrorClass::Fenced | ErrorClass::Lost
                         if known.kind() != ErrorKind::Fenced =>
                     {
                         let left = || timeout.saturating_sub(clock.monotonic()).max(LEAST);
                         self.roll_back(left())?;
-                        if verdict(code) == Verdict::Lost {
+                        if classify(code) == ErrorClass::Lost {
                             // Did the broker end it by itself, or for somebody who is taking the id over?
                             let proved = self.coordination.prove_again(left());
                             self.after_proof(proved)?;
@@ -443,7 +445,7 @@ impl Producer for WireProducer {
                     _ => Err(known),
                 }
             }
-            Asked::Silence { perhaps, last } => {
+            CoordinatorAnswer::Silence { perhaps, last } => {
                 self.give_up();
                 let known = self.coordination.silent(&last, what);
                 Err(if perhaps {
@@ -460,7 +462,7 @@ impl Producer for WireProducer {
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
-        self.courier.sending.acknowledged(topic)
+        self.sender.accumulator.acknowledged(topic)
     }
 
     fn rollovers(&self) -> u64 {
@@ -468,11 +470,11 @@ impl Producer for WireProducer {
     }
 
     fn append_time(&self) -> Option<Timestamp> {
-        self.courier.sending.append_time()
+        self.sender.accumulator.append_time()
     }
 }
 
-impl Side for WireProducer {
+impl TransactionalSide for TransactionalProducer {
     fn owns_its_id(&mut self) -> bool {
         // Whoever does not hear an answer asks again when it starts again.
         let fenced = |error: Error| error.kind() == ErrorKind::Fenced;

@@ -23,18 +23,18 @@ const ABORTED: i16 = 0;
 
 /// Why a batch can't be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::kafka::native) enum Unreadable {
+pub(in crate::kafka::native) enum UnreadableBatch {
     /// It is not what the broker got.
     Corrupt(String),
     /// Of a format from before 2017.
     Old(u8),
 }
 
-fn corrupt(why: impl ToString) -> Unreadable {
-    Unreadable::Corrupt(why.to_string())
+fn corrupt(why: impl ToString) -> UnreadableBatch {
+    UnreadableBatch::Corrupt(why.to_string())
 }
 
-fn short() -> Unreadable {
+fn short() -> UnreadableBatch {
     corrupt("a record ends early")
 }
 
@@ -57,7 +57,7 @@ pub(in crate::kafka::native) struct Record<'a> {
 
 impl Record<'_> {
     /// Copies the headers, if there are any.
-    pub(in crate::kafka::native) fn headers(&self) -> Result<Headers, Unreadable> {
+    pub(in crate::kafka::native) fn headers(&self) -> Result<Headers, UnreadableBatch> {
         let from = &mut &*self.headers;
         let count = unzigzag(take_varint(from).ok_or_else(short)?);
         if count <= 0 {
@@ -76,7 +76,7 @@ impl Record<'_> {
 }
 
 /// Bytes with their number in front; none of them is null.
-fn part<'a>(from: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Unreadable> {
+fn part<'a>(from: &mut &'a [u8]) -> Result<Option<&'a [u8]>, UnreadableBatch> {
     let size = unzigzag(take_varint(from).ok_or_else(short)?);
     let Ok(size) = usize::try_from(size) else {
         return Ok(None);
@@ -106,12 +106,12 @@ fn at<const N: usize>(bytes: &[u8], place: usize) -> [u8; N] {
 
 impl Head {
     /// Of the first batch. None if it is not whole: a broker cuts where its answer is full.
-    fn read(bytes: &[u8]) -> Result<Option<Self>, Unreadable> {
+    fn read(bytes: &[u8]) -> Result<Option<Self>, UnreadableBatch> {
         if bytes.len() <= MAGIC {
             return Ok(None);
         }
         if bytes[MAGIC] != FORMAT {
-            return Err(Unreadable::Old(bytes[MAGIC]));
+            return Err(UnreadableBatch::Old(bytes[MAGIC]));
         }
         let size = usize::try_from(i32::from_be_bytes(at(bytes, LENGTH))).map_err(corrupt)? + FRONT;
         if size < HEAD {
@@ -153,7 +153,7 @@ struct Open {
 }
 
 impl Open {
-    fn new(head: Head, batch: &Bytes) -> Result<Self, Unreadable> {
+    fn new(head: Head, batch: &Bytes) -> Result<Self, UnreadableBatch> {
         let (said, found) = (
             u32::from_be_bytes(at(batch, CRC)),
             crc32c::crc32c(&batch[ATTRIBUTES..]),
@@ -173,7 +173,7 @@ impl Open {
     }
 
     /// The next record, and where the one behind it begins.
-    fn record(&self) -> Result<(Record<'_>, usize), Unreadable> {
+    fn record(&self) -> Result<(Record<'_>, usize), UnreadableBatch> {
         let from = &mut &self.body[self.next..];
         let mut record = part(from)?.ok_or_else(short)?;
         let behind = self.body.len() - from.len();
@@ -204,7 +204,7 @@ impl Open {
 }
 
 /// The records of a batch, whatever they are packed with.
-fn unpacked(mut body: Bytes, with: i16) -> Result<Bytes, Unreadable> {
+fn unpacked(mut body: Bytes, with: i16) -> Result<Bytes, UnreadableBatch> {
     let all = |unpacked: &mut Bytes| Ok(std::mem::take(unpacked));
     let unpacked = match with {
         0 => return Ok(body),
@@ -238,7 +238,7 @@ impl Records {
     pub(in crate::kafka::native) fn new(
         bytes: Bytes,
         mut aborted: Vec<Aborted>,
-    ) -> Result<Option<Self>, Unreadable> {
+    ) -> Result<Option<Self>, UnreadableBatch> {
         aborted.sort_unstable_by_key(|a| std::cmp::Reverse(a.first));
         let mut last = None;
         let mut rest = &bytes[..];
@@ -279,7 +279,7 @@ impl Records {
     pub(in crate::kafka::native) fn seek(
         &mut self,
         position: &mut i64,
-    ) -> Result<bool, Unreadable> {
+    ) -> Result<bool, UnreadableBatch> {
         while self.enter(position)? {
             if let Some(open) = &mut self.open {
                 let (record, behind) = open.record()?;
@@ -296,8 +296,8 @@ impl Records {
     pub(in crate::kafka::native) fn take(
         &mut self,
         position: &mut i64,
-        each: impl FnOnce(Record<'_>) -> Result<(), Unreadable>,
-    ) -> Result<bool, Unreadable> {
+        each: impl FnOnce(Record<'_>) -> Result<(), UnreadableBatch>,
+    ) -> Result<bool, UnreadableBatch> {
         while self.enter(position)? {
             if let Some(open) = &mut self.open {
                 let (record, behind) = open.record()?;
@@ -315,7 +315,7 @@ impl Records {
     }
 
     /// Opens the next batch with records, unless there are some in the one that is open; false if there is none.
-    fn enter(&mut self, position: &mut i64) -> Result<bool, Unreadable> {
+    fn enter(&mut self, position: &mut i64) -> Result<bool, UnreadableBatch> {
         loop {
             if let Some(open) = &self.open {
                 if open.left > 0 {
@@ -338,7 +338,7 @@ impl Records {
     }
 
     /// Are there records in it, and committed ones?
-    fn holds_records(&mut self, head: &Head, batch: &Bytes) -> Result<bool, Unreadable> {
+    fn holds_records(&mut self, head: &Head, batch: &Bytes) -> Result<bool, UnreadableBatch> {
         while let Some(begun) = self.aborted.pop_if(|a| a.first <= head.last) {
             self.within.push(begun.producer);
         }

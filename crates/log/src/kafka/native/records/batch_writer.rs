@@ -48,7 +48,7 @@ impl Identity {
 
 /// Records for one partition.
 #[derive(Debug)]
-pub(in crate::kafka::native) struct Batch {
+pub(in crate::kafka::native) struct BatchWriter {
     bytes: Vec<u8>,
     count: i32,
     first: i64,
@@ -58,7 +58,7 @@ pub(in crate::kafka::native) struct Batch {
     pub lost: bool,
 }
 
-impl Batch {
+impl BatchWriter {
     /// An empty one, in memory that may have been another's.
     pub(in crate::kafka::native) fn new(mut room: Vec<u8>) -> Self {
         room.clear();

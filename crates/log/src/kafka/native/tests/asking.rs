@@ -124,7 +124,7 @@ fn how_long_answers_take_is_what_records_took_to_come() {
     assert!(!usual.is_zero());
     (reader.poll(10, Duration::from_millis(30), &mut came)).unwrap();
     assert_eq!(reader.usual_answer(), usual, "answers without records");
-    // Asked for, and looked at much later.
+    // CoordinatorAnswer for, and looked at much later.
     let (_held, never) = channel::<()>();
     for round in 0..20 {
         write();

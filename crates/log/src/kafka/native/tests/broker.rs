@@ -44,7 +44,7 @@ pub(in crate::kafka::native) struct Kept {
     pub dice: Dice,
     /// One of so many requests goes wrong; 0: none.
     pub one_of: u64,
-    at_once: bool,
+    transactions_v2: bool,
     port: i32,
     pub faults: u32,
     /// How often it was asked for records, and given some.
@@ -70,14 +70,19 @@ fn decoded<R: Request>(mut body: Bytes, version: i16) -> R {
 }
 
 impl Kept {
-    pub(in crate::kafka::native) fn new(dice: Dice, one_of: u64, at_once: bool, port: u16) -> Self {
+    pub(in crate::kafka::native) fn new(
+        dice: Dice,
+        one_of: u64,
+        transactions_v2: bool,
+        port: u16,
+    ) -> Self {
         Self {
             logs: BTreeMap::new(),
             ids: BTreeMap::new(),
             committed: BTreeMap::new(),
             dice,
             one_of,
-            at_once,
+            transactions_v2,
             port: port.into(),
             faults: 0,
             fetches: 0,
@@ -135,7 +140,7 @@ impl Kept {
                 put::<FindCoordinatorRequest>(into, number, version, &answer);
             }
             ApiKey::InitProducerId => {
-                let answer = self.introduce(&decoded(body, version), not_yet);
+                let answer = self.init_producer_id(&decoded(body, version), not_yet);
                 put::<InitProducerIdRequest>(into, number, version, &answer);
             }
             ApiKey::AddPartitionsToTxn => {
@@ -192,7 +197,7 @@ impl Kept {
         };
         let rules = FinalizedFeatureKey::default()
             .with_name(StrBytes::from_static_str("transaction.version"))
-            .with_max_version_level(if self.at_once { 2 } else { 0 });
+            .with_max_version_level(if self.transactions_v2 { 2 } else { 0 });
         ApiVersionsResponse::default()
             .with_api_keys(keys.map(key).to_vec())
             .with_finalized_features(vec![rules])
@@ -239,7 +244,7 @@ impl Kept {
         FindCoordinatorResponse::default().with_coordinators(found.collect())
     }
 
-    fn introduce(
+    fn init_producer_id(
         &mut self,
         request: &InitProducerIdRequest,
         not_yet: bool,
@@ -322,7 +327,10 @@ impl Kept {
         let parts: Vec<Part> = (topics.iter())
             .flat_map(|t| t.partitions.iter().map(|p| (t.name.to_string(), *p)))
             .collect();
-        assert!(!self.at_once, "nobody asks for that under the newer rules");
+        assert!(
+            !self.transactions_v2,
+            "nobody asks for that under the newer rules"
+        );
         let code = code(self.join(&request.v3_and_below_transactional_id, own, &parts, not_yet));
         let results = topics.iter().map(|topic| {
             let part = |p: &i32| {
@@ -344,9 +352,9 @@ impl Kept {
         not_yet: bool,
     ) -> TxnOffsetCommitResponse {
         let own = identity(request.producer_id, request.producer_epoch);
-        assert_eq!(version >= 5, self.at_once);
+        assert_eq!(version >= 5, self.transactions_v2);
         let name = request.transactional_id.to_string();
-        let outcome = if self.at_once || self.ids.get(&name).is_some_and(|id| id.open) {
+        let outcome = if self.transactions_v2 || self.ids.get(&name).is_some_and(|id| id.open) {
             self.join(&name, own, &[], not_yet)
         } else {
             Err(Fault::InvalidTxnState)
@@ -387,7 +395,7 @@ impl Kept {
         not_yet: bool,
     ) -> ProduceResponse {
         let name = request.transactional_id.as_ref().map(|id| id.to_string());
-        assert_eq!(version >= 12, self.at_once && name.is_some());
+        assert_eq!(version >= 12, self.transactions_v2 && name.is_some());
         self.produces += 1;
         // Of one request some partitions may be taken and others not.
         let topics = request.topic_data.iter().map(|topic| {
@@ -430,7 +438,7 @@ impl Kept {
         if id.is_some_and(|id| id.now != owner) {
             return Err(Fault::InvalidProducerEpoch);
         }
-        if !self.at_once && !id.is_some_and(|id| id.parts.contains(part)) {
+        if !self.transactions_v2 && !id.is_some_and(|id| id.parts.contains(part)) {
             return Err(Fault::InvalidTxnState);
         }
         let values: Vec<_> = read
@@ -482,7 +490,7 @@ impl Kept {
         }
         let name = request.transactional_id.to_string();
         let own = identity(request.producer_id, request.producer_epoch);
-        let at_once = self.at_once;
+        let transactions_v2 = self.transactions_v2;
         let id = self.ids.get_mut(&name).unwrap();
         let again = id.last_end == Some(request.committed) && !id.open;
         let (before, now) = (id.before, id.now);
@@ -493,7 +501,7 @@ impl Kept {
         };
         if own != now {
             // Under the newer rules an end that is repeated, or comes too late, has the epoch before.
-            let late = at_once && before == Some(own);
+            let late = transactions_v2 && before == Some(own);
             return match (late, again) {
                 (true, true) => says(now),
                 (true, false) => answer.with_error_code(Fault::InvalidTxnState.code()),
@@ -502,7 +510,7 @@ impl Kept {
         }
         if !id.open {
             // Under the older ones it has the same.
-            let fine = !at_once && again;
+            let fine = !transactions_v2 && again;
             return if fine {
                 says(now)
             } else {
@@ -512,7 +520,7 @@ impl Kept {
         self.settle(&name, request.committed);
         let id = self.ids.get_mut(&name).unwrap();
         id.last_end = Some(request.committed);
-        if at_once {
+        if transactions_v2 {
             id.advance(true);
             return says(id.now);
         }
@@ -542,7 +550,7 @@ impl Kept {
         self.settle(name, false);
         let id = self.ids.get_mut(name).unwrap();
         // By the older rules nobody goes on from the epoch before: it could be another producer's.
-        id.advance(self.at_once);
+        id.advance(self.transactions_v2);
         id.last_end = Some(false);
     }
 

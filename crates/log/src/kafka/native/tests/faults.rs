@@ -31,7 +31,7 @@ pub(in crate::kafka::native) struct FaultyBroker {
     pub port: u16,
 }
 
-enum Doing {
+enum ErrorContext {
     Well,
     /// Closes the connection, having done it or not.
     Close {
@@ -44,10 +44,10 @@ enum Doing {
 }
 
 impl FaultyBroker {
-    pub(in crate::kafka::native) fn start(seed: u64, one_of: u64, at_once: bool) -> Self {
+    pub(in crate::kafka::native) fn start(seed: u64, one_of: u64, transactions_v2: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let kept = Kept::new(Dice(seed | 1), one_of, at_once, port);
+        let kept = Kept::new(Dice(seed | 1), one_of, transactions_v2, port);
         let kept = Arc::new(Mutex::new(kept));
         let shared = Arc::clone(&kept);
         let accept = move || {
@@ -87,23 +87,23 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Kept>) {
             if kept.is_lost(&request) {
                 return Ok(());
             }
-            let doing = Doing::of(&mut kept);
-            if matches!(doing, Doing::Close { done: false }) {
+            let doing = ErrorContext::of(&mut kept);
+            if matches!(doing, ErrorContext::Close { done: false }) {
                 return Ok(());
             }
-            let answer = kept.answer(Bytes::from(request), matches!(doing, Doing::NotYet));
+            let answer = kept.answer(Bytes::from(request), matches!(doing, ErrorContext::NotYet));
             drop(kept);
             let half = answer.len() / 2;
             match doing {
-                Doing::Close { .. } => return Ok(()),
-                Doing::Cut => return stream.write_all(&answer[..half]),
-                Doing::Well | Doing::NotYet => stream.write_all(&answer)?,
+                ErrorContext::Close { .. } => return Ok(()),
+                ErrorContext::Cut => return stream.write_all(&answer[..half]),
+                ErrorContext::Well | ErrorContext::NotYet => stream.write_all(&answer)?,
             }
         }
     })();
 }
 
-impl Doing {
+impl ErrorContext {
     fn of(kept: &mut Kept) -> Self {
         if kept.one_of == 0 || kept.dice.roll(kept.one_of) > 0 {
             return Self::Well;

@@ -13,7 +13,7 @@ use stoatflow_core::{Clock, ErrorKind, SystemClock};
 
 const ROUNDS: i64 = 25;
 
-fn open_plainly(broker: &FaultyBroker, id: &str) -> native::PlainProducer {
+fn open_plainly(broker: &FaultyBroker, id: &str) -> native::IdempotentProducer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
     let addresses = address_list(&bootstrap).unwrap();
     let guard = open(broker, id);
@@ -23,8 +23,8 @@ fn open_plainly(broker: &FaultyBroker, id: &str) -> native::PlainProducer {
 }
 
 /// One life of a writer, and what there is of it. Only a broker that forgets has anything twice.
-fn run(seed: u64, at_once: bool, forgetful: bool) {
-    let broker = FaultyBroker::start(seed, 6, at_once);
+fn run(seed: u64, transactions_v2: bool, forgetful: bool) {
+    let broker = FaultyBroker::start(seed, 6, transactions_v2);
     broker.kept.lock().forgetful = forgetful;
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut writer = open_plainly(&broker, "app");

@@ -1,8 +1,8 @@
 use super::*;
 use kafka_protocol::messages::fetch_response::EpochEndOffset;
 
-fn wanted(topic: &str, partition: i32) -> Wanted {
-    Wanted {
+fn wanted(topic: &str, partition: i32) -> FetchTarget {
+    FetchTarget {
         topic: topic.into(),
         partition,
         from: 7,
@@ -11,7 +11,7 @@ fn wanted(topic: &str, partition: i32) -> Wanted {
     }
 }
 
-const PORTION: Portion = Portion {
+const PORTION: FetchLimits = FetchLimits {
     all: 1000,
     each: 100,
 };
@@ -45,18 +45,27 @@ fn a_request_says_what_was_seen_where_it_can() {
 #[test]
 fn answers_are_told_apart() {
     let of = |code| said(PartitionData::default().with_error_code(code));
-    assert!(matches!(of(1), Said::Refused(1)), "a position that is lost");
-    assert!(matches!(of(2), Said::Refused(2)), "damaged");
+    assert!(
+        matches!(of(1), FetchOutcome::Refused(1)),
+        "a position that is lost"
+    );
+    assert!(matches!(of(2), FetchOutcome::Refused(2)), "damaged");
     for code in [-1, 3, 5, 6, 9, 56, 74, 75, 78] {
-        assert!(matches!(of(code), Said::NotYet(c) if c == code), "{code}");
+        assert!(
+            matches!(of(code), FetchOutcome::NotYet(c) if c == code),
+            "{code}"
+        );
     }
-    assert!(matches!(of(29), Said::Refused(29)), "no permission");
+    assert!(matches!(of(29), FetchOutcome::Refused(29)), "no permission");
     let end = EpochEndOffset::default().with_epoch(1).with_end_offset(40);
     let lost = PartitionData::default().with_diverging_epoch(end);
-    assert!(matches!(said(lost), Said::Diverged { from: 40 }));
+    assert!(matches!(said(lost), FetchOutcome::Diverged { from: 40 }));
     // Brokers that know of no transactions say no stable end.
     let old = PartitionData::default()
         .with_last_stable_offset(-1)
         .with_high_watermark(9);
-    assert!(matches!(said(old), Said::Came { stable_end: 9, .. }));
+    assert!(matches!(
+        said(old),
+        FetchOutcome::Came { stable_end: 9, .. }
+    ));
 }

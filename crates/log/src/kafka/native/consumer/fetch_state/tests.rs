@@ -1,6 +1,6 @@
 use super::*;
 use crate::Outgoing;
-use crate::kafka::native::records::batch_writer::{Batch, Identity, TRANSACTIONAL};
+use crate::kafka::native::records::batch_writer::{BatchWriter, Identity, TRANSACTIONAL};
 use kafka_protocol::messages::metadata_response::{
     MetadataResponsePartition, MetadataResponseTopic,
 };
@@ -8,18 +8,18 @@ use kafka_protocol::messages::{BrokerId, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use stoatflow_core::Timestamp;
 
-const PORTION: Portion = Portion {
+const PORTION: FetchLimits = FetchLimits {
     all: 4_000,
     each: 1_000,
 };
 const NOW: Duration = Duration::from_secs(100);
 
 /// Partitions of a topic, all led by broker 1.
-fn slots(count: i32) -> Slots {
+fn slots(count: i32) -> FetchStates {
     let parts: Vec<_> = (0..count)
         .map(|p| (TopicPartition::new("t", p), Offset(0)))
         .collect();
-    let mut slots = Slots::new(&parts);
+    let mut slots = FetchStates::new(&parts);
     assert!(slots.is_unled());
     let learned = slots.learn(&led(count, 7));
     assert!(learned.missing.is_empty() && learned.replaced.is_empty());
@@ -44,7 +44,7 @@ fn led(count: i32, id: u8) -> MetadataResponse {
 
 /// So many records of 100 bytes from an offset on.
 fn records(from: i64, count: u8) -> Bytes {
-    let mut batch = Batch::new(Vec::new());
+    let mut batch = BatchWriter::new(Vec::new());
     for n in 0..count {
         batch.append(&Outgoing {
             topic: "t".into(),
@@ -61,7 +61,7 @@ fn records(from: i64, count: u8) -> Bytes {
     bytes.into()
 }
 
-fn came(slots: &mut Slots, at: usize, count: u8) {
+fn came(slots: &mut FetchStates, at: usize, count: u8) {
     let slot = &mut slots.all[at];
     slot.asked = slot.from;
     let bytes = records(slot.from, count);
@@ -69,8 +69,8 @@ fn came(slots: &mut Slots, at: usize, count: u8) {
     slot.came(end, bytes, Vec::new(), NOW).unwrap();
 }
 
-fn asked(slots: &mut Slots) -> (Vec<i32>, Duration) {
-    let Wish { wanted, patience } = slots.wish(1, PORTION, NOW);
+fn asked(slots: &mut FetchStates) -> (Vec<i32>, Duration) {
+    let FetchWish { wanted, patience } = slots.wish(1, PORTION, NOW);
     let mut parts: Vec<_> = wanted.iter().map(|w| w.partition).collect();
     parts.sort_unstable();
     (parts, patience)
@@ -104,7 +104,7 @@ fn a_partition_is_asked_for_when_little_of_it_is_left() {
 #[test]
 fn another_one_is_first_each_time() {
     let mut slots = slots(3);
-    let first = |slots: &mut Slots| slots.wish(1, PORTION, NOW).wanted[0].partition;
+    let first = |slots: &mut FetchStates| slots.wish(1, PORTION, NOW).wanted[0].partition;
     assert_eq!([(); 4].map(|()| first(&mut slots)), [0, 1, 2, 0]);
 }
 
@@ -120,7 +120,7 @@ fn many_partitions_take_no_more_memory_than_few() {
         came(&mut slots, usize::try_from(parts[0]).unwrap(), 9);
         round += 1;
     }
-    let here: usize = slots.all.iter().map(Slot::unread).sum();
+    let here: usize = slots.all.iter().map(FetchState::unread).sum();
     assert!((2 * PORTION.all..3 * PORTION.all).contains(&here), "{here}");
     // What is paused is in nobody's way.
     for slot in &mut slots.all {
@@ -200,7 +200,7 @@ fn what_stays_lets_go_of_the_answer_it_came_with() {
 fn a_broker_has_given_all_when_each_partition_that_is_read_is_at_its_end() {
     let mut slots = slots(2);
     assert!(!slots.has_all(1), "nobody knows where they end");
-    let came = |slots: &mut Slots, at: usize, end: i64, count: u8| {
+    let came = |slots: &mut FetchStates, at: usize, end: i64, count: u8| {
         let taken = slots.all[at].came(end, records(0, count), vec![], NOW);
         assert!(taken.is_ok());
     };

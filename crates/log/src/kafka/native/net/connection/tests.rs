@@ -1,9 +1,9 @@
-use super::Address;
+use super::BrokerAddress;
 
 #[test]
 fn addresses_are_read() {
     let at = |host: &str, port| {
-        Some(Address {
+        Some(BrokerAddress {
             host: host.to_owned(),
             port,
         })
@@ -24,6 +24,6 @@ fn addresses_are_read() {
         (":9092", None),
         ("", None),
     ] {
-        assert_eq!(Address::read(text), expected, "{text:?}");
+        assert_eq!(BrokerAddress::read(text), expected, "{text:?}");
     }
 }

@@ -1,4 +1,4 @@
-use super::{FULL, Sending, after};
+use super::{Accumulator, FULL, after};
 use crate::Outgoing;
 use crate::kafka::native::records::batch_writer::Identity;
 use bytes::{Bytes, BytesMut};
@@ -22,7 +22,7 @@ fn topic_name(name: &str) -> TopicName {
 }
 
 /// `a` and `b` with four partitions each, odd ones led by broker 2, the others by 1.
-fn sending() -> (Sending, Arc<str>, Arc<str>) {
+fn accumulator() -> (Accumulator, Arc<str>, Arc<str>) {
     let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
     let topic = |name: &str| {
         let part = |p: i32| {
@@ -35,9 +35,9 @@ fn sending() -> (Sending, Arc<str>, Arc<str>) {
             .with_partitions((0..4).map(part).collect())
     };
     let answer = MetadataResponse::default().with_topics(vec![topic("a"), topic("b")]);
-    let mut sending = Sending::new(true);
-    sending.learn(&answer, &[a.clone(), b.clone()]);
-    (sending, a, b)
+    let mut accumulator = Accumulator::new(true);
+    accumulator.learn(&answer, &[a.clone(), b.clone()]);
+    (accumulator, a, b)
 }
 
 fn record(topic: &Arc<str>, partition: i32, value: &str) -> Outgoing {
@@ -51,10 +51,10 @@ fn record(topic: &Arc<str>, partition: i32, value: &str) -> Outgoing {
     }
 }
 
-fn put(sending: &mut Sending, record: &Outgoing) {
-    let topic = sending.find(&record.topic).unwrap();
-    let place = sending.place(topic, record).unwrap();
-    sending.append(place, record);
+fn put(accumulator: &mut Accumulator, record: &Outgoing) {
+    let topic = accumulator.find(&record.topic).unwrap();
+    let place = accumulator.place(topic, record).unwrap();
+    accumulator.append(place, record);
 }
 
 fn answer(rows: &[(&str, i32, i16, i64)]) -> ProduceResponse {
@@ -73,12 +73,15 @@ fn answer(rows: &[(&str, i32, i16, i64)]) -> ProduceResponse {
 /// The frame is what the generated message would be.
 #[test]
 fn a_request_is_what_others_would_write() {
-    let (mut sending, a, b) = sending();
+    let (mut accumulator, a, b) = accumulator();
     for (topic, partition) in [(&a, 0), (&a, 2), (&b, 2), (&a, 0), (&a, 1)] {
-        put(&mut sending, &record(topic, partition, &"x".repeat(300)));
+        put(
+            &mut accumulator,
+            &record(topic, partition, &"x".repeat(300)),
+        );
     }
-    let flight = sending.gather(1, OWNER, 12).unwrap();
-    let frame = sending.frame(&flight, BytesMut::from(&[0; 4][..]), "app", 1234);
+    let flight = accumulator.gather(1, OWNER, 12).unwrap();
+    let frame = accumulator.frame(&flight, BytesMut::from(&[0; 4][..]), "app", 1234);
     let written: Vec<u8> = frame.pieces().concat();
     let data = |topic: usize, part: usize| {
         let bytes = (flight.batches.iter())
@@ -111,79 +114,85 @@ fn a_request_is_what_others_would_write() {
         written[..4],
         u32::try_from(written.len() - 4).unwrap().to_be_bytes()
     );
-    assert_eq!(sending.idle_leaders(), [2], "broker 1 has all of its");
+    assert_eq!(accumulator.idle_leaders(), [2], "broker 1 has all of its");
 }
 
 #[test]
 fn what_comes_back_goes_again_as_it_was_and_first() {
-    let (mut sending, a, _) = sending();
-    put(&mut sending, &record(&a, 0, "first"));
-    put(&mut sending, &record(&a, 2, "other"));
-    let all = sending.unacknowledged();
-    let flight = sending.gather(1, OWNER, 12).unwrap();
+    let (mut accumulator, a, _) = accumulator();
+    put(&mut accumulator, &record(&a, 0, "first"));
+    put(&mut accumulator, &record(&a, 2, "other"));
+    let all = accumulator.unacknowledged();
+    let flight = accumulator.gather(1, OWNER, 12).unwrap();
     let sent: Vec<_> = flight
         .batches
         .iter()
         .map(|(_, b)| b.bytes().to_vec())
         .collect();
-    assert_eq!((sending.waiting(), sending.unacknowledged()), (0, all));
-    put(&mut sending, &record(&a, 0, "second"));
+    assert_eq!(
+        (accumulator.waiting(), accumulator.unacknowledged()),
+        (0, all)
+    );
+    put(&mut accumulator, &record(&a, 0, "second"));
     assert!(
-        sending.gather(1, OWNER, 12).is_none(),
+        accumulator.gather(1, OWNER, 12).is_none(),
         "one at a time for a partition"
     );
     // Of two, one is acknowledged.
-    let setbacks = sending.landed(flight, &answer(&[("a", 0, 6, -1), ("a", 2, 0, 41)]));
+    let setbacks = accumulator.landed(flight, &answer(&[("a", 0, 6, -1), ("a", 2, 0, 41)]));
     assert_eq!(setbacks.len(), 1);
     assert_eq!((setbacks[0].place.part, setbacks[0].code), (0, 6));
-    let again = sending.gather(1, OWNER, 12).unwrap();
+    let again = accumulator.gather(1, OWNER, 12).unwrap();
     assert_eq!(again.places().count(), 1);
     assert_eq!(again.batches[0].1.bytes(), sent[0], "to the last byte");
-    sending.depart(1, again, Duration::ZERO);
-    assert!(sending.idle_leaders().is_empty());
-    let again = sending.take_flight(1).unwrap();
-    sending.turn_back(again);
-    let again = sending.gather(1, OWNER, 12).unwrap();
+    accumulator.depart(1, again, Duration::ZERO);
+    assert!(accumulator.idle_leaders().is_empty());
+    let again = accumulator.take_flight(1).unwrap();
+    accumulator.requeue(again);
+    let again = accumulator.gather(1, OWNER, 12).unwrap();
     assert_eq!(again.batches[0].1.bytes(), sent[0]);
-    assert_eq!(sending.landed(again, &answer(&[("a", 0, 46, -1)])), []);
-    let next = sending.gather(1, OWNER, 12).unwrap();
+    assert_eq!(accumulator.landed(again, &answer(&[("a", 0, 46, -1)])), []);
+    let next = accumulator.gather(1, OWNER, 12).unwrap();
     let sequence = &next.batches[0].1.bytes()[53..57];
     assert_eq!(sequence, 1_i32.to_be_bytes(), "behind the first record");
-    assert_eq!(sending.landed(next, &answer(&[("a", 0, 0, 10)])), []);
-    assert_eq!(sending.unacknowledged(), 0);
+    assert_eq!(accumulator.landed(next, &answer(&[("a", 0, 0, 10)])), []);
+    assert_eq!(accumulator.unacknowledged(), 0);
     assert_eq!(
-        sending.acknowledged("a"),
+        accumulator.acknowledged("a"),
         [(Partition(0), Offset(11)), (Partition(2), Offset(42))]
     );
-    assert_eq!(sending.acknowledged("c"), []);
+    assert_eq!(accumulator.acknowledged("c"), []);
 }
 
 #[test]
 fn what_an_answer_leaves_out_goes_again() {
-    let (mut sending, a, _) = sending();
-    put(&mut sending, &record(&a, 0, "x"));
-    let flight = sending.gather(1, OWNER, 12).unwrap();
-    assert_eq!(sending.landed(flight, &answer(&[])).len(), 1);
-    assert!(sending.gather(1, OWNER, 12).is_some());
+    let (mut accumulator, a, _) = accumulator();
+    put(&mut accumulator, &record(&a, 0, "x"));
+    let flight = accumulator.gather(1, OWNER, 12).unwrap();
+    assert_eq!(accumulator.landed(flight, &answer(&[])).len(), 1);
+    assert!(accumulator.gather(1, OWNER, 12).is_some());
 }
 
 #[test]
 fn a_batch_has_its_measure() {
-    let (mut sending, a, _) = sending();
+    let (mut accumulator, a, _) = accumulator();
     for _ in 0..5 {
-        put(&mut sending, &record(&a, 0, &"x".repeat(FULL / 3 - 100)));
+        put(
+            &mut accumulator,
+            &record(&a, 0, &"x".repeat(FULL / 3 - 100)),
+        );
     }
     let mut counts = Vec::new();
-    while let Some(flight) = sending.gather(1, OWNER, 12) {
+    while let Some(flight) = accumulator.gather(1, OWNER, 12) {
         counts.push(flight.batches[0].1.count());
-        sending.landed(flight, &answer(&[("a", 0, 0, 1)]));
+        accumulator.landed(flight, &answer(&[("a", 0, 0, 1)]));
     }
     assert_eq!(counts, [3, 2]);
 }
 
 #[test]
 fn keys_choose_as_javas_do() {
-    let (mut sending, a, _) = sending();
+    let (mut accumulator, a, _) = accumulator();
     // Hashes of Java's own tests: -973932308, -790332482, -985981536, without their signs.
     for (key, expected) in [
         ("21", 1_173_551_340 % 4),
@@ -195,39 +204,42 @@ fn keys_choose_as_javas_do() {
             key: Some(Bytes::from_static(key.as_bytes())),
             ..record(&a, 0, "v")
         };
-        let place = sending.place(0, &record).unwrap();
+        let place = accumulator.place(0, &record).unwrap();
         assert_eq!(place.part, expected, "{key}");
     }
     assert!(
-        sending.place(0, &record(&a, 4, "v")).is_none(),
+        accumulator.place(0, &record(&a, 4, "v")).is_none(),
         "there is no fifth"
     );
-    assert!(sending.place(0, &record(&a, -1, "v")).is_none());
+    assert!(accumulator.place(0, &record(&a, -1, "v")).is_none());
 }
 
 #[test]
 fn another_transaction_knows_no_partition() {
-    let (mut sending, a, b) = sending();
-    put(&mut sending, &record(&a, 0, "x"));
-    put(&mut sending, &record(&b, 2, "x"));
-    assert!(sending.is_fresh());
-    let flight = sending.gather(1, OWNER, 11).unwrap();
-    let unknown = sending.unknown(&flight);
+    let (mut accumulator, a, b) = accumulator();
+    put(&mut accumulator, &record(&a, 0, "x"));
+    put(&mut accumulator, &record(&b, 2, "x"));
+    assert!(accumulator.is_fresh());
+    let flight = accumulator.gather(1, OWNER, 11).unwrap();
+    let unknown = accumulator.unknown(&flight);
     assert_eq!(unknown, [(a.clone(), vec![0]), (b, vec![2])]);
-    sending.added(&flight);
-    assert!(!sending.is_fresh());
-    assert_eq!(sending.unknown(&flight), []);
-    sending.landed(flight, &answer(&[("a", 0, 0, 1), ("b", 2, 0, 1)]));
-    put(&mut sending, &record(&a, 0, "x"));
-    assert!(!sending.is_fresh());
-    sending.forget_added();
-    assert!(sending.is_fresh());
-    sending.clear();
-    assert_eq!((sending.waiting(), sending.unacknowledged()), (0, 0));
-    assert!(!sending.is_fresh() && sending.idle_leaders().is_empty());
-    sending.renumber();
-    put(&mut sending, &record(&a, 0, "x"));
-    let flight = sending.gather(1, OWNER, 11).unwrap();
+    accumulator.added(&flight);
+    assert!(!accumulator.is_fresh());
+    assert_eq!(accumulator.unknown(&flight), []);
+    accumulator.landed(flight, &answer(&[("a", 0, 0, 1), ("b", 2, 0, 1)]));
+    put(&mut accumulator, &record(&a, 0, "x"));
+    assert!(!accumulator.is_fresh());
+    accumulator.forget_added();
+    assert!(accumulator.is_fresh());
+    accumulator.clear();
+    assert_eq!(
+        (accumulator.waiting(), accumulator.unacknowledged()),
+        (0, 0)
+    );
+    assert!(!accumulator.is_fresh() && accumulator.idle_leaders().is_empty());
+    accumulator.renumber();
+    put(&mut accumulator, &record(&a, 0, "x"));
+    let flight = accumulator.gather(1, OWNER, 11).unwrap();
     assert_eq!(flight.batches[0].1.bytes()[53..57], 0_i32.to_be_bytes());
 }
 

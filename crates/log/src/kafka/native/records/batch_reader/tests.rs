@@ -1,7 +1,7 @@
-use super::{Aborted, Records, Unreadable};
+use super::{Aborted, Records, UnreadableBatch};
 use crate::Outgoing;
 use crate::kafka::native::records::batch_writer::{
-    ATTRIBUTES, Batch, CRC, Identity, LATEST_TIME, LOG_TIME, MAGIC, TRANSACTIONAL,
+    ATTRIBUTES, BatchWriter, CRC, Identity, LATEST_TIME, LOG_TIME, MAGIC, TRANSACTIONAL,
 };
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::records::{
@@ -29,7 +29,7 @@ fn outgoing(n: u8) -> Outgoing {
 
 /// A batch at an offset, as the broker keeps it.
 fn batch(base: i64, producer: i64, records: impl Iterator<Item = u8>) -> BytesMut {
-    let mut batch = Batch::new(Vec::new());
+    let mut batch = BatchWriter::new(Vec::new());
     for n in records {
         batch.append(&outgoing(n));
     }
@@ -46,7 +46,7 @@ fn batch(base: i64, producer: i64, records: impl Iterator<Item = u8>) -> BytesMu
 /// Offsets, times, keys, values and headers from a position on; and the position behind.
 type Seen = (Vec<(i64, Outgoing)>, i64);
 
-fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, Unreadable> {
+fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, UnreadableBatch> {
     let Some(mut records) = Records::new(bytes, aborted.to_vec())? else {
         return Ok((Vec::new(), from));
     };
@@ -192,7 +192,7 @@ fn every_way_of_packing_is_read() {
 fn formats_of_long_ago_are_named() {
     let mut bytes = batch(0, 1, 0..3);
     bytes[MAGIC] = 1;
-    assert_eq!(read(bytes.freeze(), &[], 0), Err(Unreadable::Old(1)));
+    assert_eq!(read(bytes.freeze(), &[], 0), Err(UnreadableBatch::Old(1)));
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-use super::{Batch, Identity, TRANSACTIONAL, after};
+use super::{BatchWriter, Identity, TRANSACTIONAL, after};
 use crate::Outgoing;
 use bytes::Bytes;
 use kafka_protocol::records::RecordBatchDecoder;
@@ -39,7 +39,7 @@ proptest! {
     /// Somebody else's reader, which checks the CRC, finds what was put in.
     #[test]
     fn another_reader_finds_the_same(records in records(), transactional in any::<bool>(), id in 0_i64.., epoch in 0_i16.., sequence in 0_i32..1_000_000) {
-        let mut batch = Batch::new(vec![7; 300]);
+        let mut batch = BatchWriter::new(vec![7; 300]);
         let mut sizes = vec![batch.size()];
         for record in &records {
             batch.append(record);
@@ -67,8 +67,8 @@ proptest! {
     }
 }
 
-fn sealed(records: &[Outgoing], attributes: i16, sequence: i32) -> Batch {
-    let mut batch = Batch::new(Vec::new());
+fn sealed(records: &[Outgoing], attributes: i16, sequence: i32) -> BatchWriter {
+    let mut batch = BatchWriter::new(Vec::new());
     for record in records {
         batch.append(record);
     }
@@ -94,7 +94,7 @@ proptest! {
 
 #[test]
 fn the_head_says_first_and_latest_time() {
-    let mut batch = Batch::new(Vec::new());
+    let mut batch = BatchWriter::new(Vec::new());
     for at in [5, 9, 2] {
         batch.append(&Outgoing {
             topic: "t".into(),
