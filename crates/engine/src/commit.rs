@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, StoreId, Timestamp};
-use stoatflow_log::{Broker, CommitOutcome, CutEntry, Outgoing, Producer};
+use stoatflow_log::{Broker, CommitOutcome, CutEntry, Producer, ProducerRecord};
 use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 
@@ -108,7 +108,7 @@ pub struct CommitRoom {
     begun: bool,
     inbox: VecDeque<OutItem>,
     /// Records of later epochs, which wait for their transaction.
-    held: VecDeque<(Epoch, Vec<Outgoing>, i64)>,
+    held: VecDeque<(Epoch, Vec<ProducerRecord>, i64)>,
     cut: Option<Cut>,
     sealed: Writes,
     seals: u32,
@@ -240,7 +240,7 @@ impl CommitRoom {
         Ok(())
     }
 
-    fn take(&mut self, epoch: Epoch, records: Vec<Outgoing>, bytes: i64) -> Result<()> {
+    fn take(&mut self, epoch: Epoch, records: Vec<ProducerRecord>, bytes: i64) -> Result<()> {
         // At-least-once holds nothing back: an output is visible as soon as it is acknowledged.
         if epoch == self.open || self.parts.guarantee == Guarantee::AtLeastOnce {
             return self.send(records, bytes);
@@ -249,7 +249,7 @@ impl CommitRoom {
         Ok(())
     }
 
-    fn send(&mut self, mut records: Vec<Outgoing>, bytes: i64) -> Result<()> {
+    fn send(&mut self, mut records: Vec<ProducerRecord>, bytes: i64) -> Result<()> {
         self.assure()?;
         self.begin()?;
         self.parts.shared.failpoints.reach(Place::EpochSend)?;

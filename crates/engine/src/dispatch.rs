@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Offset, Timestamp};
-use stoatflow_log::Fetched;
+use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::{jump_hash, key_hash};
 use stoatflow_protocol::{Admission, Answers, Schedule};
 use stoatflow_state::KeyValueStore;
@@ -57,7 +57,7 @@ pub struct Limits {
 
 #[derive(Debug, Default)]
 struct Buffer {
-    records: VecDeque<Fetched>,
+    records: VecDeque<ConsumerRecord>,
     /// Their weight; kept only where partitions may have to wait.
     bytes: i64,
 }
@@ -87,7 +87,7 @@ pub struct Dispatch {
     buffered_bytes: i64,
     /// Partitions that have nothing here, and may have older records than others.
     awaited: Awaited,
-    staged: Vec<(Vec<Fetched>, i64)>,
+    staged: Vec<(Vec<ConsumerRecord>, i64)>,
     epoch: Epoch,
     cut: Vec<Offset>,
     times: Times,
@@ -111,7 +111,7 @@ pub struct Dispatch {
     up_to_date: bool,
 }
 
-fn weight(record: &Fetched) -> i64 {
+fn weight(record: &ConsumerRecord) -> i64 {
     let bytes = record.key.as_ref().map_or(0, bytes::Bytes::len)
         + record.value.as_ref().map_or(0, bytes::Bytes::len);
     RECORD_OVERHEAD + i64::try_from(bytes).unwrap_or(i64::MAX / 2)
@@ -192,7 +192,7 @@ impl Dispatch {
     }
 
     /// Takes what was fetched, and what functions said of it.
-    pub fn accept(&mut self, fetched: &mut Vec<Fetched>, said: &mut Vec<Said>) {
+    pub fn accept(&mut self, fetched: &mut Vec<ConsumerRecord>, said: &mut Vec<Said>) {
         for said in said.drain(..) {
             self.times
                 .said(said.slot as usize, said.offset, said.watermark);

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Record, Result, Serde, Timestamp, TopicPartition};
-use stoatflow_log::Fetched;
+use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::expr::Compiled;
 use stoatflow_operators::judge::is_of_a_record;
 use stoatflow_operators::{Failed, Udf, dropped};
@@ -159,7 +159,7 @@ impl Extract {
     /// # Errors
     /// `User` for a time that can't be, with the record's coordinates, and what the function fails with, where no
     /// handler is to be asked.
-    pub fn extract(&mut self, fetched: &mut Vec<Fetched>) -> Result<()> {
+    pub fn extract(&mut self, fetched: &mut Vec<ConsumerRecord>) -> Result<()> {
         let possible = 0..=latest(self.max_ahead, &self.shared);
         if self.plain && fetched.iter().all(|r| possible.contains(&r.timestamp.0)) {
             return Ok(());
@@ -182,7 +182,7 @@ impl Extract {
     }
 
     /// Neighbours of one partition. A time that stays negative drops the record.
-    fn run(&mut self, run: &mut [Fetched]) -> Result<()> {
+    fn run(&mut self, run: &mut [ConsumerRecord]) -> Result<()> {
         let at = run[0].slot as usize;
         let slots = Arc::clone(&self.slots);
         let slot = &slots[at];
@@ -242,7 +242,7 @@ impl Extract {
     }
 
     /// Decodes a run for a function of the user; `timed`: their times are known, and who has none is left out.
-    fn decode(&mut self, slot: &Slot, run: &[Fetched], timed: bool) -> Result<()> {
+    fn decode(&mut self, slot: &Slot, run: &[ConsumerRecord], timed: bool) -> Result<()> {
         self.batch.clear();
         self.unreadable.clear();
         let Some(reader) = slot.readers.first() else {
@@ -270,7 +270,7 @@ impl Extract {
     }
 
     /// Asks what the watermark is from each record on.
-    fn ask_watermarks(&mut self, udf: &dyn Udf, slot: &Slot, run: &[Fetched]) -> Result<()> {
+    fn ask_watermarks(&mut self, udf: &dyn Udf, slot: &Slot, run: &[ConsumerRecord]) -> Result<()> {
         self.decode(slot, run, true)?;
         let number = run[0].slot;
         let at = number as usize;
@@ -301,7 +301,7 @@ impl Extract {
         &mut self,
         udf: &dyn Udf,
         slot: &Slot,
-        run: &[Fetched],
+        run: &[ConsumerRecord],
         (mut highest, latest): (i64, i64),
     ) -> Result<()> {
         if slot.readers.is_empty() {
@@ -414,7 +414,7 @@ fn tell(
 fn refuse(
     shared: &Shared,
     slot: &Slot,
-    record: &mut Fetched,
+    record: &mut ConsumerRecord,
     highest: i64,
     no_time: NoTime,
 ) -> Result<()> {
@@ -435,7 +435,7 @@ fn refuse(
 pub fn again(
     slot: &Slot,
     reader: &Reader,
-    fetched: &Fetched,
+    fetched: &ConsumerRecord,
     partition_time: i64,
     shared: &Shared,
 ) -> Result<Option<Record>, NoTime> {
@@ -473,7 +473,7 @@ fn at_offset(error: Error, slot: &Slot, offset: Offset) -> Error {
     })
 }
 
-fn invalid(record: &Fetched) -> Error {
+fn invalid(record: &ConsumerRecord) -> Error {
     Error::user(format!(
         "an input record has the negative timestamp {}",
         record.timestamp.0

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::Result;
-use stoatflow_log::{Consumer, Fetched};
+use stoatflow_log::{Consumer, ConsumerRecord};
 use stoatflow_protocol::Answers;
 
 /// How many records one fetch may bring.
@@ -23,7 +23,7 @@ pub struct Intake {
     consumer: Box<dyn Consumer>,
     dispatch: Dispatch,
     extract: Extract,
-    fetched: Vec<Fetched>,
+    fetched: Vec<ConsumerRecord>,
     /// Slots that must not be fetched now; in order.
     paused: Vec<u32>,
 }

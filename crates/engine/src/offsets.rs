@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, Offset, Partition, Result, Timestamp, TopicPartition};
-use stoatflow_log::{Broker, Committed, CutEntry, NewTopic, Outgoing, Producer};
+use stoatflow_log::{Broker, Committed, CutEntry, NewTopic, Producer, ProducerRecord};
 
 /// One look at the broker while the topic is read.
 const STEP: Duration = Duration::from_millis(100);
@@ -245,7 +245,7 @@ impl OffsetsTopic {
     }
 
     /// What a commit of this cut writes.
-    pub(crate) fn write(&mut self, cut: &[CutEntry], now: Timestamp) -> Vec<Outgoing> {
+    pub(crate) fn write(&mut self, cut: &[CutEntry], now: Timestamp) -> Vec<ProducerRecord> {
         let mut records = Vec::new();
         for (name, id) in std::mem::take(&mut self.ids) {
             let key = json!(["topic", name]);
@@ -285,7 +285,7 @@ impl OffsetsTopic {
         cut: &[CutEntry],
         deleted: &[String],
         now: Timestamp,
-    ) -> Vec<Outgoing> {
+    ) -> Vec<ProducerRecord> {
         let gone = deleted.iter().map(|name| json!(["topic", name]));
         let gone: Vec<_> = gone.map(|key| self.record(&key, None, now)).collect();
         let mut records = self.write(cut, now);
@@ -293,9 +293,9 @@ impl OffsetsTopic {
         records
     }
 
-    fn record(&self, key: &Value, value: Option<&Value>, now: Timestamp) -> Outgoing {
+    fn record(&self, key: &Value, value: Option<&Value>, now: Timestamp) -> ProducerRecord {
         let bytes = |value: &Value| Bytes::from(value.to_string());
-        Outgoing {
+        ProducerRecord {
             topic: Arc::clone(&self.name),
             partition: Some(Partition(0)),
             key: Some(bytes(key)),
@@ -305,7 +305,7 @@ impl OffsetsTopic {
         }
     }
 
-    fn instance(&self, now: Timestamp) -> Outgoing {
+    fn instance(&self, now: Timestamp) -> ProducerRecord {
         let (version, started) = (env!("CARGO_PKG_VERSION"), self.started.0);
         let value = json!({ "version": version, "started": started, "seen": now.0 });
         self.record(&json!(["instance"]), Some(&value), now)

@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Lane, Offset, StoreId, TopicPartition};
-use stoatflow_log::{CutEntry, Outgoing};
+use stoatflow_log::{CutEntry, ProducerRecord};
 use stoatflow_state::{KeyRange, Sealed};
 
 /// A dead letter whose record is not at hand any more.
@@ -22,7 +22,7 @@ pub struct Unread {
     /// And at which offset.
     pub offset: Offset,
     /// The letter without its body.
-    pub record: Outgoing,
+    pub record: ProducerRecord,
 }
 
 /// What commit can find.
@@ -33,7 +33,7 @@ pub enum OutItem {
         /// The epoch.
         epoch: Epoch,
         /// The records, in the lane's order.
-        records: Vec<Outgoing>,
+        records: Vec<ProducerRecord>,
         /// Their weight in the admission budget: released when the producer has them.
         bytes: i64,
     },

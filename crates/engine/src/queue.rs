@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use stoatflow_core::{End, Epoch, Lane, NodeId, Record, StageId, Timestamp};
-use stoatflow_log::Fetched;
+use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::{Steps, Times};
 use tokio::sync::Notify;
 
@@ -42,7 +42,7 @@ pub enum Item {
         /// Their epoch.
         epoch: Epoch,
         /// The records.
-        batch: Vec<Fetched>,
+        batch: Vec<ConsumerRecord>,
         /// Their weight in the admission budget.
         bytes: i64,
     },
@@ -155,7 +155,7 @@ impl LaneQueue {
     }
 
     /// Takes the next item from dispatch if it is records of this epoch: with their weight.
-    pub fn take_input_of(&self, wanted: Epoch) -> Option<(Vec<Fetched>, i64)> {
+    pub fn take_input_of(&self, wanted: Epoch) -> Option<(Vec<ConsumerRecord>, i64)> {
         let front = &mut self.doors.lock().front;
         match front.front() {
             Some(Item::Input { epoch, .. }) if *epoch == wanted => {}

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use stoatflow_core::{Error, Offset, Timestamp};
-use stoatflow_log::Fetched;
+use stoatflow_log::ConsumerRecord;
 
 /// Why a record has no time.
 #[derive(Debug)]
@@ -54,14 +54,14 @@ pub struct Refused {
 
 impl Refused {
     /// Before the record is admitted.
-    pub fn put(&self, record: &Fetched, refusal: Refusal) {
+    pub fn put(&self, record: &ConsumerRecord, refusal: Refusal) {
         let mut all = self.all.lock();
         all.insert((record.slot, record.offset), refusal);
         self.count.store(all.len(), Ordering::Release);
     }
 
     /// Those of a batch, by their places in it and in their order. They are the lane's now.
-    pub fn take(&self, batch: &[Fetched]) -> Vec<(usize, Refusal)> {
+    pub fn take(&self, batch: &[ConsumerRecord]) -> Vec<(usize, Refusal)> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }

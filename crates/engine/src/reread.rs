@@ -9,7 +9,7 @@ use crate::lane::with_body;
 use crate::outbox::Unread;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, Header, Offset, Result, TopicPartition};
-use stoatflow_log::{Broker, Consumer, Outgoing};
+use stoatflow_log::{Broker, Consumer, ProducerRecord};
 
 #[cfg(test)]
 mod tests;
@@ -31,10 +31,10 @@ pub fn reread(
     letters: Vec<Unread>,
     timeout: Duration,
     clock: &dyn Clock,
-) -> Result<Vec<Outgoing>> {
+) -> Result<Vec<ProducerRecord>> {
     let mut order: Vec<usize> = (0..letters.len()).collect();
     order.sort_by(|a, b| place(&letters[*a]).cmp(&place(&letters[*b])));
-    let mut found: Vec<Option<Outgoing>> = letters.iter().map(|_| None).collect();
+    let mut found: Vec<Option<ProducerRecord>> = letters.iter().map(|_| None).collect();
     let mut reader = Reader {
         consumer: broker.consumer(group, 1)?,
         until: clock.monotonic() + timeout,
@@ -73,7 +73,7 @@ impl Reader<'_> {
         from: &TopicPartition,
         letters: &[Unread],
         wanted: &[usize],
-        found: &mut [Option<Outgoing>],
+        found: &mut [Option<ProducerRecord>],
     ) -> Result<()> {
         let mut wanted = wanted.iter().copied().peekable();
         let mut position = Offset(i64::MIN);
@@ -116,7 +116,7 @@ impl Reader<'_> {
 }
 
 /// A letter without a body.
-fn gone(mut letter: Outgoing) -> Outgoing {
+fn gone(mut letter: ProducerRecord) -> ProducerRecord {
     let gone = Header {
         name: "__stoatflow.errors.gone".into(),
         value: Some("true".into()),

@@ -331,7 +331,7 @@ impl Ground {
         let before: Vec<Before> = committed.map(|c| Before::of(c.as_ref())).collect();
         let ranges = broker.ranges(partitions, wait)?;
         let since = match request.target.since(house.components.clock.now()) {
-            Some(time) => broker.first_since(partitions, time, wait)?,
+            Some(time) => broker.offsets_for_times(partitions, time, wait)?,
             None => vec![None; partitions.len()],
         };
         let globals = house.plan.sources.iter().filter(|s| s.global);

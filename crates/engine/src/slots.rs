@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stoatflow_core::{
     NodeId, Offset, Order, Origin, Record, Result, Serde, SourceId, Task, TopicPartition,
 };
-use stoatflow_log::Fetched;
+use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::{Judge, LatePolicy};
 
 /// One source that reads a slot's topic.
@@ -87,7 +87,7 @@ impl Reader {
     ///
     /// # Errors
     /// `Serde` with the coordinates of the record.
-    pub fn decode(&self, slot: &Slot, fetched: &Fetched) -> Result<Record> {
+    pub fn decode(&self, slot: &Slot, fetched: &ConsumerRecord) -> Result<Record> {
         let located = |e: stoatflow_core::Error| {
             e.at(|at| {
                 at.topic = Some(slot.partition.topic.to_string());
@@ -106,7 +106,7 @@ impl Reader {
 
     /// Where a record comes from.
     #[must_use]
-    pub fn origin(&self, slot: &Slot, fetched: &Fetched) -> Origin {
+    pub fn origin(&self, slot: &Slot, fetched: &ConsumerRecord) -> Origin {
         Origin {
             source: self.source,
             topic: self.topic,

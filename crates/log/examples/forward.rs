@@ -19,7 +19,9 @@ use stoatflow_core::settings::ClientRole;
 use stoatflow_core::{
     Clock, Error, Offset, Partition, Result, SystemClock, Timestamp, TopicPartition,
 };
-use stoatflow_log::{Broker, CommitOutcome, CutEntry, NewTopic, Outgoing, ProducerMode, kafka};
+use stoatflow_log::{
+    Broker, CommitOutcome, CutEntry, NewTopic, ProducerMode, ProducerRecord, kafka,
+};
 
 const WAIT: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -113,7 +115,7 @@ impl Job<'_> {
                 fetched
                     .drain(..)
                     .filter(|r| goes_on(r.offset.0))
-                    .map(|r| Outgoing {
+                    .map(|r| ProducerRecord {
                         topic: to.clone(),
                         partition: i32::try_from(r.slot).ok().map(Partition),
                         key: r.key,
@@ -281,7 +283,7 @@ fn fill(broker: &dyn Broker, name: &str, records: usize) -> Result<()> {
                 .flatten()
                 .take(SIZE)
                 .collect();
-                Outgoing {
+                ProducerRecord {
                     topic: to.clone(),
                     partition: i32::try_from(n % PARTITIONS as usize).ok().map(Partition),
                     key: None,

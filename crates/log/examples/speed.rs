@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Offset, Partition, Result, SystemClock, Timestamp, TopicPartition};
-use stoatflow_log::{Broker, CutEntry, NewTopic, Outgoing, ProducerMode, embedded, kafka};
+use stoatflow_log::{Broker, CutEntry, NewTopic, ProducerMode, ProducerRecord, embedded, kafka};
 
 const WAIT: Duration = Duration::from_secs(60);
 const PARTITIONS: i32 = 4;
@@ -62,7 +62,7 @@ fn measure(broker: &dyn Broker, records: usize) -> Result<()> {
         WAIT,
     )?;
     let value = Bytes::from(vec![b'x'; 92]);
-    let make = |n: usize| Outgoing {
+    let make = |n: usize| ProducerRecord {
         topic: topic.clone(),
         partition: Some(Partition((n % PARTITIONS as usize) as i32)),
         key: Some(Bytes::copy_from_slice(&(n as u64).to_be_bytes())),

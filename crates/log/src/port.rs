@@ -11,7 +11,7 @@ use stoatflow_core::{Headers, Offset, Partition, Result, Timestamp, TopicPartiti
 
 /// A record as the broker hands it over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetched {
+pub struct ConsumerRecord {
     /// Index into the list that was given to [`Consumer::assign`].
     pub slot: u32,
     /// Its position.
@@ -30,8 +30,8 @@ pub struct Fetched {
 
 /// A record that is still the client's, for as long as it is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glimpse<'a> {
-    /// As in [`Fetched`].
+pub struct RecordRef<'a> {
+    /// As in [`ConsumerRecord`].
     pub slot: u32,
     /// Its position.
     pub offset: Offset,
@@ -45,7 +45,7 @@ pub struct Glimpse<'a> {
 
 /// A record on its way to the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
+pub struct ProducerRecord {
     /// The topic.
     pub topic: Arc<str>,
     /// The partition; `None` lets the key decide (murmur2 as in Java; null keys are spread).
@@ -159,7 +159,7 @@ pub enum ProducerMode {
     },
     /// As `Plain`, for who does not look after it with `pursue`: what is sent goes by itself, and a record that is too large is
     /// refused at once, without taking others along.
-    Unattended {
+    Background {
         /// As of `Plain`.
         id: String,
         /// As of `Plain`.
@@ -171,7 +171,7 @@ impl ProducerMode {
     /// The transactional id.
     #[must_use]
     pub fn id(&self) -> &str {
-        let (Self::Transactional { id, .. } | Self::Plain { id, .. } | Self::Unattended { id, .. }) =
+        let (Self::Transactional { id, .. } | Self::Plain { id, .. } | Self::Background { id, .. }) =
             self;
         id
     }
@@ -181,7 +181,7 @@ impl ProducerMode {
     pub const fn timeout(&self) -> Duration {
         let (Self::Transactional { timeout, .. }
         | Self::Plain { timeout, .. }
-        | Self::Unattended { timeout, .. }) = self;
+        | Self::Background { timeout, .. }) = self;
         *timeout
     }
 
@@ -280,7 +280,7 @@ pub trait Broker: Send + Sync + Debug {
     ///
     /// # Errors
     /// `Unavailable`, `MissingTopic`.
-    fn first_since(
+    fn offsets_for_times(
         &self,
         partitions: &[TopicPartition],
         since: Timestamp,
@@ -319,7 +319,8 @@ pub trait Consumer: Send {
     ///
     /// # Errors
     /// `Unavailable` only if the client has given up; short outages are waited out.
-    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()>;
+    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<ConsumerRecord>)
+    -> Result<()>;
     /// As `poll`, for who copies what it needs by itself: nothing is copied on the way. Without headers.
     ///
     /// # Errors
@@ -328,12 +329,12 @@ pub trait Consumer: Send {
         &mut self,
         max: usize,
         timeout: Duration,
-        each: &mut dyn FnMut(Glimpse<'_>),
+        each: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<()> {
         let mut fetched = Vec::new();
         let outcome = self.poll(max, timeout, &mut fetched);
         for record in &fetched {
-            each(Glimpse {
+            each(RecordRef {
                 slot: record.slot,
                 offset: record.offset,
                 timestamp: record.timestamp,
@@ -393,7 +394,7 @@ pub trait Producer: Send {
     ///
     /// # Errors
     /// `Fenced`, `Unavailable`, `MissingTopic`, `Unauthorized`, `Serde` (record too large).
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()>;
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()>;
     /// Goes on with what `send` has kept back; gives how many bytes still are. Waits for a millisecond
     /// at most.
     ///

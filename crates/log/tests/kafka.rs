@@ -10,7 +10,7 @@ use stoatflow_core::settings::ClientRole;
 use stoatflow_core::{Clock, ErrorKind, Offset, Partition, SystemClock, Timestamp, TopicPartition};
 use stoatflow_log::kafka::{KafkaBroker, connect};
 use stoatflow_log::{
-    Broker, CommitOutcome, CutEntry, NewTopic, Outgoing, Producer, ProducerMode, contract,
+    Broker, CommitOutcome, CutEntry, NewTopic, Producer, ProducerMode, ProducerRecord, contract,
 };
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -65,8 +65,8 @@ macro_rules! each {
 
 stoatflow_log::contract_cases!(each);
 
-fn record(topic: &Arc<str>, value: Vec<u8>) -> Outgoing {
-    Outgoing {
+fn record(topic: &Arc<str>, value: Vec<u8>) -> ProducerRecord {
+    ProducerRecord {
         topic: topic.clone(),
         partition: Some(Partition(0)),
         key: None,
@@ -297,7 +297,7 @@ fn a_partition_that_does_not_exist_is_named() {
     let topic = topic(&broker, "one", &[]);
     let mut producer = transactional(&broker);
     producer.begin().unwrap();
-    let lost = Outgoing {
+    let lost = ProducerRecord {
         partition: Some(Partition(7)),
         ..record(&topic, vec![1])
     };

@@ -24,7 +24,7 @@ use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Inline;
 use stoatflow_engine::query::Readers;
 use stoatflow_engine::query::listed;
-use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, ProducerMode, embedded};
+use stoatflow_log::{Broker, ConsumerRecord, NewTopic, ProducerMode, ProducerRecord, embedded};
 use stoatflow_operators::{Foreign, offload};
 use stoatflow_plan::{PhysicalPlan, Reset};
 
@@ -169,7 +169,7 @@ impl World {
         self.go(Inline::settle)
     }
 
-    fn pipe(&mut self, record: Outgoing) -> Result<()> {
+    fn pipe(&mut self, record: ProducerRecord) -> Result<()> {
         self.engine()?;
         let Some(last) = self.held.take() else {
             self.append(record)?;
@@ -194,7 +194,7 @@ impl World {
         done
     }
 
-    fn append(&mut self, record: Outgoing) -> Result<()> {
+    fn append(&mut self, record: ProducerRecord) -> Result<()> {
         let partition = record.partition.unwrap_or_default();
         let place = TopicPartition {
             topic: Arc::clone(&record.topic),
@@ -218,7 +218,7 @@ impl World {
         producer.commit(AT_ONCE).map(drop)
     }
 
-    fn drain(&mut self, topic: &str) -> Result<Vec<Fetched>> {
+    fn drain(&mut self, topic: &str) -> Result<Vec<ConsumerRecord>> {
         let missing = self
             .broker
             .topics(&[topic], AT_ONCE)?
@@ -228,7 +228,7 @@ impl World {
             return Ok(Vec::new());
         }
         let from = self.drained.get(topic).copied().unwrap_or(0);
-        let mut all: Vec<Fetched> = Vec::new();
+        let mut all: Vec<ConsumerRecord> = Vec::new();
         loop {
             let next = all.last().map_or(from, |r| r.offset.0 + 1);
             let more = read(self.broker.as_ref(), topic, 0, next, 10_000)?;
@@ -300,7 +300,7 @@ impl Driver {
                 value: value.map(Bytes::from),
             })
             .collect();
-        let record = Outgoing {
+        let record = ProducerRecord {
             topic: topic.into(),
             partition: Some(Partition(partition)),
             key: key.map(Bytes::from),
@@ -333,7 +333,7 @@ impl Driver {
     fn drain<'py>(&self, py: Python<'py>, topic: &str) -> PyResult<Vec<Drained<'py>>> {
         let records = self.with(py, |world| world.drain(topic))?;
         let bytes = |b: &Option<Bytes>| b.as_ref().map(|b| PyBytes::new(py, b));
-        let headers = |r: &Fetched| {
+        let headers = |r: &ConsumerRecord| {
             r.headers
                 .iter()
                 .flat_map(|h| h.iter())

@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Bytes, Error, Offset, TopicPartition};
-use stoatflow_log::{Broker, Fetched, NewTopic, embedded};
+use stoatflow_log::{Broker, ConsumerRecord, NewTopic, embedded};
 
 /// Nothing here waits for a network.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -166,7 +166,7 @@ pub fn read(
     partition: i32,
     offset: i64,
     max: usize,
-) -> stoatflow_core::Result<Vec<Fetched>> {
+) -> stoatflow_core::Result<Vec<ConsumerRecord>> {
     let mut consumer = broker.consumer("stoatflow-reader", 1)?;
     consumer.assign(&[(TopicPartition::new(topic, partition), Offset(offset))])?;
     let mut fetched = Vec::new();

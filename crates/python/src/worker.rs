@@ -17,7 +17,7 @@ use stoatflow_core::{
     Bytes, Clock, Error, ErrorKind, Header, Headers, Offset, Partition, Result, SystemClock,
     TopicPartition,
 };
-use stoatflow_log::{Consumer, CutEntry, Fetched, Outgoing, Producer, ProducerMode};
+use stoatflow_log::{Consumer, ConsumerRecord, CutEntry, Producer, ProducerMode, ProducerRecord};
 
 /// The names and values of headers.
 type PyHeaders<'py> = Vec<(String, Option<Bound<'py, PyBytes>>)>;
@@ -102,11 +102,11 @@ impl WorkerClient {
             })
             .map_err(to_py_err)?;
         let bytes = |b: &Option<Bytes>| b.as_ref().map(|b| PyBytes::new(py, b));
-        let headers = |r: &Fetched| {
+        let headers = |r: &ConsumerRecord| {
             let all = r.headers.as_deref().unwrap_or_default().iter();
             all.map(|h| (h.name.to_string(), bytes(&h.value))).collect()
         };
-        let request = |r: &Fetched| {
+        let request = |r: &ConsumerRecord| {
             let partition = self.partitions[r.slot as usize].partition.0;
             (
                 partition,
@@ -122,15 +122,17 @@ impl WorkerClient {
     /// Hands answers over; they go out in the background. Gives the places of those that can't go, each with the reason.
     fn answer(&self, py: Python<'_>, answers: Vec<Answer>) -> PyResult<Vec<(usize, String)>> {
         let now = self.clock.now();
-        let records = answers.into_iter().map(|(key, value, headers)| Outgoing {
-            topic: Arc::clone(&self.responses),
-            partition: None,
-            key: key.map(Bytes::from),
-            value: value.map(Bytes::from),
-            timestamp: now,
-            headers: of(headers),
-        });
-        let records: Vec<Outgoing> = records.collect();
+        let records = answers
+            .into_iter()
+            .map(|(key, value, headers)| ProducerRecord {
+                topic: Arc::clone(&self.responses),
+                partition: None,
+                key: key.map(Bytes::from),
+                value: value.map(Bytes::from),
+                timestamp: now,
+                headers: of(headers),
+            });
+        let records: Vec<ProducerRecord> = records.collect();
         py.detach(|| self.answer_now(records)).map_err(to_py_err)
     }
 
@@ -150,7 +152,7 @@ impl WorkerClient {
 
 impl WorkerClient {
     /// One by one: a record that is refused must not take others along.
-    fn answer_now(&self, records: Vec<Outgoing>) -> Result<Vec<(usize, String)>> {
+    fn answer_now(&self, records: Vec<ProducerRecord>) -> Result<Vec<(usize, String)>> {
         let mut producer = self.producer.lock();
         let producer = producer.as_mut().ok_or_else(closed)?;
         let mut refused = Vec::new();
@@ -243,7 +245,7 @@ fn open(
         share.of
     );
     let timeout = settings.transaction_timeout;
-    let producer = broker.producer(&ProducerMode::Unattended { id, timeout }, patience)?;
+    let producer = broker.producer(&ProducerMode::Background { id, timeout }, patience)?;
     let committed = broker.committed(&group, &partitions, patience)?;
     let ranges = broker.ranges(&partitions, patience)?;
     let starts = partitions.iter().zip(committed).zip(ranges);

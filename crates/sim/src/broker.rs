@@ -16,8 +16,8 @@ use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::murmur2::partition_of;
 use stoatflow_log::{
-    Broker, Committed, Consumer, CutEntry, Forgetting, NewTopic, Outgoing, Producer, ProducerMode,
-    Range, TopicInfo,
+    Broker, Committed, Consumer, CutEntry, Forgetting, NewTopic, Producer, ProducerMode,
+    ProducerRecord, Range, TopicInfo,
 };
 
 /// `delete.retention.ms` of every topic.
@@ -55,7 +55,7 @@ impl State {
     }
 
     /// Where a record goes: its own wish, its key's hash, or the next in turn.
-    pub fn route(&mut self, record: &Outgoing) -> Result<TopicPartition> {
+    pub fn route(&mut self, record: &ProducerRecord) -> Result<TopicPartition> {
         let Some((name, logs)) = self.topics.get_key_value(&record.topic) else {
             return Err(Self::missing(&record.topic));
         };
@@ -74,7 +74,7 @@ impl State {
     /// Appends, inside the writer's transaction if there is a writer.
     pub fn append(
         &mut self,
-        record: Outgoing,
+        record: ProducerRecord,
         writer: Option<&Writer>,
     ) -> Result<(TopicPartition, Offset)> {
         let partition = self.route(&record)?;
@@ -292,7 +292,7 @@ impl Broker for SimBroker {
         partitions.iter().map(range).collect()
     }
 
-    fn first_since(
+    fn offsets_for_times(
         &self,
         partitions: &[TopicPartition],
         since: Timestamp,

@@ -6,7 +6,7 @@
 use crate::broker::SimBroker;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, TopicPartition};
-use stoatflow_log::{Consumer, Fetched};
+use stoatflow_log::{Consumer, ConsumerRecord};
 
 #[derive(Debug)]
 struct Slot {
@@ -37,7 +37,7 @@ impl SimConsumer {
     }
 
     /// Reads up to `max` records from one slot.
-    pub fn read(&mut self, at: usize, max: usize, into: &mut Vec<Fetched>) -> Result<()> {
+    pub fn read(&mut self, at: usize, max: usize, into: &mut Vec<ConsumerRecord>) -> Result<()> {
         let slot = &mut self.slots[at];
         if slot.paused {
             return Ok(());
@@ -48,7 +48,7 @@ impl SimConsumer {
             let Some((offset, kept)) = log.next(slot.position) else {
                 break;
             };
-            into.push(Fetched {
+            into.push(ConsumerRecord {
                 slot: u32::try_from(at).unwrap_or(u32::MAX),
                 offset,
                 timestamp: kept.timestamp,
@@ -83,7 +83,12 @@ impl Consumer for SimConsumer {
         Ok(())
     }
 
-    fn poll(&mut self, max: usize, _timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+    fn poll(
+        &mut self,
+        max: usize,
+        _timeout: Duration,
+        into: &mut Vec<ConsumerRecord>,
+    ) -> Result<()> {
         let full = into.len() + max;
         for _ in 0..self.slots.len() {
             self.turn = (self.turn + 1) % self.slots.len();

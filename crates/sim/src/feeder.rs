@@ -10,17 +10,17 @@ use crate::rng::SimRng;
 use std::collections::VecDeque;
 use std::time::Duration;
 use stoatflow_core::Result;
-use stoatflow_log::{Outgoing, Producer, ProducerMode};
+use stoatflow_log::{Producer, ProducerMode, ProducerRecord};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Feeder {
     rng: SimRng,
-    left: VecDeque<Outgoing>,
+    left: VecDeque<ProducerRecord>,
     plain: SimProducer,
     stranger: SimProducer,
     /// Records of the open transaction, to be sent again if it is aborted.
-    open: Option<Vec<Outgoing>>,
+    open: Option<Vec<ProducerRecord>>,
 }
 
 fn mode(id: &str, transactional: bool) -> ProducerMode {
@@ -33,7 +33,7 @@ fn mode(id: &str, transactional: bool) -> ProducerMode {
 }
 
 impl Feeder {
-    pub fn new(rng: SimRng, broker: &SimBroker, inputs: Vec<Outgoing>) -> Self {
+    pub fn new(rng: SimRng, broker: &SimBroker, inputs: Vec<ProducerRecord>) -> Self {
         Self {
             rng,
             left: inputs.into(),
@@ -65,7 +65,7 @@ impl Feeder {
             return Ok(());
         }
         let count = (1 + self.rng.index(12)).min(self.left.len());
-        let mut records: Vec<Outgoing> = self.left.drain(..count).collect();
+        let mut records: Vec<ProducerRecord> = self.left.drain(..count).collect();
         if self.rng.chance(3000) {
             self.stranger.begin()?;
             self.stranger.send(&mut records.clone())?;

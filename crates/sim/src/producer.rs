@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result};
-use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
+use stoatflow_log::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 
 /// See the module.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct SimProducer {
     begun: bool,
     /// The client has been told that it is fenced; it says so from then on without asking.
     fenced: bool,
-    buffer: VecDeque<Outgoing>,
+    buffer: VecDeque<ProducerRecord>,
     remembered: BTreeMap<Arc<str>, BTreeMap<Partition, Offset>>,
     /// Records of this topic are no part of the transaction: a test of the tests.
     outside: Option<&'static str>,
@@ -116,7 +116,7 @@ impl Producer for SimProducer {
         Ok(())
     }
 
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         if self.transactional {
             self.expect_begun("send")?;
         }

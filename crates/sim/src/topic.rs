@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{Headers, Offset, Timestamp};
-use stoatflow_log::Outgoing;
+use stoatflow_log::ProducerRecord;
 
 /// A transaction, unique in a broker's life.
 pub type Transaction = u64;
@@ -45,12 +45,12 @@ fn place(offset: Offset) -> usize {
 
 impl PartitionLog {
     /// Appends; gives the record's offset.
-    pub fn append(&mut self, record: Outgoing, transaction: Option<Transaction>) -> Offset {
+    pub fn append(&mut self, record: ProducerRecord, transaction: Option<Transaction>) -> Offset {
         let at = self.entries.len();
         if let Some(transaction) = transaction {
             self.open.entry(transaction).or_insert(at);
         }
-        let Outgoing {
+        let ProducerRecord {
             key,
             value,
             timestamp,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use stoatflow_core::{
     Clock, Header, Headers, Offset, Partition, Result, Timestamp, TopicPartition,
 };
-use stoatflow_log::{Broker, Consumer, Fetched, Outgoing, Producer, ProducerMode};
+use stoatflow_log::{Broker, Consumer, ConsumerRecord, Producer, ProducerMode, ProducerRecord};
 use stoatflow_operators::offload::{ATTEMPT, CORRELATION, ERROR};
 
 /// A request: partition and offset.
@@ -35,7 +35,7 @@ pub(crate) struct Worker {
     /// How slow it is.
     pace: u64,
     /// By the time at which they are written; the second number decides between equals.
-    pending: BTreeMap<(Duration, u64), (Option<Place>, Outgoing)>,
+    pending: BTreeMap<(Duration, u64), (Option<Place>, ProducerRecord)>,
     /// Requests that were read and not answered.
     owed: BTreeSet<Place>,
     /// Where it begins after a crash.
@@ -128,7 +128,7 @@ impl Worker {
         Ok(())
     }
 
-    fn take(&mut self, request: &Fetched, now: Duration, world: &World) {
+    fn take(&mut self, request: &ConsumerRecord, now: Duration, world: &World) {
         let place = (request.slot as usize, request.offset);
         let asked = request.value.as_deref().map(String::from_utf8_lossy);
         let asked = asked.unwrap_or_default();
@@ -152,7 +152,7 @@ impl Worker {
             "'{asked}' ({correlation} #{attempt:?}) will be {what}"
         ));
         world.count(&format!("requests that were {what}"));
-        let mut answer = Outgoing {
+        let mut answer = ProducerRecord {
             topic: ANSWERS.into(),
             partition: self.partition(),
             key: request.key.clone(),
@@ -184,7 +184,7 @@ impl Worker {
         self.rng.chance(2000).then_some(anywhere)
     }
 
-    fn put(&mut self, at: Duration, place: Option<Place>, answer: Outgoing) {
+    fn put(&mut self, at: Duration, place: Option<Place>, answer: ProducerRecord) {
         let chance = self.rng.below(1 << 40);
         self.pending.insert((at, chance), (place, answer));
     }
@@ -205,23 +205,23 @@ impl Worker {
     }
 
     /// An answer that no record waits for.
-    fn of_nobody(&mut self, answer: Outgoing) -> Outgoing {
+    fn of_nobody(&mut self, answer: ProducerRecord) -> ProducerRecord {
         let value = Some(Bytes::from_static(b"for nobody"));
-        let answer = Outgoing { value, ..answer };
+        let answer = ProducerRecord { value, ..answer };
         match self.rng.below(4) {
-            0 => Outgoing {
+            0 => ProducerRecord {
                 headers: None,
                 ..answer
             },
-            1 => Outgoing {
+            1 => ProducerRecord {
                 headers: with(&answer.headers, CORRELATION, "elsewhere/1"),
                 ..answer
             },
-            2 => Outgoing {
+            2 => ProducerRecord {
                 headers: with(&answer.headers, CORRELATION, "jobs/1"),
                 ..answer
             },
-            _ => Outgoing {
+            _ => ProducerRecord {
                 key: Some(Bytes::from_static(b"nobody")),
                 ..answer
             },

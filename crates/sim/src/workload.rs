@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::settings::WatermarkDefault;
 use stoatflow_core::{Guarantee, Result};
-use stoatflow_log::Outgoing;
+use stoatflow_log::ProducerRecord;
 use stoatflow_operators::{AsyncUdf, Foreign};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_state::Layout;
@@ -215,7 +215,7 @@ pub(crate) struct Job {
     pub topics: BTreeMap<&'static str, i32>,
     pub changelog_partitions: i32,
     /// Input records in the order in which they are sent.
-    pub inputs: Vec<Outgoing>,
+    pub inputs: Vec<ProducerRecord>,
 }
 
 impl Job {

@@ -16,7 +16,7 @@ use stoatflow_core::{ManualClock, Offset, Settings, Timestamp};
 use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::inline::Turn;
 use stoatflow_engine::{Components, Inline};
-use stoatflow_log::{Broker, Fetched, NewTopic};
+use stoatflow_log::{Broker, ConsumerRecord, NewTopic};
 use stoatflow_operators::Foreign;
 use stoatflow_sim::SimBroker;
 use stoatflow_state::memory::MemoryBackend;
@@ -32,7 +32,7 @@ const PARTITIONS: u32 = 8;
 /// See the module.
 pub struct Floor {
     engine: Inline,
-    batch: Vec<Fetched>,
+    batch: Vec<ConsumerRecord>,
 }
 
 impl Floor {
@@ -139,9 +139,9 @@ fn topic(name: &str) -> NewTopic {
     }
 }
 
-fn fetched((at, value): (usize, Bytes)) -> Fetched {
+fn fetched((at, value): (usize, Bytes)) -> ConsumerRecord {
     let at = u32::try_from(at).expect("not so many");
-    Fetched {
+    ConsumerRecord {
         slot: at % PARTITIONS,
         offset: Offset(i64::from(at / PARTITIONS)),
         timestamp: Timestamp(i64::from(at)),

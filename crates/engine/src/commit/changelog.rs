@@ -6,7 +6,7 @@ use super::{CommitRoom, LoggedStore, waits_now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Guarantee, Result, StoreId};
-use stoatflow_log::{CutEntry, Outgoing};
+use stoatflow_log::{CutEntry, ProducerRecord};
 use stoatflow_state::Sealed;
 
 impl CommitRoom {
@@ -81,7 +81,7 @@ impl CommitRoom {
             let layout = logged.store.layout();
             let chosen = writes.iter().filter(|w| which(logged, w));
             let written = chosen.filter_map(|w| layout.to_changelog(w));
-            let records = written.map(|w| Outgoing {
+            let records = written.map(|w| ProducerRecord {
                 topic: Arc::clone(topic),
                 partition: None,
                 key: Some(w.key),

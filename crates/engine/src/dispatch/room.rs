@@ -5,11 +5,11 @@
 
 use super::Dispatch;
 use stoatflow_core::Timestamp;
-use stoatflow_log::Fetched;
+use stoatflow_log::ConsumerRecord;
 
 impl Dispatch {
     /// What decides when a record has its turn. Answers have it at once: whatever waits for room waits for them.
-    pub(super) fn turn(&self, record: &Fetched) -> Timestamp {
+    pub(super) fn turn(&self, record: &ConsumerRecord) -> Timestamp {
         if self.may_hold && self.slots[record.slot as usize].answers_end.is_some() {
             return Timestamp(i64::MIN);
         }

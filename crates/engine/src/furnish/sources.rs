@@ -254,7 +254,7 @@ impl Blueprint {
                     range.begin
                 }
                 (None, Reset::ByDuration(back)) => self
-                    .first_since(broker, &slot.partition, back)?
+                    .offsets_for_times(broker, &slot.partition, back)?
                     .unwrap_or(range.stable_end),
             };
             slot.fresh = committed.is_none();
@@ -289,7 +289,7 @@ impl Blueprint {
     }
 
     /// The first record that is not older than `back` milliseconds by the wall clock.
-    fn first_since(
+    fn offsets_for_times(
         &self,
         broker: &dyn Broker,
         partition: &TopicPartition,
@@ -297,7 +297,7 @@ impl Blueprint {
     ) -> Result<Option<Offset>> {
         let since = Timestamp(self.components.clock.now().0.saturating_sub(back));
         let asked = std::slice::from_ref(partition);
-        let found = broker.first_since(asked, since, self.settings.broker_wait)?;
+        let found = broker.offsets_for_times(asked, since, self.settings.broker_wait)?;
         Ok(found.into_iter().next().flatten())
     }
 

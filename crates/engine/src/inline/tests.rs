@@ -23,7 +23,9 @@ use crate::Components;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use stoatflow_core::{ManualClock, Offset, Settings, StoreId, Timestamp, TopicPartition};
-use stoatflow_log::{Broker, Fetched, NewTopic, Outgoing, Producer, ProducerMode, embedded};
+use stoatflow_log::{
+    Broker, ConsumerRecord, NewTopic, Producer, ProducerMode, ProducerRecord, embedded,
+};
 use stoatflow_operators::{Foreign, Udf};
 use stoatflow_plan::PhysicalPlan;
 
@@ -98,7 +100,7 @@ impl Stand {
     }
 
     fn send(&self, topic: &str, records: &[(&'static str, &'static str, i64)]) {
-        let record = |(key, value, time): &(&'static str, &'static str, i64)| Outgoing {
+        let record = |(key, value, time): &(&'static str, &'static str, i64)| ProducerRecord {
             topic: topic.into(),
             partition: None,
             key: Some(Bytes::from(*key)),
@@ -109,7 +111,7 @@ impl Stand {
         self.write(records.iter().map(record).collect());
     }
 
-    fn write(&self, mut records: Vec<Outgoing>) {
+    fn write(&self, mut records: Vec<ProducerRecord>) {
         let mut producer = self.producer("feeder");
         producer.begin().unwrap();
         producer.send(&mut records).unwrap();
@@ -128,19 +130,20 @@ impl Stand {
     /// Everything in a topic: value and time, in the order of the times.
     fn read(&self, topic: &str) -> Vec<(String, i64)> {
         let fetched = self.fetch(topic);
-        let text = |r: &Fetched| String::from_utf8(r.value.clone().unwrap().to_vec()).unwrap();
+        let text =
+            |r: &ConsumerRecord| String::from_utf8(r.value.clone().unwrap().to_vec()).unwrap();
         let mut read: Vec<_> = fetched.iter().map(|r| (text(r), r.timestamp.0)).collect();
         read.sort_by_key(|(_, time)| *time);
         read
     }
 
-    fn fetch(&self, topic: &str) -> Vec<Fetched> {
+    fn fetch(&self, topic: &str) -> Vec<ConsumerRecord> {
         let partitions: Vec<_> = (0..2)
             .map(|p| (TopicPartition::new(topic, p), Offset(0)))
             .collect();
         let mut consumer = self.broker.consumer("reader", 1).unwrap();
         consumer.assign(&partitions).unwrap();
-        let mut fetched: Vec<Fetched> = Vec::new();
+        let mut fetched: Vec<ConsumerRecord> = Vec::new();
         consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
         fetched
     }

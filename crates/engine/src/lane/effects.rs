@@ -6,7 +6,7 @@ use crate::queue::Item;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Order, Result, StageId};
-use stoatflow_log::Outgoing;
+use stoatflow_log::ProducerRecord;
 use stoatflow_operators::jump_hash;
 
 /// Tells the records apart that one record gives into one stage.
@@ -85,7 +85,7 @@ impl LaneRoom {
         if !self.effects.outputs.is_empty() {
             let sinks = &self.sinks;
             let mut bytes = 0;
-            let records: Vec<Outgoing> = self
+            let records: Vec<ProducerRecord> = self
                 .effects
                 .outputs
                 .drain(..)
@@ -93,7 +93,7 @@ impl LaneRoom {
                     bytes += OUTPUT_OVERHEAD + length(o.key.as_ref()) + length(o.value.as_ref());
                     let (topic, partition) =
                         o.chosen.map_or((None, None), |c| (c.topic, c.partition));
-                    Outgoing {
+                    ProducerRecord {
                         topic: topic.unwrap_or_else(|| Arc::clone(&sinks[usize::from(o.sink.0)])),
                         partition,
                         key: o.key,

@@ -6,7 +6,7 @@
 
 use super::LaneRoom;
 use stoatflow_core::Epoch;
-use stoatflow_log::Fetched;
+use stoatflow_log::ConsumerRecord;
 
 impl LaneRoom {
     /// Takes what dispatch has sent meanwhile: a lane that had to wait (for the interpreter, which the others use in turn)
@@ -14,7 +14,7 @@ impl LaneRoom {
     pub(super) fn gather_input(
         &mut self,
         epoch: Epoch,
-        batch: &mut Vec<Fetched>,
+        batch: &mut Vec<ConsumerRecord>,
         bytes: &mut i64,
     ) -> i64 {
         let mut taken = 0;

@@ -8,10 +8,10 @@ use super::LaneRoom;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Result, StageId};
-use stoatflow_log::Fetched;
+use stoatflow_log::ConsumerRecord;
 
 impl LaneRoom {
-    pub(super) fn input(&mut self, batch: &mut [Fetched]) -> Result<()> {
+    pub(super) fn input(&mut self, batch: &mut [ConsumerRecord]) -> Result<()> {
         let mut refused = self.shared.refused.take(batch);
         let late = self.late(batch, &refused)?;
         for (at, refusal) in &refused {

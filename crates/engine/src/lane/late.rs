@@ -12,7 +12,7 @@ use crate::slots::{Reader, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Record, Result, StageId};
-use stoatflow_log::{Fetched, Outgoing};
+use stoatflow_log::{ConsumerRecord, ProducerRecord};
 use stoatflow_operators::dropped;
 use stoatflow_operators::late::{LatePolicy, LateRecord, Verdict};
 
@@ -24,7 +24,7 @@ impl LaneRoom {
     /// time.
     pub(super) fn late(
         &self,
-        batch: &[Fetched],
+        batch: &[ConsumerRecord],
         refused: &[(usize, Refusal)],
     ) -> Result<Vec<Spot>> {
         let watermark = self.views[self.view(StageId(0))].watermark;
@@ -37,7 +37,7 @@ impl LaneRoom {
     #[cold]
     fn judge_late(
         &self,
-        batch: &[Fetched],
+        batch: &[ConsumerRecord],
         refused: &[(usize, Refusal)],
         watermark: i64,
     ) -> Result<Vec<Spot>> {
@@ -78,11 +78,11 @@ impl LaneRoom {
         &self,
         (slot, reader, policy): (&Slot, &Reader, &LatePolicy),
         said: &[(usize, Verdict)],
-        batch: &[Fetched],
+        batch: &[ConsumerRecord],
         watermark: i64,
     ) {
         let place = self.place(StageId(0));
-        let (mut letters, mut weight): (Vec<Outgoing>, i64) = (Vec::new(), 0);
+        let (mut letters, mut weight): (Vec<ProducerRecord>, i64) = (Vec::new(), 0);
         let mut counts: [Option<(&Verdict, u64)>; 3] = [None; 3];
         for (at, verdict) in said {
             let index = match verdict {
@@ -133,7 +133,7 @@ fn verdicts(
     policy: &LatePolicy,
     reader: &Reader,
     slot: &Slot,
-    (batch, places, watermark): (&[Fetched], &[usize], i64),
+    (batch, places, watermark): (&[ConsumerRecord], &[usize], i64),
 ) -> Result<Vec<(usize, Verdict)>> {
     if let Some(verdict) = policy.always() {
         return Ok(places.iter().map(|at| (*at, verdict.clone())).collect());

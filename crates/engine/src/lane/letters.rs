@@ -14,7 +14,7 @@ use std::sync::Arc;
 use stoatflow_core::{
     Datum, Error, Header, Headers, Origin, Record, Result, StageId, Timestamp, TopicPartition,
 };
-use stoatflow_log::{Fetched, Outgoing};
+use stoatflow_log::{ConsumerRecord, ProducerRecord};
 use stoatflow_operators::judge::{Handled, Letter, Outcome, Place, Raw};
 use stoatflow_operators::{NO_ORIGIN, Output, dropped, size_on_wire};
 
@@ -26,7 +26,7 @@ impl LaneRoom {
         error: Error,
         reader: &Reader,
         slot: &Slot,
-        fetched: &Fetched,
+        fetched: &ConsumerRecord,
     ) -> Result<Option<Record>> {
         self.ask_reader(error, (reader, slot), fetched, &mut || {
             reader.decode(slot, fetched).map(Some)
@@ -40,7 +40,7 @@ impl LaneRoom {
         refusal: &mut Refusal,
         reader: &Reader,
         slot: &Slot,
-        fetched: &Fetched,
+        fetched: &ConsumerRecord,
     ) -> Result<Option<Record>> {
         let (shared, name) = (
             Arc::clone(&self.shared),
@@ -74,7 +74,7 @@ impl LaneRoom {
         &mut self,
         mut error: Error,
         (reader, slot): (&Reader, &Slot),
-        fetched: &Fetched,
+        fetched: &ConsumerRecord,
         again: &mut dyn FnMut() -> Result<Option<Record>>,
     ) -> Result<Option<Record>> {
         let Some(judge) = &reader.judge else {
@@ -160,7 +160,11 @@ impl LaneRoom {
     }
 
     /// Counts, logs, and sends letters. `at_hand`: the input that the stage has worked on.
-    pub(super) fn settle_handled(&mut self, stage: StageId, at_hand: &[Fetched]) -> Result<()> {
+    pub(super) fn settle_handled(
+        &mut self,
+        stage: StageId,
+        at_hand: &[ConsumerRecord],
+    ) -> Result<()> {
         self.weed_out(stage)?;
         if self.effects.handled.is_empty() {
             return Ok(());
@@ -221,7 +225,7 @@ impl LaneRoom {
     }
 
     /// Sends letters that have their bodies, if there are any.
-    pub(super) fn send_letters(&self, stage: StageId, records: Vec<Outgoing>, bytes: i64) {
+    pub(super) fn send_letters(&self, stage: StageId, records: Vec<ProducerRecord>, bytes: i64) {
         if records.is_empty() {
             return;
         }
@@ -235,13 +239,13 @@ impl LaneRoom {
     }
 
     /// A letter without key and value.
-    pub(super) fn bare(&self, letter: Letter) -> Outgoing {
+    pub(super) fn bare(&self, letter: Letter) -> ProducerRecord {
         let application = Header {
             name: "__stoatflow.errors.application".into(),
             value: Some(self.shared.status.application_id.clone().into()),
         };
         let headers = std::iter::once(application).chain(letter.headers);
-        Outgoing {
+        ProducerRecord {
             topic: letter.topic,
             partition: None,
             key: None,
@@ -259,13 +263,13 @@ impl LaneRoom {
         self.slots.iter().find(|slot| slot.has(origin))
     }
 
-    fn is(&self, origin: &Origin, fetched: &Fetched) -> bool {
+    fn is(&self, origin: &Origin, fetched: &ConsumerRecord) -> bool {
         fetched.offset == origin.offset && self.slots[fetched.slot as usize].has(origin)
     }
 }
 
 /// A letter with the body of the record that was read, and its own headers first.
-pub(crate) fn with_body(mut letter: Outgoing, read: &Fetched) -> Outgoing {
+pub(crate) fn with_body(mut letter: ProducerRecord, read: &ConsumerRecord) -> ProducerRecord {
     letter.key.clone_from(&read.key);
     letter.value.clone_from(&read.value);
     // No topic takes a negative one.
@@ -279,7 +283,7 @@ fn joined(own: &Headers, more: &[Header]) -> Headers {
     Some(own.iter().chain(more).cloned().collect())
 }
 
-pub(super) fn weigh(record: &Outgoing) -> i64 {
+pub(super) fn weigh(record: &ProducerRecord) -> i64 {
     let headers = record.headers.iter().flat_map(|headers| headers.iter());
     let headers: i64 = headers.map(|h| length(h.value.as_ref()) + 64).sum();
     OUTPUT_OVERHEAD + length(record.key.as_ref()) + length(record.value.as_ref()) + headers

@@ -16,7 +16,7 @@ fn entry(partition: i32, offset: i64) -> CutEntry {
     }
 }
 
-fn read(rows: &mut Rows, records: &[Outgoing]) {
+fn read(rows: &mut Rows, records: &[ProducerRecord]) {
     for record in records {
         let key = record.key.as_ref().unwrap();
         rows.take(key, record.value.as_deref()).unwrap();

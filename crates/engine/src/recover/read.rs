@@ -8,7 +8,7 @@ use super::load::{Job, Loaders, Part};
 use super::{Recovery, Task};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result};
-use stoatflow_log::Glimpse;
+use stoatflow_log::RecordRef;
 use stoatflow_state::RestoreRun;
 
 /// Records taken at a time: few enough to stay in the processor's cache.
@@ -112,7 +112,7 @@ pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -
 }
 
 impl Reader<'_> {
-    fn take(&mut self, record: Glimpse<'_>) -> Result<()> {
+    fn take(&mut self, record: RecordRef<'_>) -> Result<()> {
         let slot = record.slot as usize;
         let task = &self.tasks[slot];
         let Some(key) = record.key.filter(|_| record.offset < task.end) else {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stoatflow_core::{ErrorKind, ManualClock, Serde, Timestamp};
-use stoatflow_log::{NewTopic, Outgoing, ProducerMode, embedded};
+use stoatflow_log::{NewTopic, ProducerMode, ProducerRecord, embedded};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{EpochBatch, KeyRange, KeyValueStore, RestoreRun, Write};
 
@@ -150,7 +150,7 @@ impl Stand {
         };
         let mut producer = self.broker.producer(&mode, SOON).unwrap();
         producer.begin().unwrap();
-        let record = |n: usize| Outgoing {
+        let record = |n: usize| ProducerRecord {
             topic: topic.into(),
             partition: None,
             key: Some(Bytes::from(key(n))),

@@ -22,8 +22,8 @@ fn broker(records: i32) -> Arc<embedded::EmbeddedBroker> {
         timeout: SOON,
     };
     let mut producer = broker.producer(&mode, SOON).unwrap();
-    let mut all: Vec<Outgoing> = (0..records)
-        .map(|n| Outgoing {
+    let mut all: Vec<ProducerRecord> = (0..records)
+        .map(|n| ProducerRecord {
             topic: "in".into(),
             partition: Some(Partition(n % 2)),
             key: Some(Bytes::from(format!("k{n}"))),
@@ -43,7 +43,7 @@ fn letter(partition: i32, offset: i64) -> Unread {
     Unread {
         from: TopicPartition::new("in", partition),
         offset: Offset(offset),
-        record: Outgoing {
+        record: ProducerRecord {
             topic: "bad".into(),
             partition: None,
             key: None,

@@ -117,7 +117,7 @@ pub fn offsets_are_found_by_time(broker: &dyn Broker, tag: &str) -> Result<()> {
     let stage = Stage::new(broker, tag, "bytime");
     let topic = stage.topic("t", 2)?;
     let parts = [1, 0].map(|p| TopicPartition::new(topic.clone(), p));
-    let since = |at: i64| broker.first_since(&parts, Timestamp(at), WAIT);
+    let since = |at: i64| broker.offsets_for_times(&parts, Timestamp(at), WAIT);
     let none = since(0)?;
     promise!(
         none == [None, None],
@@ -168,7 +168,7 @@ pub fn offsets_are_found_by_time(broker: &dyn Broker, tag: &str) -> Result<()> {
     );
     producer.abort(WAIT)?;
     let missing = TopicPartition::new(stage.name("missing").as_str(), 0);
-    let found = broker.first_since(&[missing], Timestamp(0), WAIT);
+    let found = broker.offsets_for_times(&[missing], Timestamp(0), WAIT);
     promise!(
         found
             .as_ref()

@@ -2,7 +2,7 @@
 
 use super::stage::{Stage, WAIT, commit, numbered, promise, read, record, until, values};
 use crate::murmur2::partition_of;
-use crate::{Broker, Fetched, Outgoing};
+use crate::{Broker, ConsumerRecord, ProducerRecord};
 use bytes::Bytes;
 use stoatflow_core::{Header, Offset, Partition, Result, Timestamp, TopicPartition};
 
@@ -174,7 +174,7 @@ pub fn records_round_trip(broker: &dyn Broker, tag: &str) -> Result<()> {
         name: name.into(),
         value,
     };
-    let base = Outgoing {
+    let base = ProducerRecord {
         topic: topic.clone(),
         partition: Some(Partition(0)),
         key: None,
@@ -189,36 +189,36 @@ pub fn records_round_trip(broker: &dyn Broker, tag: &str) -> Result<()> {
         header("empty", bytes(b"")),
     ];
     let sent = vec![
-        Outgoing {
+        ProducerRecord {
             key: bytes(b"k"),
             value: bytes(b"v"),
             timestamp: Timestamp(1_234_567_890_123),
             ..base.clone()
         },
-        Outgoing {
+        ProducerRecord {
             value: bytes(b"no key"),
             timestamp: Timestamp(1),
             ..base.clone()
         },
-        Outgoing {
+        ProducerRecord {
             key: bytes(b"tombstone"),
             timestamp: Timestamp(1_000_000_000_000),
             ..base.clone()
         },
-        Outgoing {
+        ProducerRecord {
             key: bytes(b""),
             value: bytes(b""),
             timestamp: Timestamp(5),
             ..base.clone()
         },
-        Outgoing {
+        ProducerRecord {
             key: bytes(b"h"),
             value: bytes(&[0, 255, 128]),
             timestamp: Timestamp(6),
             headers: Some(repeated.into()),
             ..base.clone()
         },
-        Outgoing {
+        ProducerRecord {
             value: Some(vec![7; 200_000].into()),
             timestamp: Timestamp(7),
             ..base.clone()
@@ -276,12 +276,12 @@ pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Resul
     let given = stage.all(&parts, 300)?;
 
     let mut reader = stage.reader(&parts)?;
-    let mut seen: Vec<Fetched> = Vec::new();
+    let mut seen: Vec<ConsumerRecord> = Vec::new();
     let mut most = 0;
     for _ in 0..1000 {
         let before = seen.len();
         reader.look(40, WAIT, &mut |record| {
-            seen.push(Fetched {
+            seen.push(ConsumerRecord {
                 slot: record.slot,
                 offset: record.offset,
                 timestamp: record.timestamp,
@@ -298,7 +298,7 @@ pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Resul
     }
     promise!(most <= 40, "{most} records came where 40 were asked for");
     for slot in 0..2 {
-        let of = |all: &[Fetched]| -> Vec<Fetched> {
+        let of = |all: &[ConsumerRecord]| -> Vec<ConsumerRecord> {
             all.iter().filter(|r| r.slot == slot).cloned().collect()
         };
         promise!(

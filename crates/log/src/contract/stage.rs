@@ -3,7 +3,7 @@
 //! Takes a broker and a tag. Gives shorthands whose failures read as broken promises. Owns no
 //! state of the broker. Never asks a clock: it counts polls, so that virtual time works too.
 
-use crate::{Broker, Consumer, Fetched, NewTopic, Outgoing, Producer, ProducerMode};
+use crate::{Broker, Consumer, ConsumerRecord, NewTopic, Producer, ProducerMode, ProducerRecord};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,11 @@ impl<'a> Stage<'a> {
     /// Everything visible in these partitions, once there are `count` records: a broker may answer
     /// a commit a moment before readers see it. Reads on to the stable ends, so that records beyond
     /// `count` are found too.
-    pub(super) fn all(&self, partitions: &[TopicPartition], count: usize) -> Result<Vec<Fetched>> {
+    pub(super) fn all(
+        &self,
+        partitions: &[TopicPartition],
+        count: usize,
+    ) -> Result<Vec<ConsumerRecord>> {
         let mut reader = self.reader(partitions)?;
         let mut seen = Vec::new();
         until(reader.as_mut(), &mut seen, |_, seen| seen.len() >= count)?;
@@ -136,8 +140,8 @@ pub(super) fn record(
     partition: Option<i32>,
     key: Option<&str>,
     value: &str,
-) -> Outgoing {
-    Outgoing {
+) -> ProducerRecord {
+    ProducerRecord {
         topic: topic.clone(),
         partition: partition.map(Partition),
         key: key.map(|k| Bytes::copy_from_slice(k.as_bytes())),
@@ -153,15 +157,15 @@ pub(super) fn numbered(
     partition: i32,
     prefix: &str,
     count: usize,
-) -> Vec<Outgoing> {
+) -> Vec<ProducerRecord> {
     (0..count)
         .map(|n| record(topic, Some(partition), Some("k"), &format!("{prefix}{n}")))
         .collect()
 }
 
 /// The values, as text.
-pub(super) fn values(records: &[Fetched]) -> Vec<String> {
-    let text = |r: &Fetched| {
+pub(super) fn values(records: &[ConsumerRecord]) -> Vec<String> {
+    let text = |r: &ConsumerRecord| {
         r.value.as_ref().map_or("null".to_owned(), |v| {
             String::from_utf8_lossy(v).into_owned()
         })
@@ -172,8 +176,8 @@ pub(super) fn values(records: &[Fetched]) -> Vec<String> {
 /// Polls until `done`, or until nothing has happened for long.
 pub(super) fn until(
     reader: &mut dyn Consumer,
-    seen: &mut Vec<Fetched>,
-    done: impl Fn(&dyn Consumer, &[Fetched]) -> bool,
+    seen: &mut Vec<ConsumerRecord>,
+    done: impl Fn(&dyn Consumer, &[ConsumerRecord]) -> bool,
 ) -> Result<()> {
     let mut idle = 0;
     while !done(reader, seen) {
@@ -196,7 +200,7 @@ pub(super) fn until(
 }
 
 /// Reads until there are `count` records.
-pub(super) fn read(reader: &mut dyn Consumer, count: usize) -> Result<Vec<Fetched>> {
+pub(super) fn read(reader: &mut dyn Consumer, count: usize) -> Result<Vec<ConsumerRecord>> {
     let mut seen = Vec::new();
     until(reader, &mut seen, |_, seen| seen.len() >= count)?;
     Ok(seen)
@@ -213,7 +217,7 @@ pub(super) fn silence(reader: &mut dyn Consumer, why: &str) -> Result<()> {
 }
 
 /// Opens a transaction, sends, flushes and commits.
-pub(super) fn commit(producer: &mut dyn Producer, mut records: Vec<Outgoing>) -> Result<()> {
+pub(super) fn commit(producer: &mut dyn Producer, mut records: Vec<ProducerRecord>) -> Result<()> {
     producer.begin()?;
     producer.send(&mut records)?;
     promise!(records.is_empty(), "'send' left records behind");

@@ -9,8 +9,8 @@ use super::log::Log;
 use super::producer::EmbeddedProducer;
 use super::registry;
 use crate::{
-    Broker, Committed, Consumer, Forgetting, NewTopic, Outgoing, Producer, ProducerMode, Range,
-    TopicInfo,
+    Broker, Committed, Consumer, Forgetting, NewTopic, Producer, ProducerMode, ProducerRecord,
+    Range, TopicInfo,
 };
 use bytes::Bytes;
 use std::path::Path;
@@ -108,7 +108,7 @@ impl EmbeddedBroker {
         let (mut count, mut bytes) = (0, 0);
         for (partition, key, value, timestamp) in records {
             bytes += 32 + key.as_ref().map_or(0, Bytes::len) + value.as_ref().map_or(0, Bytes::len);
-            producer.stage(&Outgoing {
+            producer.stage(&ProducerRecord {
                 topic: topic.clone(),
                 partition: partition.map(Partition),
                 key,
@@ -184,7 +184,7 @@ impl Broker for EmbeddedBroker {
         partitions.iter().map(range).collect()
     }
 
-    fn first_since(
+    fn offsets_for_times(
         &self,
         partitions: &[TopicPartition],
         since: Timestamp,

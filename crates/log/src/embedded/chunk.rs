@@ -6,7 +6,7 @@
 //! Never knows its own offsets: they are in the key, and are given only at commit.
 
 use super::errors::corrupt;
-use crate::Outgoing;
+use crate::ProducerRecord;
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{Header, Headers, Result, Timestamp};
@@ -46,7 +46,7 @@ impl ChunkWriter {
     }
 
     /// Adds a record that is no larger than [`MAX_RECORD`].
-    pub(super) fn push(&mut self, record: &Outgoing) {
+    pub(super) fn push(&mut self, record: &ProducerRecord) {
         let out = &mut self.bytes;
         let mut flags = 0;
         flags |= if record.key.is_some() { KEY } else { 0 };
@@ -78,7 +78,7 @@ impl ChunkWriter {
 }
 
 /// How large a record will be.
-pub(super) fn weight(record: &Outgoing) -> usize {
+pub(super) fn weight(record: &ProducerRecord) -> usize {
     let len = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
     let headers = record
         .headers

@@ -7,7 +7,7 @@
 use super::chunk::ChunkReader;
 use super::errors::corrupt;
 use super::log::{Log, Topic};
-use crate::{Consumer, Fetched};
+use crate::{Consumer, ConsumerRecord};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl EmbeddedConsumer {
         }
     }
 
-    fn take(&mut self, max: usize, into: &mut Vec<Fetched>) -> Result<()> {
+    fn take(&mut self, max: usize, into: &mut Vec<ConsumerRecord>) -> Result<()> {
         let full = into.len() + max;
         let count = self.slots.len();
         for step in 0..count {
@@ -67,7 +67,7 @@ fn fill(
     slot: &mut Slot,
     index: usize,
     full: usize,
-    into: &mut Vec<Fetched>,
+    into: &mut Vec<ConsumerRecord>,
 ) -> Result<()> {
     drain(slot, index, full, into)?;
     if into.len() >= full || !slot.ready() {
@@ -97,7 +97,7 @@ fn fill(
     Ok(())
 }
 
-fn drain(slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fetched>) -> Result<()> {
+fn drain(slot: &mut Slot, index: usize, full: usize, into: &mut Vec<ConsumerRecord>) -> Result<()> {
     let Some(chunk) = &mut slot.chunk else {
         return Ok(());
     };
@@ -106,7 +106,7 @@ fn drain(slot: &mut Slot, index: usize, full: usize, into: &mut Vec<Fetched>) ->
             slot.chunk = None;
             return Ok(());
         };
-        into.push(Fetched {
+        into.push(ConsumerRecord {
             slot: u32::try_from(index).unwrap_or(u32::MAX),
             offset: Offset(slot.next),
             timestamp: record.timestamp,
@@ -143,7 +143,12 @@ impl Consumer for EmbeddedConsumer {
         Ok(())
     }
 
-    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+    fn poll(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        into: &mut Vec<ConsumerRecord>,
+    ) -> Result<()> {
         if max == 0 {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 use super::chunk::{self, ChunkWriter, MAX_RECORD};
 use super::log::{Fence, Log, Staged, Topic};
 use crate::murmur2::partition_of;
-use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
+use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, TopicPartition};
@@ -107,7 +107,7 @@ impl EmbeddedProducer {
     }
 
     /// Encodes one record into its partition's open chunk.
-    pub(super) fn stage(&mut self, record: &Outgoing) -> Result<()> {
+    pub(super) fn stage(&mut self, record: &ProducerRecord) -> Result<()> {
         let weight = chunk::weight(record);
         if weight > MAX_RECORD {
             return Err(Error::serde(format!(
@@ -204,7 +204,7 @@ impl Producer for EmbeddedProducer {
         Ok(())
     }
 
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         self.check()?;
         if self.transactional {
             self.expect_open("send")?;

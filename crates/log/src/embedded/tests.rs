@@ -2,7 +2,7 @@
 
 use super::chunk::{ChunkReader, ChunkWriter};
 use super::{EmbeddedBroker, keys, open};
-use crate::{Broker, CutEntry, Fetched, NewTopic, Outgoing, Producer, ProducerMode};
+use crate::{Broker, ConsumerRecord, CutEntry, NewTopic, Producer, ProducerMode, ProducerRecord};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ fn producer(broker: &EmbeddedBroker) -> Box<dyn Producer> {
         .unwrap()
 }
 
-fn record(name: &str, value: &str) -> Outgoing {
+fn record(name: &str, value: &str) -> ProducerRecord {
     let value = Some(Bytes::copy_from_slice(value.as_bytes()));
-    Outgoing {
+    ProducerRecord {
         topic: name.into(),
         partition: Some(Partition(0)),
         key: None,
@@ -45,7 +45,7 @@ fn record(name: &str, value: &str) -> Outgoing {
     }
 }
 
-fn commit(producer: &mut dyn Producer, records: &[Outgoing], at: i64) {
+fn commit(producer: &mut dyn Producer, records: &[ProducerRecord], at: i64) {
     producer.begin().unwrap();
     producer.send(&mut records.to_vec()).unwrap();
     producer.flush(WAIT).unwrap();
@@ -58,7 +58,7 @@ fn commit(producer: &mut dyn Producer, records: &[Outgoing], at: i64) {
     producer.commit(WAIT).unwrap();
 }
 
-fn read(broker: &EmbeddedBroker, name: &str, partition: i32) -> Vec<Fetched> {
+fn read(broker: &EmbeddedBroker, name: &str, partition: i32) -> Vec<ConsumerRecord> {
     let mut consumer = broker.consumer("group", 1).unwrap();
     consumer
         .assign(&[(TopicPartition::new(name, partition), Offset(0))])
@@ -433,7 +433,7 @@ fn a_chunk_cut_short_is_corrupt_not_a_crash() {
         name: Arc::from("h"),
         value: Some(Bytes::from_static(b"1")),
     };
-    chunk.push(&Outgoing {
+    chunk.push(&ProducerRecord {
         key: Some(Bytes::from_static(b"key")),
         headers: Some(vec![header].into()),
         ..record("t", "value")

@@ -12,7 +12,7 @@ use super::native;
 use super::properties::Properties;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::producer::KafkaProducer;
-use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
+use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(super) fn open(
     let left = || timeout.saturating_sub(clock.monotonic());
     let second = format!("{id}{SECOND}");
     // Ours has no thread of its own.
-    if !matches!(mode, ProducerMode::Unattended { .. }) {
+    if !matches!(mode, ProducerMode::Background { .. }) {
         match by_wire(properties, [id, &second], silence, transactional, left)? {
             Ok(writer) => return Ok(writer),
             Err(why) => tracing::info!(target: "stoatflow::kafka", "librdkafka writes: {why}"),
@@ -132,7 +132,7 @@ impl<S: TransactionalSide> Producer for AlternatingProducer<S> {
         self.side(S::begin)
     }
 
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         self.side(|side| side.send(records))
     }
 

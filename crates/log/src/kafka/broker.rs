@@ -152,13 +152,13 @@ impl Broker for KafkaBroker {
         }))
     }
 
-    fn first_since(
+    fn offsets_for_times(
         &self,
         partitions: &[TopicPartition],
         since: Timestamp,
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>> {
-        self.admin.first_since(partitions, since, timeout)
+        self.admin.offsets_for_times(partitions, since, timeout)
     }
 
     fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>> {

@@ -6,7 +6,7 @@ use super::{KafkaBroker, connect};
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
 use crate::kafka::librdkafka::producer::KafkaProducer;
-use crate::{Broker, CommitOutcome, Consumer, CutEntry, Outgoing, Producer, ProducerMode};
+use crate::{Broker, CommitOutcome, Consumer, CutEntry, Producer, ProducerMode, ProducerRecord};
 use rdkafka::mocking::{MockCluster, MockCoordinator};
 use rdkafka::producer::DefaultProducerContext;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
@@ -136,8 +136,8 @@ fn told(reader: &mut dyn Consumer) -> Error {
     panic!("nothing was said")
 }
 
-fn record() -> Outgoing {
-    Outgoing {
+fn record() -> ProducerRecord {
+    ProducerRecord {
         topic: "t".into(),
         partition: Some(Partition(0)),
         key: None,
@@ -294,7 +294,7 @@ fn leaders_and_coordinators_that_move_are_found(way: Way) {
     for round in 0..ROUNDS {
         let send = |producer: &mut dyn Producer, part: i32| {
             let value = format!("{round}.{part}").into();
-            let record = Outgoing {
+            let record = ProducerRecord {
                 value: Some(value),
                 ..record()
             };

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{
-    Broker, Committed, Consumer, Fetched, Forgetting, NewTopic, Producer, ProducerMode, Range,
-    TopicInfo,
+    Broker, Committed, Consumer, ConsumerRecord, Forgetting, NewTopic, Producer, ProducerMode,
+    Range, TopicInfo,
 };
 
 /// See the module.
@@ -105,14 +105,14 @@ impl Broker for FaultyBroker {
         self.call(Point::Ranges, timeout, |b| b.ranges(partitions, timeout))
     }
 
-    fn first_since(
+    fn offsets_for_times(
         &self,
         partitions: &[TopicPartition],
         since: Timestamp,
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>> {
         self.call(Point::Ranges, timeout, |b| {
-            b.first_since(partitions, since, timeout)
+            b.offsets_for_times(partitions, since, timeout)
         })
     }
 
@@ -150,7 +150,12 @@ impl Consumer for FaultyConsumer {
         self.consumer.assign(partitions)
     }
 
-    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+    fn poll(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        into: &mut Vec<ConsumerRecord>,
+    ) -> Result<()> {
         let Self {
             instance,
             consumer,

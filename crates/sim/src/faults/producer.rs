@@ -7,7 +7,7 @@ use crate::world::Instance;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Offset, Partition, Result, Timestamp};
-use stoatflow_log::{CommitOutcome, CutEntry, Outgoing, Producer};
+use stoatflow_log::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 
 /// See the module.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Producer for FaultyProducer {
         instance.call(Point::Begin, || producer.begin())
     }
 
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         let fault = self.instance.fate(Point::Send)?;
         let instance = Arc::clone(&self.instance);
         instance.call_as(Point::Send, fault, || {

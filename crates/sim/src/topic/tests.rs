@@ -1,10 +1,10 @@
 use super::PartitionLog;
 use bytes::Bytes;
 use stoatflow_core::{Offset, Timestamp};
-use stoatflow_log::Outgoing;
+use stoatflow_log::ProducerRecord;
 
-fn record(key: &'static str, value: &'static str) -> Outgoing {
-    Outgoing {
+fn record(key: &'static str, value: &'static str) -> ProducerRecord {
+    ProducerRecord {
         topic: "t".into(),
         partition: None,
         key: Some(Bytes::from_static(key.as_bytes())),

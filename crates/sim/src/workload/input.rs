@@ -5,7 +5,7 @@ use crate::rng::SimRng;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use stoatflow_core::{Partition, Timestamp};
-use stoatflow_log::Outgoing;
+use stoatflow_log::ProducerRecord;
 
 /// The key of the last records, which make time go on.
 pub(crate) const CLOSER: &str = "zz";
@@ -20,7 +20,7 @@ pub(super) fn records(
     parts: &[Part],
     topics: &BTreeMap<&'static str, i32>,
     by_watermark: bool,
-) -> Vec<Outgoing> {
+) -> Vec<ProducerRecord> {
     // A few long runs, for what shows only after many epochs.
     let count = if rng.chance(300) {
         rng.between(800, 2_500)
@@ -40,7 +40,7 @@ pub(super) fn records(
         // A table's order is that of its partition, so its keys must stay in theirs.
         let stays = part.has_tables() || rng.chance(5000);
         let anywhere = i32::try_from(rng.below(u64::from(partitions.unsigned_abs()))).unwrap_or(0);
-        records.push(Outgoing {
+        records.push(ProducerRecord {
             topic: topic.into(),
             partition: (!stays).then_some(Partition(anywhere)),
             value: value(rng, part, topic, number),
@@ -61,7 +61,7 @@ pub(super) fn records(
     // The least of all partitions counts, so each has them.
     for record in last {
         let partitions = topics.get(&*record.topic).copied().unwrap_or(1);
-        records.extend((0..partitions).map(|p| Outgoing {
+        records.extend((0..partitions).map(|p| ProducerRecord {
             partition: Some(Partition(p)),
             ..record.clone()
         }));
@@ -71,9 +71,9 @@ pub(super) fn records(
 
 /// Long after everything else: what waits for a time is due; and longer still: it is gone from stores.
 /// They are each other's pairs.
-fn closers(parts: &[Part], time: i64) -> Vec<Outgoing> {
+fn closers(parts: &[Part], time: i64) -> Vec<ProducerRecord> {
     let timed = parts.iter().filter(|p| p.waits_for_time());
-    let closer = |(part, half): (&Part, i64)| Outgoing {
+    let closer = |(part, half): (&Part, i64)| ProducerRecord {
         topic: part.input().into(),
         partition: None,
         key: Some(Bytes::from(CLOSER)),

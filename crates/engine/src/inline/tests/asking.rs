@@ -7,8 +7,8 @@ use stoatflow_core::{Guarantee, Result, TopicPartition};
 use stoatflow_log::Consumer;
 use stoatflow_protocol::Answers;
 
-fn record(offset: i64) -> Fetched {
-    Fetched {
+fn record(offset: i64) -> ConsumerRecord {
+    ConsumerRecord {
         slot: 0,
         offset: Offset(offset),
         timestamp: Timestamp(1),
@@ -154,7 +154,12 @@ impl Consumer for Asking {
     fn assign(&mut self, partitions: &[(TopicPartition, Offset)]) -> Result<()> {
         self.inner.assign(partitions)
     }
-    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+    fn poll(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        into: &mut Vec<ConsumerRecord>,
+    ) -> Result<()> {
         self.inner.poll(max, timeout, into)
     }
     fn positions(&self) -> Vec<Offset> {

@@ -59,7 +59,7 @@ impl AsyncUdf for Asked {
 struct Slow {
     inner: Box<dyn Producer>,
     topic: &'static str,
-    waiting: Vec<Outgoing>,
+    waiting: Vec<ProducerRecord>,
 }
 
 impl Producer for Slow {
@@ -69,14 +69,14 @@ impl Producer for Slow {
     fn begin(&mut self) -> Result<()> {
         self.inner.begin()
     }
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
-        let waits = |record: &Outgoing| &*record.topic == self.topic;
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
+        let waits = |record: &ProducerRecord| &*record.topic == self.topic;
         let (slow, mut others): (Vec<_>, Vec<_>) = records.drain(..).partition(waits);
         self.waiting.extend(slow);
         self.inner.send(&mut others)
     }
     fn pursue(&mut self) -> Result<usize> {
-        let size = |record: &Outgoing| record.value.as_ref().map_or(0, bytes::Bytes::len);
+        let size = |record: &ProducerRecord| record.value.as_ref().map_or(0, bytes::Bytes::len);
         Ok(self.waiting.iter().map(size).sum())
     }
     fn flush(&mut self, timeout: Duration) -> Result<()> {

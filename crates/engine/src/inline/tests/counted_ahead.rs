@@ -18,7 +18,7 @@ fn stand() -> Stand {
 }
 
 fn counts(stand: &Stand) -> Vec<(String, i64)> {
-    let count = |r: &Fetched| {
+    let count = |r: &ConsumerRecord| {
         let key = String::from_utf8(r.key.clone().unwrap().to_vec()).unwrap();
         let value = r.value.clone().unwrap();
         (

@@ -26,12 +26,13 @@ fn counts(stand: &Stand, key: &str) -> Vec<i64> {
         .collect();
     let mut consumer = stand.broker.consumer("reader", 1).unwrap();
     consumer.assign(&partitions).unwrap();
-    let mut fetched: Vec<Fetched> = Vec::new();
+    let mut fetched: Vec<ConsumerRecord> = Vec::new();
     consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
     let of_key = fetched
         .iter()
         .filter(|r| r.key.as_deref() == Some(key.as_bytes()));
-    let number = |r: &Fetched| i64::from_be_bytes(r.value.as_deref().unwrap().try_into().unwrap());
+    let number =
+        |r: &ConsumerRecord| i64::from_be_bytes(r.value.as_deref().unwrap().try_into().unwrap());
     of_key.map(number).collect()
 }
 

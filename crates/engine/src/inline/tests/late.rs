@@ -58,7 +58,7 @@ fn values(stand: &Stand) -> Vec<String> {
 }
 
 /// A topic's records with their headers.
-fn letters(stand: &Stand, topic: &str) -> Vec<Fetched> {
+fn letters(stand: &Stand, topic: &str) -> Vec<ConsumerRecord> {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new(topic, p), Offset(0)))
         .collect();
@@ -70,7 +70,7 @@ fn letters(stand: &Stand, topic: &str) -> Vec<Fetched> {
     fetched
 }
 
-fn told(letter: &Fetched, name: &str) -> Option<String> {
+fn told(letter: &ConsumerRecord, name: &str) -> Option<String> {
     let name = format!("__stoatflow.errors.{name}");
     let header = letter.headers.iter().flat_map(|all| all.iter());
     let mut header = header.filter(|h| *h.name == *name);
@@ -184,7 +184,7 @@ fn a_letter_keeps_the_headers_of_its_record() {
         name: "trace".into(),
         value: Some(Bytes::from("abc")),
     };
-    let record = Outgoing {
+    let record = ProducerRecord {
         topic: "in".into(),
         partition: None,
         key: None,

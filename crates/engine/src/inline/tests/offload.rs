@@ -29,14 +29,17 @@ fn answer(stand: &Stand, from: usize) -> usize {
     let mut requests = stand.fetch("asked");
     requests.sort_by_key(|request| request.timestamp);
     let count = requests.len();
-    let answers = requests.into_iter().skip(from).map(|request| Outgoing {
-        topic: "answered".into(),
-        partition: None,
-        key: request.key,
-        value: request.value,
-        timestamp: Timestamp(1),
-        headers: request.headers,
-    });
+    let answers = requests
+        .into_iter()
+        .skip(from)
+        .map(|request| ProducerRecord {
+            topic: "answered".into(),
+            partition: None,
+            key: request.key,
+            value: request.value,
+            timestamp: Timestamp(1),
+            headers: request.headers,
+        });
     stand.write(answers.collect());
     count
 }

@@ -51,7 +51,7 @@ fn plan() -> PhysicalPlan {
 /// What a key was given in a topic, in order: value and time.
 type Found = BTreeMap<(usize, Vec<u8>), Vec<(Vec<u8>, i64)>>;
 
-fn inputs(rng: &mut Numbers) -> Vec<Outgoing> {
+fn inputs(rng: &mut Numbers) -> Vec<ProducerRecord> {
     let ahead = [rng.below(200), rng.below(200)];
     (0..60)
         .map(|at| {
@@ -59,7 +59,7 @@ fn inputs(rng: &mut Numbers) -> Vec<Outgoing> {
             let time = at + ahead[usize::from(partition == 1)] + rng.below(12);
             // A key stays in its partition.
             let key = format!("k{}", 2 * rng.below(4) + partition);
-            Outgoing {
+            ProducerRecord {
                 topic: if rng.below(3) == 0 { "other" } else { "in" }.into(),
                 partition: Some(Partition(i32::try_from(partition).unwrap())),
                 key: Some(key.into()),

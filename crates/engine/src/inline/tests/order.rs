@@ -14,8 +14,8 @@ fn stand(idle: Option<Duration>) -> (Stand, Inline) {
     (stand, engine)
 }
 
-fn fetched(slot: u32, offset: i64, time: i64, size: usize) -> Fetched {
-    Fetched {
+fn fetched(slot: u32, offset: i64, time: i64, size: usize) -> ConsumerRecord {
+    ConsumerRecord {
         slot,
         offset: Offset(offset),
         timestamp: Timestamp(time),
@@ -33,7 +33,7 @@ fn admitted(engine: &mut Inline) -> Vec<i64> {
     dispatch.positions().map(|(at, _)| at.0).collect()
 }
 
-fn accept(engine: &mut Inline, mut records: Vec<Fetched>, caught_up: [bool; 2]) {
+fn accept(engine: &mut Inline, mut records: Vec<ConsumerRecord>, caught_up: [bool; 2]) {
     let dispatch = engine.house().intake.dispatch();
     dispatch.accept(&mut records, &mut Vec::new());
     dispatch.look_who_is_behind(|slot| caught_up[slot as usize]);

@@ -23,7 +23,7 @@ fn counting() -> Stand {
 
 /// Records with keys of which every `keys` are different.
 fn fill(stand: &Stand, records: usize, keys: usize) {
-    let record = |number: usize| Outgoing {
+    let record = |number: usize| ProducerRecord {
         topic: "in".into(),
         partition: None,
         key: Some(Bytes::from(format!("{:06}", number % keys))),

@@ -73,7 +73,7 @@ impl Consumer for StrictConsumer {
         }
         self.inner.assign(partitions)
     }
-    fn poll(&mut self, max: usize, wait: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+    fn poll(&mut self, max: usize, wait: Duration, into: &mut Vec<ConsumerRecord>) -> Result<()> {
         self.inner.poll(max, wait, into)
     }
     fn positions(&self) -> Vec<Offset> {
@@ -117,13 +117,13 @@ impl Broker for Strict {
     fn ranges(&self, partitions: &[TopicPartition], t: Duration) -> Result<Vec<Range>> {
         self.broker.ranges(partitions, t)
     }
-    fn first_since(
+    fn offsets_for_times(
         &self,
         partitions: &[TopicPartition],
         since: Timestamp,
         t: Duration,
     ) -> Result<Vec<Option<Offset>>> {
-        self.broker.first_since(partitions, since, t)
+        self.broker.offsets_for_times(partitions, since, t)
     }
     fn consumer(&self, group: &str, partitions: usize) -> Result<Box<dyn Consumer>> {
         let changelog: Vec<_> = (0..2)

@@ -8,8 +8,8 @@ pub(super) fn commits(engine: &mut Inline) -> Vec<u64> {
     recent.iter().map(|commit| commit.records).collect()
 }
 
-pub(super) fn many(count: i64) -> Vec<Outgoing> {
-    let record = |at: i64| Outgoing {
+pub(super) fn many(count: i64) -> Vec<ProducerRecord> {
+    let record = |at: i64| ProducerRecord {
         topic: "in".into(),
         partition: None,
         key: Some(Bytes::from(format!("k{at}"))),

@@ -195,12 +195,12 @@ fn of(stand: &Stand, prefix: &str) -> usize {
         .collect();
     let mut consumer = stand.broker.consumer("reader", 1).unwrap();
     consumer.assign(&partitions).unwrap();
-    let mut fetched: Vec<Fetched> = Vec::new();
+    let mut fetched: Vec<ConsumerRecord> = Vec::new();
     let mut before = usize::MAX;
     while std::mem::replace(&mut before, fetched.len()) != fetched.len() {
         consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
     }
-    let value = |r: &Fetched| r.value.clone().unwrap();
+    let value = |r: &ConsumerRecord| r.value.clone().unwrap();
     let found = fetched
         .iter()
         .filter(|r| value(r).starts_with(prefix.as_bytes()));

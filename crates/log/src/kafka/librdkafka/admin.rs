@@ -397,7 +397,7 @@ impl Admin {
 
     /// The first offset of each partition with a record that is not older; the client's questions for
     /// times are those for offsets, with a time in place of "earliest" and "latest".
-    pub(in crate::kafka) fn first_since(
+    pub(in crate::kafka) fn offsets_for_times(
         &self,
         partitions: &[TopicPartition],
         since: Timestamp,

@@ -14,7 +14,7 @@ use crate::kafka::blocks::Blocks;
 use crate::kafka::errors::{ErrorContext, error, kind_of};
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::queues::Queues;
-use crate::{Consumer, Fetched, Glimpse};
+use crate::{Consumer, ConsumerRecord, RecordRef};
 use bytes::Bytes;
 use rdkafka::config::ClientConfig;
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -328,12 +328,17 @@ impl Consumer for KafkaConsumer {
         self.place(partitions)
     }
 
-    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+    fn poll(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        into: &mut Vec<ConsumerRecord>,
+    ) -> Result<()> {
         self.rounds(max, timeout, |this, slot, message| {
             // SAFETY: the message is alive.
             let (key, value) = unsafe { parts_of(message) };
             let (key, value) = this.blocks.copy(key, value);
-            into.push(Fetched {
+            into.push(ConsumerRecord {
                 slot,
                 offset: Offset(message.offset),
                 timestamp: time_of(message),
@@ -350,12 +355,12 @@ impl Consumer for KafkaConsumer {
         &mut self,
         max: usize,
         timeout: Duration,
-        each: &mut dyn FnMut(Glimpse<'_>),
+        each: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<()> {
         self.rounds(max, timeout, |_, slot, message| {
             // SAFETY: the message is alive.
             let (key, value) = unsafe { parts_of(message) };
-            each(Glimpse {
+            each(RecordRef {
                 slot,
                 offset: Offset(message.offset),
                 timestamp: time_of(message),

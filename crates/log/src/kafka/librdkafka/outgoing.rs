@@ -4,7 +4,7 @@
 //! timestamps nor headers.
 
 use super::client::Fault;
-use crate::Outgoing;
+use crate::ProducerRecord;
 use crate::kafka::partitioner::Label;
 use rdkafka_sys as sys;
 use std::ffi::c_void;
@@ -17,7 +17,7 @@ use sys::rd_kafka_vtype_t as Tag;
 const ANY: i32 = -1;
 
 /// What a record takes in a request, about.
-pub(in crate::kafka) fn weight(record: &Outgoing) -> usize {
+pub(in crate::kafka) fn weight(record: &ProducerRecord) -> usize {
     const REST: usize = 64;
     let size = |part: &Option<bytes::Bytes>| part.as_ref().map_or(0, bytes::Bytes::len);
     let headers = record.headers.as_ref().map_or(0, |headers| {
@@ -29,7 +29,7 @@ pub(in crate::kafka) fn weight(record: &Outgoing) -> usize {
 }
 
 /// The headers of a record as librdkafka's, or null.
-pub(in crate::kafka) fn headers(record: &Outgoing) -> Result<*mut sys::rd_kafka_headers_t> {
+pub(in crate::kafka) fn headers(record: &ProducerRecord) -> Result<*mut sys::rd_kafka_headers_t> {
     let Some(headers) = record.headers.as_ref().filter(|h| !h.is_empty()) else {
         return Ok(ptr::null_mut());
     };
@@ -69,7 +69,7 @@ pub(in crate::kafka) unsafe fn produce(
     rk: *mut sys::rd_kafka_t,
     topic: *mut sys::rd_kafka_topic_t,
     label: Label,
-    record: &Outgoing,
+    record: &ProducerRecord,
     headers: *mut sys::rd_kafka_headers_t,
 ) -> Option<Fault> {
     type Union = sys::rd_kafka_vu_s__bindgen_ty_1;

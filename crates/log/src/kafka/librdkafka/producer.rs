@@ -12,7 +12,7 @@ use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
 use crate::kafka::markers::Markers;
 use crate::kafka::partitioner::{Label, StickyPartitioner, topic_config};
 use crate::kafka::properties::Properties;
-use crate::{CommitOutcome, CutEntry, Outgoing, Producer, ProducerMode};
+use crate::{CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
 use std::collections::VecDeque;
@@ -86,7 +86,7 @@ pub(in crate::kafka) struct KafkaProducer {
     targets: Vec<Target>,
     last: usize,
     /// What waits for the acknowledgement of what was sent before.
-    kept: VecDeque<Outgoing>,
+    kept: VecDeque<ProducerRecord>,
     kept_bytes: usize,
     /// What was handed over since the transaction began.
     sent: usize,
@@ -266,7 +266,7 @@ impl KafkaProducer {
         Ok(self.last)
     }
 
-    fn label(&mut self, target: usize, record: &Outgoing) -> Label {
+    fn label(&mut self, target: usize, record: &ProducerRecord) -> Label {
         let stick = if record.key.is_none() && record.partition.is_none() {
             self.targets[target].sticks.take(weight(record))
         } else {
@@ -277,7 +277,7 @@ impl KafkaProducer {
     }
 
     /// Hands a record over; gives which target it is for.
-    fn write(&mut self, record: &Outgoing) -> Result<usize> {
+    fn write(&mut self, record: &ProducerRecord) -> Result<usize> {
         let index = self.target(&record.topic)?;
         let label = self.label(index, record);
         loop {
@@ -437,7 +437,7 @@ impl Producer for KafkaProducer {
         })
     }
 
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         if !self.sends_are_fenced() {
             // Nobody waits for a commit to see them: they go at once.
             for record in records.drain(..) {

@@ -9,7 +9,7 @@ use super::{address_list, producer};
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::native::net::connection::wait;
 use crate::kafka::properties::Properties;
-use crate::{CommitOutcome, Consumer, CutEntry, Outgoing, Producer};
+use crate::{CommitOutcome, Consumer, CutEntry, Producer, ProducerRecord};
 pub(super) use broker::mark;
 use broker::{PARTITIONS, ROLLED};
 use bytes::Bytes;
@@ -32,8 +32,8 @@ fn open(broker: &FaultyBroker, id: &str) -> super::TransactionalProducer {
     writer
 }
 
-fn record(topic: &Arc<str>, partition: i32, value: Vec<u8>) -> Outgoing {
-    Outgoing {
+fn record(topic: &Arc<str>, partition: i32, value: Vec<u8>) -> ProducerRecord {
+    ProducerRecord {
         topic: topic.clone(),
         partition: Some(Partition(partition)),
         key: None,

@@ -18,7 +18,7 @@ use crate::kafka::native::error_class::{
 use crate::kafka::native::net::cluster::{Cluster, Node, version_for};
 use crate::kafka::native::net::connection::ConnectionError;
 use crate::kafka::native::records::batch_reader::{Record, UnreadableBatch};
-use crate::{Consumer, Fetched, Glimpse};
+use crate::{Consumer, ConsumerRecord, RecordRef};
 use bytes::Bytes;
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
 use kafka_protocol::protocol::{Decodable, Encodable};
@@ -513,12 +513,17 @@ impl Consumer for NativeConsumer {
         Ok(())
     }
 
-    fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<Fetched>) -> Result<()> {
+    fn poll(
+        &mut self,
+        max: usize,
+        timeout: Duration,
+        into: &mut Vec<ConsumerRecord>,
+    ) -> Result<()> {
         let mut blocks = std::mem::take(&mut self.blocks);
         let outcome = self.rounds(max, timeout, |slot, record| {
             let headers = record.headers()?;
             let (key, value) = blocks.copy(record.key, record.value);
-            into.push(Fetched {
+            into.push(ConsumerRecord {
                 slot,
                 offset: Offset(record.offset),
                 timestamp: Timestamp(record.timestamp),
@@ -537,10 +542,10 @@ impl Consumer for NativeConsumer {
         &mut self,
         max: usize,
         timeout: Duration,
-        each: &mut dyn FnMut(Glimpse<'_>),
+        each: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<()> {
         self.rounds(max, timeout, |slot, record| {
-            each(Glimpse {
+            each(RecordRef {
                 slot,
                 offset: Offset(record.offset),
                 timestamp: Timestamp(record.timestamp),

@@ -4,7 +4,7 @@
 //! acknowledged. At most one batch of a partition is under way, so that nothing can overtake. Never connects and never
 //! waits.
 
-use crate::Outgoing;
+use crate::ProducerRecord;
 use crate::kafka::librdkafka::outgoing::weight;
 use crate::kafka::native::error_class::{
     ErrorClass, TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, classify,
@@ -192,7 +192,7 @@ impl Accumulator {
     pub(in crate::kafka::native) fn place(
         &mut self,
         topic: usize,
-        record: &Outgoing,
+        record: &ProducerRecord,
     ) -> Option<Place> {
         let Topic { sticks, parts, .. } = &mut self.topics[topic];
         let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
@@ -211,7 +211,7 @@ impl Accumulator {
         Some(Place { topic, part })
     }
 
-    pub(in crate::kafka::native) fn append(&mut self, place: Place, record: &Outgoing) {
+    pub(in crate::kafka::native) fn append(&mut self, place: Place, record: &ProducerRecord) {
         let part = &mut self.topics[place.topic].parts[place.part];
         let room = part.full.saturating_sub(weight(record));
         let open = |batch: &BatchWriter| !batch.is_sealed() && batch.size() <= room;

@@ -11,7 +11,7 @@ use crate::kafka::native::producer::accumulator::is_of_number;
 use crate::kafka::native::producer::coordination::Coordination;
 use crate::kafka::native::producer::sender::{ASIDE, EAGER, KEPT, LOOK, SendError, Sender};
 use crate::kafka::native::producer::transactional::TransactionalProducer;
-use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
+use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
@@ -139,7 +139,7 @@ impl Producer for IdempotentProducer {
         self.guard.begin()
     }
 
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         self.assure()?;
         self.sender.note_start();
         for record in records.drain(..) {

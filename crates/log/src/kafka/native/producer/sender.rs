@@ -3,7 +3,7 @@
 //! Takes records; gives acknowledgements, or trouble. Owns when a request is worth sending, when it goes again, and for how long
 //! a broker may be away. Never decides what becomes of the transaction.
 
-use crate::Outgoing;
+use crate::ProducerRecord;
 use crate::kafka::errors::error;
 use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_TOPIC_OR_PARTITION, classify, named};
 use crate::kafka::native::net::cluster::Node;
@@ -158,7 +158,7 @@ impl Sender {
     pub(in crate::kafka::native) fn put(
         &mut self,
         at: &mut Coordination,
-        record: &Outgoing,
+        record: &ProducerRecord,
     ) -> Result<(), SendError> {
         let topic = self.topic(at, &record.topic)?;
         let place = match self.accumulator.place(topic, record) {

@@ -15,7 +15,7 @@ use crate::kafka::native::producer::sender::{
     ASIDE, AT_BROKER, EAGER, KEPT, LOOK, SendError, Sender,
 };
 use crate::kafka::native::records::batch_writer::Identity;
-use crate::{CommitOutcome, CutEntry, Outgoing, Producer};
+use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 use kafka_protocol::messages::EndTxnResponse;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
@@ -331,7 +331,7 @@ impl Producer for TransactionalProducer {
         Ok(())
     }
 
-    fn send(&mut self, records: &mut Vec<Outgoing>) -> Result<()> {
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
         self.assure()?;
         self.markers.settle(|left| wait(&mut [], left));
         self.sender.note_start();

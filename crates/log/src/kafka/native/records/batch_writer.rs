@@ -3,7 +3,7 @@
 //! Takes records, gives bytes. Whose batch it is, and the how-manieth, is put in last, for it is not known before it goes.
 //! Never compresses.
 
-use crate::Outgoing;
+use crate::ProducerRecord;
 use stoatflow_core::Header;
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ impl BatchWriter {
         self.sealed
     }
 
-    pub(in crate::kafka::native) fn append(&mut self, record: &Outgoing) {
+    pub(in crate::kafka::native) fn append(&mut self, record: &ProducerRecord) {
         debug_assert!(!self.sealed, "a sealed batch grows no more");
         let at = record.timestamp.0;
         if self.count == 0 {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Outgoing;
+use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::{BatchWriter, Identity, TRANSACTIONAL};
 use kafka_protocol::messages::metadata_response::{
     MetadataResponsePartition, MetadataResponseTopic,
@@ -46,7 +46,7 @@ fn led(count: i32, id: u8) -> MetadataResponse {
 fn records(from: i64, count: u8) -> Bytes {
     let mut batch = BatchWriter::new(Vec::new());
     for n in 0..count {
-        batch.append(&Outgoing {
+        batch.append(&ProducerRecord {
             topic: "t".into(),
             partition: None,
             key: None,

@@ -1,5 +1,5 @@
 use super::{Accumulator, FULL, after};
-use crate::Outgoing;
+use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::Identity;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::metadata_response::{
@@ -40,8 +40,8 @@ fn accumulator() -> (Accumulator, Arc<str>, Arc<str>) {
     (accumulator, a, b)
 }
 
-fn record(topic: &Arc<str>, partition: i32, value: &str) -> Outgoing {
-    Outgoing {
+fn record(topic: &Arc<str>, partition: i32, value: &str) -> ProducerRecord {
+    ProducerRecord {
         topic: topic.clone(),
         partition: Some(Partition(partition)),
         key: None,
@@ -51,7 +51,7 @@ fn record(topic: &Arc<str>, partition: i32, value: &str) -> Outgoing {
     }
 }
 
-fn put(accumulator: &mut Accumulator, record: &Outgoing) {
+fn put(accumulator: &mut Accumulator, record: &ProducerRecord) {
     let topic = accumulator.find(&record.topic).unwrap();
     let place = accumulator.place(topic, record).unwrap();
     accumulator.append(place, record);
@@ -199,7 +199,7 @@ fn keys_choose_as_javas_do() {
         ("foobar", 1_357_151_166 % 4),
         ("a-little-bit-long-string", 1_161_502_112 % 4),
     ] {
-        let record = Outgoing {
+        let record = ProducerRecord {
             partition: None,
             key: Some(Bytes::from_static(key.as_bytes())),
             ..record(&a, 0, "v")

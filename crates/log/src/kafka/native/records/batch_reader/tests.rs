@@ -1,5 +1,5 @@
 use super::{Aborted, Records, UnreadableBatch};
-use crate::Outgoing;
+use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::{
     ATTRIBUTES, BatchWriter, CRC, Identity, LATEST_TIME, LOG_TIME, MAGIC, TRANSACTIONAL,
 };
@@ -10,8 +10,8 @@ use kafka_protocol::records::{
 use proptest::prelude::*;
 use stoatflow_core::{Header, Timestamp};
 
-fn outgoing(n: u8) -> Outgoing {
-    Outgoing {
+fn outgoing(n: u8) -> ProducerRecord {
+    ProducerRecord {
         topic: "t".into(),
         partition: None,
         key: (!n.is_multiple_of(3)).then(|| vec![n; usize::from(n)].into()),
@@ -44,7 +44,7 @@ fn batch(base: i64, producer: i64, records: impl Iterator<Item = u8>) -> BytesMu
 }
 
 /// Offsets, times, keys, values and headers from a position on; and the position behind.
-type Seen = (Vec<(i64, Outgoing)>, i64);
+type Seen = (Vec<(i64, ProducerRecord)>, i64);
 
 fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, UnreadableBatch> {
     let Some(mut records) = Records::new(bytes, aborted.to_vec())? else {
@@ -54,7 +54,7 @@ fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, Unreadable
     while records.take(&mut position, |record| {
         let record = (
             record.offset,
-            Outgoing {
+            ProducerRecord {
                 topic: "t".into(),
                 partition: None,
                 key: record.key.map(Bytes::copy_from_slice),
@@ -70,7 +70,7 @@ fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, Unreadable
     Ok((seen, position))
 }
 
-fn numbered(offsets: std::ops::Range<i64>, first: i64) -> Vec<(i64, Outgoing)> {
+fn numbered(offsets: std::ops::Range<i64>, first: i64) -> Vec<(i64, ProducerRecord)> {
     offsets
         .map(|o| (o, outgoing(u8::try_from(o - first).unwrap())))
         .collect()

@@ -1,5 +1,5 @@
 use super::{BatchWriter, Identity, TRANSACTIONAL, after};
-use crate::Outgoing;
+use crate::ProducerRecord;
 use bytes::Bytes;
 use kafka_protocol::records::RecordBatchDecoder;
 use proptest::prelude::*;
@@ -20,11 +20,11 @@ fn headers() -> impl Strategy<Value = Vec<Header>> {
     })
 }
 
-fn records() -> impl Strategy<Value = Vec<Outgoing>> {
+fn records() -> impl Strategy<Value = Vec<ProducerRecord>> {
     // Any two times have to lie less than half of all time apart.
     let time = -(1_i64 << 61)..(1_i64 << 61);
     let record =
-        (bytes(), bytes(), time, headers()).prop_map(|(key, value, at, headers)| Outgoing {
+        (bytes(), bytes(), time, headers()).prop_map(|(key, value, at, headers)| ProducerRecord {
             topic: "t".into(),
             partition: None,
             key,
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-fn sealed(records: &[Outgoing], attributes: i16, sequence: i32) -> BatchWriter {
+fn sealed(records: &[ProducerRecord], attributes: i16, sequence: i32) -> BatchWriter {
     let mut batch = BatchWriter::new(Vec::new());
     for record in records {
         batch.append(record);
@@ -96,7 +96,7 @@ proptest! {
 fn the_head_says_first_and_latest_time() {
     let mut batch = BatchWriter::new(Vec::new());
     for at in [5, 9, 2] {
-        batch.append(&Outgoing {
+        batch.append(&ProducerRecord {
             topic: "t".into(),
             partition: None,
             key: None,
