@@ -5,16 +5,21 @@
 //! failure means, is decided by [`stoatflow_protocol::CommitMachine`]; here it is only done.
 
 mod changelog;
+pub mod commit_failure;
+pub mod guard;
+pub mod offsets_topic;
+pub mod outbox;
+mod refetch;
 
-use crate::evidence::{Evidence, Failed};
-use crate::failpoint::Place;
-use crate::guard::Guard;
-use crate::offsets::OffsetsTopic;
-use crate::outbox::OutItem;
-use crate::reread::reread;
-use crate::shared::Shared;
-use crate::status::CommitStatus;
-use crate::timing;
+use crate::admin::status::CommitStatus;
+use crate::commit::commit_failure::{Evidence, Failed};
+use crate::commit::guard::Guard;
+use crate::commit::offsets_topic::OffsetsTopic;
+use crate::commit::outbox::OutItem;
+use crate::commit::refetch::reread;
+use crate::lane::stream_time;
+use crate::runtime::failpoint::Place;
+use crate::runtime::shared::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,7 +57,7 @@ impl LoggedStore {
 
 /// Of a row in the store of stream times: does it say where something waits from now on?
 fn waits_now(write: &Sealed) -> bool {
-    !timing::is_time(&write.key) && write.value.is_some()
+    !stream_time::is_time(&write.key) && write.value.is_some()
 }
 
 /// The parts of the room.

@@ -3,10 +3,17 @@
 //! Takes from the broker while dispatch has room, gives nothing back but credit checks. Owns the
 //! consumer. Never waits longer than the next barrier allows.
 
-use crate::dispatch::Dispatch;
-use crate::extract::Extract;
-use crate::failpoint::Place;
-use crate::shared::Shared;
+pub mod dispatch;
+pub mod global_table_gate;
+pub mod invalid_timestamps;
+pub mod source_partitions;
+pub mod timestamps;
+pub mod watermarks;
+
+use crate::intake::dispatch::Dispatch;
+use crate::intake::timestamps::Extract;
+use crate::runtime::failpoint::Place;
+use crate::runtime::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -6,20 +6,22 @@
 //! disk or for the interpreter.
 
 mod barrier;
+mod dead_letters;
 mod effects;
 mod gather;
 mod input;
 mod late;
-mod letters;
+pub mod queue;
 mod stages;
+pub mod stream_time;
 mod tick;
 
-pub(crate) use letters::with_body;
+pub(crate) use dead_letters::with_body;
 
-use crate::queue::{Barrier, Item};
-use crate::shared::Shared;
-use crate::slots::Slots;
-use crate::timing::Timing;
+use crate::intake::source_partitions::Slots;
+use crate::lane::queue::{Barrier, Item};
+use crate::lane::stream_time::Timing;
+use crate::runtime::shared::Shared;
 use effects::Siblings;
 use stages::{Exchange, StageState, exchanges, stage_states};
 use std::collections::VecDeque;
@@ -451,7 +453,7 @@ impl LaneRoom {
         self.views.iter_mut().for_each(|view| view.wall = wall);
     }
 
-    fn status(&self) -> &crate::status::LaneStatus {
+    fn status(&self) -> &crate::admin::status::LaneStatus {
         self.shared.status.lane(self.id)
     }
 

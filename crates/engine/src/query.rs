@@ -4,7 +4,7 @@
 //! meanwhile. Owns what is open of the run that is on: when the run ends, snapshots are let go of, and the state can be
 //! closed, whoever still holds a reader. Never sees what is not committed.
 
-use crate::timing::{self, Timing};
+use crate::lane::stream_time::{self, Timing};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use stoatflow_core::{Error, Result, StoreId};
@@ -53,7 +53,7 @@ impl Question {
                 let Some(row) = snapshot.get(times, name)? else {
                     return Ok(Vec::new());
                 };
-                let observed = timing::stream_times(&row)?;
+                let observed = stream_time::stream_times(&row)?;
                 if snapshot.get(times, &away_row(name))?.is_none() {
                     return Ok(observed);
                 }

@@ -20,11 +20,11 @@ mod mark;
 
 pub use mark::refuse_unfinished;
 
-use crate::failpoint::Failpoints;
-use crate::furnish::{Blueprint, Standing};
-use crate::offsets::{self, OffsetsTopic, Rows};
-use crate::shared::Shared;
-use crate::status::Status;
+use crate::admin::status::Status;
+use crate::commit::offsets_topic::{self, OffsetsTopic, Rows};
+use crate::runtime::failpoint::Failpoints;
+use crate::runtime::shared::Shared;
+use crate::startup::{Blueprint, Standing};
 use mark::Before;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -181,7 +181,7 @@ impl Reset {
     pub fn end(mut self) -> Result<Plan> {
         // Where a topic is read again, its time begins again.
         let cut = self.cut(|way, before| {
-            crate::watermarks::encode_stream_time(match way.why {
+            crate::intake::watermarks::encode_stream_time(match way.why {
                 Why::Kept => before.stream_time,
                 _ => Timestamp::UNKNOWN,
             })
@@ -293,7 +293,7 @@ impl Ground {
             return Ok(None);
         }
         let application = &settings.application_id;
-        let topic = offsets::new_topic(application, settings.replication_factor);
+        let topic = offsets_topic::new_topic(application, settings.replication_factor);
         broker.create_topics(&[topic], settings.broker_wait)?;
         let rewound = plan.moves.iter().filter(|way| way.why != Why::Kept);
         let ids = rewound.filter_map(|way| {

@@ -19,11 +19,11 @@ use std::time::Duration;
 use stoatflow_core::{
     Bytes, Clock, Error, Handler, Header, ManualClock, Partition, Result, Timestamp, TopicPartition,
 };
-use stoatflow_engine::components::Components;
-use stoatflow_engine::furnish::Blueprint;
-use stoatflow_engine::inline::Inline;
 use stoatflow_engine::query::Readers;
 use stoatflow_engine::query::listed;
+use stoatflow_engine::runtime::inline::Inline;
+use stoatflow_engine::startup::Blueprint;
+use stoatflow_engine::startup::components::Components;
 use stoatflow_log::{Broker, ConsumerRecord, NewTopic, ProducerMode, ProducerRecord, embedded};
 use stoatflow_operators::{Foreign, offload};
 use stoatflow_plan::{PhysicalPlan, Reset};

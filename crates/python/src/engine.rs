@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::settings::BrokerAddress;
 use stoatflow_core::{Result, Settings, TopicPartition};
-use stoatflow_engine::recover::{RestoreEvent, RestoreListener, RestoreStep};
-use stoatflow_engine::threads::Listener;
+use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
+use stoatflow_engine::runtime::threads::Listener;
 use stoatflow_log::{Broker, embedded, kafka};
 
 /// How long a question to the broker may take.

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Timestamp};
 use stoatflow_engine::Components;
-use stoatflow_engine::furnish::Blueprint;
 use stoatflow_engine::reset;
+use stoatflow_engine::startup::Blueprint;
 use stoatflow_protocol::reset::{Move, Request, Target};
 
 /// Makes a reset, or with no `agree` only tells what it would do.

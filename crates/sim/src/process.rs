@@ -14,8 +14,8 @@ use crate::world::{Instance, World};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, ErrorKind};
-use stoatflow_engine::furnish::Blueprint;
-use stoatflow_engine::inline::Turn;
+use stoatflow_engine::runtime::inline::Turn;
+use stoatflow_engine::startup::Blueprint;
 use stoatflow_engine::{Components, Inline};
 use stoatflow_state::memory::MemoryBackend;
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use stoatflow_core::Settings;
 use stoatflow_core::settings::{BrokerAddress, StoreBackend};
-use stoatflow_engine::inline::Turn;
+use stoatflow_engine::runtime::inline::Turn;
 
 /// What happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Guarantee, ManualClock, Timestamp};
-use stoatflow_engine::inline::Turn;
+use stoatflow_engine::runtime::inline::Turn;
 use stoatflow_log::{Broker, Forgetting, NewTopic};
 use stoatflow_state::memory::MemoryBackend;
 

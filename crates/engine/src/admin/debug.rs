@@ -4,8 +4,8 @@
 //! kernel does not tell (another system than Linux) is missing, not invented.
 
 use super::{Shared, answer, millis};
-use crate::at_work::{AtWork, INTAKE};
-use crate::status::{LaneStatus, Status};
+use crate::admin::status::{LaneStatus, Status};
+use crate::admin::thread_activity::{AtWork, INTAKE};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;

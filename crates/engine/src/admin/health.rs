@@ -4,7 +4,7 @@
 //! a person can act on. Never decides anything: a supervisor does.
 
 use super::{Shared, answer, millis};
-use crate::status::RestoreProgress;
+use crate::admin::status::RestoreProgress;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;

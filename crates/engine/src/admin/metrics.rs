@@ -5,8 +5,8 @@
 
 use super::Shared;
 use super::debug::ProcStat;
-use crate::calls::Spent;
-use crate::status::{PartitionStatus, Status};
+use crate::admin::function_calls::Spent;
+use crate::admin::status::{PartitionStatus, Status};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -4,7 +4,7 @@ mod exposition;
 mod fixture;
 
 use super::{ENDPOINTS, bind};
-use crate::status::{CommitStatus, RestoreProgress};
+use crate::admin::status::{CommitStatus, RestoreProgress};
 use fixture::{MONOTONIC_MS, NOW_MS, Port, Still, partition, plan};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! text of `describe()`. The plan never changes while it runs, only the counts do.
 
 use super::{Shared, answer, millis};
-use crate::status::Status;
+use crate::admin::status::Status;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};

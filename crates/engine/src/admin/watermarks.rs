@@ -3,7 +3,7 @@
 //! Takes what dispatch has said at the last barrier, gives JSON.
 
 use super::{Shared, answer};
-use crate::status::{PartitionStatus, Status};
+use crate::admin::status::{PartitionStatus, Status};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;

@@ -9,10 +9,10 @@
 //! [`stoatflow_protocol::Rendezvous`].
 
 use super::LaneRoom;
-use crate::failpoint::Place;
-use crate::outbox::OutItem;
-use crate::queue::{Barrier, Item, Mark};
-use crate::timing;
+use crate::commit::outbox::OutItem;
+use crate::lane::queue::{Barrier, Item, Mark};
+use crate::lane::stream_time;
+use crate::runtime::failpoint::Place;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Error, Lane, Result, StageId, StoreId, Timestamp};
@@ -263,7 +263,7 @@ impl LaneRoom {
             .zip(self.timing.keys.iter());
         for ((known, before), key) in clocks {
             if known != before {
-                let row = Some(timing::encode(known));
+                let row = Some(stream_time::encode(known));
                 kept.store.put(epoch, &mut kept.dirty, key, row)?;
                 before.clone_from(known);
             }

@@ -1,8 +1,8 @@
 //! What leaves a lane: outputs to the outbox, re-keyed records to their lanes, drops to the counters.
 
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
-use crate::outbox::OutItem;
-use crate::queue::Item;
+use crate::commit::outbox::OutItem;
+use crate::lane::queue::Item;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Order, Result, StageId};

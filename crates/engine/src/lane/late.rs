@@ -6,9 +6,9 @@
 //! late does not depend on how records were spread. Nothing is decoded, unless a callable has to see it.
 
 use super::LaneRoom;
-use super::letters::{weigh, with_body};
-use crate::refused::Refusal;
-use crate::slots::{Reader, Slot};
+use super::dead_letters::{weigh, with_body};
+use crate::intake::invalid_timestamps::Refusal;
+use crate::intake::source_partitions::{Reader, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Record, Result, StageId};

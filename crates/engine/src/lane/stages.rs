@@ -3,8 +3,8 @@
 //! Takes the plan, gives the state of all stages at the start and the exchanges between them. Never moves.
 
 use super::tick::Arrivals;
-use crate::queue::Item;
-use crate::timing::Timing;
+use crate::lane::queue::Item;
+use crate::lane::stream_time::Timing;
 use std::collections::VecDeque;
 use stoatflow_core::{Epoch, NodeId, StageId, StoreId};
 use stoatflow_plan::{Op, PhysicalPlan};

@@ -6,7 +6,7 @@
 //! Upstream stages go on with later ticks meanwhile. Never waits.
 
 use super::LaneRoom;
-use crate::queue::{Barrier, Item, Mark, PARTS};
+use crate::lane::queue::{Barrier, Item, Mark, PARTS};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};

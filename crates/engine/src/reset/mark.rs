@@ -3,7 +3,7 @@
 //! Takes committed positions, gives the metadata that says "state is being thrown away" and keeps what stood there
 //! before, so that the same request decides the same when it is made again. Never talks to a broker.
 
-use crate::watermarks::{decode_stream_time, encode_stream_time};
+use crate::intake::watermarks::{decode_stream_time, encode_stream_time};
 use stoatflow_core::{Error, Offset, Result, Timestamp};
 use stoatflow_log::Committed;
 

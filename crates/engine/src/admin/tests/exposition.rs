@@ -3,7 +3,7 @@
 use super::fixture::NOW_MS;
 use super::fixture::{Port, Still, partition, plan};
 use crate::admin::metrics::Exposition;
-use crate::status::{CommitStatus, RestoreProgress, Status};
+use crate::admin::status::{CommitStatus, RestoreProgress, Status};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

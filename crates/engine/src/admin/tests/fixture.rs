@@ -1,7 +1,7 @@
 //! A running port over a word count that never moves, and a client that speaks HTTP by hand.
 
+use crate::admin::status::{PartitionStatus, Status};
 use crate::admin::{AdminOptions, serve};
-use crate::status::{PartitionStatus, Status};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

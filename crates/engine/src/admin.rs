@@ -1,0 +1,251 @@
+//! The admin port: what an operator, a scraper or a browser may ask a running engine.
+//!
+//! Takes [`Status`] and a clock, gives HTTP on one address. Owns a listener and nothing else: it only
+//! reads counters, so it answers while every lane waits for the interpreter or the broker is gone.
+//! Never touches a lane, a store or a foreign function, and never changes anything: all answers are
+//! to GET. There is no authentication, so it listens on loopback unless the user names another address.
+
+mod debug;
+pub mod function_calls;
+mod health;
+pub(crate) mod lag_monitor;
+mod metrics;
+pub mod open_transactions;
+pub mod status;
+pub mod thread_activity;
+mod topology;
+mod watermarks;
+
+#[cfg(test)]
+mod tests;
+
+use crate::admin::status::Status;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Clock, Error, Result};
+
+/// The page at `/`: everything in one file, so that it works without any other host.
+const PAGE: &str = include_str!("admin/page.html");
+
+/// The page may run its own script and ask its own port, nothing else.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What can be asked, with one line each; an unknown path answers with this list.
+const ENDPOINTS: &[(&str, &str)] = &[
+    ("/", "the live page"),
+    (
+        "/health/live",
+        "200 while the process is worth keeping, 503 once it has failed",
+    ),
+    (
+        "/health/ready",
+        "200 while records are processed, else 503 with the reason",
+    ),
+    ("/metrics", "all numbers, as OpenMetrics text"),
+    (
+        "/topology",
+        "nodes, edges, stages and stores with counts; ?format=text gives describe()",
+    ),
+    (
+        "/state",
+        "lifecycle with its history, readiness, restore progress, who holds the watermark back, the error",
+    ),
+    (
+        "/watermarks",
+        "the application's watermark; position, end, lag, watermark per partition, and who holds others back; late records",
+    ),
+    ("/debug/threads", "what every lane and every thread does"),
+    (
+        "/debug/barriers",
+        "open epoch, the commit under way, recent commits by phase",
+    ),
+    ("/config", "the settings that were given, secrets masked"),
+];
+
+/// How the port is opened.
+#[derive(Clone, Debug)]
+pub struct AdminOptions {
+    /// `host:port`, `:port` or `port`; without a host it is loopback, port 0 takes a free one.
+    pub listen: String,
+    /// Records that wait for so long without a commit make the engine not ready.
+    pub stall_after: Duration,
+    /// The version shown.
+    pub version: &'static str,
+}
+
+/// What every answer is made from.
+#[derive(Debug)]
+struct Shared {
+    status: Arc<Status>,
+    clock: Arc<dyn Clock>,
+    stall_after: Duration,
+    version: &'static str,
+    settings: Value,
+    metrics: metrics::Exposition,
+}
+
+/// Binds and serves on the given runtime until `stop` resolves; returns the bound address.
+///
+/// # Errors
+/// `Config` if the address can't be bound; the message names it and `admin.listen`.
+pub fn serve(
+    runtime: &tokio::runtime::Handle,
+    options: AdminOptions,
+    status: Arc<Status>,
+    clock: Arc<dyn Clock>,
+    settings_view: Value,
+    mut stop: tokio::sync::watch::Receiver<bool>,
+) -> Result<SocketAddr> {
+    let listener = bind(&options.listen)?;
+    let failed = |e: std::io::Error| cannot_bind(&options.listen, &e);
+    let address = listener.local_addr().map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let listener = {
+        let _inside = runtime.enter();
+        tokio::net::TcpListener::from_std(listener).map_err(failed)?
+    };
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "the admin port can be reached from other machines and asks nobody for a password");
+    }
+    let metrics = metrics::Exposition::new(
+        Arc::clone(&status),
+        Arc::clone(&clock),
+        options.stall_after,
+        options.version,
+    );
+    let shared = Shared {
+        status,
+        clock,
+        stall_after: options.stall_after,
+        version: options.version,
+        settings: settings_view,
+        metrics,
+    };
+    let router = router(Arc::new(shared));
+    runtime.spawn(async move {
+        let stopped = async move {
+            // An error means that the sender is gone: the engine is over as well.
+            let _ = stop.wait_for(|stop| *stop).await;
+        };
+        if let Err(error) = axum::serve(listener, router)
+            .with_graceful_shutdown(stopped)
+            .await
+        {
+            tracing::error!(%error, "the admin port ended");
+        }
+    });
+    Ok(address)
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/", get(page))
+        .route("/health/live", get(health::live))
+        .route("/health/ready", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
+        .route("/topology", get(topology::topology))
+        .route("/state", get(health::state))
+        .route("/watermarks", get(watermarks::watermarks))
+        .route("/debug/threads", get(debug::threads))
+        .route("/debug/barriers", get(debug::barriers))
+        .route("/config", get(config))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .with_state(shared)
+}
+
+async fn page() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, PAGE_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, PAGE).into_response()
+}
+
+async fn config(State(shared): State<Arc<Shared>>) -> Response {
+    answer(StatusCode::OK, &shared.settings)
+}
+
+async fn not_found(uri: Uri) -> Response {
+    let message = format!("there is nothing at {}", uri.path());
+    answer(StatusCode::NOT_FOUND, &refusal(&message))
+}
+
+async fn method_not_allowed(uri: Uri) -> Response {
+    let message = format!("{} answers to GET only", uri.path());
+    answer(StatusCode::METHOD_NOT_ALLOWED, &refusal(&message))
+}
+
+fn refusal(message: &str) -> Value {
+    let endpoints: serde_json::Map<_, _> = ENDPOINTS
+        .iter()
+        .map(|(path, what)| ((*path).to_owned(), json!(what)))
+        .collect();
+    json!({ "error": message, "next_step": "ask for one of the endpoints", "endpoints": endpoints })
+}
+
+/// JSON that no one may keep: every answer is a moment.
+fn answer(code: StatusCode, body: &Value) -> Response {
+    let mut response = (code, Json(body)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+/// Milliseconds of a duration, as the page and the counters hold them.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn bind(listen: &str) -> Result<TcpListener> {
+    let listen = listen.trim();
+    let port_only = listen.strip_prefix(':').unwrap_or(listen);
+    let addresses: Vec<SocketAddr> = if let Ok(port) = port_only.parse::<u16>() {
+        vec![SocketAddr::from(([127, 0, 0, 1], port))]
+    } else {
+        listen
+            .to_socket_addrs()
+            .map_err(|e| cannot_bind(listen, &e))?
+            .collect()
+    };
+    TcpListener::bind(addresses.as_slice()).map_err(|e| cannot_bind(listen, &e))
+}
+
+fn cannot_bind(listen: &str, error: &std::io::Error) -> Error {
+    let (what, hint) = match error.kind() {
+        ErrorKind::AddrInUse => (
+            "the address is in use by another process".to_owned(),
+            "set admin.listen to another port (port 0 takes a free one), or stop the process that holds it",
+        ),
+        ErrorKind::PermissionDenied => (
+            "this user may not listen there".to_owned(),
+            "set admin.listen to a port above 1023",
+        ),
+        ErrorKind::AddrNotAvailable => (
+            "this machine does not have that address".to_owned(),
+            "set admin.listen to 127.0.0.1:<port>, or to 0.0.0.0:<port> for all addresses of the machine",
+        ),
+        _ => (
+            error.to_string(),
+            "set admin.listen to host:port, for example 127.0.0.1:8080 (port 0 takes a free one)",
+        ),
+    };
+    Error::config(format!(
+        "admin.listen = {listen}: the admin port can't be opened: {what}"
+    ))
+    .hint(hint)
+}

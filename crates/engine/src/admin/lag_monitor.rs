@@ -1,0 +1,147 @@
+//! What the broker is asked beside the work: how far behind it is, whether it answers, and whether there is more to
+//! read.
+//!
+//! Takes the partitions that are read; gives their ends to what can be seen, and ends a run that more partitions
+//! have come for ([`Shared::grow`]). Has a thread and a client of its own: no room ever waits for it.
+
+use crate::admin::open_transactions::{HeldBack, Watch, owner};
+use crate::admin::status::PartitionStatus;
+use crate::intake::source_partitions::{Slot, Slots};
+use crate::runtime::failpoint::Place;
+use crate::runtime::shared::Shared;
+use crate::startup::Blueprint;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{ErrorKind, TopicPartition};
+use stoatflow_log::{Broker, Range};
+
+/// How often.
+const OBSERVE_EVERY: Duration = Duration::from_millis(250);
+/// How often it is looked whether an open transaction holds a partition back.
+const WATCH_EVERY: Duration = Duration::from_secs(5);
+/// How long a question may take.
+const ASK: Duration = Duration::from_secs(2);
+
+/// The partitions before anything is read.
+pub(crate) fn first_report(slots: &Slots) -> Vec<PartitionStatus> {
+    let first = |slot: &Slot| PartitionStatus {
+        topic: slot.partition.topic.to_string(),
+        partition: slot.partition.partition.0,
+        position: slot.start.0,
+        committed: slot.start.0,
+        end: slot.start.0,
+        stream_time: slot.progress.stream_time.0,
+        watermark: slot.progress.watermark,
+        strategy: Arc::clone(&slot.watermark.shown),
+        group: slot.watermark.group.clone(),
+        idle: false,
+        waits: false,
+        holds_back: false,
+        held_back: None,
+    };
+    slots.iter().map(first).collect()
+}
+
+/// Looks at the ends of partitions now and then, so that lag can be told, and whether the broker answers; and
+/// more rarely whether there is more to read.
+pub(crate) fn observe(shared: &Shared, blueprint: &Blueprint, slots: &Slots) {
+    let (clock, broker) = (&shared.clock, blueprint.components.broker.as_ref());
+    let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
+    let mut looked = clock.monotonic();
+    let (mut watch, mut watched) = (Watch::new(partitions.len()), Duration::ZERO);
+    while !shared.is_aborting() && !shared.is_drained() {
+        let asked = clock.monotonic();
+        if let Err(error) = shared.failpoints.reach(Place::ObserveEnds) {
+            shared.fail(error);
+        }
+        match broker.ranges(&partitions, ASK) {
+            Ok(ranges) => {
+                shared.status.broker_answers();
+                if asked.saturating_sub(watched) >= WATCH_EVERY {
+                    watched = asked;
+                    look_for_open_transactions(shared, broker, &mut watch, &partitions, &ranges);
+                }
+                shared.status.with_partitions(|known| {
+                    for (partition, range) in known.iter_mut().zip(ranges) {
+                        partition.end = range.stable_end.0;
+                    }
+                });
+            }
+            // It is asked again; the rooms notice it by themselves.
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                shared.status.broker_is_silent(asked);
+            }
+            Err(error) => tracing::debug!(%error, "the ends of partitions are not known"),
+        }
+        if asked.saturating_sub(looked) >= blueprint.settings.metadata_max_age {
+            looked = asked;
+            let grown = blueprint.has_grown(slots).unwrap_or_else(|error| {
+                // Asked again the next time; but what no broker's return mends has to be known.
+                if error.kind() != ErrorKind::Unavailable {
+                    tracing::warn!(%error, "new partitions can't be looked for");
+                }
+                false
+            });
+            if grown && !shared.is_stopping() {
+                tracing::info!(
+                    application = shared.status.application_id,
+                    "there are new partitions to read; going on with them from the last commit"
+                );
+                shared.grow();
+            }
+        }
+        shared.wait_for_drain(OBSERVE_EVERY);
+    }
+}
+
+/// Notes which partitions an open transaction holds back, and tells of those that stand still for long.
+fn look_for_open_transactions(
+    shared: &Shared,
+    broker: &dyn Broker,
+    watch: &mut Watch,
+    partitions: &[TopicPartition],
+    ranges: &[Range],
+) {
+    let ends = match broker.high_watermarks(partitions, ASK) {
+        Ok(ends) => ends,
+        Err(error) => {
+            tracing::debug!(%error, "the high watermarks of partitions are not known");
+            return;
+        }
+    };
+    let now = (shared.clock.monotonic(), shared.clock.now());
+    let both = ranges.iter().zip(ends).enumerate();
+    let mut held: Vec<Option<HeldBack>> = both
+        .map(|(at, (range, high))| watch.look(at, (range.stable_end, high), now))
+        .collect();
+    let news: Vec<usize> = (0..partitions.len())
+        .filter(|at| watch.is_news(*at, now.0))
+        .collect();
+    let whose: Vec<TopicPartition> = news.iter().map(|at| partitions[*at].clone()).collect();
+    // Who can't be asked tells nothing, and the rest is known.
+    let found = broker.open_transactions(&whose, ASK).unwrap_or_default();
+    shared.status.with_partitions(|known| {
+        for (at, (known, held)) in known.iter_mut().zip(&mut held).enumerate() {
+            if let Some(held) = held {
+                let before = known.held_back.as_ref().and_then(|h| h.producer_id);
+                let asked = news.iter().position(|n| *n == at);
+                let open = asked.and_then(|asked| found.get(asked).copied().flatten());
+                held.producer_id = owner(held, open).or(before);
+            }
+            known.held_back.clone_from(held);
+        }
+    });
+    for at in news {
+        let (partition, Some(held)) = (&partitions[at], &held[at]) else {
+            continue;
+        };
+        tracing::warn!(
+            %partition,
+            start_offset = held.start_offset,
+            records = held.records,
+            producer_id = held.producer_id,
+            "a transaction that is open holds this source back; if its producer is gone for good, end it: {}",
+            held.command(&broker.address(), &partition.topic, partition.partition.0)
+        );
+    }
+}

@@ -1,0 +1,576 @@
+//! What can be seen of a running engine: numbers that rooms write and the admin port reads.
+//!
+//! Takes relaxed atomic counts from every room, gives snapshots as plain data. Owns no behaviour: no
+//! room ever decides by what stands here. Reading never waits for a lane, the interpreter or a broker.
+
+use crate::admin::function_calls::Calls;
+use crate::admin::open_transactions::HeldBack;
+use crate::commit::commit_failure::Evidence;
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use stoatflow_core::{Error, Lane, Timestamp};
+use stoatflow_operators::at_hand::AtHand;
+use stoatflow_operators::offload::Occupancy;
+use stoatflow_operators::{Foreign, Run};
+use stoatflow_plan::PhysicalPlan;
+use stoatflow_protocol::{Lifecycle, Step};
+
+/// How many past commits `/debug/barriers` shows.
+const COMMITS_KEPT: usize = 64;
+
+/// Counters of one lane.
+#[derive(Debug, Default)]
+pub struct LaneStatus {
+    /// Items waiting in its queue.
+    pub queued_items: AtomicI64,
+    /// Bytes waiting in its queue.
+    pub queued_bytes: AtomicI64,
+    /// Records taken from the queue since the start (all stages).
+    pub records: AtomicU64,
+    /// The open epoch of its last stage.
+    pub epoch: AtomicU64,
+    /// Monotonic milliseconds at which it began the batch it is working on; 0 while idle.
+    pub busy_since_ms: AtomicU64,
+    /// Nanoseconds spent working.
+    pub busy_ns: AtomicU64,
+    /// The stage of the batch it is working on, plus one; 0 while idle.
+    pub stage_plus_one: AtomicU64,
+    /// The foreign function that it is in.
+    pub at_hand: Arc<AtHand>,
+}
+
+/// A source that an open transaction has held back for so long is told as a reason not to be ready.
+const HELD_BACK_MS: i64 = 60_000;
+
+/// Progress of one store's restore.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RestoreProgress {
+    /// The store.
+    pub store: String,
+    /// Changelog offsets to read: records, and what compaction and markers have left of others.
+    pub total: u64,
+    /// Those of them that are in the store.
+    pub done: u64,
+    /// Has it caught up?
+    pub complete: bool,
+    /// Why the local data was thrown away at the start, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebuilt: Option<&'static str>,
+}
+
+/// One partition that is read.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartitionStatus {
+    /// Topic.
+    pub topic: String,
+    /// Partition.
+    pub partition: i32,
+    /// The next offset to be admitted.
+    pub position: i64,
+    /// The committed offset.
+    pub committed: i64,
+    /// One past the last readable offset, as last seen.
+    pub end: i64,
+    /// The highest timestamp admitted so far (-1: none).
+    pub stream_time: i64,
+    /// Its watermark (-1: none).
+    pub watermark: i64,
+    /// Where that comes from.
+    pub strategy: Arc<str>,
+    /// The group that it is aligned with.
+    pub group: Option<Arc<str>>,
+    /// Has it been silent for so long that it holds nobody back?
+    pub idle: bool,
+    /// Does it wait for its group?
+    pub waits: bool,
+    /// Do others wait for it?
+    pub holds_back: bool,
+    /// The open transaction of somebody that holds it back.
+    pub held_back: Option<HeldBack>,
+}
+
+/// One commit, for `/debug/barriers`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CommitStatus {
+    /// The epoch.
+    pub epoch: u64,
+    /// Input records in it.
+    pub records: u64,
+    /// Output and changelog records in it.
+    pub outputs: u64,
+    /// From barrier to the last lane's seal, microseconds.
+    pub align_us: u64,
+    /// Flush, offsets and transaction, microseconds.
+    pub commit_us: u64,
+    /// Of it: until the broker had acknowledged every record.
+    pub flush_us: u64,
+    /// Of it: until the broker had the offsets.
+    pub offsets_us: u64,
+    /// Local store, microseconds.
+    pub apply_us: u64,
+    /// When it was done (wall clock, ms).
+    pub at_ms: i64,
+}
+
+impl CommitStatus {
+    /// One of its steps is done.
+    pub fn took(&mut self, step: Step, us: u64) {
+        match step {
+            Step::Apply => self.apply_us += us,
+            Step::Changelog | Step::Flush => self.flush_us += us,
+            Step::Offsets => self.offsets_us += us,
+            Step::Commit | Step::Announce => {}
+        }
+        if step != Step::Apply {
+            self.commit_us += us;
+        }
+    }
+}
+
+/// A state with the moment it began.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateEntry {
+    /// Its name.
+    pub state: &'static str,
+    /// Wall clock, ms.
+    pub at_ms: i64,
+}
+
+/// An error as the admin port shows it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorStatus {
+    /// Its kind.
+    pub kind: &'static str,
+    /// The whole message.
+    pub message: String,
+    /// What to do.
+    pub next_step: String,
+}
+
+/// A room's latest barrier, for `/debug/barriers`.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BarrierStatus {
+    /// The open epoch at dispatch.
+    pub open_epoch: u64,
+    /// The epoch that is being aligned or committed, if any.
+    pub in_flight: Option<u64>,
+    /// The step of the commit that is under way.
+    pub step: Option<String>,
+    /// The last epoch that was committed.
+    pub committed: Option<u64>,
+    /// Arrivals per stage of the epoch being aligned (the last entry: seals).
+    pub arrivals: Vec<u64>,
+}
+
+/// Everything that can be seen.
+#[derive(Debug)]
+pub struct Status {
+    /// The application's id.
+    pub application_id: String,
+    /// What runs.
+    pub plan: Arc<PhysicalPlan>,
+    /// Per lane.
+    pub lanes: Vec<LaneStatus>,
+    /// The foreign function that intake is in: an extractor, a watermark, a late policy.
+    pub intake: Arc<AtHand>,
+    /// Records that entered each node.
+    pub nodes: Vec<AtomicU64>,
+    /// Functions, and what they cost.
+    pub calls: Calls,
+    /// Input records admitted.
+    pub records_in: AtomicU64,
+    /// Output records handed to the producer (sinks only).
+    pub records_out: AtomicU64,
+    /// Changelog records handed to the producer.
+    pub changelog_out: AtomicU64,
+    /// Input records in committed epochs.
+    pub records_committed: AtomicU64,
+    /// Bytes admitted and not yet through their lane.
+    pub in_flight_bytes: AtomicI64,
+    /// Commits done.
+    pub commits: AtomicU64,
+    /// Bytes staged by open epochs in all stores.
+    pub staged_bytes: AtomicU64,
+    /// Bytes of memory used by the state back end.
+    pub state_memory_bytes: AtomicU64,
+    /// How often it has begun anew by itself.
+    pub restarts: AtomicU64,
+    /// The application's watermark of the last barrier (-1: none).
+    pub watermark: AtomicI64,
+    /// Is time the watermark (`time.semantics`)?
+    pub by_watermark: AtomicBool,
+    /// The run that is on: it knows how full its parking lots are.
+    run: Mutex<Weak<Run>>,
+    /// Did the broker not answer when it was asked last?
+    pub broker_away: AtomicBool,
+    /// How often the epochs of a producer's id have run out.
+    pub rollovers: AtomicU64,
+    /// Does it end because nothing was committed for too long?
+    pub stalled: AtomicBool,
+    /// Monotonic ms of the last sign of progress (a commit, or idling with nothing to do).
+    pub progress_ms: AtomicU64,
+    detail: Mutex<Detail>,
+}
+
+#[derive(Debug)]
+struct Detail {
+    state: Lifecycle,
+    history: Vec<StateEntry>,
+    restore: Vec<RestoreProgress>,
+    partitions: Vec<PartitionStatus>,
+    commits: VecDeque<CommitStatus>,
+    barrier: BarrierStatus,
+    dropped: Vec<(String, &'static str, u64)>,
+    late: Vec<(String, &'static str, u64)>,
+    error: Option<ErrorStatus>,
+    /// The last commit that failed.
+    evidence: Option<Evidence>,
+    /// Since when the broker has not answered.
+    silent_since: Option<Duration>,
+    commit_seconds: hdrhistogram::Histogram<u64>,
+}
+
+/// Adds to a count, or begins it.
+fn add(counts: &mut Vec<(String, &'static str, u64)>, of: &str, word: &'static str, count: u64) {
+    match counts.iter_mut().find(|c| c.0 == of && c.1 == word) {
+        Some(entry) => entry.2 += count,
+        None => counts.push((of.to_owned(), word, count)),
+    }
+}
+
+impl Status {
+    /// For a plan and so many lanes.
+    #[must_use]
+    pub fn new(application_id: &str, plan: Arc<PhysicalPlan>, lanes: u32) -> Self {
+        let commit_seconds = hdrhistogram::Histogram::new_with_bounds(1, 600_000_000, 3)
+            .expect("constant bounds are valid");
+        Self {
+            application_id: application_id.to_owned(),
+            lanes: (0..lanes).map(|_| LaneStatus::default()).collect(),
+            intake: Arc::default(),
+            nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
+            calls: Calls::default(),
+            plan,
+            records_in: AtomicU64::new(0),
+            records_out: AtomicU64::new(0),
+            changelog_out: AtomicU64::new(0),
+            records_committed: AtomicU64::new(0),
+            in_flight_bytes: AtomicI64::new(0),
+            commits: AtomicU64::new(0),
+            staged_bytes: AtomicU64::new(0),
+            state_memory_bytes: AtomicU64::new(0),
+            restarts: AtomicU64::new(0),
+            watermark: AtomicI64::new(-1),
+            by_watermark: AtomicBool::new(false),
+            run: Mutex::default(),
+            broker_away: AtomicBool::new(false),
+            rollovers: AtomicU64::new(0),
+            stalled: AtomicBool::new(false),
+            progress_ms: AtomicU64::new(0),
+            detail: Mutex::new(Detail {
+                state: Lifecycle::Created,
+                history: Vec::new(),
+                restore: Vec::new(),
+                partitions: Vec::new(),
+                commits: VecDeque::with_capacity(COMMITS_KEPT),
+                barrier: BarrierStatus::default(),
+                dropped: Vec::new(),
+                late: Vec::new(),
+                error: None,
+                evidence: None,
+                silent_since: None,
+                commit_seconds,
+            }),
+        }
+    }
+
+    /// The same, with the functions that the plan calls.
+    #[must_use]
+    pub fn calling(mut self, foreign: &Foreign) -> Self {
+        self.calls = Calls::of(&self.plan, foreign);
+        self
+    }
+
+    /// A run begins.
+    pub fn watch(&self, run: &Arc<Run>) {
+        self.at_hand().for_each(AtHand::begin);
+        *self.run.lock() = Arc::downgrade(run);
+    }
+
+    /// Of all threads that call foreign functions.
+    pub fn at_hand(&self) -> impl Iterator<Item = &AtHand> {
+        let lanes = self.lanes.iter().map(|lane| &*lane.at_hand);
+        lanes.chain(std::iter::once(&*self.intake))
+    }
+
+    /// How full the parking lots of offloads are, by the names of their nodes.
+    pub fn parked(&self) -> Vec<(String, Occupancy)> {
+        let run = self.run.lock().upgrade();
+        let all = run.map(|run| run.occupancy()).unwrap_or_default();
+        let named = all.into_iter().filter_map(|lot| {
+            let node = self.plan.nodes.get(lot.node.0 as usize)?;
+            Some((node.name.clone(), lot))
+        });
+        named.collect()
+    }
+
+    /// The state.
+    pub fn state(&self) -> Lifecycle {
+        self.detail.lock().state
+    }
+
+    /// Enters a state; false if it may not follow the present one.
+    pub fn enter(&self, next: Lifecycle, now: Timestamp) -> bool {
+        let mut detail = self.detail.lock();
+        if !detail.state.may_become(next) {
+            return false;
+        }
+        detail.state = next;
+        detail.history.push(StateEntry {
+            state: next.name(),
+            at_ms: now.0,
+        });
+        true
+    }
+
+    /// All states so far.
+    pub fn history(&self) -> Vec<StateEntry> {
+        self.detail.lock().history.clone()
+    }
+
+    /// Records the first error.
+    pub fn failed(&self, error: &Error) {
+        let mut detail = self.detail.lock();
+        if detail.error.is_none() {
+            detail.error = Some(ErrorStatus {
+                kind: error.kind().name(),
+                message: error.to_string(),
+                next_step: error.next_step().to_owned(),
+            });
+        }
+    }
+
+    /// It begins anew: what was in the rooms is gone, and the error with it.
+    pub fn begin_anew(&self) {
+        self.in_flight_bytes.store(0, Relaxed);
+        self.staged_bytes.store(0, Relaxed);
+        for lane in &self.lanes {
+            lane.queued_items.store(0, Relaxed);
+            lane.queued_bytes.store(0, Relaxed);
+            lane.busy_since_ms.store(0, Relaxed);
+            lane.stage_plus_one.store(0, Relaxed);
+        }
+        let mut detail = self.detail.lock();
+        detail.barrier = BarrierStatus::default();
+        detail.error = None;
+        detail.silent_since = None;
+        self.broker_away.store(false, Relaxed);
+    }
+
+    /// A commit has failed. What is known of it stays, also when the engine begins anew.
+    pub fn commit_failed(&self, evidence: Evidence) {
+        self.detail.lock().evidence = Some(evidence);
+    }
+
+    /// The last commit that failed.
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.detail.lock().evidence.clone()
+    }
+
+    /// The broker has answered.
+    pub fn broker_answers(&self) {
+        self.broker_away.store(false, Relaxed);
+        self.detail.lock().silent_since = None;
+    }
+
+    /// The broker has not answered a question that was asked then.
+    pub fn broker_is_silent(&self, asked: Duration) {
+        self.broker_away.store(true, Relaxed);
+        self.detail.lock().silent_since.get_or_insert(asked);
+    }
+
+    /// The first error.
+    pub fn error(&self) -> Option<ErrorStatus> {
+        self.detail.lock().error.clone()
+    }
+
+    /// Restore progress of all stores.
+    pub fn restore(&self) -> Vec<RestoreProgress> {
+        self.detail.lock().restore.clone()
+    }
+
+    /// Replaces the restore progress of a store.
+    pub fn restoring(&self, progress: RestoreProgress) {
+        let mut detail = self.detail.lock();
+        match detail
+            .restore
+            .iter_mut()
+            .find(|p| p.store == progress.store)
+        {
+            Some(entry) => *entry = progress,
+            None => detail.restore.push(progress),
+        }
+    }
+
+    /// Partitions, as ingest last reported them.
+    pub fn partitions(&self) -> Vec<PartitionStatus> {
+        self.detail.lock().partitions.clone()
+    }
+
+    /// Changes what is known of partitions, which stand in the order of the slots.
+    pub fn with_partitions(&self, change: impl FnOnce(&mut [PartitionStatus])) {
+        change(&mut self.detail.lock().partitions);
+    }
+
+    /// All partitions, as they are when reading begins.
+    pub fn report_partitions(&self, partitions: Vec<PartitionStatus>) {
+        self.detail.lock().partitions = partitions;
+    }
+
+    /// The latest commits, oldest first.
+    pub fn recent_commits(&self) -> Vec<CommitStatus> {
+        self.detail.lock().commits.iter().cloned().collect()
+    }
+
+    /// A commit is done.
+    pub fn committed(&self, commit: CommitStatus) {
+        self.commits.fetch_add(1, Relaxed);
+        self.records_committed.fetch_add(commit.records, Relaxed);
+        let mut detail = self.detail.lock();
+        if detail.commits.len() == COMMITS_KEPT {
+            detail.commits.pop_front();
+        }
+        // Saturating: a value beyond the histogram's bounds is recorded as its bound.
+        detail
+            .commit_seconds
+            .saturating_record(commit.align_us + commit.commit_us + commit.apply_us);
+        detail.commits.push_back(commit);
+    }
+
+    /// Commit duration at a quantile, microseconds.
+    pub fn commit_quantile_us(&self, quantile: f64) -> u64 {
+        self.detail
+            .lock()
+            .commit_seconds
+            .value_at_quantile(quantile)
+    }
+
+    /// The barrier's whereabouts.
+    pub fn barrier(&self) -> BarrierStatus {
+        self.detail.lock().barrier.clone()
+    }
+
+    /// Changes the barrier's whereabouts.
+    pub fn with_barrier(&self, change: impl FnOnce(&mut BarrierStatus)) {
+        change(&mut self.detail.lock().barrier);
+    }
+
+    /// Counts dropped records (law 11).
+    pub fn dropped(&self, node: &str, reason: &'static str, count: u64) {
+        add(&mut self.detail.lock().dropped, node, reason, count);
+    }
+
+    /// Dropped records: node, reason, count.
+    pub fn drops(&self) -> Vec<(String, &'static str, u64)> {
+        self.detail.lock().dropped.clone()
+    }
+
+    /// Counts records that were older than the watermark when they came, by what became of them.
+    pub fn late(&self, topic: &str, policy: &'static str, count: u64) {
+        add(&mut self.detail.lock().late, topic, policy, count);
+    }
+
+    /// Late records: topic, policy, count.
+    pub fn lates(&self) -> Vec<(String, &'static str, u64)> {
+        self.detail.lock().late.clone()
+    }
+
+    /// Counters of a lane.
+    pub fn lane(&self, lane: Lane) -> &LaneStatus {
+        &self.lanes[lane.0 as usize]
+    }
+
+    /// How long all lanes together have worked.
+    pub fn worked(&self) -> Duration {
+        let each = self.lanes.iter().map(|lane| lane.busy_ns.load(Relaxed));
+        Duration::from_nanos(each.sum())
+    }
+
+    /// Input records that are readable but not committed yet.
+    pub fn lag(&self) -> i64 {
+        self.detail
+            .lock()
+            .partitions
+            .iter()
+            .map(|p| (p.end - p.committed).max(0))
+            .sum()
+    }
+
+    /// A source that somebody's open transaction has held back for long, in a sentence.
+    fn held_back(&self, now_ms: i64) -> Option<String> {
+        let detail = self.detail.lock();
+        let long = |p: &&PartitionStatus| {
+            let held = p.held_back.as_ref();
+            held.is_some_and(|held| now_ms - held.since_ms >= HELD_BACK_MS)
+        };
+        let partition = detail.partitions.iter().find(long)?;
+        let held = partition.held_back.as_ref()?;
+        let whose = held
+            .producer_id
+            .map_or(String::new(), |id| format!(" of producer {id}"));
+        Some(format!(
+            "a transaction{whose} has been open in '{}' partition {} for {} s: nothing from offset {} on can be read",
+            partition.topic,
+            partition.partition,
+            (now_ms - held.since_ms) / 1000,
+            held.start_offset
+        ))
+    }
+
+    /// Is it ready to serve? The reason if not.
+    ///
+    /// # Errors
+    /// Why not, as a word and a sentence.
+    pub fn ready(
+        &self,
+        now: Duration,
+        now_ms: i64,
+        stall_after: Duration,
+    ) -> Result<(), (&'static str, String)> {
+        let state = self.state();
+        if state != Lifecycle::Running {
+            return Err((
+                "not_running",
+                format!("the application is {}", state.name()),
+            ));
+        }
+        if let Some(since) = self.detail.lock().silent_since {
+            return Err((
+                "broker_away",
+                format!(
+                    "the broker has not answered for {:.1} s",
+                    now.saturating_sub(since).as_secs_f64()
+                ),
+            ));
+        }
+        if let Some(held) = self.held_back(now_ms) {
+            return Err(("open_transaction", held));
+        }
+        let last = Duration::from_millis(self.progress_ms.load(Relaxed));
+        let silent = now.saturating_sub(last);
+        if silent > stall_after {
+            return Err((
+                "stalled",
+                format!(
+                    "no commit for {:.1} s although records wait",
+                    silent.as_secs_f64()
+                ),
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! What a thread of a run is doing, in words: for the log, the admin port and errors.
+//!
+//! Takes counters and the foreign function that a thread is in, gives names. Reading never waits for anybody.
+
+use crate::admin::status::Status;
+use serde::Serialize;
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Error, Lane, Offset, Partition};
+use stoatflow_operators::at_hand::{AtHand, Running};
+
+/// The threads of lanes.
+const LANE: &str = "stoatflow-lane-";
+/// The one that reads, and asks extractors.
+pub(crate) const INTAKE: &str = "stoatflow-intake";
+
+/// The name of a lane's thread.
+pub(crate) fn lane_thread(lane: Lane) -> String {
+    format!("{LANE}{lane}")
+}
+
+/// See the module. What isn't known is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AtWork {
+    /// The thread's name.
+    #[serde(skip)]
+    pub thread: String,
+    /// The lane.
+    #[serde(skip)]
+    pub lane: Option<u32>,
+    /// The stage of the batch that it is working on.
+    #[serde(skip)]
+    pub stage: Option<u64>,
+    /// The function that it is in (`app.py:12 is_large`).
+    pub function: Option<String>,
+    /// The node that calls it, or all of them if the function is used several times.
+    pub node: Option<String>,
+    /// Where the record was read from that the function has got.
+    pub topic: Option<String>,
+    /// Its partition.
+    pub partition: Option<i32>,
+    /// Its offset.
+    pub offset: Option<i64>,
+    /// How long the call has taken, or the batch if it is in no call.
+    #[serde(skip)]
+    pub for_ms: Option<u64>,
+    /// How the foreign runtime calls the thread.
+    #[serde(skip)]
+    pub id: Option<u64>,
+}
+
+impl AtWork {
+    /// Is it in a function of the user?
+    #[must_use]
+    pub const fn is_in_function(&self) -> bool {
+        self.function.is_some()
+    }
+
+    /// Says in an error where that is.
+    #[must_use]
+    pub fn locate(&self, error: Error) -> Error {
+        error.at(|at| {
+            at.function.clone_from(&self.function);
+            at.node.clone_from(&self.node);
+            at.topic.clone_from(&self.topic);
+            at.partition = self.partition.map(Partition);
+            at.offset = self.offset.map(Offset);
+            at.lane = self.lane.map(Lane);
+        })
+    }
+}
+
+impl fmt::Display for AtWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.thread)?;
+        let mut say = |what: &str, value: Option<String>| match value {
+            Some(value) => write!(f, ", {what} {value}"),
+            None => Ok(()),
+        };
+        say("stage", self.stage.map(|s| s.to_string()))?;
+        say("function", self.function.clone())?;
+        say("node", self.node.clone())?;
+        say("topic", self.topic.clone())?;
+        say("partition", self.partition.map(|p| p.to_string()))?;
+        say("offset", self.offset.map(|o| o.to_string()))?;
+        #[allow(clippy::cast_precision_loss)] // tenths of seconds
+        let seconds = self.for_ms.map(|ms| format!("{:.1} s", ms as f64 / 1000.0));
+        say("for", seconds)
+    }
+}
+
+impl Status {
+    /// What the thread of this name is doing. `now_ms`: monotonic.
+    pub(crate) fn at_work(&self, thread: &str, now_ms: u64) -> AtWork {
+        let lane = thread.strip_prefix(LANE).and_then(|n| n.parse().ok());
+        match lane {
+            Some(lane) => self.lane_at_work(Lane(lane), now_ms),
+            None if thread == INTAKE => self.in_function(thread, &self.intake, now_ms),
+            None => AtWork {
+                thread: thread.to_owned(),
+                ..AtWork::default()
+            },
+        }
+    }
+
+    /// What a lane is doing.
+    pub(crate) fn lane_at_work(&self, lane: Lane, now_ms: u64) -> AtWork {
+        let status = self.lane(lane);
+        let since = status.busy_since_ms.load(Relaxed);
+        let found = self.in_function(&lane_thread(lane), &status.at_hand, now_ms);
+        AtWork {
+            lane: Some(lane.0),
+            stage: status.stage_plus_one.load(Relaxed).checked_sub(1),
+            for_ms: found
+                .for_ms
+                .or_else(|| (since > 0).then(|| now_ms.saturating_sub(since))),
+            ..found
+        }
+    }
+
+    fn in_function(&self, thread: &str, at_hand: &AtHand, now_ms: u64) -> AtWork {
+        let mut found = AtWork {
+            thread: thread.to_owned(),
+            id: at_hand.thread(),
+            ..AtWork::default()
+        };
+        let Some(running) = at_hand.running() else {
+            return found;
+        };
+        let (function, nodes) = self.calls.at(running.callee).unwrap_or(("?", &[]));
+        found.function = Some(function.to_owned());
+        found.node = (!nodes.is_empty()).then(|| nodes.join(" or "));
+        found.for_ms = Some(now_ms.saturating_sub(running.since_ms));
+        self.add_record(&mut found, running);
+        found
+    }
+
+    fn add_record(&self, found: &mut AtWork, running: Running) {
+        let Some(origin) = running.origin else {
+            return;
+        };
+        let source = self.plan.sources.get(usize::from(origin.source.0));
+        found.topic = source
+            .and_then(|source| source.topics.get(usize::from(origin.topic)))
+            .cloned();
+        found.partition = Some(origin.partition.0);
+        found.offset = Some(origin.offset.0);
+    }
+}

@@ -1,0 +1,120 @@
+//! What is kept of a commit that failed: enough to see afterwards which records it was about.
+//!
+//! Takes the epoch, its cut and what lanes had done; gives a line for the log and a row for
+//! `/debug/barriers`, which shows it also after the engine has begun anew. Decides nothing: recovery reads
+//! the truth from the broker.
+
+use crate::admin::status::Status;
+use serde::Serialize;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Epoch, Error, Timestamp};
+use stoatflow_log::CutEntry;
+use stoatflow_protocol::Step;
+
+/// Where the epoch ended in a partition, and where the one before it did.
+#[derive(Clone, Debug, Serialize)]
+pub struct CutEvidence {
+    /// Topic.
+    pub topic: String,
+    /// Partition.
+    pub partition: i32,
+    /// The epoch would have committed this.
+    pub offset: i64,
+    /// What was committed before.
+    pub committed: i64,
+}
+
+/// What a lane had done.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaneEvidence {
+    /// Its number.
+    pub lane: usize,
+    /// Its open epoch.
+    pub epoch: u64,
+    /// Records it has taken since the start.
+    pub records: u64,
+    /// Items that waited for it.
+    pub queued: i64,
+}
+
+/// A commit that failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Evidence {
+    /// Its epoch.
+    pub epoch: u64,
+    /// The step that failed.
+    pub step: String,
+    /// Is it unknown whether the broker has the epoch?
+    pub unknown: bool,
+    /// Why.
+    pub error: String,
+    /// Wall clock, ms.
+    pub at_ms: i64,
+    /// Input records of the epoch.
+    pub records: u64,
+    /// What it was to commit.
+    pub cut: Vec<CutEvidence>,
+    /// All lanes at that moment.
+    pub lanes: Vec<LaneEvidence>,
+}
+
+/// What failed, where, and whether the outcome is known.
+#[derive(Debug)]
+pub struct Failed<'a> {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The step.
+    pub step: Step,
+    /// May the broker have it?
+    pub unknown: bool,
+    /// Why.
+    pub error: &'a Error,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Evidence {
+    /// Collects it.
+    #[must_use]
+    pub fn of(failed: &Failed<'_>, (cut, records): (&[CutEntry], u64), status: &Status) -> Self {
+        let known = status.partitions();
+        let cut = cut.iter().map(|entry| {
+            let (topic, partition) = (&entry.partition.topic, entry.partition.partition.0);
+            let before = known
+                .iter()
+                .find(|p| p.topic == **topic && p.partition == partition);
+            CutEvidence {
+                topic: topic.to_string(),
+                partition,
+                offset: entry.offset.0,
+                committed: before.map_or(-1, |p| p.committed),
+            }
+        });
+        let lanes = status
+            .lanes
+            .iter()
+            .enumerate()
+            .map(|(lane, l)| LaneEvidence {
+                lane,
+                epoch: l.epoch.load(Relaxed),
+                records: l.records.load(Relaxed),
+                queued: l.queued_items.load(Relaxed).max(0),
+            });
+        Self {
+            epoch: failed.epoch.0,
+            step: format!("{:?}", failed.step).to_lowercase(),
+            unknown: failed.unknown,
+            error: failed.error.to_string(),
+            at_ms: failed.at.0,
+            records,
+            cut: cut.collect(),
+            lanes: lanes.collect(),
+        }
+    }
+
+    /// One line for the log.
+    #[must_use]
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}

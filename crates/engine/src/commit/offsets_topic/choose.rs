@@ -1,0 +1,49 @@
+//! Which position counts where the group's offset and the offsets topic say different things.
+//!
+//! Both are written in one transaction, so they differ only if one of them lost something, or somebody else has
+//! written the group's. Takes both, gives the one to go on from. Pure.
+
+use crate::intake::watermarks::is_own;
+use std::cmp::Ordering;
+use stoatflow_log::Committed;
+
+/// Where a position comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nothing is committed.
+    Nowhere,
+    /// Both say the same.
+    Both,
+    /// Only the group has it: committed by a version without the topic.
+    Group,
+    /// Only the topic has it: the group's has expired.
+    Expired,
+    /// The group's, which a tool has set (`kafka-consumer-groups --reset-offsets`).
+    Moved,
+    /// The group's, which is ahead: under at-least-once the topic follows it.
+    Ahead,
+    /// The topic's: the group has an older commit of ours, so the broker has lost a newer one.
+    Lost,
+}
+
+/// The position to go on from.
+pub(crate) fn choose(
+    group: Option<Committed>,
+    topic: Option<&Committed>,
+) -> (Option<Committed>, Origin) {
+    match (group, topic) {
+        (None, None) => (None, Origin::Nowhere),
+        (Some(group), None) => (Some(group), Origin::Group),
+        (None, Some(topic)) => (Some(topic.clone()), Origin::Expired),
+        (Some(group), Some(topic)) => {
+            let own = is_own(&group.metadata);
+            match group.offset.cmp(&topic.offset) {
+                Ordering::Equal if own => (Some(group), Origin::Both),
+                Ordering::Equal => (Some(topic.clone()), Origin::Both),
+                _ if !own => (Some(group), Origin::Moved),
+                Ordering::Greater => (Some(group), Origin::Ahead),
+                Ordering::Less => (Some(topic.clone()), Origin::Lost),
+            }
+        }
+    }
+}

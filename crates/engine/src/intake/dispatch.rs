@@ -1,0 +1,529 @@
+//! Dispatch: which record next, to which lane, and where an epoch ends.
+//!
+//! Takes fetched records per partition; gives batches to lanes, chosen by smallest timestamp among
+//! the partitions and by jump consistent hashing of the key's bytes, and barriers with their cut and the
+//! watermark. Nothing is chosen while a partition has nothing here and is known to have more on the broker:
+//! that may be older. A partition that is too far ahead of its group waits here, and one whose records would be
+//! parked where there is no room; answers, which make room, go before all others. Owns the buffers in front of
+//! the lanes, the cut, and the admission (law 7). Never decodes a value, never waits.
+
+mod epochs;
+mod offload_backpressure;
+mod overlay;
+mod standing;
+mod task_idle;
+mod ticks;
+mod times;
+
+use crate::intake::global_table_gate::{Gate, GateFacts};
+use crate::intake::source_partitions::Slots;
+use crate::intake::timestamps::Said;
+use crate::lane::queue::Item;
+use crate::runtime::shared::Shared;
+use overlay::Overlay;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::{Epoch, Offset, Timestamp};
+use stoatflow_log::ConsumerRecord;
+use stoatflow_operators::{jump_hash, key_hash};
+use stoatflow_protocol::{Admission, Answers, Schedule};
+use stoatflow_state::KeyValueStore;
+use task_idle::Awaited;
+use ticks::Ticks;
+use times::Times;
+
+/// Added to a record's bytes in the budget: its structs in queues.
+const RECORD_OVERHEAD: i64 = 128;
+/// A barrier waits no longer for lanes that wait for room among their async calls. Shorter, and a lane that would
+/// have had its turn parks what it need not; longer, and slow calls make an epoch outlive its transaction.
+const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
+
+/// Limits of admission.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes in flight between dispatch and lanes.
+    pub in_flight: i64,
+    /// Most records per batch.
+    pub batch: usize,
+    /// How long to wait for more of a partition of which all has been read, to keep timestamp order; `None`
+    /// waits for nobody, also where more is known to be.
+    pub idle: Option<Duration>,
+    /// Is nothing that is done with a record seen before its epoch is committed?
+    pub unseen: bool,
+}
+
+#[derive(Debug, Default)]
+struct Buffer {
+    records: VecDeque<ConsumerRecord>,
+    /// Their weight; kept only where partitions may have to wait.
+    bytes: i64,
+}
+
+/// The room.
+#[derive(Debug)]
+pub struct Dispatch {
+    shared: Arc<Shared>,
+    slots: Slots,
+    schedule: Schedule,
+    limits: Limits,
+    admission: Admission,
+    /// The epoch whose barrier the admission has heard of.
+    heard: Epoch,
+    buffers: Vec<Buffer>,
+    heads: BinaryHeap<Reverse<(Timestamp, u32)>>,
+    /// Global tables come first.
+    gate: Gate,
+    /// Heads of what has to wait for them.
+    gated: Vec<Reverse<(Timestamp, u32)>>,
+    /// Heads of partitions that wait: for their groups, or for room where their records are parked.
+    held: Vec<Reverse<(Timestamp, u32)>>,
+    /// May any have to?
+    may_hold: bool,
+    /// Of them those that have enough in their buffers: they are not fetched.
+    full: Vec<u32>,
+    buffered_bytes: i64,
+    /// Partitions that have nothing here, and may have older records than others.
+    awaited: Awaited,
+    staged: Vec<(Vec<ConsumerRecord>, i64)>,
+    epoch: Epoch,
+    cut: Vec<Offset>,
+    times: Times,
+    ticks: Ticks,
+    epoch_records: u64,
+    epoch_bytes: u64,
+    overlay: Overlay,
+    /// Did the cut move past something that is no record (the end of a transaction)?
+    skipped: bool,
+    /// Is there a partition of which nothing is committed yet? Where reading began would be asked again
+    /// after a restart, and "latest" would be another place then.
+    fresh: bool,
+    last_barrier: Duration,
+    /// Is what the reader was asked for here, and how long does that usually take?
+    answers: Answers,
+    usual_answer: Duration,
+    /// How long lanes had worked at the last barrier, and of that since the one before.
+    worked: Duration,
+    work: Duration,
+    /// Was there a moment since then when everything was admitted that had been read, and nothing more known of?
+    up_to_date: bool,
+}
+
+fn weight(record: &ConsumerRecord) -> i64 {
+    let bytes = record.key.as_ref().map_or(0, bytes::Bytes::len)
+        + record.value.as_ref().map_or(0, bytes::Bytes::len);
+    RECORD_OVERHEAD + i64::try_from(bytes).unwrap_or(i64::MAX / 2)
+}
+
+impl Dispatch {
+    /// Starts with the first epoch at the slots' positions.
+    #[must_use]
+    pub fn new(
+        shared: Arc<Shared>,
+        slots: Slots,
+        schedule: Schedule,
+        limits: Limits,
+        by_watermark: bool,
+        stores: Vec<Arc<KeyValueStore>>,
+    ) -> Self {
+        let now = shared.clock.monotonic();
+        let dispatch = Self {
+            may_hold: slots.iter().any(|slot| !slot.parks_at.is_empty()),
+            times: Times::new(&slots, by_watermark, now),
+            ticks: Ticks::new(&shared.status.plan, now),
+            held: Vec::new(),
+            full: Vec::new(),
+            buffers: slots.iter().map(|_| Buffer::default()).collect(),
+            awaited: Awaited::new(&slots, limits.idle),
+            heads: BinaryHeap::new(),
+            gate: Gate::new(
+                (0..)
+                    .zip(slots.iter())
+                    .filter_map(|(at, slot)| Some((at, slot.global_end?)))
+                    .collect(),
+            ),
+            gated: Vec::new(),
+            buffered_bytes: 0,
+            staged: shared.queues.iter().map(|_| (Vec::new(), 0)).collect(),
+            epoch: Epoch(1),
+            cut: slots.iter().map(|s| s.start).collect(),
+            epoch_records: 0,
+            epoch_bytes: 0,
+            overlay: Overlay::new(stores, schedule.max_bytes / 32),
+            skipped: false,
+            fresh: slots.iter().any(|s| s.fresh),
+            last_barrier: now,
+            answers: Answers::Whenever,
+            usual_answer: Duration::ZERO,
+            worked: Duration::ZERO,
+            work: Duration::ZERO,
+            up_to_date: false,
+            admission: Admission::new(limits.in_flight, schedule.max_interval)
+                .for_lanes(shared.queues.len()),
+            heard: Epoch(0),
+            shared,
+            slots,
+            schedule,
+            limits,
+        };
+        dispatch.look_at_answers();
+        dispatch.say_when_it_opens();
+        dispatch
+    }
+
+    /// May something be fetched?
+    #[must_use]
+    pub fn wants_more(&self) -> bool {
+        self.has_room() || (self.gate.is_open() && self.awaited.is_anybody_behind())
+    }
+
+    /// Is there room for more of every partition?
+    fn has_room(&self) -> bool {
+        self.buffered_bytes - self.held_bytes() < self.admission.budget() / 2
+    }
+
+    /// Weight of what waits for other partitions: it must not keep those from being fetched.
+    fn held_bytes(&self) -> i64 {
+        let buffers = self.held.iter();
+        let bytes = buffers.map(|Reverse((_, slot))| self.buffers[*slot as usize].bytes);
+        bytes.sum()
+    }
+
+    /// Takes what was fetched, and what functions said of it.
+    pub fn accept(&mut self, fetched: &mut Vec<ConsumerRecord>, said: &mut Vec<Said>) {
+        for said in said.drain(..) {
+            self.times
+                .said(said.slot as usize, said.offset, said.watermark);
+        }
+        let weighed = self.times.is_aligned() || self.may_hold;
+        for record in fetched.drain(..) {
+            let slot = record.slot;
+            let turn = self.turn(&record);
+            let buffer = &mut self.buffers[slot as usize];
+            if buffer.records.is_empty() {
+                self.awaited.has_some(slot as usize);
+                let head = Reverse((turn, slot));
+                if self.gate.is_open() || self.gate.is_global(slot as usize) {
+                    self.heads.push(head);
+                } else {
+                    self.gated.push(head);
+                }
+            }
+            let bytes = weight(&record);
+            self.buffered_bytes += bytes;
+            if weighed {
+                buffer.bytes += bytes;
+            }
+            buffer.records.push_back(record);
+        }
+    }
+
+    fn has_credit(&mut self) -> bool {
+        self.admission.has_room(self.shared.in_flight.load(Relaxed))
+            && !self.shared.run.is_crowded()
+            && (!self.is_committing() || self.epoch_size() < self.schedule.max_bytes * 2)
+    }
+
+    /// While an epoch commits, the next one fills; its size is bounded too, or a slow broker would let outputs and what
+    /// stores hold of it grow without end. A small record may write many times its size: both count.
+    fn epoch_size(&mut self) -> u64 {
+        let admitted = self.epoch_bytes;
+        admitted + self.overlay.written(admitted, &self.shared.status)
+    }
+
+    fn say_when_it_opens(&self) {
+        let below = self.admission.opens_below();
+        self.shared.opens_below.store(below, Relaxed);
+    }
+
+    /// The reader was asked for more: who has been read up to the end that it knows of? Asked of those of whom
+    /// it may have changed.
+    pub fn look_who_is_behind(&mut self, caught_up: impl Fn(u32) -> bool) {
+        let now = self.shared.clock.monotonic();
+        self.awaited.look(now, caught_up);
+    }
+
+    /// Is somebody waited for?
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.gate.is_open() && self.awaited.is_anybody(self.shared.clock.monotonic())
+    }
+
+    /// Moves buffered records to lanes while there is credit; true if any moved.
+    pub fn admit(&mut self) -> bool {
+        let mut moved = 0u64;
+        let now = self.shared.clock.monotonic();
+        let committed = self.shared.committed();
+        if committed > self.heard {
+            self.heard = committed;
+            self.admission.barrier_took(Duration::from_micros(
+                self.shared.last_align_us.load(Relaxed),
+            ));
+            self.say_when_it_opens();
+        }
+        self.let_go();
+        let mut waits = self.gate.is_open() && self.awaited.is_anybody(now);
+        while self.has_credit() && !waits {
+            let Some(Reverse((_, slot))) = self.heads.pop() else {
+                break;
+            };
+            let index = slot as usize;
+            let most = self.take_room(index);
+            if most == 0 {
+                let head = self.buffers[index].records.front();
+                let held = head.map(|head| Reverse((head.timestamp, slot)));
+                self.held.extend(held);
+                continue;
+            }
+            // How far it may be before it has to wait for others.
+            let bound = self.times.bound(index);
+            // The same partition goes on while its head is the smallest.
+            let rival = self.heads.peek().map(|Reverse(head)| *head);
+            let mut taken = 0;
+            while let Some(head) = self.buffers[index].records.front() {
+                let head = Reverse((self.turn(head), slot));
+                if bound.is_some_and(|bound| self.times.watermark(index) > bound) {
+                    self.held.push(head);
+                    break;
+                }
+                if rival.is_some_and(|r| head.0 > r) || taken == most {
+                    self.heads.push(head);
+                    break;
+                }
+                self.take_one(slot);
+                taken += 1;
+                if bound.is_some() {
+                    self.times.gave(index, self.cut[index], now);
+                }
+            }
+            self.give_room_back(index, most - taken);
+            if self.buffers[index].records.is_empty() {
+                waits = self.awaited.has_none(index, now) && self.gate.is_open();
+            }
+            if taken > 0 && bound.is_none() {
+                self.times.gave(index, self.cut[index], now);
+            }
+            // Others of its group can go on only if its own bound has moved too.
+            if taken > 0 && self.times.is_aligned() && self.times.bound(index) != bound {
+                self.let_go();
+            }
+            moved += taken as u64;
+        }
+        self.look_who_is_full();
+        self.flush_staged();
+        self.tick_if_due(now);
+        self.up_to_date =
+            self.up_to_date || (!self.has_buffered() && !self.awaited.has_more_to_come());
+        self.shared.status.records_in.fetch_add(moved, Relaxed);
+        moved > 0
+    }
+
+    /// Who waited for its group or for room and need not any more goes on.
+    fn let_go(&mut self) {
+        let mut at = 0;
+        while let Some(Reverse((_, slot))) = self.held.get(at) {
+            let slot = *slot as usize;
+            let bound = self.times.bound(slot);
+            if self.room(slot) == 0 || bound.is_some_and(|bound| self.times.watermark(slot) > bound)
+            {
+                at += 1;
+            } else {
+                let head = self.held.swap_remove(at);
+                self.heads.push(head);
+            }
+        }
+    }
+
+    /// Who waits and has enough to wait with is not fetched until it has used up half of that.
+    fn look_who_is_full(&mut self) {
+        if self.held.is_empty() && self.full.is_empty() {
+            return;
+        }
+        let enough = self.admission.budget() / 8;
+        let crowded = self.held_bytes() > self.admission.budget() / 2;
+        let buffers = &self.buffers;
+        self.full
+            .retain(|slot| buffers[*slot as usize].bytes > enough / 2);
+        for Reverse((_, slot)) in &self.held {
+            let bytes = buffers[*slot as usize].bytes;
+            if (crowded || bytes > enough) && !self.full.contains(slot) {
+                self.full.push(*slot);
+            }
+        }
+        self.full.sort_unstable();
+    }
+
+    /// Looks what time has come to without records: who is idle, and what the watermark was asked to be.
+    pub fn look_at_time(&mut self) {
+        let (buffers, gate) = (&self.buffers, self.gate.is_open());
+        let is_waiting = |at: usize| !gate || !buffers[at].records.is_empty();
+        self.times.look(&self.shared, is_waiting);
+        if gate {
+            let others = self.buffered_bytes > 0;
+            let now = self.shared.clock.monotonic();
+            self.awaited.say_who_keeps_others(now, others);
+        }
+    }
+
+    /// Looks whether lanes keep a barrier waiting.
+    pub fn look_at_barrier(&self) {
+        let waits = (self.shared.clock.monotonic()).saturating_sub(self.last_barrier);
+        let on_its_way = self.shared.sealed().0 + 1 < self.epoch.0;
+        let late = on_its_way && waits >= LONGEST_WAIT_FOR_ROOM;
+        self.shared.run.hurry(late);
+    }
+
+    /// Are records being fetched? While they are not, nobody is silent.
+    pub fn reading(&mut self, is: bool) {
+        self.times.reading(is, &self.shared);
+    }
+
+    /// Has time come further without a record, so that a barrier has to say it?
+    #[must_use]
+    pub fn time_is_due(&self) -> bool {
+        self.times.is_due()
+    }
+
+    /// Looks whether global tables stand, if others wait for them.
+    pub fn look_at_gate(&mut self) {
+        let opened = !self.gate.is_open()
+            && self.gate.look(GateFacts {
+                cut: &self.cut,
+                open: self.epoch,
+                filled: self.epoch_records > 0 || self.skipped,
+                committed: self.shared.committed(),
+            });
+        if opened {
+            // Before the first record that may look at them.
+            for queue in &self.shared.queues {
+                queue.push(Item::Open);
+            }
+            self.heads.extend(self.gated.drain(..));
+        }
+    }
+
+    /// May all sources be read?
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.gate.is_open()
+    }
+
+    /// The slots that must not be fetched now, in order: while global tables are read, others would fill the
+    /// buffers; who waits for its group has enough at some time; and where there is no room, only those are
+    /// fetched of which there is nothing.
+    #[must_use]
+    pub fn paused_slots(&self) -> Vec<u32> {
+        let those = |is: &dyn Fn(usize) -> bool| {
+            let all = (0..).zip(0..self.slots.len());
+            all.filter(|(_, at)| is(*at)).map(|(at, _)| at).collect()
+        };
+        if !self.gate.is_open() {
+            those(&|at| self.slots[at].global_end.is_none())
+        } else if self.has_room() {
+            self.full.clone()
+        } else {
+            those(&|at| !self.buffers[at].records.is_empty())
+        }
+    }
+
+    fn take_one(&mut self, slot: u32) {
+        let index = slot as usize;
+        let mut record = self.buffers[index]
+            .records
+            .pop_front()
+            .expect("the caller looked at the head");
+        let bytes = weight(&record);
+        self.buffered_bytes -= bytes;
+        if self.times.is_aligned() || self.may_hold {
+            self.buffers[index].bytes -= bytes;
+        }
+        self.cut[index] = Offset(record.offset.0 + 1);
+        self.times.admit(index, record.timestamp);
+        record.number = self.ticks.number();
+        self.epoch_records += 1;
+        self.epoch_bytes += bytes.unsigned_abs();
+        let hash = match &record.key {
+            Some(key) => key_hash(self.slots[index].affinity(key)),
+            // Null keys go by partition, so that their order within it is kept.
+            None => key_hash(&record.slot.to_be_bytes()),
+        };
+        let lane = jump_hash(hash, u32::try_from(self.staged.len()).unwrap_or(u32::MAX)) as usize;
+        self.shared.admit(bytes);
+        let staged = &mut self.staged[lane];
+        staged.0.push(record);
+        staged.1 += bytes;
+        if staged.0.len() >= self.limits.batch {
+            self.flush_lane(lane);
+        }
+    }
+
+    fn flush_lane(&mut self, lane: usize) {
+        let (batch, bytes) = &mut self.staged[lane];
+        if batch.is_empty() {
+            return;
+        }
+        let item = Item::Input {
+            epoch: self.epoch,
+            batch: std::mem::take(batch),
+            bytes: std::mem::take(bytes),
+        };
+        let status = &self.shared.status.lanes[lane];
+        status.queued_items.fetch_add(1, Relaxed);
+        self.shared.queues[lane].push(item);
+    }
+
+    fn flush_staged(&mut self) {
+        for lane in 0..self.staged.len() {
+            self.flush_lane(lane);
+        }
+    }
+
+    /// Lets others see where everybody is.
+    fn show(&self, watermark: i64) {
+        let status = &self.shared.status;
+        status.watermark.store(watermark, Relaxed);
+        status.with_partitions(|known| {
+            for (partition, at) in known.iter_mut().zip(&self.cut) {
+                partition.position = at.0;
+            }
+            let waits = |at: usize| {
+                let mut held = self.held.iter();
+                held.any(|Reverse((_, slot))| *slot as usize == at)
+            };
+            self.times.show(known, waits);
+        });
+    }
+
+    /// The reader has come to these positions: past what transactions leave behind besides records.
+    /// Without this a group would lag behind a transactional producer for ever.
+    pub fn passed(&mut self, positions: &[Offset]) {
+        for ((at, position), buffer) in self.cut.iter_mut().zip(positions).zip(&self.buffers) {
+            if buffer.records.is_empty() && position > at {
+                *at = *position;
+                self.skipped = true;
+            }
+        }
+    }
+
+    /// Is everything admitted also committed?
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.epoch_records == 0 && !self.skipped && !self.fresh && !self.is_committing()
+    }
+
+    /// Are records waiting in front of the lanes, for nothing but credit?
+    #[must_use]
+    pub fn has_buffered(&self) -> bool {
+        self.buffered_bytes > self.held_bytes()
+    }
+
+    /// Position and stream time per slot.
+    pub fn positions(&self) -> impl Iterator<Item = (Offset, Timestamp)> + '_ {
+        self.cut
+            .iter()
+            .copied()
+            .zip(self.times.highest().iter().copied())
+    }
+}

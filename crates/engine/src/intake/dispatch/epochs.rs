@@ -1,0 +1,170 @@
+//! Where an epoch ends: when its barrier goes in, and what it carries.
+//!
+//! Takes what dispatch has admitted since the last one; gives the barrier to every lane and the cut to the outbox. When
+//! it is time is decided by [`stoatflow_protocol::Schedule`]; here its facts are gathered. Never waits.
+
+use super::Dispatch;
+use crate::commit::outbox::OutItem;
+use crate::runtime::failpoint::Place;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::Result;
+use stoatflow_log::CutEntry;
+use stoatflow_protocol::{Answers, ScheduleFacts};
+
+impl Dispatch {
+    pub(crate) fn is_committing(&self) -> bool {
+        self.shared.committed().0 + 1 < self.epoch.0
+    }
+
+    fn facts(&self, stopping: bool) -> ScheduleFacts {
+        ScheduleFacts {
+            since_barrier: self
+                .shared
+                .clock
+                .monotonic()
+                .saturating_sub(self.last_barrier),
+            committing: self.is_committing(),
+            // What was answered of an earlier epoch is something to commit, as a record is.
+            records: self.epoch_records
+                + u64::from(self.skipped || self.fresh || self.shared.run.has_answers()),
+            bytes: self.epoch_bytes,
+            last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
+            behind: !self.up_to_date,
+            asked: self.shared.is_commit_asked()
+                || self.gate.wants_commit()
+                || self.punctuation_due()
+                || self.times.is_due(),
+            stopping,
+            answers: self.answers,
+            usual_answer: self.usual_answer,
+        }
+    }
+
+    /// Is there something to do by the clock, records or not?
+    #[must_use]
+    pub fn punctuation_due(&self) -> bool {
+        self.shared.until_punctuation() == Some(Duration::ZERO)
+    }
+
+    /// Puts a barrier in if the schedule says so; true if it did.
+    ///
+    /// # Errors
+    /// What a failpoint asks for.
+    pub fn barrier_if_due(&mut self, stopping: bool) -> Result<bool> {
+        let due = self.schedule.is_due(&self.facts(stopping));
+        if due {
+            if stopping {
+                self.shared.failpoints.reach(Place::ShutdownBarrier)?;
+            }
+            self.barrier();
+        }
+        Ok(due)
+    }
+
+    /// Puts a barrier in now. The epoch before must be committed.
+    pub fn barrier(&mut self) {
+        assert!(
+            !self.is_committing(),
+            "a barrier while epoch {} is being committed",
+            self.epoch.0 - 1
+        );
+        self.flush_staged();
+        self.look_at_answers();
+        self.shared.commit_comes();
+        let now = self.shared.clock.monotonic();
+        let watermark = self.times.barrier();
+        self.times
+            .say_who_holds(self.epoch_records, now, &self.slots);
+        let cut = (0..).zip(self.slots.iter()).zip(&self.cut);
+        let cut = cut.map(|((at, slot), offset)| CutEntry {
+            partition: slot.partition.clone(),
+            offset: *offset,
+            metadata: self.times.progress(at).encode(),
+        });
+        self.shared.outbox.push(OutItem::Cut {
+            epoch: self.epoch,
+            cut: cut.collect(),
+            records: self.epoch_records,
+            at: now,
+        });
+        let mark = self.ticks.barrier(watermark, now);
+        self.push_mark(mark);
+        self.show(watermark);
+        let ended = self.epoch;
+        self.epoch = self.epoch.next();
+        self.epoch_records = 0;
+        self.epoch_bytes = 0;
+        self.overlay.begin(&self.shared.status);
+        (self.skipped, self.fresh) = (false, false);
+        self.last_barrier = now;
+        self.answers = Answers::Whenever;
+        let worked = self.shared.status.worked();
+        self.work = worked.saturating_sub(self.worked);
+        self.worked = worked;
+        self.up_to_date = false;
+        let open = self.epoch.0;
+        self.shared.status.with_barrier(|b| {
+            b.open_epoch = open;
+            b.in_flight = Some(ended.0);
+        });
+    }
+
+    /// Is it enough to ask for records at the end of the epoch, and if so, how long not yet? Where nothing of an epoch is
+    /// seen before its end, and what lanes have to do is done in a moment, it may as well be done then: one question to
+    /// the broker and one round of all threads for an epoch, instead of several, delay nothing.
+    #[must_use]
+    pub fn deferral(&self) -> Option<Duration> {
+        /// So much work of all lanes for an epoch is better begun before its end.
+        const MUCH: Duration = Duration::from_micros(500);
+        // What is cheap to know comes first: this is asked in each turn of intake.
+        let may = self.limits.unseen && self.work <= MUCH && self.gate.is_open();
+        if !may || self.has_buffered() || self.awaited.has_more_to_come() || self.is_waiting() {
+            return None;
+        }
+        let facts = self.facts(false);
+        if facts.asked {
+            return None;
+        }
+        let facts = ScheduleFacts {
+            behind: false,
+            ..facts
+        };
+        let left = (self.schedule.asks(&facts)).saturating_sub(facts.since_barrier);
+        // While the epoch before is being committed nobody knows when one ends whose time is over.
+        (!left.is_zero() || !facts.committing).then_some(left)
+    }
+
+    /// Is what the reader was asked for here, and how long does that usually take?
+    pub const fn hears(&mut self, answers: Answers, usually: Duration) {
+        self.answers = answers;
+        self.usual_answer = usually;
+    }
+
+    /// How long intake may sleep in a fetch before a barrier could be due.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        const LONGEST: Duration = Duration::from_millis(50);
+        // While an epoch is being committed nobody knows when the next barrier may go in: then it is looked again after this.
+        const SHORTEST: Duration = Duration::from_millis(1);
+        // But a barrier whose time is known is not put off for a whole millisecond.
+        const MOMENT: Duration = Duration::from_micros(100);
+        let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
+        let now = self.shared.clock.monotonic();
+        let (awaited, tick) = (self.awaited.patience(now), self.until_tick(now));
+        let longest = punctuation
+            .min(awaited.unwrap_or(LONGEST))
+            .min(tick.unwrap_or(LONGEST))
+            .clamp(SHORTEST, LONGEST);
+        if self.epoch_records == 0 {
+            return longest;
+        }
+        let facts = self.facts(false);
+        let gap = self
+            .schedule
+            .ends(&facts)
+            .saturating_sub(facts.since_barrier);
+        let shortest = if facts.committing { SHORTEST } else { MOMENT };
+        gap.clamp(shortest, longest)
+    }
+}

@@ -1,0 +1,135 @@
+//! The order of admission: a number for each record, and ticks.
+//!
+//! Takes what dispatch admits, one record after the other; gives each a number, and says when a tick ends: what goes
+//! through an exchange waits for the end of its tick, where it is put in order. A tick in time keeps all lanes busy; each
+//! costs every lane a look. Nothing needs one where all of the topology is one stage, and none is made but the barrier
+//! where results come out of their turn within an epoch (async calls): there the barrier puts all of it in order.
+
+use super::Dispatch;
+use crate::lane::queue::{Barrier, Item, Mark, PARTS};
+use std::time::Duration;
+use stoatflow_core::{End, StageId};
+use stoatflow_plan::{Op, PhysicalPlan};
+
+/// After so many records a tick ends, times the lanes: so that each has some.
+const RECORDS_PER_LANE: u64 = 512;
+const LEAST_RECORDS: u64 = 4_096;
+/// After this time it ends too, if lanes have taken the tick before.
+const LONGEST: Duration = Duration::from_millis(2);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Ticks {
+    wanted: bool,
+    stages: u64,
+    /// The number of the next record.
+    next: u64,
+    /// The first number of the tick, and of the epoch.
+    tick_first: u64,
+    epoch_first: u64,
+    /// The tick that is open.
+    tick: u64,
+    since: Duration,
+}
+
+impl Ticks {
+    pub fn new(plan: &PhysicalPlan, now: Duration) -> Self {
+        let out_of_turn = |op: &Op| {
+            matches!(
+                op,
+                Op::Calls { .. }
+                    | Op::Offload { .. }
+                    | Op::OffloadAnswers { .. }
+                    | Op::MapBatches { .. }
+                    | Op::ForeachBatch { .. }
+            )
+        };
+        let calls = plan.nodes.iter().any(|node| out_of_turn(&node.op));
+        Self {
+            wanted: plan.stages.len() > 1 && !calls,
+            stages: plan.stages.len() as u64,
+            // 0 is what was not read in this run.
+            next: 1,
+            tick_first: 1,
+            epoch_first: 1,
+            tick: 1,
+            since: now,
+        }
+    }
+
+    /// That of the next record.
+    pub const fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// Ends the tick, and starts the next.
+    const fn end(&mut self, barrier: Option<Barrier>, now: Duration) -> Mark {
+        let mark = Mark {
+            tick: self.tick,
+            barrier,
+        };
+        self.tick += 1;
+        self.tick_first = self.next;
+        self.since = now;
+        mark
+    }
+
+    /// Ends the epoch.
+    pub const fn barrier(&mut self, watermark: i64, now: Duration) -> Mark {
+        let barrier = Barrier {
+            watermark,
+            at: End {
+                first: self.epoch_first,
+                end: self.next,
+            },
+        };
+        self.next += PARTS * self.stages;
+        self.epoch_first = self.next;
+        self.end(Some(barrier), now)
+    }
+}
+
+impl Dispatch {
+    /// Ends a tick when it has enough, when nothing more can be admitted until lanes go on, and after a while.
+    pub(super) fn tick_if_due(&mut self, now: Duration) {
+        if !self.ticks.wanted {
+            return;
+        }
+        let records = self.ticks.next - self.ticks.tick_first;
+        if records == 0 {
+            self.ticks.since = now;
+            return;
+        }
+        let lanes = self.shared.queues.len() as u64;
+        let many = records >= LEAST_RECORDS.max(RECORDS_PER_LANE * lanes);
+        let taken = self.shared.taken() + 1 >= self.ticks.tick;
+        let long = now.saturating_sub(self.ticks.since) >= LONGEST;
+        // Who waits for credit is woken as soon as lanes have given some back: not before they may go on.
+        let crowded = taken && !self.has_credit();
+        if many || crowded || long && taken {
+            let mark = self.ticks.end(None, now);
+            self.push_mark(mark);
+        }
+    }
+
+    /// How long until a tick ends by the time.
+    pub(super) fn until_tick(&self, now: Duration) -> Option<Duration> {
+        let ticks = &self.ticks;
+        let open = ticks.wanted && ticks.next > ticks.tick_first;
+        open.then(|| LONGEST.saturating_sub(now.saturating_sub(ticks.since)))
+    }
+
+    /// Puts the end of a tick into all lanes.
+    pub(super) fn push_mark(&self, mark: Mark) {
+        for queue in &self.shared.queues {
+            queue.push(Item::Tick {
+                epoch: self.epoch,
+                stage: StageId(0),
+                mark,
+                steps: None,
+            });
+        }
+    }
+}

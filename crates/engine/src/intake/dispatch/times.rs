@@ -1,0 +1,191 @@
+//! Dispatch's view of event time: highest timestamps, watermarks, who is idle, who has to wait.
+//!
+//! Takes what was admitted of each partition and what functions said of it; gives the watermark for each
+//! barrier. Between barriers it costs a maximum per record and a look per run of records; who is idle is
+//! looked for only where somebody can be.
+
+use super::standing::Standing;
+use crate::admin::status::PartitionStatus;
+use crate::intake::source_partitions::Slots;
+use crate::intake::watermarks::Progress;
+use crate::runtime::shared::Shared;
+use std::collections::VecDeque;
+use std::time::Duration;
+use stoatflow_core::{Offset, Timestamp};
+use stoatflow_protocol::{Strategy, Watermarks};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Times {
+    marks: Watermarks,
+    /// Highest timestamp per slot.
+    stream_time: Vec<Timestamp>,
+    /// Per slot: what its function said of records that are not admitted yet.
+    said: Vec<VecDeque<(Offset, i64)>>,
+    by_watermark: bool,
+    idles: bool,
+    aligned: bool,
+    /// The application's watermark of the last barrier.
+    at_barrier: i64,
+    /// Has it changed by something else than records?
+    changed: bool,
+    standing: Standing,
+}
+
+impl Times {
+    pub fn new(slots: &Slots, by_watermark: bool, now: Duration) -> Self {
+        let committed = slots.iter().map(|s| s.progress.application).max();
+        let mut marks = Watermarks::new(committed.unwrap_or(-1));
+        let stream_time: Vec<_> = slots.iter().map(|s| s.progress.stream_time).collect();
+        for (at, slot) in slots.iter().enumerate() {
+            marks.add(slot.watermark.rule, slot.progress.watermark, now);
+            if slot.progress.stream_time.0 >= 0 {
+                // An older version has kept no watermark, or the strategy is another one now.
+                marks.gave(at, slot.progress.stream_time.0, now);
+            }
+        }
+        let rules = || slots.iter().map(|s| s.watermark.rule);
+        Self {
+            at_barrier: committed.unwrap_or(-1),
+            said: vec![VecDeque::new(); stream_time.len()],
+            stream_time,
+            by_watermark,
+            idles: rules().any(|r| r.idle_after.is_some() && r.strategy != Strategy::None),
+            aligned: marks.has_groups(),
+            changed: false,
+            standing: Standing::new(committed.unwrap_or(-1), now),
+            marks,
+        }
+    }
+
+    /// A record is admitted.
+    pub fn admit(&mut self, slot: usize, timestamp: Timestamp) {
+        let highest = &mut self.stream_time[slot];
+        *highest = (*highest).max(timestamp);
+    }
+
+    /// A run of records of a slot is admitted, up to (not including) this offset.
+    pub fn gave(&mut self, slot: usize, up_to: Offset, now: Duration) {
+        let said = &mut self.said[slot];
+        while let Some((_, watermark)) = said.front().filter(|(offset, _)| *offset < up_to) {
+            self.marks.said(slot, *watermark);
+            said.pop_front();
+        }
+        self.marks.gave(slot, self.stream_time[slot].0, now);
+    }
+
+    /// A function says so of the record at this offset, which is not admitted yet.
+    pub fn said(&mut self, slot: usize, offset: Offset, watermark: i64) {
+        self.said[slot].push_back((offset, watermark));
+    }
+
+    /// Can a partition have to wait for others?
+    pub const fn is_aligned(&self) -> bool {
+        self.aligned
+    }
+
+    /// How far a slot's watermark may be before it has to wait for its group.
+    pub fn bound(&self, slot: usize) -> Option<i64> {
+        self.aligned.then(|| self.marks.bound(slot)).flatten()
+    }
+
+    /// A slot's watermark.
+    pub fn watermark(&self, slot: usize) -> i64 {
+        self.marks.of(slot)
+    }
+
+    /// The highest timestamp of each slot.
+    pub fn highest(&self) -> &[Timestamp] {
+        &self.stream_time
+    }
+
+    /// As [`Watermarks::reading`].
+    pub fn reading(&mut self, is: bool, shared: &Shared) {
+        if self.idles {
+            self.marks.reading(is, shared.clock.monotonic());
+        }
+    }
+
+    /// Looks who is idle, and what the watermark was asked to be.
+    pub fn look(&mut self, shared: &Shared, is_waiting: impl Fn(usize) -> bool) {
+        if self.idles && self.marks.look(shared.clock.monotonic(), is_waiting) {
+            self.changed |= self.by_watermark;
+        }
+        let asked = shared.asked_watermark();
+        if asked > self.at_barrier {
+            self.marks.raise(asked);
+            self.changed = true;
+        }
+    }
+
+    /// Has time come further without a record, so that a barrier has to say it?
+    pub fn is_due(&self) -> bool {
+        self.changed && self.marks.application() > self.at_barrier
+    }
+
+    /// A barrier: the application's watermark from its end on.
+    pub fn barrier(&mut self) -> i64 {
+        self.changed = false;
+        self.at_barrier = self.marks.advance();
+        self.at_barrier
+    }
+
+    /// Says now and then who it is, if time is the watermark and that stands still while records come.
+    pub fn say_who_holds(&mut self, records: u64, now: Duration, slots: &Slots) {
+        let told = self.standing.barrier(self.at_barrier, records, now);
+        let Some((stood, records)) = told.filter(|_| self.by_watermark) else {
+            return;
+        };
+        let last = self.marks.last();
+        let named = last.iter().take(5).map(|at| {
+            let (name, watermark) = (&slots[*at].partition, self.marks.of(*at));
+            match watermark {
+                _ if self.stream_time[*at].0 < 0 => format!("{name} (no record yet)"),
+                ..0 => format!("{name} (no watermark yet)"),
+                _ => format!("{name} (at {watermark})"),
+            }
+        });
+        let holders = match last.len() {
+            0 => "no partition: all are idle, or have Watermark.none()".to_owned(),
+            all => {
+                let more = all.saturating_sub(5);
+                let and = if more > 0 {
+                    format!(" and {more} more")
+                } else {
+                    String::new()
+                };
+                format!("{}{and}", named.collect::<Vec<_>>().join(", "))
+            }
+        };
+        tracing::warn!(
+            target: "stoatflow::dispatch",
+            watermark = self.at_barrier,
+            seconds = stood.as_secs(),
+            records,
+            "the watermark stands still while records come, and nothing that waits for it closes. It waits for {holders}. \
+             Next: look why nothing newer comes there; a source that may be silent says so with .idle(\"5m\"), one \
+             without a time of its own with Watermark.none(). /watermarks shows all partitions"
+        );
+    }
+
+    /// What is kept beside a slot's offset.
+    pub fn progress(&self, slot: usize) -> Progress {
+        Progress {
+            stream_time: self.stream_time[slot],
+            watermark: self.marks.of(slot),
+            application: self.at_barrier,
+        }
+    }
+
+    /// What can be seen of all slots; `waits`: which of them wait for their groups.
+    pub fn show(&self, shown: &mut [PartitionStatus], waits: impl Fn(usize) -> bool) {
+        let least = self.marks.least();
+        for (at, shown) in shown.iter_mut().enumerate().take(self.stream_time.len()) {
+            shown.stream_time = self.stream_time[at].0;
+            shown.watermark = self.marks.of(at);
+            shown.idle = self.marks.is_idle(at);
+            shown.waits = waits(at);
+            shown.holds_back = self.marks.holds_back(at, least);
+        }
+    }
+}

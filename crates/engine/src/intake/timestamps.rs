@@ -1,0 +1,482 @@
+//! When did an input record happen?
+//!
+//! Takes fetched records in the order of their partitions, gives them with the time that their source's
+//! extractor says, or drops them and counts it. What an extractor fails with goes with the record to its lane, where
+//! the handler of its source is asked ([`crate::intake::invalid_timestamps`]). Runs in intake, before dispatch chooses by time. Owns
+//! the highest time of each partition, which extractors may fall back on, and asks functions what the
+//! watermark of their partition is from a record on. A user's function is called with a whole batch at a time;
+//! while it runs, lanes go on with what they have.
+
+use crate::intake::invalid_timestamps::Refusal;
+use crate::intake::source_partitions::{Reader, Slot, Slots};
+use crate::runtime::shared::Shared;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, Offset, Record, Result, Serde, Timestamp, TopicPartition};
+use stoatflow_log::ConsumerRecord;
+use stoatflow_operators::expr::Compiled;
+use stoatflow_operators::judge::is_of_a_record;
+use stoatflow_operators::{Failed, Udf, dropped};
+
+/// The log hears of records that are ahead of the clock no more often.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// How the time of a partition's records is found.
+#[derive(Clone)]
+pub enum TimeOf {
+    /// The record's; a negative one is an error.
+    FailOnInvalid,
+    /// The record's; a negative one drops it.
+    LogAndSkip,
+    /// The record's; instead of a negative one the highest of the partition.
+    UsePartitionTime,
+    /// Now.
+    Wallclock,
+    /// What a native expression gives.
+    Expression(Arc<Compiled>),
+    /// A function of the user.
+    Function(Arc<dyn Udf>),
+}
+
+impl TimeOf {
+    /// Does it tell the same time?
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Function(one), Self::Function(two)) => Arc::ptr_eq(one, two),
+            (Self::Expression(one), Self::Expression(two)) => one.is_same(two),
+            (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
+        }
+    }
+
+    /// The time of a record that came with its `own`, where `highest` is its partition's; `None`: it has none. What a
+    /// function or an expression says is asked for elsewhere.
+    fn known(&self, own: i64, highest: i64, now: impl FnOnce() -> i64) -> Option<i64> {
+        match self {
+            Self::FailOnInvalid => (own >= 0).then_some(own),
+            Self::UsePartitionTime if own < 0 => (highest >= 0).then_some(highest),
+            Self::Wallclock => Some(now()),
+            _ => Some(own),
+        }
+    }
+}
+
+impl fmt::Debug for TimeOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FailOnInvalid => "FailOnInvalid",
+            Self::LogAndSkip => "LogAndSkip",
+            Self::UsePartitionTime => "UsePartitionTime",
+            Self::Wallclock => "Wallclock",
+            Self::Expression(expression) => expression.text(),
+            Self::Function(udf) => udf.name(),
+        })
+    }
+}
+
+/// What a function said of the watermark, with the record at this offset.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    /// The slot.
+    pub slot: u32,
+    /// The record.
+    pub offset: Offset,
+    /// The watermark from then on.
+    pub watermark: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Extract {
+    shared: Arc<Shared>,
+    slots: Slots,
+    /// Names of sources by number, for what is counted.
+    sources: Vec<String>,
+    /// The highest time of each slot; -1: none.
+    highest: Vec<i64>,
+    /// Is every source's time the record's own, and no watermark what a function says?
+    plain: bool,
+    /// How far times may be ahead of the clock, where they may not be anything.
+    max_ahead: Option<i64>,
+    ahead: Ahead,
+    /// What functions have said of each slot's watermark; -1: nothing.
+    watermarks: Vec<i64>,
+    said: Vec<Said>,
+    marks: Vec<Option<i64>>,
+    batch: Vec<Record>,
+    times: Vec<i64>,
+    /// Places of records that can't be decoded.
+    unreadable: Vec<(usize, Error)>,
+    /// What a function or an expression said of each record of a run.
+    told: Vec<Result<i64>>,
+    /// Of a run: those without a time, in their order.
+    refused: Vec<Offset>,
+}
+
+impl Extract {
+    /// For these partitions, from the times that were committed.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, slots: Slots, sources: Vec<String>) -> Self {
+        Self {
+            highest: slots.iter().map(|s| s.progress.stream_time.0).collect(),
+            plain: slots
+                .iter()
+                .all(|s| matches!(s.time, TimeOf::FailOnInvalid) && s.watermark.function.is_none()),
+            max_ahead: slots.iter().find_map(|s| s.max_ahead),
+            ahead: Ahead::default(),
+            watermarks: slots.iter().map(|s| s.progress.watermark).collect(),
+            said: Vec::new(),
+            marks: Vec::new(),
+            shared,
+            slots,
+            sources,
+            batch: Vec::new(),
+            times: Vec::new(),
+            unreadable: Vec::new(),
+            told: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Does it ask functions of the user?
+    #[must_use]
+    pub fn calls_out(&self) -> bool {
+        let decodes = |slot: &Slot| {
+            let serdes = slot.readers.iter().flat_map(|r| [&r.key, &r.value]);
+            serdes.into_iter().any(|s| matches!(s, Serde::Custom(_)))
+        };
+        let asks = |slot: &Slot| match &slot.time {
+            TimeOf::Function(_) => true,
+            TimeOf::Expression(_) => decodes(slot),
+            _ => slot.watermark.function.is_some(),
+        };
+        self.slots.iter().any(asks)
+    }
+
+    /// Gives each record its time; those that have none leave.
+    ///
+    /// # Errors
+    /// `User` for a time that can't be, with the record's coordinates, and what the function fails with, where no
+    /// handler is to be asked.
+    pub fn extract(&mut self, fetched: &mut Vec<ConsumerRecord>) -> Result<()> {
+        let possible = 0..=latest(self.max_ahead, &self.shared);
+        if self.plain && fetched.iter().all(|r| possible.contains(&r.timestamp.0)) {
+            return Ok(());
+        }
+        let mut from = 0;
+        while from < fetched.len() {
+            let slot = fetched[from].slot;
+            let run = &mut fetched[from..];
+            let run = run.iter().take_while(|r| r.slot == slot).count();
+            self.run(&mut fetched[from..from + run])?;
+            from += run;
+        }
+        fetched.retain(|r| r.timestamp.0 >= 0);
+        Ok(())
+    }
+
+    /// What functions have said of watermarks since it was emptied.
+    pub const fn said(&mut self) -> &mut Vec<Said> {
+        &mut self.said
+    }
+
+    /// Neighbours of one partition. A time that stays negative drops the record.
+    fn run(&mut self, run: &mut [ConsumerRecord]) -> Result<()> {
+        let at = run[0].slot as usize;
+        let slots = Arc::clone(&self.slots);
+        let slot = &slots[at];
+        let mut highest = self.highest[at];
+        let latest = latest(slot.max_ahead, &self.shared);
+        self.refused.clear();
+        match &slot.time {
+            TimeOf::Function(udf) => self.ask(udf.as_ref(), slot, run, (highest, latest))?,
+            TimeOf::Expression(expression) => {
+                // Who reads it first is asked for all, as functions are.
+                if let Some(reader) = slot.readers.first() {
+                    let read = run.iter().map(|record| reader.decode(slot, record));
+                    let times = read.map(|record| expression.time(&record?));
+                    self.told.extend(times);
+                }
+            }
+            _ => {}
+        }
+        let mut told = std::mem::take(&mut self.told);
+        let mut said = told.drain(..);
+        let mut lost = 0;
+        for record in run.iter_mut() {
+            let now = || self.shared.clock.now().0;
+            let time = said.next().unwrap_or_else(|| {
+                let known = slot.time.known(record.timestamp.0, highest, now);
+                known.ok_or_else(|| invalid(record))
+            });
+            match time.map_err(NoTime::from).and_then(|t| in_time(t, latest)) {
+                Ok(time) => {
+                    record.timestamp = Timestamp(time);
+                    highest = highest.max(time);
+                    lost += u64::from(time < 0);
+                }
+                Err(no_time) => {
+                    self.refused.push(record.offset);
+                    self.ahead.records += u64::from(no_time.ahead);
+                    refuse(&self.shared, slot, record, highest, no_time)?;
+                }
+            }
+        }
+        self.ahead.tell(&self.shared, &slot.partition);
+        drop(said);
+        self.told = told;
+        self.highest[at] = highest;
+        if let Some(udf) = &slot.watermark.function {
+            self.ask_watermarks(udf.as_ref(), slot, run)?;
+        }
+        if lost > 0 {
+            let source = slot.readers.first().map_or(0, |r| usize::from(r.source.0));
+            let name = self.sources.get(source).map_or("?", String::as_str);
+            tracing::warn!(source = name, partition = %slot.partition, records = lost, "dropped: a negative timestamp");
+            self.shared
+                .status
+                .dropped(name, dropped::NEGATIVE_TIMESTAMP, lost);
+        }
+        Ok(())
+    }
+
+    /// Decodes a run for a function of the user; `timed`: their times are known, and who has none is left out.
+    fn decode(&mut self, slot: &Slot, run: &[ConsumerRecord], timed: bool) -> Result<()> {
+        self.batch.clear();
+        self.unreadable.clear();
+        let Some(reader) = slot.readers.first() else {
+            return Ok(());
+        };
+        for (at, record) in run.iter().enumerate() {
+            if timed && (record.timestamp.0 < 0 || self.refused.contains(&record.offset)) {
+                continue;
+            }
+            match reader.decode(slot, record) {
+                Ok(record) => self.batch.push(record),
+                // The lane asks the handler: there a dead letter has an epoch.
+                Err(error) if slot.asks() => self.unreadable.push((at, error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, failed: Failed, slot: &Slot) -> Error {
+        match self.batch.get(failed.at) {
+            Some(record) => at_offset(failed.error, slot, record.origin.offset),
+            None => failed.error,
+        }
+    }
+
+    /// Asks what the watermark is from each record on.
+    fn ask_watermarks(&mut self, udf: &dyn Udf, slot: &Slot, run: &[ConsumerRecord]) -> Result<()> {
+        self.decode(slot, run, true)?;
+        let number = run[0].slot;
+        let at = number as usize;
+        let topic = &slot.partition.topic;
+        self.marks.clear();
+        udf.watermarks(&self.batch, topic, self.watermarks[at], &mut self.marks)
+            .map_err(|failed| self.failed(failed, slot))?;
+        if self.marks.len() != self.batch.len() {
+            return Err(Error::internal(
+                "a watermark function gave fewer watermarks than records",
+            ));
+        }
+        for (record, mark) in self.batch.drain(..).zip(&self.marks) {
+            if let Some(watermark) = mark.filter(|mark| *mark > self.watermarks[at]) {
+                self.watermarks[at] = watermark;
+                self.said.push(Said {
+                    slot: number,
+                    offset: record.origin.offset,
+                    watermark,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls the extractor for a run. When it fails for a record, it is called again for those behind it.
+    fn ask(
+        &mut self,
+        udf: &dyn Udf,
+        slot: &Slot,
+        run: &[ConsumerRecord],
+        (mut highest, latest): (i64, i64),
+    ) -> Result<()> {
+        if slot.readers.is_empty() {
+            return Ok(());
+        }
+        self.decode(slot, run, false)?;
+        let mut unreadable = std::mem::take(&mut self.unreadable).into_iter().peekable();
+        let mut asked = 0;
+        while asked < self.batch.len() {
+            self.times.clear();
+            let rest = &self.batch[asked..];
+            let topic = &slot.partition.topic;
+            let done = udf.timestamps(rest, topic, (highest, latest), &mut self.times);
+            let wanted = done.as_ref().map_or_else(|f| f.at, |()| rest.len());
+            if self.times.len() != wanted {
+                return Err(Error::internal(
+                    "a timestamp extractor gave fewer times than records",
+                ));
+            }
+            asked += wanted;
+            for time in &self.times {
+                if *time <= latest {
+                    highest = highest.max(*time);
+                }
+                tell(&mut self.told, &mut unreadable, Ok(*time));
+            }
+            if let Err(mut failed) = done {
+                failed.at = asked;
+                let error = self.failed(failed, slot);
+                if !slot.asks() || !is_of_a_record(&error) {
+                    return Err(error);
+                }
+                tell(&mut self.told, &mut unreadable, Err(error));
+                asked += 1;
+            }
+        }
+        self.told.extend(unreadable.map(|(_, error)| Err(error)));
+        self.batch.clear();
+        Ok(())
+    }
+}
+
+/// Why a record has no time.
+#[derive(Debug)]
+pub struct NoTime {
+    /// What went wrong.
+    pub error: Error,
+    /// Is it too far ahead of the clock?
+    pub ahead: bool,
+}
+
+impl From<Error> for NoTime {
+    fn from(error: Error) -> Self {
+        let ahead = false;
+        Self { error, ahead }
+    }
+}
+
+/// The latest time that a record may have now.
+fn latest(max_ahead: Option<i64>, shared: &Shared) -> i64 {
+    max_ahead.map_or(i64::MAX, |ahead| shared.clock.now().0.saturating_add(ahead))
+}
+
+fn in_time(time: i64, latest: i64) -> Result<i64, NoTime> {
+    if time <= latest {
+        return Ok(time);
+    }
+    let error = Error::serde(format!(
+        "the record's time {time} is {} ms further ahead of the clock than max.timestamp.ahead.ms allows",
+        time.saturating_sub(latest)
+    ))
+    .hint("correct the clock where the record was made; let the source leave such records out (on_error=DLQ(...) or log_and_continue()), or raise max.timestamp.ahead.ms");
+    Err(NoTime { error, ahead: true })
+}
+
+/// Records that are too far ahead, for the log: it is told of the first, then at most so often.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// Since it was told.
+    records: u64,
+    told: Option<Duration>,
+}
+
+impl Ahead {
+    fn tell(&mut self, shared: &Shared, partition: &TopicPartition) {
+        let now = shared.clock.monotonic();
+        let due = |told| now.saturating_sub(told) >= TELL_EVERY;
+        if self.records == 0 || !self.told.is_none_or(due) {
+            return;
+        }
+        let records = std::mem::take(&mut self.records);
+        self.told = Some(now);
+        tracing::warn!(%partition, records, "records are further ahead of the clock than max.timestamp.ahead.ms allows; they move no time, and the handlers of their sources decide about them. Next: correct the clock of who makes them");
+    }
+}
+
+/// What was said of the next record, behind those that can't be decoded.
+fn tell(
+    told: &mut Vec<Result<i64>>,
+    unreadable: &mut std::iter::Peekable<std::vec::IntoIter<(usize, Error)>>,
+    said: Result<i64>,
+) {
+    while let Some((_, error)) = unreadable.next_if(|(at, _)| *at == told.len()) {
+        told.push(Err(error));
+    }
+    told.push(said);
+}
+
+/// A record without a time: its lane asks the handler of its source. Until then it moves no time.
+fn refuse(
+    shared: &Shared,
+    slot: &Slot,
+    record: &mut ConsumerRecord,
+    highest: i64,
+    no_time: NoTime,
+) -> Result<()> {
+    let error = at_offset(no_time.error, slot, record.offset);
+    if !slot.asks() {
+        return Err(error);
+    }
+    let refusal = Refusal::new(error, no_time.ahead, record.timestamp, highest);
+    shared.refused.put(record, refusal);
+    record.timestamp = Timestamp(highest.max(0));
+    Ok(())
+}
+
+/// A handler has a record tried again that has no time yet; `None`: it has one now, and that drops it.
+///
+/// # Errors
+/// As before.
+pub fn again(
+    slot: &Slot,
+    reader: &Reader,
+    fetched: &ConsumerRecord,
+    partition_time: i64,
+    shared: &Shared,
+) -> Result<Option<Record>, NoTime> {
+    let latest = latest(slot.max_ahead, shared);
+    let mut record = reader.decode(slot, fetched)?;
+    let time = match &slot.time {
+        TimeOf::Function(udf) => {
+            let mut times = Vec::new();
+            let batch = std::slice::from_ref(&record);
+            let before = (partition_time, latest);
+            udf.timestamps(batch, &slot.partition.topic, before, &mut times)
+                .map_err(|failed| at_offset(failed.error, slot, fetched.offset))?;
+            times.first().copied()
+        }
+        TimeOf::Expression(expression) => {
+            let time = expression.time(&record);
+            Some(time.map_err(|error| at_offset(error, slot, fetched.offset))?)
+        }
+        known => known.known(fetched.timestamp.0, partition_time, || shared.clock.now().0),
+    };
+    let time = time.ok_or_else(|| at_offset(invalid(fetched), slot, fetched.offset))?;
+    let time = in_time(time, latest).map_err(|no_time| NoTime {
+        error: at_offset(no_time.error, slot, fetched.offset),
+        ..no_time
+    })?;
+    record.timestamp = Timestamp(time);
+    Ok((time >= 0).then_some(record))
+}
+
+fn at_offset(error: Error, slot: &Slot, offset: Offset) -> Error {
+    error.at(|at| {
+        at.topic = Some(slot.partition.topic.to_string());
+        at.partition = Some(slot.partition.partition);
+        at.offset = Some(offset);
+    })
+}
+
+fn invalid(record: &ConsumerRecord) -> Error {
+    Error::user(format!(
+        "an input record has the negative timestamp {}",
+        record.timestamp.0
+    ))
+    .hint("set timestamps where the records are made, or give the source a timestamp extractor (log_and_skip, use_partition_time, wallclock or a function)")
+}

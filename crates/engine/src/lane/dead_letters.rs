@@ -1,0 +1,310 @@
+//! Records that were left out: counted, logged, and sent as dead letters in the epoch's transaction.
+//!
+//! Takes what judges have noted in the effects, and asks them about records that can't be decoded or are
+//! too large to be sent. A dead letter has the bytes of the input record as they were read: those of the
+//! batch at hand; for a record that has walked on, the commit room reads them again. Never decides.
+
+use super::{LaneRoom, OUTPUT_OVERHEAD, length};
+use crate::commit::outbox::{OutItem, Unread};
+use crate::intake::invalid_timestamps::Refusal;
+use crate::intake::source_partitions::{Reader, Slot};
+use crate::intake::timestamps::again;
+use std::cell::Cell;
+use std::sync::Arc;
+use stoatflow_core::{
+    Datum, Error, Header, Headers, Origin, Record, Result, StageId, Timestamp, TopicPartition,
+};
+use stoatflow_log::{ConsumerRecord, ProducerRecord};
+use stoatflow_operators::judge::{Handled, Letter, Outcome, Place, Raw};
+use stoatflow_operators::{NO_ORIGIN, Output, dropped, size_on_wire};
+
+impl LaneRoom {
+    /// A record that can't be decoded: the handler may have it tried again, or left out (`None`).
+    #[cold]
+    pub(super) fn unreadable(
+        &mut self,
+        error: Error,
+        reader: &Reader,
+        slot: &Slot,
+        fetched: &ConsumerRecord,
+    ) -> Result<Option<Record>> {
+        self.ask_reader(error, (reader, slot), fetched, &mut || {
+            reader.decode(slot, fetched).map(Some)
+        })
+    }
+
+    /// A record that has no time: likewise. Tried again it may get one that drops it.
+    #[cold]
+    pub(super) fn untimed(
+        &mut self,
+        refusal: &mut Refusal,
+        reader: &Reader,
+        slot: &Slot,
+        fetched: &ConsumerRecord,
+    ) -> Result<Option<Record>> {
+        let (shared, name) = (
+            Arc::clone(&self.shared),
+            self.plan.nodes[reader.entry.0 as usize].name.clone(),
+        );
+        let (error, before) = (refusal.error(), refusal.partition_time);
+        let ahead = Cell::new(refusal.ahead);
+        let known = self.effects.handled.len();
+        let found = self.ask_reader(error, (reader, slot), fetched, &mut || {
+            let found = again(slot, reader, fetched, before, &shared).map_err(|no_time| {
+                ahead.set(no_time.ahead);
+                no_time.error
+            })?;
+            if found.is_none() {
+                shared.status.dropped(&name, dropped::NEGATIVE_TIMESTAMP, 1);
+            }
+            Ok(found)
+        })?;
+        for handled in self.effects.handled[known..].iter_mut() {
+            if ahead.get() {
+                handled.reason = match handled.letter {
+                    Some(_) => dropped::TIMESTAMP_AHEAD_DEAD_LETTER,
+                    None => dropped::TIMESTAMP_AHEAD,
+                };
+            }
+        }
+        Ok(found)
+    }
+
+    fn ask_reader(
+        &mut self,
+        mut error: Error,
+        (reader, slot): (&Reader, &Slot),
+        fetched: &ConsumerRecord,
+        again: &mut dyn FnMut() -> Result<Option<Record>>,
+    ) -> Result<Option<Record>> {
+        let Some(judge) = &reader.judge else {
+            return Err(error);
+        };
+        let bytes = |part: &Option<bytes::Bytes>| part.clone().map_or(Datum::Null, Datum::Bytes);
+        let shown = Record {
+            key: bytes(&fetched.key),
+            value: bytes(&fetched.value),
+            timestamp: fetched.timestamp,
+            headers: fetched.headers.clone(),
+            origin: reader.origin(slot, fetched),
+        };
+        let raw = Raw {
+            key: fetched.key.as_ref(),
+            value: fetched.value.as_ref(),
+        };
+        let place = self.place(StageId(0));
+        for attempt in 1.. {
+            let handled = &mut self.effects.handled;
+            match judge.judge(error, &shown, Some(raw), attempt, place, handled)? {
+                Outcome::Gone => break,
+                Outcome::Again => match again() {
+                    Ok(found) => return Ok(found),
+                    Err(more) => error = more,
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn place(&self, stage: StageId) -> Place {
+        Place {
+            lane: self.id,
+            epoch: self.stages[usize::from(stage.0)].epoch,
+        }
+    }
+
+    /// Asks about outputs that the producer would refuse: known now, while the transaction is whole.
+    pub(super) fn weed_out(&mut self, stage: StageId) -> Result<()> {
+        let Some(largest) = self.limits.largest else {
+            return Ok(());
+        };
+        let place = self.place(stage);
+        if self.effects.outputs.iter().all(|o| size(o) <= largest) {
+            return Ok(());
+        }
+        let judges = Arc::clone(&self.limits.judges);
+        for output in std::mem::take(&mut self.effects.outputs) {
+            let judge = judges[usize::from(output.sink.0)].as_ref();
+            match judge.filter(|_| size(&output) > largest) {
+                None => self.effects.outputs.push(output),
+                Some(judge) => {
+                    let shown = shown(&output);
+                    for attempt in 1.. {
+                        let error = self.too_large(&output, largest);
+                        let handled = &mut self.effects.handled;
+                        let outcome = judge.judge(error, &shown, None, attempt, place, handled)?;
+                        if outcome == Outcome::Gone {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn too_large(&self, output: &Output, largest: usize) -> Error {
+        let chosen = output.chosen.as_ref().and_then(|c| c.topic.as_ref());
+        let topic = chosen.unwrap_or(&self.sinks[usize::from(output.sink.0)]);
+        let origin = &output.origin;
+        Error::serde(format!(
+            "a record of {} bytes for the topic '{topic}' is larger than the producer may send ({largest})",
+            size(output)
+        ))
+        .hint("raise producer.message.max.bytes and the topic's max.message.bytes, or give smaller records")
+        .at(|at| {
+            at.topic = self.slot_of(origin).map(|slot| slot.partition.topic.to_string());
+            at.partition = Some(origin.partition);
+            at.offset = Some(origin.offset);
+        })
+    }
+
+    /// Counts, logs, and sends letters. `at_hand`: the input that the stage has worked on.
+    pub(super) fn settle_handled(
+        &mut self,
+        stage: StageId,
+        at_hand: &[ConsumerRecord],
+    ) -> Result<()> {
+        self.weed_out(stage)?;
+        if self.effects.handled.is_empty() {
+            return Ok(());
+        }
+        let (mut records, mut unread, mut weight) = (Vec::new(), Vec::new(), [0; 2]);
+        for handled in std::mem::take(&mut self.effects.handled) {
+            let Handled {
+                node,
+                reason,
+                error,
+                letter,
+            } = handled;
+            let name = &self.plan.nodes[node.0 as usize].name;
+            self.shared.status.dropped(name, reason, 1);
+            let topic = letter.as_ref().map(|letter| &*letter.topic);
+            // Of a clock that is wrong intake has told the log, for many records at a time.
+            if !matches!(
+                reason,
+                dropped::TIMESTAMP_AHEAD | dropped::TIMESTAMP_AHEAD_DEAD_LETTER
+            ) {
+                tracing::warn!(node = name, reason, dead_letter = topic, error = %error.brief(), "a record was left out");
+            }
+            let Some(letter) = letter else { continue };
+            let origin = letter.origin;
+            let bare = self.bare(letter);
+            let found = at_hand.iter().find(|f| self.is(&origin, f));
+            match (found, self.slot_of(&origin)) {
+                (Some(found), _) => {
+                    let record = with_body(bare, found);
+                    weight[0] += weigh(&record);
+                    records.push(record);
+                }
+                (None, Some(slot)) => {
+                    weight[1] += weigh(&bare);
+                    unread.push(Unread {
+                        from: TopicPartition::clone(&slot.partition),
+                        offset: origin.offset,
+                        record: bare,
+                    });
+                }
+                (None, None) => {
+                    weight[0] += weigh(&bare);
+                    records.push(bare);
+                }
+            }
+        }
+        self.send_letters(stage, records, weight[0]);
+        let epoch = self.stages[usize::from(stage.0)].epoch;
+        if !unread.is_empty() {
+            self.shared.admit(weight[1]);
+            self.shared.outbox.push(OutItem::Letters {
+                epoch,
+                letters: unread,
+                bytes: weight[1],
+            });
+        }
+        Ok(())
+    }
+
+    /// Sends letters that have their bodies, if there are any.
+    pub(super) fn send_letters(&self, stage: StageId, records: Vec<ProducerRecord>, bytes: i64) {
+        if records.is_empty() {
+            return;
+        }
+        let epoch = self.stages[usize::from(stage.0)].epoch;
+        self.shared.admit(bytes);
+        self.shared.outbox.push(OutItem::Records {
+            epoch,
+            records,
+            bytes,
+        });
+    }
+
+    /// A letter without key and value.
+    pub(super) fn bare(&self, letter: Letter) -> ProducerRecord {
+        let application = Header {
+            name: "__stoatflow.errors.application".into(),
+            value: Some(self.shared.status.application_id.clone().into()),
+        };
+        let headers = std::iter::once(application).chain(letter.headers);
+        ProducerRecord {
+            topic: letter.topic,
+            partition: None,
+            key: None,
+            value: None,
+            timestamp: letter.timestamp,
+            headers: Some(headers.collect()),
+        }
+    }
+
+    /// The partition that an origin names; `None` for [`NO_ORIGIN`].
+    fn slot_of(&self, origin: &Origin) -> Option<&Slot> {
+        if *origin == NO_ORIGIN {
+            return None;
+        }
+        self.slots.iter().find(|slot| slot.has(origin))
+    }
+
+    fn is(&self, origin: &Origin, fetched: &ConsumerRecord) -> bool {
+        fetched.offset == origin.offset && self.slots[fetched.slot as usize].has(origin)
+    }
+}
+
+/// A letter with the body of the record that was read, and its own headers first.
+pub(crate) fn with_body(mut letter: ProducerRecord, read: &ConsumerRecord) -> ProducerRecord {
+    letter.key.clone_from(&read.key);
+    letter.value.clone_from(&read.value);
+    // No topic takes a negative one.
+    letter.timestamp = read.timestamp.max(Timestamp(0));
+    letter.headers = joined(&read.headers, letter.headers.as_deref().unwrap_or_default());
+    letter
+}
+
+fn joined(own: &Headers, more: &[Header]) -> Headers {
+    let own = own.as_deref().unwrap_or_default();
+    Some(own.iter().chain(more).cloned().collect())
+}
+
+pub(super) fn weigh(record: &ProducerRecord) -> i64 {
+    let headers = record.headers.iter().flat_map(|headers| headers.iter());
+    let headers: i64 = headers.map(|h| length(h.value.as_ref()) + 64).sum();
+    OUTPUT_OVERHEAD + length(record.key.as_ref()) + length(record.value.as_ref()) + headers
+}
+
+fn size(output: &Output) -> usize {
+    size_on_wire(
+        output.key.as_deref(),
+        output.value.as_deref(),
+        &output.headers,
+    )
+}
+
+/// An output as a handler is shown it.
+fn shown(output: &Output) -> Record {
+    let bytes = |part: &Option<bytes::Bytes>| part.clone().map_or(Datum::Null, Datum::Bytes);
+    Record {
+        key: bytes(&output.key),
+        value: bytes(&output.value),
+        timestamp: output.timestamp,
+        headers: output.headers.clone(),
+        origin: output.origin,
+    }
+}

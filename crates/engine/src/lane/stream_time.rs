@@ -1,0 +1,316 @@
+//! Stream time across lanes and restarts: which stages have clocks, and how times are kept.
+//!
+//! Takes the plan, gives what lanes need to know of it; turns times into rows of the internal store
+//! `clocks` and back. Never moves a clock: operators do that, in the lane's view.
+
+pub mod groups;
+
+use crate::intake::source_partitions::Slots;
+use crate::runtime::shared::Shared;
+use bytes::{BufMut, Bytes, BytesMut};
+use groups::{Groups, Tasks};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{ClockId, Datum, Epoch, Error, Guarantee, Result, Serde, StoreId, Timestamp};
+use stoatflow_operators::{ClockRule, Time, Times};
+use stoatflow_plan::{Op, PhysicalPlan, Store, StoreKind};
+use stoatflow_state::{KeyValueStore, Stored};
+
+#[cfg(test)]
+mod tests;
+
+/// Name of the internal store: changelog `<application.id>-clocks-changelog`.
+pub const STORE: &str = "clocks";
+/// Name of the clock that every record of every source moves (in plans with processors it is number 0).
+const APPLICATION: &str = "application";
+
+/// What a stage needs at its barrier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTiming {
+    /// Has it clocks? Then lanes meet at its barrier.
+    pub timed: bool,
+    /// Has it processors, which may have schedules, scheduled sources, or windows that close when nothing
+    /// comes?
+    pub punctuates: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Timing {
+    /// By stage.
+    pub stages: Vec<StageTiming>,
+    /// The clock of the whole application.
+    pub application: Option<ClockId>,
+    /// By node: does it get nothing but what comes from scheduled sources, or answers to an offload? That says
+    /// nothing of how far the events have come.
+    pub by_clock: Vec<bool>,
+    /// What was committed last, by clock.
+    pub initial: Times,
+    /// Whose records move which clock.
+    pub groups: Groups,
+    /// By stage: what each clock goes by.
+    pub rules: Vec<Vec<ClockRule>>,
+    /// By node: of an exchange that stands for a topic, how many partitions that would have, if anybody below asks.
+    pub tasks: Vec<Option<u16>>,
+    /// Where it is kept; `None` without clocks.
+    pub store: Option<StoreId>,
+    /// Row keys by clock.
+    pub keys: Arc<[Bytes]>,
+    /// Must lanes know the wall time with each batch?
+    pub wall: bool,
+    /// Is time the watermark (`time.semantics`)?
+    pub by_watermark: bool,
+    /// The application's watermark that was committed last.
+    pub watermark: i64,
+    /// With one lane: least time between two passes that close windows, if they are to be Kafka Streams'.
+    pub window_emit_ms: Option<i64>,
+    /// Likewise between two passes that give rows without a partner.
+    pub join_emit_ms: Option<i64>,
+}
+
+impl Timing {
+    /// For a plan; nothing has been seen yet.
+    #[must_use]
+    pub fn new(plan: &PhysicalPlan) -> Self {
+        let application = plan
+            .clocks
+            .first()
+            .filter(|c| c.name == APPLICATION)
+            .map(|c| c.id);
+        let stage = |stage: &stoatflow_plan::Stage| {
+            let ops = || stage.nodes.iter().map(|n| &plan.nodes[n.0 as usize].op);
+            let of_store = |s: StoreId| plan.stores[usize::from(s.0)].clock.is_some();
+            let idles = |n: &stoatflow_core::NodeId| plan.nodes[n.0 as usize].idle.is_some();
+            let punctuates = stage.nodes.iter().any(idles)
+                || ops().any(|op| {
+                    matches!(
+                        op,
+                        Op::Process { .. } | Op::TransformValues { .. } | Op::Scheduled { .. }
+                    )
+                });
+            StageTiming {
+                timed: punctuates
+                    || stage.id.0 == 0 && application.is_some()
+                    || ops()
+                        .any(|op| op.clock().is_some() || op.stores().into_iter().any(of_store)),
+                punctuates,
+            }
+        };
+        let count = u16::try_from(plan.stores.len()).unwrap_or(u16::MAX);
+        Self {
+            stages: plan.stages.iter().map(stage).collect(),
+            application,
+            by_clock: by_clock(plan),
+            initial: vec![Vec::new(); plan.clocks.len()],
+            groups: Groups::new(plan),
+            rules: Vec::new(),
+            tasks: Vec::new(),
+            store: (!plan.clocks.is_empty()).then_some(StoreId(count)),
+            keys: plan
+                .clocks
+                .iter()
+                .map(|c| Bytes::copy_from_slice(c.name.as_bytes()))
+                .collect(),
+            wall: !plan.clocks.is_empty()
+                || plan.nodes.iter().any(|n| {
+                    matches!(
+                        n.op,
+                        Op::MapBatches { .. } | Op::ForeachBatch { .. } | Op::Offload { .. }
+                    )
+                }),
+            by_watermark: false,
+            watermark: -1,
+            window_emit_ms: None,
+            join_emit_ms: None,
+        }
+    }
+
+    /// The internal store, after those of the plan.
+    ///
+    /// # Errors
+    /// `Topology` if the user has a store of that name.
+    pub fn store_spec(&self, plan: &PhysicalPlan) -> Result<Option<Store>> {
+        let Some(id) = self.store else {
+            return Ok(None);
+        };
+        if plan.stores.iter().any(|s| s.name == STORE) {
+            return Err(Error::topology(format!(
+                "a store can't be called '{STORE}': that is where the engine keeps stream time"
+            ))
+            .hint("give the store another name"));
+        }
+        let bytes = || stoatflow_plan::SerdeSpec::Builtin("bytes".into());
+        Ok(Some(Store {
+            id,
+            ordered: false,
+            ..Store::new(STORE, StoreKind::KeyValue, bytes(), bytes())
+        }))
+    }
+
+    /// With the partitions that are read.
+    pub fn divide(&mut self, plan: &PhysicalPlan, slots: &Slots, alone: bool) {
+        let tasks = Tasks::new(plan, slots);
+        self.rules = self.groups.rules(plan, &tasks, alone);
+        let timed = timed_below(plan);
+        // Where nothing below goes by time, nobody asks for a task, and murmur2 of each key is saved.
+        self.tasks = (tasks.of_exchanges(plan).into_iter().zip(timed))
+            .map(|(tasks, timed)| tasks.filter(|_| timed))
+            .collect();
+    }
+
+    /// The watermark that was committed, and what it was asked to be by then. And how far the records have
+    /// come that are committed as processed: under at-least-once a crash may lose the row that says it, and
+    /// what was due by then would wait for a record that may never come.
+    pub fn begin_with(&mut self, slots: &Slots, shared: &Shared, guarantee: Guarantee) {
+        let committed = slots.iter().map(|slot| slot.progress.application);
+        self.watermark = committed.max().unwrap_or(-1);
+        let status = &shared.status;
+        status.watermark.store(self.watermark, Relaxed);
+        status.by_watermark.store(self.by_watermark, Relaxed);
+        if let Some(clock) = self.application {
+            let times = &mut self.initial[usize::from(clock.0)];
+            if times.is_empty() {
+                times.push(Time::NONE);
+            }
+            let time = &mut times[0];
+            if !self.by_watermark && guarantee == Guarantee::AtLeastOnce {
+                // A global table's records are no part of the application's time, and answers are none.
+                let own = slots
+                    .iter()
+                    .filter(|slot| slot.global_end.is_none() && slot.answers_end.is_none());
+                let read = own.map(|slot| slot.progress.stream_time.0);
+                time.stream = read.fold(time.stream, i64::max);
+            }
+            shared.ask_for_watermark(time.newest);
+        }
+    }
+
+    /// Reads what was committed. Before anything else touches the store.
+    ///
+    /// # Errors
+    /// What the store fails with; `StateCorrupt` if a row is no time.
+    pub fn load(&mut self, store: &Arc<KeyValueStore>) -> Result<()> {
+        for (key, time) in self.keys.iter().zip(&mut self.initial) {
+            if let Some(row) = store.get(Epoch(0), key)? {
+                *time = decode(&row.value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nodes that have scheduled sources or answers above them and nothing else. Children have higher numbers than
+/// their parents.
+fn by_clock(plan: &PhysicalPlan) -> Vec<bool> {
+    let mut fed: Vec<Option<bool>> = vec![None; plan.nodes.len()];
+    for (at, node) in plan.nodes.iter().enumerate() {
+        let own = match node.op {
+            Op::Scheduled { .. } => true,
+            Op::Source { source } => plan.sources[usize::from(source.0)].answers,
+            // What it gives are the records again.
+            Op::OffloadAnswers { of, .. } => fed[of.0 as usize] == Some(true),
+            _ => fed[at].unwrap_or(false),
+        };
+        fed[at] = Some(own);
+        let next = match &node.op {
+            Op::Exchange { to, .. } => to,
+            _ => &node.children,
+        };
+        for child in next {
+            let fed = &mut fed[child.0 as usize];
+            *fed = Some(fed.unwrap_or(true) && own);
+        }
+    }
+    fed.into_iter().map(|fed| fed == Some(true)).collect()
+}
+
+/// By node: has it a clock, or has anything below it? Children have higher numbers than their parents.
+fn timed_below(plan: &PhysicalPlan) -> Vec<bool> {
+    let mut timed = vec![false; plan.nodes.len()];
+    for (at, node) in plan.nodes.iter().enumerate().rev() {
+        let next = match &node.op {
+            Op::Exchange { to, .. } => to,
+            _ => &node.children,
+        };
+        let of_store = |store: StoreId| {
+            let store = plan.stores.get(usize::from(store.0));
+            store.is_some_and(|store| store.clock.is_some())
+        };
+        timed[at] = node.op.clock().is_some()
+            || node.op.stores().into_iter().any(of_store)
+            || next.iter().any(|child| timed[child.0 as usize]);
+    }
+    timed
+}
+
+/// Is a row with this key a time? Others say in which task something waits.
+#[must_use]
+pub fn is_time(key: &[u8]) -> bool {
+    !key.contains(&0)
+}
+
+/// In front of the times of several tasks.
+const SEVERAL: u8 = 1;
+
+/// The serde of a row's value.
+pub const ROW: Serde = Serde::Bytes;
+
+/// A row's value: for each task 8 bytes stream time, 8 bytes mark, 8 bytes of the newest record that did not move it;
+/// with a byte in front. Of one task only, that byte is left out, and the newest record where there is none.
+#[must_use]
+pub fn encode(times: &[Time]) -> Stored {
+    let mut bytes = BytesMut::with_capacity(1 + 24 * times.len());
+    if times.len() != 1 {
+        bytes.put_u8(SEVERAL);
+    }
+    for time in times {
+        bytes.put_i64(time.stream);
+        bytes.put_i64(time.mark);
+        if times.len() != 1 || time.newest >= 0 {
+            bytes.put_i64(time.newest);
+        }
+    }
+    let highest = times.iter().map(|time| time.stream).max();
+    Stored {
+        value: Datum::Bytes(bytes.freeze()),
+        // A record's timestamp can't be negative.
+        timestamp: Timestamp(highest.unwrap_or(0).max(0)),
+    }
+}
+
+/// The stream times of a row as the back end keeps it, with a time before the value; by task.
+///
+/// # Errors
+/// `StateCorrupt` if it is none.
+pub(crate) fn stream_times(stored: &Bytes) -> Result<Vec<i64>> {
+    let value = stored.get(8..).unwrap_or_default();
+    let times = decode(&Datum::Bytes(stored.slice_ref(value)))?;
+    Ok(times.iter().map(|time| time.stream).collect())
+}
+
+fn decode(value: &Datum) -> Result<Vec<Time>> {
+    let number = |bytes: &[u8]| bytes.first_chunk().map(|b| i64::from_be_bytes(*b));
+    let time = |bytes: &[u8]| {
+        Some(Time {
+            stream: number(bytes)?,
+            mark: number(bytes.get(8..)?)?,
+            newest: bytes.get(16..).and_then(number).unwrap_or(-1),
+        })
+    };
+    if let Datum::Bytes(bytes) = value {
+        let times = match (bytes.len(), bytes.split_first()) {
+            (16 | 24, _) => time(bytes).map(|time| vec![time]),
+            (_, Some((&SEVERAL, rest))) if rest.len() % 24 == 0 => {
+                rest.chunks_exact(24).map(time).collect()
+            }
+            _ => None,
+        };
+        if let Some(times) = times {
+            return Ok(times);
+        }
+    }
+    Err(
+        Error::state_corrupt("a row of the store of stream times holds no times")
+            .hint("check that nothing else writes to the changelog topic of 'clocks'"),
+    )
+}

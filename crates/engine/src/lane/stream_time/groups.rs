@@ -1,0 +1,318 @@
+//! Whose records move which clock, and how many tasks there are.
+//!
+//! Takes the plan and how many partitions are read; gives for each clock the group of exchanges whose records move it, and
+//! for each exchange the groups that its records are in. A clock has a group if all that its operator gets comes through
+//! exchanges: then its time at each record is known before the first record of a tick is processed. Tasks are those of
+//! Kafka Streams: the partitions of a sub-topology's sources, behind an exchange those of the repartition topic that there
+//! would be. Never moves a clock.
+
+use crate::intake::source_partitions::Slots;
+use std::collections::{BTreeMap, BTreeSet};
+use stoatflow_core::{ClockId, NodeId, Record, StageId, StoreId};
+use stoatflow_operators::ClockRule;
+use stoatflow_plan::{Emit, Op, PhysicalPlan, Stage, StoreKind};
+
+/// Which records move a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moves {
+    /// All of them.
+    Any,
+    /// Those with a key.
+    Keyed,
+    /// Those with a key and a value.
+    Full,
+}
+
+impl Moves {
+    /// Does this one?
+    #[must_use]
+    pub const fn does(self, record: &Record) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Keyed => !record.key.is_null(),
+            Self::Full => !record.key.is_null() && !record.value.is_null(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    /// By stage: how many groups it has.
+    pub count: Vec<usize>,
+    /// By node: of an exchange, the groups of the next stage that its records are in.
+    pub fed: Vec<Vec<(u16, Moves)>>,
+    /// By stage, then group: does anything come out in the name of the record that it became due at?
+    pub named: Vec<Vec<bool>>,
+    /// By clock.
+    pub of_clock: Vec<Option<u16>>,
+    /// By clock: the node that it belongs to.
+    nodes: Vec<Option<NodeId>>,
+}
+
+impl Groups {
+    /// Of a plan.
+    #[must_use]
+    pub fn new(plan: &PhysicalPlan) -> Self {
+        let mut groups = Self {
+            count: vec![0; plan.stages.len()],
+            fed: vec![Vec::new(); plan.nodes.len()],
+            named: vec![Vec::new(); plan.stages.len()],
+            of_clock: vec![None; plan.clocks.len()],
+            nodes: vec![None; plan.clocks.len()],
+        };
+        let mut wanted: BTreeMap<ClockId, BTreeSet<(NodeId, Moves)>> = BTreeMap::new();
+        let mut loose = BTreeSet::new();
+        for node in &plan.nodes {
+            for (clock, moves) in clocks(plan, &node.op) {
+                groups.nodes[usize::from(clock.0)] = Some(node.id);
+                match fed_by(plan, node.id) {
+                    Some(exchanges) => wanted
+                        .entry(clock)
+                        .or_default()
+                        .extend(exchanges.into_iter().map(|exchange| (exchange, moves))),
+                    None => {
+                        loose.insert(clock);
+                    }
+                }
+            }
+        }
+        groups.place_stores(plan);
+        let mut known: BTreeMap<(StageId, BTreeSet<(NodeId, Moves)>), u16> = BTreeMap::new();
+        for (clock, from) in wanted {
+            let Some(node) = groups.nodes[usize::from(clock.0)] else {
+                continue;
+            };
+            if loose.contains(&clock) || from.is_empty() {
+                continue;
+            }
+            let stage = plan.nodes[node.0 as usize].stage;
+            let count = &mut groups.count[usize::from(stage.0)];
+            let group = *known.entry((stage, from.clone())).or_insert_with(|| {
+                *count += 1;
+                u16::try_from(*count - 1).unwrap_or(u16::MAX)
+            });
+            groups.of_clock[usize::from(clock.0)] = Some(group);
+            let named = &mut groups.named[usize::from(stage.0)];
+            named.resize(*count, false);
+            named[usize::from(group)] |= gives_by_name(&plan.nodes[node.0 as usize].op);
+            for (exchange, moves) in from {
+                let fed = &mut groups.fed[exchange.0 as usize];
+                if !fed.contains(&(group, moves)) {
+                    fed.push((group, moves));
+                }
+            }
+        }
+        groups
+    }
+
+    /// Stores have as many tasks as who writes them. Those of processors have one time.
+    fn place_stores(&mut self, plan: &PhysicalPlan) {
+        for node in &plan.nodes {
+            if matches!(node.op, Op::Process { .. } | Op::TransformValues { .. }) {
+                continue;
+            }
+            for store in node.op.stores() {
+                let kept = plan.stores.get(usize::from(store.0));
+                if let Some(clock) = kept.and_then(|store| store.clock) {
+                    self.nodes[usize::from(clock.0)].get_or_insert(node.id);
+                }
+            }
+        }
+    }
+
+    /// What each clock goes by in each stage; `alone`: there is one lane, which sees all records itself.
+    #[must_use]
+    pub fn rules(&self, plan: &PhysicalPlan, tasks: &Tasks, alone: bool) -> Vec<Vec<ClockRule>> {
+        let by_key = by_key(plan, &tasks.of_exchanges(plan));
+        let in_stage = |stage: &Stage| {
+            let clocks = self.of_clock.iter().zip(&self.nodes);
+            let rule = |(group, node): (&Option<u16>, &Option<NodeId>)| ClockRule {
+                // Groups are numbered stage by stage.
+                group: group.filter(|_| !alone && node.is_some_and(|n| stage.nodes.contains(&n))),
+                tasks: node.map_or(1, |node| tasks.of(node)),
+                by_key: node.is_some_and(|node| by_key[node.0 as usize]),
+            };
+            clocks.map(rule).collect()
+        };
+        plan.stages.iter().map(in_stage).collect()
+    }
+}
+
+/// Nodes all of whose records have come through an exchange that stands for a topic. Children have higher numbers than
+/// their parents.
+fn by_key(plan: &PhysicalPlan, tasks_of_exchanges: &[Option<u16>]) -> Vec<bool> {
+    let mut found = vec![None; plan.nodes.len()];
+    for source in &plan.sources {
+        found[source.entry.0 as usize] = Some(false);
+    }
+    for (at, node) in plan.nodes.iter().enumerate() {
+        let own = tasks_of_exchanges[at].is_some() || found[at].unwrap_or(false);
+        let next = match &node.op {
+            Op::Exchange { to, .. } => to,
+            _ => &node.children,
+        };
+        for child in next {
+            let child = &mut found[child.0 as usize];
+            *child = Some(child.unwrap_or(true) && own);
+        }
+    }
+    found.into_iter().map(|by| by == Some(true)).collect()
+}
+
+/// Do results have the headers of the record that they became due at?
+const fn gives_by_name(op: &Op) -> bool {
+    match op {
+        Op::WindowAggregate { emit, .. }
+        | Op::SlidingAggregate { emit, .. }
+        | Op::SessionAggregate { emit, .. } => matches!(emit, Emit::OnWindowClose),
+        Op::StreamJoin { pending, .. } => pending.is_some(),
+        _ => false,
+    }
+}
+
+/// The clocks that an operator moves with the records it gets.
+fn clocks(plan: &PhysicalPlan, op: &Op) -> Vec<(ClockId, Moves)> {
+    let moves = match op {
+        Op::WindowAggregate { .. } | Op::SessionAggregate { .. } => Moves::Keyed,
+        Op::SlidingAggregate { .. } | Op::StreamTableJoin { .. } => Moves::Full,
+        Op::StreamJoin { .. } | Op::Suppress { .. } | Op::Deduplicate { .. } => Moves::Any,
+        Op::TableSource { store, .. } => return versions(plan, *store, Moves::Keyed),
+        Op::Count { store, .. } | Op::Reduce { store, .. } | Op::Aggregate { store, .. } => {
+            return versions(plan, *store, Moves::Full);
+        }
+        _ => return Vec::new(),
+    };
+    let mut found: Vec<(ClockId, Moves)> =
+        op.clock().map(|clock| (clock, moves)).into_iter().collect();
+    if let Op::StreamJoin { own, .. } = op {
+        let store = plan.stores.get(usize::from(own.0));
+        let clock = store.and_then(|store| store.clock);
+        found.extend(clock.map(|clock| (clock, Moves::Full)));
+    }
+    found
+}
+
+/// The clock of a store that keeps versions: that of what it has taken.
+fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, Moves)> {
+    let store = plan.stores.get(usize::from(store.0));
+    let kept = store.filter(|store| matches!(store.kind, StoreKind::Versioned { .. }));
+    let clock = kept.and_then(|store| store.clock);
+    clock.map(|clock| (clock, moves)).into_iter().collect()
+}
+
+/// The exchanges that a node gets all of its records from; `None` if there is another way.
+fn fed_by(plan: &PhysicalPlan, node: NodeId) -> Option<Vec<NodeId>> {
+    let direct = plan.nodes.iter().any(|n| n.children.contains(&node));
+    let read = plan.sources.iter().any(|source| source.entry == node);
+    (!direct && !read).then(|| {
+        let to = |op: &Op| matches!(op, Op::Exchange { to, .. } if to.contains(&node));
+        let exchanges = plan.nodes.iter().filter(|n| to(&n.op));
+        exchanges.map(|n| n.id).collect()
+    })
+}
+
+/// How many tasks each sub-topology has.
+#[derive(Clone, Debug, Default)]
+pub struct Tasks {
+    /// By node.
+    count: Vec<u16>,
+}
+
+impl Tasks {
+    /// Of a plan whose sources have these partitions.
+    #[must_use]
+    pub fn new(plan: &PhysicalPlan, slots: &Slots) -> Self {
+        let mut of_source = vec![0u16; plan.sources.len()];
+        for slot in slots.iter() {
+            let partitions = u16::try_from(slot.partition.partition.0 + 1).unwrap_or(u16::MAX);
+            for reader in &slot.readers {
+                let known = &mut of_source[usize::from(reader.source.0)];
+                *known = (*known).max(partitions);
+            }
+        }
+        let topologies = sub_topologies(plan);
+        let mut sources = vec![0u16; plan.nodes.len()];
+        for source in plan.sources.iter().filter(|source| !source.global) {
+            let own = &mut sources[topologies[source.entry.0 as usize]];
+            *own = (*own).max(of_source[usize::from(source.id.0)]);
+        }
+        let mut count = sources.clone();
+        // Exchanges lead to higher stages only: after as many rounds as there are stages nothing changes any more.
+        for _ in &plan.stages {
+            for node in &plan.nodes {
+                let Op::Exchange { to, ahead, .. } = &node.op else {
+                    continue;
+                };
+                let from = count[topologies[node.id.0 as usize]];
+                for to in to.iter().filter(|_| !ahead) {
+                    let topology = topologies[to.0 as usize];
+                    // A topic that is read beside a repartition topic says how many partitions that one has.
+                    if sources[topology] == 0 {
+                        count[topology] = count[topology].max(from);
+                    }
+                }
+            }
+        }
+        Self {
+            count: topologies.into_iter().map(|at| count[at].max(1)).collect(),
+        }
+    }
+
+    /// How many tasks run a node.
+    #[must_use]
+    pub fn of(&self, node: NodeId) -> u16 {
+        self.count.get(node.0 as usize).copied().unwrap_or(1).max(1)
+    }
+
+    /// By node: of an exchange that stands for a topic, how many partitions that would have.
+    #[must_use]
+    pub fn of_exchanges(&self, plan: &PhysicalPlan) -> Vec<Option<u16>> {
+        let tasks = |op: &Op| match op {
+            Op::Exchange {
+                to, ahead: false, ..
+            } => to.first().map(|to| self.of(*to)),
+            _ => None,
+        };
+        plan.nodes.iter().map(|node| tasks(&node.op)).collect()
+    }
+}
+
+/// By node: a number for its sub-topology. Nodes are in one if records pass between them without a topic of Kafka Streams,
+/// or if they share a store.
+fn sub_topologies(plan: &PhysicalPlan) -> Vec<usize> {
+    fn root(of: &[usize], mut at: usize) -> usize {
+        while of[at] != at {
+            at = of[at];
+        }
+        at
+    }
+    let mut of: Vec<usize> = (0..plan.nodes.len()).collect();
+    let mut join = |one: usize, two: usize| {
+        let (one, two) = (root(&of, one), root(&of, two));
+        of[one.max(two)] = one.min(two);
+    };
+    let mut stores: BTreeMap<_, usize> = BTreeMap::new();
+    for (at, node) in plan.nodes.iter().enumerate() {
+        let direct = match &node.op {
+            Op::Exchange {
+                to, ahead: true, ..
+            } => to,
+            _ => &node.children,
+        };
+        for next in direct {
+            join(at, next.0 as usize);
+        }
+        let read = match &node.op {
+            Op::StreamTableJoin { table: view, .. } | Op::TableJoin { other: view, .. } => {
+                view.stores()
+            }
+            _ => Vec::new(),
+        };
+        for store in node.op.stores().into_iter().chain(read) {
+            let first = *stores.entry(store).or_insert(at);
+            join(first, at);
+        }
+    }
+    (0..of.len()).map(|at| root(&of, at)).collect()
+}

@@ -1,0 +1,159 @@
+//! Loading: runs go into the back end while the next ones are read.
+//!
+//! Takes runs, gives them to the back end in the order in which they came, store by store. Owns the
+//! threads that do it and the first failure. Bounded: each thread has one run in hand and one waiting,
+//! and who gives a third one waits. Never reads.
+
+use super::progress::Progress;
+use super::{Hands, Recovery, Task};
+use crate::runtime::failpoint::Place;
+use crate::runtime::shared::Shared;
+use crate::runtime::threads::spawn::panicked;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use stoatflow_core::{Error, Offset, Partition, Result, StoreId};
+use stoatflow_state::{Backend, RestoreRun};
+
+/// What a run brings of one partition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Which task.
+    pub task: usize,
+    /// The position after it.
+    pub reached: Offset,
+    /// Its records in the run.
+    pub records: u64,
+}
+
+/// A run on its way to one store.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The index of the store.
+    pub store: usize,
+    /// The records, of all partitions of the store.
+    pub run: RestoreRun,
+    /// How far they bring it; empty if no position has moved.
+    pub parts: Vec<Part>,
+    /// Has the store caught up with it?
+    pub last: bool,
+}
+
+/// Does one job.
+#[derive(Clone)]
+struct Loader {
+    shared: Arc<Shared>,
+    backend: Arc<dyn Backend>,
+    ids: Arc<[StoreId]>,
+    tasks: Arc<[Task]>,
+    progress: Progress,
+}
+
+impl Loader {
+    fn load(&self, job: Job) -> Result<()> {
+        let id = self.ids[job.store];
+        let positions: Vec<(Partition, Offset)> = job
+            .parts
+            .iter()
+            .map(|p| (self.tasks[p.task].partition.partition, p.reached))
+            .collect();
+        self.shared.failpoints.reach(Place::RestoreBatch)?;
+        self.backend.bulk_load(id, job.run, &positions)?;
+        if job.last {
+            self.backend.loaded(id)?;
+        }
+        self.progress.loaded(job.store, &job.parts, job.last);
+        Ok(())
+    }
+
+    fn work(&self, jobs: &Receiver<Job>, failure: &Mutex<Option<Error>>) {
+        while let Ok(job) = jobs.recv() {
+            // Who is asked to stop leaves the rest: the positions say what is missing.
+            if self.shared.is_stopping() {
+                return;
+            }
+            if let Err(error) = self.load(job) {
+                failure.lock().get_or_insert(error);
+                return;
+            }
+        }
+    }
+}
+
+/// All loaders of one restore.
+pub(super) struct Loaders {
+    here: Loader,
+    ways: Vec<SyncSender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl Loaders {
+    pub fn new(recovery: &Recovery<'_>, tasks: &Arc<[Task]>, progress: &Progress) -> Result<Self> {
+        let ids = recovery.stores.iter().map(|s| s.store.id());
+        let mut loaders = Self {
+            here: Loader {
+                shared: Arc::clone(recovery.shared),
+                backend: Arc::clone(recovery.backend),
+                ids: ids.collect(),
+                tasks: Arc::clone(tasks),
+                progress: progress.clone(),
+            },
+            ways: Vec::new(),
+            threads: Vec::new(),
+            failure: Arc::default(),
+        };
+        if let Hands::Many(spawn, count) = recovery.hands {
+            let mut stores: Vec<usize> = tasks.iter().map(|t| t.store).collect();
+            stores.dedup();
+            for number in 0..count.clamp(1, stores.len().max(1)) {
+                let (way, jobs) = sync_channel(1);
+                let (loader, failure) = (loaders.here.clone(), Arc::clone(&loaders.failure));
+                let body = Box::new(move || loader.work(&jobs, &failure));
+                loaders.ways.push(way);
+                loaders
+                    .threads
+                    .push(spawn(&format!("stoatflow-load-{number}"), body)?);
+            }
+        }
+        Ok(loaders)
+    }
+
+    /// How many runs there can be at a time, with the one that is being read.
+    pub fn runs(&self) -> usize {
+        (1 + 2 * self.ways.len()).max(2)
+    }
+
+    /// Gives a run to the loader of its store; waits while that one has enough to do. `false` if it
+    /// has ended: [`Self::finish`] has the reason.
+    pub fn give(&self, job: Job) -> Result<bool> {
+        if self.ways.is_empty() {
+            self.here.load(job)?;
+            return Ok(true);
+        }
+        // One store, one thread: its runs stay in order.
+        let way = &self.ways[job.store % self.ways.len()];
+        Ok(way.send(job).is_ok())
+    }
+
+    /// Has one failed?
+    pub fn has_failed(&self) -> bool {
+        !self.ways.is_empty() && self.failure.lock().is_some()
+    }
+
+    /// Waits until all that was given is loaded.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn finish(self) -> Result<()> {
+        drop(self.ways);
+        for thread in self.threads {
+            let name = thread.thread().name().unwrap_or("?").to_owned();
+            if thread.join().is_err() {
+                return Err(panicked(&name));
+            }
+        }
+        self.failure.lock().take().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,278 @@
+//! Progress of a restore: for the admin port, the log, and who listens.
+//!
+//! Takes what loaders have done, gives status, a line in the log every few seconds, and events. Owns
+//! the thread that calls the listener: loading never waits for it, and the application runs only after
+//! everything was told. Never decides anything.
+
+use super::load::Part;
+use super::{Hands, Recovery, Task, said};
+use crate::admin::status::RestoreProgress;
+use crate::runtime::shared::Shared;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_protocol::WipeReason;
+
+/// What the log's lines are known by: a host may show them and not others.
+const LOG: &str = "stoatflow::restore";
+/// How often the log tells of it.
+const LOG_EVERY: Duration = Duration::from_secs(5);
+
+/// What happened to one changelog partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreEvent {
+    /// The store.
+    pub store: String,
+    /// The partition of its changelog.
+    pub partition: TopicPartition,
+    /// What.
+    pub step: RestoreStep,
+}
+
+/// A step of one changelog partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreStep {
+    /// It will be read from here to there.
+    Started {
+        /// The first offset that the store lacks.
+        from: Offset,
+        /// One past the last one.
+        end: Offset,
+    },
+    /// Some of it is in the store.
+    Batch {
+        /// The position after it.
+        reached: Offset,
+        /// Records of this batch.
+        records: u64,
+    },
+    /// It has caught up.
+    Ended {
+        /// All records.
+        records: u64,
+    },
+    /// A stop or an error came first; the next start goes on from here.
+    Suspended {
+        /// All records so far.
+        records: u64,
+    },
+}
+
+/// Who wants to know. Called from one thread, in order.
+pub type RestoreListener = Arc<dyn Fn(&RestoreEvent) + Send + Sync>;
+
+struct Telling {
+    progress: Vec<RestoreProgress>,
+    /// Records loaded, by task.
+    records: Vec<u64>,
+    /// Positions loaded, by task.
+    reached: Vec<Offset>,
+    logged_at: Duration,
+    listener: Told,
+}
+
+/// How events reach the listener.
+enum Told {
+    Nobody,
+    Here(RestoreListener),
+    There(Sender<RestoreEvent>, JoinHandle<()>),
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    tasks: Arc<[Task]>,
+    names: Vec<String>,
+    began: Duration,
+    telling: Mutex<Telling>,
+}
+
+/// Shared by reader and loaders.
+#[derive(Clone)]
+pub(super) struct Progress(Arc<Inner>);
+
+impl Progress {
+    pub fn new(
+        recovery: &Recovery<'_>,
+        tasks: &Arc<[Task]>,
+        wiped: &[(usize, WipeReason)],
+    ) -> Result<Self> {
+        let (shared, stores) = (recovery.shared, recovery.stores);
+        let (listener, hands) = (recovery.listener.clone(), recovery.hands);
+        let names: Vec<String> = stores.iter().map(|s| s.store.name().to_owned()).collect();
+        let total = |store| -> u64 {
+            let of_store = tasks.iter().filter(|t| t.store == store);
+            of_store.map(|t| between(t.from, t.end)).sum()
+        };
+        let progress: Vec<RestoreProgress> = (0..)
+            .zip(&names)
+            .map(|(at, name)| RestoreProgress {
+                store: name.clone(),
+                total: total(at),
+                complete: !tasks.iter().any(|t| t.store == at),
+                rebuilt: (wiped.iter().find(|(store, _)| *store == at)).map(|(_, why)| said(*why)),
+                ..RestoreProgress::default()
+            })
+            .collect();
+        for (entry, store) in progress.iter().zip(stores) {
+            if store.changelog.is_some() {
+                shared.status.restoring(entry.clone());
+            }
+        }
+        let listener = match (listener.filter(|_| !tasks.is_empty()), hands) {
+            (None, _) => Told::Nobody,
+            (Some(listener), Hands::One) => Told::Here(listener),
+            (Some(listener), Hands::Many(spawn, _)) => {
+                let (way, events) = channel::<RestoreEvent>();
+                let body = Box::new(move || events.iter().for_each(|event| listener(&event)));
+                Told::There(way, spawn("stoatflow-restore-listener", body)?)
+            }
+        };
+        let now = shared.clock.monotonic();
+        let this = Self(Arc::new(Inner {
+            shared: Arc::clone(shared),
+            tasks: Arc::clone(tasks),
+            names,
+            began: now,
+            telling: Mutex::new(Telling {
+                records: vec![0; tasks.len()],
+                reached: tasks.iter().map(|t| t.from).collect(),
+                progress,
+                logged_at: now,
+                listener,
+            }),
+        }));
+        if !tasks.is_empty() {
+            let telling = this.0.telling.lock();
+            let (_, total) = telling.sums();
+            tracing::info!(
+                target: LOG,
+                partitions = tasks.len(),
+                records = total,
+                "restoring state from its changelogs"
+            );
+            for (task, plan) in tasks.iter().enumerate() {
+                let step = RestoreStep::Started {
+                    from: plan.from,
+                    end: plan.end,
+                };
+                this.tell(&telling, task, step);
+            }
+        }
+        Ok(this)
+    }
+
+    /// A run is in its store.
+    pub fn loaded(&self, store: usize, parts: &[Part], last: bool) {
+        let mut telling = self.0.telling.lock();
+        for part in parts {
+            telling.records[part.task] += part.records;
+            let moved = between(telling.reached[part.task], part.reached);
+            telling.reached[part.task] = part.reached;
+            telling.progress[store].done += moved;
+            let step = RestoreStep::Batch {
+                reached: part.reached,
+                records: part.records,
+            };
+            self.tell(&telling, part.task, step);
+        }
+        if last {
+            telling.progress[store].complete = true;
+            for task in 0..self.0.tasks.len() {
+                if self.0.tasks[task].store == store {
+                    let records = telling.records[task];
+                    self.tell(&telling, task, RestoreStep::Ended { records });
+                }
+            }
+        }
+        self.0
+            .shared
+            .status
+            .restoring(telling.progress[store].clone());
+        let now = self.0.shared.clock.monotonic();
+        if now.saturating_sub(telling.logged_at) >= LOG_EVERY {
+            telling.logged_at = now;
+            let (done, total) = telling.sums();
+            tracing::info!(
+                target: LOG,
+                records = done,
+                of = total,
+                percent = done * 100 / total.max(1),
+                "restoring state from its changelogs"
+            );
+        }
+    }
+
+    /// Has every store caught up?
+    pub fn is_complete(&self) -> bool {
+        self.0.telling.lock().progress.iter().all(|p| p.complete)
+    }
+
+    /// Everything has been told when this returns.
+    pub fn close(&self) {
+        let whole = self.is_complete();
+        let mut telling = self.0.telling.lock();
+        for (task, plan) in self.0.tasks.iter().enumerate() {
+            if !telling.progress[plan.store].complete {
+                let records = telling.records[task];
+                self.tell(&telling, task, RestoreStep::Suspended { records });
+            }
+        }
+        let records: u64 = telling.records.iter().sum();
+        let listener = std::mem::replace(&mut telling.listener, Told::Nobody);
+        drop(telling);
+        if let Told::There(way, thread) = listener {
+            drop(way);
+            if thread.join().is_err() {
+                tracing::error!("a restore listener panicked");
+            }
+        }
+        let ms = self
+            .0
+            .shared
+            .clock
+            .monotonic()
+            .saturating_sub(self.0.began)
+            .as_millis();
+        let ms = u64::try_from(ms).unwrap_or(u64::MAX);
+        if whole {
+            tracing::info!(target: LOG, records, ms, "state is restored");
+        } else {
+            tracing::info!(
+                target: LOG,
+                records,
+                ms,
+                "restoring was interrupted; the next start goes on from here"
+            );
+        }
+    }
+
+    fn tell(&self, telling: &Telling, task: usize, step: RestoreStep) {
+        let event = || RestoreEvent {
+            store: self.0.names[self.0.tasks[task].store].clone(),
+            partition: self.0.tasks[task].partition.clone(),
+            step,
+        };
+        match &telling.listener {
+            Told::Nobody => {}
+            Told::Here(listener) => listener(&event()),
+            Told::There(way, _) => {
+                // Only a listener that has panicked is gone, and `close` says that.
+                let _ = way.send(event());
+            }
+        }
+    }
+}
+
+impl Telling {
+    fn sums(&self) -> (u64, u64) {
+        let done = self.progress.iter().map(|p| p.done).sum();
+        (done, self.progress.iter().map(|p| p.total).sum())
+    }
+}
+
+fn between(from: Offset, to: Offset) -> u64 {
+    u64::try_from(to.0 - from.0).unwrap_or(0)
+}

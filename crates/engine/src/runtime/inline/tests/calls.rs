@@ -1,0 +1,212 @@
+//! Async calls that outlive their epoch, where nothing holds what is sent together.
+
+use super::*;
+use parking_lot::Mutex;
+use stoatflow_core::{ClockId, Datum, ErrorKind, Guarantee, Partition, Result};
+use stoatflow_log::CommitOutcome;
+use stoatflow_operators::{Answer, AsyncUdf, Call, Line, Load};
+use stoatflow_plan::ClockSpec;
+
+/// A function whose calls end when the test says so.
+#[derive(Debug, Default)]
+struct Asked {
+    load: Arc<Load>,
+    calls: Mutex<Vec<(Call, Arc<Line>)>>,
+}
+
+impl Asked {
+    /// Answers all calls; gives how many there were.
+    fn answer(&self) -> usize {
+        let calls = std::mem::take(&mut *self.calls.lock());
+        let count = calls.len();
+        for (call, line) in calls {
+            let answer = Answer::One(Datum::text("answered"));
+            line.answer(call.ticket, Ok(answer), Duration::ZERO);
+        }
+        count
+    }
+}
+
+/// Never called by itself.
+#[derive(Debug)]
+pub(super) struct Never;
+
+impl Udf for Never {
+    fn name(&self) -> &str {
+        "app.py:1 ask"
+    }
+    fn scope(&self, body: &mut dyn FnMut()) {
+        body();
+    }
+}
+
+impl AsyncUdf for Asked {
+    fn name(&self) -> &str {
+        "app.py:1 ask"
+    }
+    fn load(&self) -> &Arc<Load> {
+        &self.load
+    }
+    fn begin(&self, calls: Vec<Call>, line: &Arc<Line>) {
+        let calls = calls.into_iter().map(|call| (call, Arc::clone(line)));
+        self.calls.lock().extend(calls);
+    }
+    fn cancel(&self, _line: &Line) {}
+}
+
+/// A broker that lets records of one topic wait, as a partition without a leader does: they arrive when somebody
+/// waits for that, and are gone with a process that doesn't.
+struct Slow {
+    inner: Box<dyn Producer>,
+    topic: &'static str,
+    waiting: Vec<ProducerRecord>,
+}
+
+impl Producer for Slow {
+    fn sends_are_fenced(&self) -> bool {
+        self.inner.sends_are_fenced()
+    }
+    fn begin(&mut self) -> Result<()> {
+        self.inner.begin()
+    }
+    fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
+        let waits = |record: &ProducerRecord| &*record.topic == self.topic;
+        let (slow, mut others): (Vec<_>, Vec<_>) = records.drain(..).partition(waits);
+        self.waiting.extend(slow);
+        self.inner.send(&mut others)
+    }
+    fn pursue(&mut self) -> Result<usize> {
+        let size = |record: &ProducerRecord| record.value.as_ref().map_or(0, bytes::Bytes::len);
+        Ok(self.waiting.iter().map(size).sum())
+    }
+    fn flush(&mut self, timeout: Duration) -> Result<()> {
+        self.inner.send(&mut self.waiting)?;
+        self.inner.flush(timeout)
+    }
+    fn offsets(&mut self, group: &str, cut: &[stoatflow_log::CutEntry], t: Duration) -> Result<()> {
+        self.inner.offsets(group, cut, t)
+    }
+    fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
+        self.inner.commit(timeout)
+    }
+    fn abort(&mut self, timeout: Duration) -> Result<()> {
+        self.inner.abort(timeout)
+    }
+    fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {
+        self.inner.acknowledged(topic)
+    }
+    fn remember(&mut self, topics: &[Arc<str>]) {
+        self.inner.remember(topics);
+    }
+}
+
+/// From now on records of a topic wait.
+pub(super) fn slow_down(engine: &mut Inline, stand: &Stand, topic: &'static str) {
+    let producer = engine.house().commit.producer();
+    let inner = std::mem::replace(producer, stand.producer("nobody"));
+    *producer = Box::new(Slow {
+        inner,
+        topic,
+        waiting: Vec::new(),
+    });
+}
+
+/// One async function between `in` and `out`, at least once; `timed`: beside something that has a clock.
+fn asking(asked: &Arc<Asked>, concurrency: u32, timed: bool) -> Stand {
+    let awaiting = json!({"udf": 0, "concurrency": concurrency, "park_after_ms": 0});
+    let plan = json!({
+        "version": 1,
+        "functions": ["app.py:1 ask"],
+        "nodes": [
+            {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+            {"op": "map_values", "from": 0, "function": {"async": awaiting}, "with_key": false, "name": "asked"},
+            {"op": "to", "from": 1, "topic": "out", "key": "string", "value": "string"},
+        ],
+    });
+    let mut plan = stoatflow_plan::compile(plan.to_string().as_bytes()).unwrap();
+    if timed {
+        plan.clocks.push(ClockSpec {
+            id: ClockId(0),
+            name: "application".into(),
+        });
+    }
+    let mut stand = Stand::new(&["in", "out"], 2, plan);
+    let mut settings = (*stand.blueprint.settings).clone();
+    settings.guarantee = Guarantee::AtLeastOnce;
+    stand.blueprint.settings = Arc::new(settings);
+    stand.blueprint.foreign = Arc::new(Foreign {
+        udfs: vec![Arc::new(Never)],
+        calls: [(0, Arc::clone(asked) as Arc<dyn AsyncUdf>)].into(),
+        ..Foreign::default()
+    });
+    stand
+}
+
+#[test]
+fn a_parked_record_is_kept_until_its_result_has_arrived() {
+    for timed in [false, true] {
+        let asked = Arc::new(Asked::default());
+        let stand = asking(&asked, 10, timed);
+        let failpoints =
+            crate::runtime::failpoint::Failpoints::parse("commit.before-flush=error@2").unwrap();
+        let mut engine = Inline::start_with(&stand.blueprint, failpoints).unwrap();
+        stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
+        engine.settle_and_commit().unwrap();
+        // Committed as read: nothing but its row brings the record again.
+        assert!(engine.house().intake.is_settled());
+        slow_down(&mut engine, &stand, "out");
+        assert_eq!(asked.answer(), 2);
+        engine.house().intake.dispatch().barrier();
+        let killed = engine.settle().unwrap_err();
+        assert_eq!(killed.kind(), ErrorKind::Unavailable, "{killed}");
+        drop(engine);
+
+        let asked = Arc::new(Asked::default());
+        let mut stand = stand;
+        let mut foreign = (*stand.blueprint.foreign).clone();
+        foreign.calls = [(0, Arc::clone(&asked) as Arc<dyn AsyncUdf>)].into();
+        stand.blueprint.foreign = Arc::new(foreign);
+        let mut engine = stand.start();
+        let again = asked.answer();
+        engine.house().intake.dispatch().barrier();
+        engine.settle().unwrap();
+        let given = stand.read("out").len();
+        assert!(given >= 2, "with a clock: {timed}, called again: {again}");
+    }
+}
+
+#[test]
+fn calls_that_find_no_room_neither_keep_a_commit_waiting_nor_grow() {
+    let asked = Arc::new(Asked::default());
+    let stand = asking(&asked, 1, false);
+    let mut engine = stand.start();
+    let shared = Arc::clone(&engine.house().shared);
+    let read = || {
+        shared
+            .status
+            .records_in
+            .load(std::sync::atomic::Ordering::Relaxed)
+    };
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    stand.send("in", &keys.map(|key| (key, "x", 1)));
+    engine.take(Turn::Intake).unwrap();
+    assert_eq!(read(), 8);
+    engine.house().intake.dispatch().barrier();
+    stand.clock.advance(Duration::from_millis(999));
+    engine.take(Turn::Intake).unwrap();
+    assert!(!shared.run.is_hurried(), "lanes may wait for a while");
+    stand.clock.advance(Duration::from_millis(1));
+    engine.take(Turn::Intake).unwrap();
+    assert!(shared.run.is_hurried());
+    engine.settle().unwrap();
+    assert!(!shared.run.is_hurried(), "all lanes are through");
+    assert_eq!(shared.committed().0, 1);
+    assert_eq!(asked.load.count(), 8);
+    // Nothing more is read until no more are under way than may be.
+    stand.send("in", &keys.map(|key| (key, "y", 2)));
+    engine.settle().unwrap();
+    assert_eq!(read(), 8);
+    assert_eq!(asked.answer(), 8);
+    engine.take(Turn::Intake).unwrap();
+    assert_eq!(read(), 16);
+}

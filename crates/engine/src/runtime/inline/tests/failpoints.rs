@@ -1,0 +1,82 @@
+//! Every failpoint is met by a run, and a run that ends there loses and doubles nothing.
+
+use super::*;
+use crate::runtime::failpoint::{Failpoints, PLACES, Place};
+use stoatflow_core::ErrorKind;
+
+fn counting() -> Stand {
+    let plan = compile(json!([
+        {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
+        {"op": "group_by_key", "from": 0, "key": "string", "value": "string"},
+        {"op": "count", "from": 1, "materialized": {"store": "counts"}},
+        {"op": "to_stream", "from": 2},
+        {"op": "to", "from": 3, "topic": "out", "key": "string", "value": "int64"},
+    ]));
+    let mut stand = Stand::new(&["in", "out"], 2, plan);
+    let mut settings = (*stand.blueprint.settings).clone();
+    settings.cache_max_bytes = 0; // every update is given
+    stand.blueprint.settings = Arc::new(settings);
+    stand
+}
+
+/// What a committed reader sees: the counts of a key, in order.
+fn counts(stand: &Stand, key: &str) -> Vec<i64> {
+    let partitions: Vec<_> = (0..2)
+        .map(|p| (TopicPartition::new("out", p), Offset(0)))
+        .collect();
+    let mut consumer = stand.broker.consumer("reader", 1).unwrap();
+    consumer.assign(&partitions).unwrap();
+    let mut fetched: Vec<ConsumerRecord> = Vec::new();
+    consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
+    let of_key = fetched
+        .iter()
+        .filter(|r| r.key.as_deref() == Some(key.as_bytes()));
+    let number =
+        |r: &ConsumerRecord| i64::from_be_bytes(r.value.as_deref().unwrap().try_into().unwrap());
+    of_key.map(number).collect()
+}
+
+/// One life: it reads what there is, is asked to stop, and ends.
+fn live(stand: &Stand, failpoints: Failpoints) -> Result<()> {
+    let mut engine = Inline::start_with(&stand.blueprint, failpoints)?;
+    engine.settle()?;
+    engine.house().shared.stop();
+    engine.settle()
+}
+
+#[test]
+fn every_place_is_met_and_nothing_is_lost_or_doubled_there() {
+    // Nobody observes here: that place is met in `tests/python/test_failpoints.py`.
+    let met = PLACES
+        .iter()
+        .filter(|(place, _)| *place != Place::ObserveEnds);
+    for (place, name) in met {
+        let mut stand = counting();
+        stand.send("in", &[("a", "1", 1), ("b", "1", 2), ("a", "2", 3)]);
+        live(&stand, Failpoints::default()).unwrap();
+        // An empty disk, so that there is something to restore.
+        let mut settings = (*stand.blueprint.settings).clone();
+        settings.state_dir = settings.state_dir.join("other");
+        stand.blueprint.settings = Arc::new(settings);
+        stand.send("in", &[("a", "3", 4), ("b", "2", 5)]);
+        let armed = Failpoints::parse(&format!("{name}=error")).unwrap();
+        let error = live(&stand, armed).expect_err(name);
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{place:?}: {error}");
+        assert!(error.to_string().contains(name), "{error}");
+        live(&stand, Failpoints::default()).unwrap();
+        assert_eq!(counts(&stand, "a"), [1, 2, 3], "{name}");
+        assert_eq!(counts(&stand, "b"), [1, 2], "{name}");
+    }
+}
+
+#[test]
+fn a_place_that_is_met_later_lets_the_run_go_on() {
+    let stand = counting();
+    stand.send("in", &[("a", "1", 1)]);
+    live(
+        &stand,
+        Failpoints::parse("commit.before-commit=error@2").unwrap(),
+    )
+    .unwrap();
+    assert_eq!(counts(&stand, "a"), [1]);
+}

@@ -1,0 +1,348 @@
+//! Resets of whole engines: what they change, and what is left of them wherever they die.
+
+use super::*;
+use crate::commit::guard::Guard;
+use crate::reset::{Plan, Reset, preview, reset};
+use stoatflow_core::{ClockId, Error, ErrorKind};
+use stoatflow_log::{Committed, CutEntry};
+use stoatflow_plan::ClockSpec;
+use stoatflow_protocol::Lease;
+use stoatflow_protocol::reset::{Move, Request, Target};
+
+/// Counts the keys of `in`, and keeps clocks.
+fn counting(topics: &[&str]) -> Stand {
+    let mut plan = compile(json!([
+        {"op": "stream", "topics": topics, "key": "string", "value": "string"},
+        {"op": "group_by_key", "from": 0, "key": "string", "value": "string"},
+        {"op": "count", "from": 1, "materialized": {"store": "counts"}},
+        {"op": "to_stream", "from": 2},
+        {"op": "to", "from": 3, "topic": "out", "key": "string", "value": "int64"},
+    ]));
+    plan.clocks.push(ClockSpec {
+        id: ClockId(0),
+        name: "application".into(),
+    });
+    let made: Vec<&str> = topics.iter().copied().chain(["out"]).collect();
+    Stand::new(&made, 2, plan)
+}
+
+const INPUT: [(&str, &str, i64); 4] = [
+    ("a", "x", 10),
+    ("b", "x", 20),
+    ("a", "x", 30),
+    ("a", "x", 40),
+];
+const CHANGELOGS: [&str; 2] = ["stand-counts-changelog", "stand-clocks-changelog"];
+
+/// Runs until all is counted and committed, and ends.
+fn run(stand: &Stand) {
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+}
+
+/// Counts of `a` and `b` in the state.
+fn counts(engine: &mut Inline) -> [Option<i64>; 2] {
+    ["a", "b"].map(|key| {
+        let backend = &engine.house().backend;
+        let row = backend.get(StoreId(0), key.as_bytes()).unwrap()?;
+        // The row's own timestamp stands before the count.
+        Some(i64::from_be_bytes(row[8..].try_into().unwrap()))
+    })
+}
+
+fn committed(stand: &Stand, topic: &str) -> Vec<Option<Committed>> {
+    let parts: Vec<_> = (0..2).map(|p| TopicPartition::new(topic, p)).collect();
+    stand.broker.committed("stand", &parts, SOON).unwrap()
+}
+
+/// Sums of offsets: how many records are read, and how many there are.
+fn read_of(stand: &Stand, topic: &str) -> (i64, i64) {
+    let parts: Vec<_> = (0..2).map(|p| TopicPartition::new(topic, p)).collect();
+    let ends = stand.broker.ranges(&parts, SOON).unwrap();
+    let at = committed(stand, topic).into_iter().flatten();
+    (
+        at.map(|c| c.offset.0).sum(),
+        ends.iter().map(|r| r.stable_end.0).sum(),
+    )
+}
+
+fn all(target: Target) -> Request {
+    Request {
+        target,
+        topics: Vec::new(),
+    }
+}
+
+fn whole(stand: &Stand, target: Target) -> Plan {
+    reset(&stand.blueprint, &all(target), |_| Ok(())).unwrap()
+}
+
+fn refused(stand: &Stand) -> Error {
+    Inline::start(&stand.blueprint)
+        .err()
+        .expect("it must not start")
+}
+
+fn ways(plan: &Plan) -> Vec<(Option<i64>, Option<i64>)> {
+    let way = |m: &Move| (m.from.map(|o| o.0), m.to.map(|o| o.0));
+    plan.moves.iter().map(way).collect()
+}
+
+#[test]
+fn everything_is_counted_anew_exactly_once() {
+    let stand = counting(&["in"]);
+    stand.send("in", &INPUT);
+    run(&stand);
+    let outputs = stand.read("out").len();
+    let ends: i64 = read_of(&stand, "in").1;
+    let plan = whole(&stand, Target::Earliest);
+    assert!(!plan.begun);
+    assert_eq!(plan.moves.len(), 2);
+    assert_eq!(ways(&plan).iter().map(|w| w.0.unwrap()).sum::<i64>(), ends);
+    assert!(ways(&plan).iter().all(|w| w.1 == Some(0)));
+    let names: Vec<&str> = plan.changelogs.iter().map(|c| c.0.as_str()).collect();
+    assert_eq!(names, CHANGELOGS);
+    assert!(plan.changelogs.iter().all(|c| c.1 > 0), "{plan:?}");
+    let place = plan.state.expect("there is local state");
+    assert!(!place.exists() && !stand.blueprint.settings.state_dir.exists());
+    assert_eq!(
+        stand.broker.topics(&CHANGELOGS, SOON).unwrap(),
+        [None, None]
+    );
+    let mut engine = stand.start();
+    assert_eq!(counts(&mut engine), [None, None], "nothing is restored");
+    engine.settle_and_commit().unwrap();
+    assert_eq!(counts(&mut engine), [Some(3), Some(1)]);
+    assert_eq!(
+        stand.read("out").len(),
+        2 * outputs,
+        "results are written again"
+    );
+    // A later start goes on as ever.
+    drop(engine);
+    stand.send("in", &[("b", "x", 50)]);
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    assert_eq!(counts(&mut engine), [Some(3), Some(2)]);
+}
+
+/// Takes so many steps and dies.
+fn die_after(stand: &Stand, steps: usize) {
+    let mut reset = Reset::open(&stand.blueprint, &all(Target::Earliest)).unwrap();
+    let taken = [Reset::begin, Reset::discard_state, Reset::delete_changelogs];
+    for step in &taken[..steps] {
+        step(&mut reset).unwrap();
+    }
+}
+
+#[test]
+fn wherever_it_dies_nothing_starts_until_it_is_made_again() {
+    for steps in 0..=4 {
+        let stand = counting(&["in"]);
+        stand.send("in", &INPUT);
+        run(&stand);
+        // Once more in the middle: one of two changelogs is gone.
+        die_after(&stand, steps.min(3));
+        if steps == 3 {
+            stand.broker.delete_topics(&CHANGELOGS[..1], SOON).unwrap();
+        }
+        if steps == 0 {
+            // It had only fenced whoever ran: nothing has changed.
+            let mut engine = stand.start();
+            engine.settle_and_commit().unwrap();
+            assert_eq!(counts(&mut engine), [Some(3), Some(1)]);
+        } else {
+            for _ in 0..2 {
+                let error = refused(&stand);
+                assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+                assert!(error.message().contains("reset of 'stand' was begun"));
+                assert!(error.next_step().contains("run it again"), "{error}");
+            }
+        }
+        if steps == 4 {
+            // It dies again, earlier than before.
+            die_after(&stand, 1);
+            assert_eq!(refused(&stand).kind(), ErrorKind::Incompatible);
+        }
+        let plan = whole(&stand, Target::Earliest);
+        assert_eq!(plan.begun, steps > 0, "after {steps} steps");
+        let mut engine = stand.start();
+        assert_eq!(counts(&mut engine), [None, None], "after {steps} steps");
+        engine.settle_and_commit().unwrap();
+        assert_eq!(
+            counts(&mut engine),
+            [Some(3), Some(1)],
+            "after {steps} steps"
+        );
+        let (read, there) = read_of(&stand, "in");
+        assert_eq!(read, there);
+    }
+}
+
+#[test]
+fn the_same_request_decides_the_same_after_a_death() {
+    let stand = counting(&["in"]);
+    stand.send("in", &INPUT);
+    run(&stand);
+    let back = all(Target::Shift(-1));
+    let first = preview(&stand.blueprint, &back).unwrap();
+    let mut begun = Reset::open(&stand.blueprint, &back).unwrap();
+    begun.begin().unwrap();
+    drop(begun);
+    let again = preview(&stand.blueprint, &back).unwrap();
+    assert_eq!(again.moves, first.moves, "it does not go back twice");
+    assert_eq!((first.begun, again.begun), (false, true));
+    let done = whole(&stand, Target::Shift(-1));
+    assert_eq!(done.moves, first.moves);
+    let at: Vec<_> = committed(&stand, "in")
+        .into_iter()
+        .map(|c| c.map(|c| (c.offset, c.metadata)))
+        .collect();
+    let expected: Vec<_> = first
+        .moves
+        .iter()
+        .map(|m| Some((m.to.unwrap(), "st=-1".to_owned())))
+        .collect();
+    assert_eq!(at, expected);
+}
+
+#[test]
+fn what_is_left_out_keeps_position_and_time_and_a_mistyped_topic_changes_nothing() {
+    let stand = counting(&["in", "rates"]);
+    stand.send("in", &INPUT);
+    stand.send("rates", &[("c", "x", 50), ("d", "x", 60)]);
+    run(&stand);
+    let before = (committed(&stand, "in"), committed(&stand, "rates"));
+    let of = |topic: &str| Request {
+        target: Target::Earliest,
+        topics: vec![topic.to_owned()],
+    };
+    let mut engine = stand.start();
+    let error = reset(&stand.blueprint, &of("inn"), |_| Ok(())).unwrap_err();
+    assert!(error.message().contains("did you mean 'in'?"), "{error}");
+    engine.house().intake.dispatch().barrier();
+    engine.settle().expect("nobody was fenced for it");
+    drop(engine);
+    assert_eq!(
+        before,
+        (committed(&stand, "in"), committed(&stand, "rates"))
+    );
+    let no = |_: &Plan| Err(Error::user("no"));
+    let error = reset(&stand.blueprint, &of("in"), no).unwrap_err();
+    assert_eq!(error.message(), "no");
+    assert_eq!(
+        before,
+        (committed(&stand, "in"), committed(&stand, "rates"))
+    );
+    reset(&stand.blueprint, &of("in"), |_| Ok(())).unwrap();
+    assert_eq!(before.1, committed(&stand, "rates"));
+    let anew = committed(&stand, "in").into_iter().map(Option::unwrap);
+    assert!(
+        anew.map(|c| (c.offset.0, c.metadata))
+            .all(|c| c == (0, "st=-1".to_owned()))
+    );
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let stand = counting(&["in"]);
+    stand.send("in", &INPUT);
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let before = committed(&stand, "in");
+    let plan = preview(&stand.blueprint, &all(Target::Earliest)).unwrap();
+    assert!(ways(&plan).iter().all(|w| w.1 == Some(0)), "{plan:?}");
+    assert_eq!(before, committed(&stand, "in"));
+    stand.send("in", &[("a", "x", 50)]);
+    engine.settle_and_commit().expect("it was not fenced");
+    assert_eq!(counts(&mut engine), [Some(4), Some(1)]);
+}
+
+#[test]
+fn a_running_instance_is_fenced_and_one_that_starts_meanwhile_stops_the_reset() {
+    let stand = counting(&["in"]);
+    stand.send("in", &INPUT);
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    let mut running = Reset::open(&stand.blueprint, &all(Target::Earliest)).unwrap();
+    stand.send("in", &[("a", "x", 50)]);
+    let fenced = engine.settle_and_commit().unwrap_err();
+    assert_eq!(fenced.kind(), ErrorKind::Fenced);
+    drop(engine);
+    running.begin().unwrap();
+    assert_eq!(refused(&stand).kind(), ErrorKind::Incompatible);
+    running.discard_state().unwrap();
+    running.delete_changelogs().unwrap();
+    let error = running.end().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced);
+    assert!(error.next_step().contains("run the reset again"), "{error}");
+    whole(&stand, Target::Earliest);
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    assert_eq!(counts(&mut engine), [Some(4), Some(1)]);
+}
+
+#[test]
+fn it_waits_until_nothing_of_an_unfenced_sender_can_come() {
+    let stand = counting(&["in"]);
+    stand.send("in", &INPUT);
+    run(&stand);
+    let held = |held: bool| {
+        let cut: Vec<CutEntry> = committed(&stand, "in")
+            .into_iter()
+            .enumerate()
+            .map(|(p, c)| CutEntry {
+                partition: TopicPartition::new("in", i32::try_from(p).unwrap()),
+                offset: c.unwrap().offset,
+                metadata: "st=1".into(),
+            })
+            .collect();
+        let mut guard = Guard::new(Lease::STANDARD, &[]);
+        let cut = if held { guard.coming(&cut) } else { &cut };
+        let mode = ProducerMode::Plain {
+            id: "stand".into(),
+            timeout: SOON,
+        };
+        let mut producer = stand.broker.producer(&mode, SOON).unwrap();
+        producer.begin().unwrap();
+        producer.offsets("stand", cut, SOON).unwrap();
+        producer.commit(SOON).unwrap();
+        let before = stoatflow_core::Clock::now(&*stand.clock);
+        Reset::open(&stand.blueprint, &all(Target::Earliest)).unwrap();
+        stoatflow_core::Clock::now(&*stand.clock).0 - before.0
+    };
+    assert_eq!(held(false), 0);
+    assert_eq!(held(true), 2_000);
+}
+
+#[test]
+fn a_topology_that_reads_its_own_changelog_is_refused() {
+    let stand = counting(&["in", CHANGELOGS[0]]);
+    stand.send(CHANGELOGS[0], &[("a", "12345678", 1)]);
+    let error = reset(&stand.blueprint, &all(Target::Earliest), |_| Ok(())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Topology);
+    assert_eq!(stand.read(CHANGELOGS[0]).len(), 1, "it is still there");
+}
+
+#[test]
+fn only_what_the_engine_put_there_is_removed() {
+    let stand = counting(&["in"]);
+    stand.send("in", &INPUT);
+    run(&stand);
+    let home = &stand.blueprint.settings.state_dir;
+    std::fs::write(home.join("mine"), "untouched").unwrap();
+    whole(&stand, Target::Latest);
+    let left: Vec<_> = std::fs::read_dir(home).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(
+        std::fs::read_to_string(home.join("mine")).unwrap(),
+        "untouched"
+    );
+    let mut engine = stand.start();
+    engine.settle_and_commit().unwrap();
+    assert_eq!(
+        counts(&mut engine),
+        [None, None],
+        "nothing is read before the end"
+    );
+}

@@ -1,0 +1,376 @@
+//! What the rooms of one run have in common: the queues, the alignment, the admission budget, and the
+//! first failure. Owns no thread; a room may read or signal here, never wait for another room's lock.
+
+use crate::admin::status::Status;
+use crate::commit::outbox::Outbox;
+use crate::intake::invalid_timestamps::Refused;
+use crate::lane::queue::LaneQueue;
+use crate::runtime::failpoint::Failpoints;
+use crate::runtime::live_threads::Living;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+use stoatflow_core::{Clock, Epoch, Error, ErrorKind, StageId};
+use stoatflow_operators::at_hand::AtHand;
+use stoatflow_operators::{Run, Steps};
+use stoatflow_plan::Op;
+use stoatflow_protocol::Alignment;
+
+/// What is asked of the end of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Until when a clean stop may take, monotonic.
+    pub stop_by: Option<Duration>,
+    /// When the run was given up.
+    pub aborted: Option<Duration>,
+    /// Has it ended?
+    pub over: bool,
+}
+
+impl Ending {
+    /// Was the run given up because a stop has had its time?
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.stop_by.is_some() && self.aborted >= self.stop_by
+    }
+}
+
+/// Shared by all rooms of one run.
+#[derive(Debug)]
+pub struct Shared {
+    /// What can be seen.
+    pub status: Arc<Status>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// One queue per lane.
+    pub queues: Vec<LaneQueue>,
+    /// Arrivals per stage and tick; the last entry counts seals, by epoch.
+    pub alignment: Alignment,
+    /// By stage: how records move the time there, of ticks that not all lanes have sent yet.
+    steps: Vec<Mutex<Vec<(u64, Steps)>>>,
+    /// The last tick that all lanes have taken from dispatch.
+    taken: AtomicU64,
+    /// The way to commit.
+    pub outbox: Outbox,
+    /// Records on their way to lanes that have no time.
+    pub refused: Refused,
+    /// Weight of all records that wait in a lane's queue (law 7).
+    pub in_flight: AtomicI64,
+    /// Below so much intake lets in more: before, waking it is no use.
+    pub opens_below: AtomicI64,
+    /// When punctuations are due, for processors of all lanes.
+    pub run: Arc<Run>,
+    /// Faults that are to happen: none, except in a test of crashes.
+    pub failpoints: Failpoints,
+    /// How long the last commit took, microseconds.
+    pub last_commit_us: AtomicU64,
+    /// How long the last barrier took to reach the end of the lanes, microseconds.
+    pub last_align_us: AtomicU64,
+    /// Wall time at which a punctuation is due by the clock, as lane 0 knows it; `i64::MAX`: none.
+    pub next_punctuation: AtomicI64,
+    /// What the application's watermark is asked to be at least, from the next barrier on.
+    asked_watermark: AtomicI64,
+    commit_asked: AtomicBool,
+    sealed: AtomicU64,
+    committed: AtomicU64,
+    stopping: AtomicBool,
+    grown: AtomicBool,
+    aborting: AtomicBool,
+    drained: (AtomicBool, Mutex<()>, Condvar),
+    failure: Mutex<Option<Error>>,
+    ending: (Mutex<Ending>, Condvar),
+    /// Its threads that have not ended.
+    pub(crate) living: Living,
+    credit: (Mutex<()>, Condvar),
+}
+
+impl Shared {
+    /// For so many lanes and stages.
+    pub fn new(
+        status: Arc<Status>,
+        clock: Arc<dyn Clock>,
+        lanes: u32,
+        stages: usize,
+        align: bool,
+        failpoints: Failpoints,
+    ) -> Self {
+        let alignment = if align {
+            Alignment::new(lanes, stages + 1)
+        } else {
+            Alignment::broken_unaligned(lanes, stages + 1)
+        };
+        let run = Arc::new(Run::new(&status.application_id));
+        for node in &status.plan.nodes {
+            if let Op::Offload { max_parked, .. } = node.op {
+                run.has_room_for(node.id, lanes, max_parked);
+            }
+        }
+        status.watch(&run);
+        Self {
+            run,
+            status,
+            clock,
+            queues: (0..lanes).map(|_| LaneQueue::default()).collect(),
+            alignment,
+            steps: (0..=stages).map(|_| Mutex::default()).collect(),
+            taken: AtomicU64::new(0),
+            outbox: Outbox::new(lanes),
+            refused: Refused::default(),
+            in_flight: AtomicI64::new(0),
+            opens_below: AtomicI64::new(i64::MAX),
+            failpoints,
+            last_commit_us: AtomicU64::new(0),
+            last_align_us: AtomicU64::new(0),
+            next_punctuation: AtomicI64::new(i64::MAX),
+            asked_watermark: AtomicI64::new(-1),
+            commit_asked: AtomicBool::new(false),
+            sealed: AtomicU64::new(0),
+            committed: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            grown: AtomicBool::new(false),
+            aborting: AtomicBool::new(false),
+            drained: (AtomicBool::new(false), Mutex::new(()), Condvar::new()),
+            failure: Mutex::new(None),
+            ending: (Mutex::default(), Condvar::new()),
+            living: Living::default(),
+            credit: (Mutex::new(()), Condvar::new()),
+        }
+    }
+
+    /// The last committed epoch (0: none in this run).
+    pub fn committed(&self) -> Epoch {
+        Epoch(self.committed.load(Ordering::Acquire))
+    }
+
+    /// The last epoch that all lanes have finished (0: none in this run).
+    pub fn sealed(&self) -> Epoch {
+        Epoch(self.sealed.load(Ordering::Acquire))
+    }
+
+    /// What a lane has sent into a stage in a tick, as far as it moves time there.
+    pub fn add_steps(&self, tick: u64, stage: StageId, steps: Steps) {
+        let mut open = self.steps[usize::from(stage.0)].lock();
+        match open.iter_mut().find(|(of, _)| *of == tick) {
+            Some((_, all)) => all.append(steps),
+            None => open.push((tick, steps)),
+        }
+    }
+
+    /// All lanes have added theirs: takes them out.
+    pub fn take_steps(&self, tick: u64, stage: StageId) -> Option<Arc<Steps>> {
+        let mut open = self.steps[usize::from(stage.0)].lock();
+        let at = open.iter().position(|(of, _)| *of == tick)?;
+        let (_, steps) = open.swap_remove(at);
+        drop(open);
+        Some(Arc::new(steps.settled()))
+    }
+
+    /// The last tick that all lanes have taken from dispatch (0: none).
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// All lanes have taken a tick from dispatch.
+    pub fn took(&self, tick: u64) {
+        self.taken.store(tick, Ordering::Release);
+        self.wake_intake();
+    }
+
+    /// All lanes have finished an epoch.
+    pub fn seal(&self, epoch: Epoch) {
+        self.sealed.store(epoch.0, Ordering::Release);
+        self.run.hurry(false);
+    }
+
+    /// An epoch is done: dispatch may put the next barrier in.
+    pub fn announce(&self, epoch: Epoch) {
+        self.committed.store(epoch.0, Ordering::Release);
+        self.wake_intake();
+    }
+
+    /// An operator asks for a commit soon.
+    pub fn ask_for_commit(&self) {
+        self.commit_asked.store(true, Ordering::Relaxed);
+        self.wake_intake();
+    }
+
+    /// Has one been asked for since [`Self::commit_comes`]?
+    pub fn is_commit_asked(&self) -> bool {
+        self.commit_asked.load(Ordering::Relaxed)
+    }
+
+    /// A barrier is under way: it serves who has asked so far.
+    pub fn commit_comes(&self) {
+        self.run.answers_are_given();
+        self.commit_asked.store(false, Ordering::Relaxed);
+    }
+
+    /// Somebody asks for an application's watermark of at least this.
+    pub fn ask_for_watermark(&self, at_least: i64) {
+        if self.asked_watermark.fetch_max(at_least, Ordering::Relaxed) < at_least {
+            self.wake_intake();
+        }
+    }
+
+    /// What has been asked for so far; -1: nothing.
+    pub fn asked_watermark(&self) -> i64 {
+        self.asked_watermark.load(Ordering::Relaxed)
+    }
+
+    /// How long until a punctuation, a timer, a batch or a parked record is due by the clock; `None`: nobody
+    /// waits for one.
+    pub fn until_punctuation(&self) -> Option<Duration> {
+        let at = self.next_punctuation.load(Ordering::Relaxed);
+        let at = at.min(self.run.next_timer()).min(self.run.next_batch());
+        let at = at.min(self.run.next_parked());
+        (at != i64::MAX).then(|| {
+            let left = at.saturating_sub(self.clock.now().0);
+            Duration::from_millis(u64::try_from(left).unwrap_or(0))
+        })
+    }
+
+    /// Adds weight to what is in flight.
+    pub fn admit(&self, bytes: i64) {
+        self.in_flight.fetch_add(bytes, Ordering::Relaxed);
+        self.status
+            .in_flight_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes weight off, and lets intake look again if it may let in more.
+    pub fn release(&self, bytes: i64) {
+        let before = self.in_flight.fetch_sub(bytes, Ordering::Relaxed);
+        self.status
+            .in_flight_bytes
+            .fetch_sub(bytes, Ordering::Relaxed);
+        if before - bytes < self.opens_below.load(Ordering::Relaxed) {
+            self.wake_intake();
+        }
+    }
+
+    /// Lets intake look again (credit came back, an epoch is done, or it is time to stop).
+    pub fn wake_intake(&self) {
+        self.credit.1.notify_all();
+    }
+
+    /// Waits for [`Shared::wake_intake`], at most this long.
+    pub fn wait_for_credit(&self, at_most: Duration) {
+        let mut guard = self.credit.0.lock();
+        self.credit.1.wait_for(&mut guard, at_most);
+    }
+
+    /// Asks for a clean stop.
+    pub fn stop(&self) {
+        self.status.at_hand().for_each(AtHand::stop);
+        self.leave();
+    }
+
+    /// A clean stop that takes longer is given up then (monotonic).
+    pub fn stop_by(&self, at: Duration) {
+        self.ending.0.lock().stop_by.get_or_insert(at);
+        self.ending.1.notify_all();
+    }
+
+    fn leave(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// There is more to read than this run was furnished for: it ends cleanly, and the next one reads all.
+    pub fn grow(&self) {
+        self.grown.store(true, Ordering::Release);
+        self.leave();
+    }
+
+    /// Does it end because of [`Self::grow`]?
+    pub fn has_grown(&self) -> bool {
+        self.grown.load(Ordering::Acquire)
+    }
+
+    /// Asks for a stop without a final barrier.
+    pub fn abort(&self) {
+        self.aborting.store(true, Ordering::Release);
+        self.run.end();
+        self.status.at_hand().for_each(AtHand::abort);
+        self.leave();
+        let now = self.clock.monotonic();
+        self.ending.0.lock().aborted.get_or_insert(now);
+        self.ending.1.notify_all();
+    }
+
+    /// The run has ended.
+    pub fn ended(&self) {
+        self.ending.0.lock().over = true;
+        self.ending.1.notify_all();
+    }
+
+    /// What is asked of the end.
+    pub fn ending(&self) -> Ending {
+        *self.ending.0.lock()
+    }
+
+    /// Waits until that is something else than `known`, at most this long.
+    pub fn wait_for_ending(&self, known: Ending, at_most: Duration) -> Ending {
+        let mut ending = self.ending.0.lock();
+        if *ending == known {
+            self.ending.1.wait_for(&mut ending, at_most);
+        }
+        *ending
+    }
+
+    /// Intake has ended: everything admitted is committed, or nothing more will be.
+    pub fn drained(&self) {
+        self.drained.0.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// Has intake ended?
+    pub fn is_drained(&self) -> bool {
+        self.drained.0.load(Ordering::Acquire)
+    }
+
+    /// Waits until intake has ended, at most this long.
+    pub fn wait_for_drain(&self, at_most: Duration) {
+        let mut guard = self.drained.1.lock();
+        if !self.is_drained() && !self.is_aborting() {
+            self.drained.2.wait_for(&mut guard, at_most);
+        }
+    }
+
+    /// Keeps the first failure and stops everything.
+    pub fn fail(&self, error: Error) {
+        self.status.failed(&error);
+        self.failure.lock().get_or_insert(error);
+        self.abort();
+    }
+
+    /// What it failed with, if it did.
+    pub fn failure_kind(&self) -> Option<ErrorKind> {
+        self.failure.lock().as_ref().map(Error::kind)
+    }
+
+    /// Takes the failure out.
+    pub fn take_failure(&self) -> Option<Error> {
+        self.failure.lock().take()
+    }
+
+    /// Is a stop asked for?
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Must everybody leave at once?
+    pub fn is_aborting(&self) -> bool {
+        self.aborting.load(Ordering::Acquire)
+    }
+
+    fn wake_all(&self) {
+        self.wake_intake();
+        self.drained.2.notify_all();
+        self.outbox.nudge();
+        for queue in &self.queues {
+            queue.nudge();
+        }
+    }
+}

@@ -1,0 +1,579 @@
+//! The product's host: threads and tasks around the rooms, and the handle that starts and stops them.
+//!
+//! Intake and commit have a thread each (both wait for a broker). Lanes that run only native code are
+//! tokio tasks on a work-stealing runtime; lanes that call foreign functions, which may block, have a
+//! thread each, so that they never hold up a worker (law 9). The admin port lives on the runtime and
+//! answers from counters, whatever the lanes do (law 8).
+
+use crate::admin::lag_monitor::{first_report, observe};
+use crate::admin::status::Status;
+use crate::admin::thread_activity::lane_thread;
+use crate::admin::{AdminOptions, serve};
+use crate::lane::LaneRoom;
+use crate::query::{Question, Readers, listed};
+use crate::restore::{Hands, RestoreListener};
+use crate::runtime::failpoint::Failpoints;
+use crate::runtime::malloc::keep_large_blocks_apart;
+use crate::runtime::shared::Shared;
+use crate::startup::components::Components;
+use crate::startup::{Blueprint, Host, House};
+use parking_lot::{Condvar, Mutex};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use stoatflow_core::{Error, Result, Settings};
+use stoatflow_log::Broker;
+use stoatflow_operators::offload::{self, Parked};
+use stoatflow_operators::{Foreign, StoreBatches};
+use stoatflow_plan::PhysicalPlan;
+use stoatflow_protocol::{Lifecycle, Restarts};
+use stoatflow_state::Backend;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::watch;
+
+mod ending;
+pub(crate) mod spawn;
+mod stop_request;
+mod watchdog;
+
+use spawn::{PanicGuard, Threads, hosted, panicked, spawn};
+use stop_request::{Asked, Current, Outcome, tell};
+
+/// `/health/ready` calls an engine stalled after this long without a commit although records wait.
+const STALL_AFTER: Duration = Duration::from_secs(45);
+
+/// More threads than this don't load a restore faster: one reader feeds them.
+const LOADERS: usize = 4;
+
+/// How a run ended that did not fail.
+enum End {
+    /// It was asked to stop.
+    Stopped,
+    /// There is more to read than it was furnished for. Its state goes on in the next run: what is only in
+    /// memory would be lost otherwise, where no changelog is written.
+    Grown(Arc<dyn Backend>),
+}
+
+/// Called with every change of state: old, new.
+pub type Listener = Box<dyn Fn(Lifecycle, Lifecycle) + Send + Sync>;
+
+/// A running application; copies are handles of the same one.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    blueprint: Blueprint,
+    status: Arc<Status>,
+    settings_view: serde_json::Value,
+    listener: Option<Listener>,
+    shared: Mutex<Current>,
+    admin: Mutex<Option<SocketAddr>>,
+    /// The state of the run that is on, for questions from outside.
+    readers: Readers,
+    outcome: Mutex<Outcome>,
+    ended: Condvar,
+}
+
+impl Engine {
+    /// An application that is not started yet.
+    #[must_use]
+    pub fn new(
+        plan: Arc<PhysicalPlan>,
+        foreign: Arc<Foreign>,
+        settings: Settings,
+        broker: Arc<dyn Broker>,
+        settings_view: serde_json::Value,
+        listener: Option<Listener>,
+        on_restore: Option<RestoreListener>,
+    ) -> Self {
+        let status = Status::new(&settings.application_id, Arc::clone(&plan), settings.lanes);
+        let status = Arc::new(status.calling(&foreign));
+        let blueprint = Blueprint {
+            plan,
+            foreign,
+            settings: Arc::new(settings),
+            components: Components {
+                on_restore,
+                ..Components::new(broker)
+            },
+        };
+        Self {
+            inner: Arc::new(Inner {
+                blueprint,
+                status,
+                settings_view,
+                listener,
+                shared: Mutex::default(),
+                admin: Mutex::new(None),
+                readers: Readers::default(),
+                outcome: Mutex::default(),
+                ended: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Starts in the background.
+    ///
+    /// What goes wrong later, a port that can't be opened among it, ends it: [`Self::wait`] tells.
+    ///
+    /// # Errors
+    /// `Config` if it was started before, or if the environment arms a failpoint that doesn't exist.
+    pub fn start(&self) -> Result<()> {
+        let failpoints = Failpoints::from_environment()?;
+        keep_large_blocks_apart();
+        {
+            let mut outcome = self.inner.outcome.lock();
+            if std::mem::replace(&mut outcome.started, true) || outcome.over {
+                return Err(Error::config("this application was started before")
+                    .hint("make a new StoatFlow object"));
+            }
+        }
+        let inner = Arc::clone(&self.inner);
+        let shared = inner.begin(&failpoints);
+        let runtime = Builder::new_multi_thread()
+            .thread_name("stoatflow-worker")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::internal("the runtime can't start its threads").caused_by(e));
+        let started = runtime.and_then(|runtime| {
+            let (stop_admin, admin_stopped) = watch::channel(false);
+            inner.open_admin(runtime.handle(), admin_stopped)?;
+            let (inner, shared) = (Arc::clone(&inner), Arc::clone(&shared));
+            spawn("stoatflow-main", move || {
+                let guard = MainGuard(Arc::clone(&inner));
+                inner.outcome.lock().main = Some(std::thread::current().id());
+                let (result, shared) = inner.live_on(shared, &failpoints, runtime.handle());
+                drop(stop_admin);
+                runtime.shutdown_timeout(Duration::from_secs(5));
+                inner.end(result.err(), &shared);
+                inner.outcome.lock().all_ended = true;
+                shared.ended();
+                drop(guard);
+            })
+        });
+        if let Err(error) = started {
+            inner.end(Some(error), &shared);
+        }
+        Ok(())
+    }
+
+    /// Asks for a clean stop: drain, final barrier, commit. What takes longer than `within` is given up then.
+    pub fn request_stop(&self, within: Option<Duration>) {
+        let now = self.inner.blueprint.components.clock.monotonic();
+        self.ask(Asked::Stop, within.map(|within| now.saturating_add(within)));
+    }
+
+    /// Asks for a stop that commits nothing more. A function that doesn't come back is left behind after a second
+    /// or two.
+    pub fn abort(&self) {
+        self.ask(Asked::Abort, None);
+    }
+
+    /// `shutdown.timeout.ms`.
+    #[must_use]
+    pub fn shutdown_timeout(&self) -> Duration {
+        self.inner.blueprint.settings.shutdown_timeout
+    }
+
+    /// Has it ended while a thread of it goes on? Such a thread comes back to the interpreter, which must not be
+    /// finalized meanwhile.
+    #[must_use]
+    pub fn has_left_behind(&self) -> bool {
+        let outcome = self.inner.outcome.lock();
+        outcome.left && !outcome.all_ended
+    }
+
+    fn ask(&self, what: Asked, stop_by: Option<Duration>) {
+        let mut current = self.inner.shared.lock();
+        current.asked = current.asked.max(what);
+        current.stop_by = current.stop_by.or(stop_by);
+        match &current.run {
+            Some(shared) => tell(shared, what, stop_by),
+            None => {
+                let now = self.inner.blueprint.components.clock.now();
+                self.inner.enter(Lifecycle::Stopped, now);
+                self.inner.outcome.lock().over = true;
+                self.inner.ended.notify_all();
+            }
+        }
+    }
+
+    /// Waits until it has ended; `false` if it has not within `timeout`. Whoever waits, and how often, gets the error.
+    ///
+    /// After `timeout` an end counts of which listeners are still being told: one of them may be who waits.
+    ///
+    /// # Errors
+    /// What the application failed with.
+    pub fn wait(&self, timeout: Option<Duration>) -> std::result::Result<bool, Arc<Error>> {
+        let mut outcome = self.inner.outcome.lock();
+        while !outcome.over {
+            match timeout {
+                None => self.inner.ended.wait(&mut outcome),
+                Some(timeout) => {
+                    let timed_out = self.inner.ended.wait_for(&mut outcome, timeout).timed_out();
+                    if timed_out && !outcome.over {
+                        // A listener that is told of the end would wait for itself. Nobody else goes on without it: a process that
+                        // ends meanwhile would take the interpreter away from it.
+                        if outcome.main == Some(std::thread::current().id())
+                            && self.inner.status.state().is_final()
+                        {
+                            break;
+                        }
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        outcome.error.clone().map_or(Ok(true), Err)
+    }
+
+    /// Removes the local state of an application that is not running; the next start reads it back from
+    /// the changelog topics.
+    ///
+    /// # Errors
+    /// `Config` while it runs, `StateLocked` if another process runs it, `Topology` as at a start.
+    pub fn clean_up(&self) -> Result<()> {
+        // Held to the end: nothing starts meanwhile.
+        let outcome = self.inner.outcome.lock();
+        if outcome.started && !outcome.over {
+            return Err(Error::config("this application is running")
+                .hint("close it, then remove its local state"));
+        }
+        let blueprint = &self.inner.blueprint;
+        blueprint.discard_state(&blueprint.specs(&blueprint.timing())?)
+    }
+
+    /// What can be seen.
+    #[must_use]
+    pub fn status(&self) -> &Arc<Status> {
+        &self.inner.status
+    }
+
+    /// The topics that its sources read, those that match patterns now among them.
+    ///
+    /// # Errors
+    /// What the broker fails with; `MissingTopic` if nothing matches a pattern.
+    pub fn source_topics(&self) -> Result<Vec<String>> {
+        self.inner.blueprint.source_topics()
+    }
+
+    /// What an offload has parked, as of the last commit.
+    ///
+    /// # Errors
+    /// `Config` if there is no such offload, or nothing runs; what the state fails with.
+    pub fn parked(&self, offload: &str) -> Result<Vec<Parked>> {
+        let blueprint = &self.inner.blueprint;
+        let listing = offload::parked(&blueprint.plan, &blueprint.foreign, offload)?;
+        listed(&listing, self.inner.readers.state()?.as_ref())
+    }
+
+    /// What a store holds, as of the last commit.
+    ///
+    /// # Errors
+    /// `Config` if there is no such store, or nothing runs; what the state fails with.
+    pub fn store_batches(&self, question: Question) -> Result<StoreBatches> {
+        let blueprint = &self.inner.blueprint;
+        let (plan, foreign) = (&blueprint.plan, &blueprint.foreign);
+        self.inner.readers.ask(plan, foreign, question)
+    }
+
+    /// Where the admin port is.
+    #[must_use]
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        *self.inner.admin.lock()
+    }
+}
+
+impl Inner {
+    /// A new run.
+    fn begin(&self, failpoints: &Failpoints) -> Arc<Shared> {
+        let status = Arc::clone(&self.status);
+        let shared = self.blueprint.shared(status, failpoints.clone());
+        let mut current = self.shared.lock();
+        // Asked while one run had ended and the next had not begun.
+        tell(&shared, current.asked, current.stop_by);
+        current.run = Some(Arc::clone(&shared));
+        shared
+    }
+
+    /// One run after the other, as long as only the broker was away or more is to be read; the last one's
+    /// end.
+    fn live_on(
+        self: &Arc<Self>,
+        mut shared: Arc<Shared>,
+        failpoints: &Failpoints,
+        runtime: &Handle,
+    ) -> (Result<()>, Arc<Shared>) {
+        let settings = &self.blueprint.settings;
+        let clock = &self.blueprint.components.clock;
+        let mut restarts = Restarts::new(settings.restart_max, settings.restart_window);
+        let mut has_run = false;
+        let mut blueprint = self.blueprint.clone();
+        loop {
+            let error = match self.live(&blueprint, &shared, runtime) {
+                Ok(End::Stopped) => return (Ok(()), shared),
+                Ok(End::Grown(backend)) => {
+                    if self.shared.lock().asked != Asked::Nothing {
+                        return (Ok(()), shared);
+                    }
+                    shared.ended();
+                    blueprint.components.backend = Some(backend);
+                    self.status.begin_anew();
+                    self.enter(Lifecycle::Starting, clock.now());
+                    shared = self.begin(failpoints);
+                    shared.run.go_on();
+                    continue;
+                }
+                Err(error) => error,
+            };
+            // What a failed run has left of its state is only to be trusted as it stands on the disk, and who reads
+            // must not keep it open.
+            self.readers.end();
+            blueprint = self.blueprint.clone();
+            // A first start that finds no broker is somebody's typing error more often than an outage.
+            has_run |= self.status.state() == Lifecycle::Running;
+            let asked = self.shared.lock().asked;
+            let pause = (has_run && asked == Asked::Nothing)
+                .then(|| restarts.next(error.kind(), clock.monotonic()))
+                .flatten();
+            let Some(pause) = pause else {
+                return (Err(error), shared);
+            };
+            tracing::warn!(
+                application = self.status.application_id,
+                %error,
+                pause_ms = pause.as_millis(),
+                "the broker was away; beginning anew from the last commit"
+            );
+            shared.ended();
+            self.status.restarts.fetch_add(1, Relaxed);
+            self.status.begin_anew();
+            self.enter(Lifecycle::Starting, clock.now());
+            shared = self.begin(failpoints);
+            shared.run.go_on();
+            shared.wait_for_credit(pause);
+        }
+    }
+
+    fn enter(&self, next: Lifecycle, now: stoatflow_core::Timestamp) {
+        let before = self.status.state();
+        if self.status.enter(next, now) {
+            tracing::info!(
+                application = self.status.application_id,
+                from = before.name(),
+                to = next.name(),
+                "state"
+            );
+            if let Some(listener) = &self.listener {
+                listener(before, next);
+            }
+        }
+    }
+
+    fn open_admin(&self, runtime: &Handle, stop: watch::Receiver<bool>) -> Result<()> {
+        let Some(listen) = self.blueprint.settings.admin_listen.clone() else {
+            return Ok(());
+        };
+        let options = AdminOptions {
+            listen,
+            stall_after: STALL_AFTER,
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        let clock = Arc::clone(&self.blueprint.components.clock);
+        let address = serve(
+            runtime,
+            options,
+            Arc::clone(&self.status),
+            clock,
+            self.settings_view.clone(),
+            stop,
+        )?;
+        *self.admin.lock() = Some(address);
+        Ok(())
+    }
+
+    /// From start to end. A failure of any room is returned after all of them have stopped.
+    fn live(
+        self: &Arc<Self>,
+        blueprint: &Blueprint,
+        shared: &Arc<Shared>,
+        runtime: &Handle,
+    ) -> Result<End> {
+        let (this, run) = (Arc::clone(self), Arc::clone(shared));
+        spawn("stoatflow-bounds", move || this.keep_bounds(&run))?;
+        let clock = Arc::clone(&blueprint.components.clock);
+        let Some(house) = self.furnish(blueprint, shared)? else {
+            return Ok(End::Stopped);
+        };
+        self.readers.begin(&house.backend);
+        self.enter(Lifecycle::Running, clock.now());
+        let foreign = blueprint.plan.calls_out();
+        let House {
+            intake,
+            lanes,
+            commit,
+            backend,
+            slots,
+            stores,
+            ..
+        } = house;
+        // In the order in which they end. One that can't be started ends those that were.
+        let mut threads = Threads::new(shared);
+        let mut tasks = Vec::new();
+        {
+            let (run, shared, mut room) = (Arc::clone(shared), Arc::clone(shared), intake);
+            let this = Arc::clone(self);
+            let guest = blueprint.foreign.runtime.clone();
+            let guest = guest.filter(|_| room.calls_out());
+            let read = move || {
+                while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
+                    // A failure asks for a stop too, in this order; then it isn't the owner who stops it.
+                    if shared.is_stopping() && !shared.is_aborting() {
+                        if !shared.has_grown() {
+                            this.enter(Lifecycle::Stopping, shared.clock.now());
+                        }
+                        shared.wait_for_credit(Duration::from_millis(2));
+                    }
+                    match room.step(true) {
+                        Err(error) if error.is_interruption() => shared.abort(),
+                        Err(error) => shared.fail(error),
+                        Ok(_) => {}
+                    }
+                }
+                shared.drained();
+            };
+            threads.spawn("stoatflow-intake", move || {
+                hosted(guest.as_deref(), (&run.status.intake, &run), read);
+            });
+        }
+        {
+            let (shared, mut room) = (Arc::clone(shared), commit);
+            threads.spawn("stoatflow-commit", move || {
+                while !shared.is_aborting() && !shared.is_drained() {
+                    if let Err(error) = room.step(Duration::from_millis(50)) {
+                        shared.fail(error);
+                    }
+                }
+                if shared.is_aborting() {
+                    room.abandon();
+                } else {
+                    room.close();
+                }
+            });
+        }
+        {
+            let (shared, this) = (Arc::clone(shared), Arc::clone(self));
+            self.status.report_partitions(first_report(&slots));
+            threads.spawn("stoatflow-observe", move || {
+                observe(&shared, &this.blueprint, &slots);
+            });
+        }
+        for lane in lanes {
+            let (name, shared) = (lane_thread(lane.id()), Arc::clone(shared));
+            if foreign {
+                let runtime = runtime.clone();
+                let guest = blueprint.foreign.runtime.clone();
+                threads.spawn(&name, move || {
+                    let at = Arc::clone(&shared.status.lane(lane.id()).at_hand);
+                    let run = Arc::clone(&shared);
+                    hosted(guest.as_deref(), (&at, &run), || {
+                        runtime.block_on(run_lane(lane, shared));
+                    });
+                });
+            } else {
+                let guard = PanicGuard::new(name, &shared);
+                tasks.push(runtime.spawn(async move {
+                    run_lane(lane, shared).await;
+                    drop(guard);
+                }));
+            }
+        }
+        threads.join();
+        for task in tasks {
+            // The guard has told of a panic.
+            drop(runtime.block_on(task));
+        }
+        drop(stores);
+        match shared.take_failure() {
+            Some(error) => Err(error),
+            None if shared.has_grown() => Ok(End::Grown(backend)),
+            None => Ok(End::Stopped),
+        }
+    }
+
+    fn furnish(&self, blueprint: &Blueprint, shared: &Arc<Shared>) -> Result<Option<House>> {
+        let enter = |state| self.enter(state, blueprint.components.clock.now());
+        // One core reads, the others load.
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let host = Host {
+            enter: &enter,
+            hands: Hands::Many(
+                &|name, body| spawn(name, body),
+                (cores - 1).clamp(1, LOADERS),
+            ),
+        };
+        blueprint.furnish(shared, &host)
+    }
+
+    fn end(&self, error: Option<Error>, shared: &Shared) {
+        self.readers.end();
+        let now = self.blueprint.components.clock.now();
+        let error = error.map(Arc::new);
+        {
+            let mut outcome = self.outcome.lock();
+            if std::mem::replace(&mut outcome.ending, true) {
+                return;
+            }
+            outcome.error.clone_from(&error);
+        }
+        if let Some(error) = &error {
+            self.status.failed(error);
+            tracing::error!(application = self.status.application_id, %error, "stopped by an error");
+            if self.status.state() == Lifecycle::Created {
+                self.enter(Lifecycle::Starting, now);
+            }
+            self.enter(Lifecycle::Failed, now);
+        } else {
+            self.enter(Lifecycle::Stopping, now);
+            self.enter(Lifecycle::Stopped, now);
+        }
+        shared.abort();
+        self.outcome.lock().over = true;
+        self.ended.notify_all();
+    }
+}
+
+/// A lane's life: as a task it yields after every item, as a thread it is driven by `block_on`.
+async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
+    let queue = lane.id().0 as usize;
+    while !shared.is_aborting() && !shared.is_drained() {
+        match lane.step() {
+            Ok(true) => tokio::task::yield_now().await,
+            Ok(false) => shared.queues[queue].ready().await,
+            Err(error) if error.is_interruption() => shared.abort(),
+            // It is given up: what fails then is no reason.
+            Err(error) if shared.is_aborting() => tracing::debug!(%error, "after the end"),
+            Err(error) => shared.fail(error),
+        }
+    }
+    lane.close();
+}
+
+/// As [`PanicGuard`], for the thread that joins the others: it is the one that tells who waits for the end.
+struct MainGuard(Arc<Inner>);
+
+impl Drop for MainGuard {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let run = self.0.shared.lock().run.clone();
+        if let Some(shared) = run {
+            self.0.end(Some(panicked("stoatflow-main")), &shared);
+            shared.ended();
+        }
+    }
+}

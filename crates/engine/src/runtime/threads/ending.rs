@@ -1,0 +1,153 @@
+//! The bounds of an end: how long a stop may take, how long nothing may be committed, and how long is waited for who
+//! doesn't come back.
+//!
+//! Takes what was asked of a run and which of its threads live; gives a run up whose time is over, and the whole
+//! application if a thread stays in a function of the user, which nobody can end from outside. Has a thread of its
+//! own, so that no function, broker or disk holds it up. Never joins anybody. After it has given up nothing begins anew
+//! in this process: the thread that is left behind still holds its records.
+
+use super::watchdog::Watchdog;
+use super::{Asked, Inner};
+use crate::admin::thread_activity::AtWork;
+use crate::runtime::shared::{Ending, Shared};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, ErrorKind};
+use stoatflow_protocol::Lifecycle;
+
+/// How long a function has to come back after its run was given up.
+const GRACE: Duration = Duration::from_millis(1500);
+/// How long brokers and disks have, if the time of a stop is over.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Nothing is to be waited for.
+const IDLE: Duration = Duration::from_secs(3600);
+
+impl Inner {
+    /// For as long as a run lasts.
+    pub(super) fn keep_bounds(&self, shared: &Shared) {
+        let mut ending = Ending::default();
+        let mut looks = 0;
+        let mut watchdog = Watchdog::new(&self.blueprint.settings, shared.clock.monotonic());
+        while !ending.over {
+            let now = shared.clock.monotonic();
+            let stalls = watchdog.due(self, now);
+            let due = match ending.aborted {
+                Some(at) => Some(at + GRACE * (looks + 1)),
+                None => ending.stop_by.into_iter().chain(stalls).min(),
+            };
+            let wait = due.map_or(IDLE, |due| due.saturating_sub(now));
+            if !wait.is_zero() {
+                ending = shared.wait_for_ending(ending, wait);
+                continue;
+            }
+            match ending.aborted {
+                None if ending.stop_by.is_some_and(|by| by <= now) => self.end_stop(shared, now),
+                None => self.stalled(shared),
+                Some(at) => {
+                    looks += 1;
+                    if self.is_hopeless(shared, ending, now.saturating_sub(at)) {
+                        return self.give_up(shared);
+                    }
+                }
+            }
+            ending = shared.ending();
+        }
+    }
+
+    /// A clean stop has had its time.
+    fn end_stop(&self, shared: &Shared, now: Duration) {
+        let waited_for = waited_for(shared, now);
+        tracing::warn!(
+            application = self.status.application_id,
+            waited_for = shown(&waited_for),
+            "not everything is committed after shutdown.timeout.ms; it is given up, and read again at the next start"
+        );
+        shared.abort();
+    }
+
+    /// Is it no use to wait any longer for the end of a run that was given up so long ago?
+    fn is_hopeless(&self, shared: &Shared, ending: Ending, ago: Duration) -> bool {
+        let bound = self.blueprint.settings.shutdown_timeout.max(GRACE);
+        if ago >= bound || ending.is_late() && ago >= FAREWELL {
+            return true;
+        }
+        // It begins anew if the function comes back: that is worth more than a second.
+        let begins_anew = self.shared.lock().asked == Asked::Nothing
+            && shared.failure_kind() == Some(ErrorKind::Unavailable);
+        let now = shared.clock.monotonic();
+        let in_function = || waited_for(shared, now).iter().any(AtWork::is_in_function);
+        !begins_anew && in_function()
+    }
+
+    /// Ends the application without its threads.
+    pub(super) fn give_up(&self, shared: &Shared) {
+        // In this order: who comes back meanwhile must not begin anew.
+        self.shared.lock().asked = Asked::Abort;
+        let waited_for = waited_for(shared, shared.clock.monotonic());
+        for thread in &waited_for {
+            tracing::error!(
+                application = self.status.application_id,
+                %thread,
+                "left behind: this thread doesn't end"
+            );
+        }
+        let error = Arc::new(shared.take_failure().unwrap_or_else(|| stuck(&waited_for)));
+        let before = self.status.state();
+        {
+            let mut outcome = self.outcome.lock();
+            if outcome.over {
+                return;
+            }
+            outcome.left = true;
+            outcome.ending = true;
+            let error = outcome.error.get_or_insert(error);
+            self.status.failed(error);
+            tracing::error!(application = self.status.application_id, %error, "stopped by an error");
+            // Who waits goes on now: listeners may be what hangs.
+            outcome.over = true;
+        }
+        let now = self.blueprint.components.clock.now();
+        let told = self.status.enter(Lifecycle::Failed, now);
+        self.ended.notify_all();
+        if let Some(listener) = self.listener.as_ref().filter(|_| told) {
+            listener(before, Lifecycle::Failed);
+        }
+    }
+}
+
+/// The threads of a run that have not ended, those in functions first.
+pub(super) fn waited_for(shared: &Shared, now: Duration) -> Vec<AtWork> {
+    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let threads = shared.living.names().into_iter();
+    let mut all: Vec<_> = threads
+        .map(|thread| shared.status.at_work(&thread, now_ms))
+        .collect();
+    all.sort_by_key(|at| !at.is_in_function());
+    all
+}
+
+/// In one line.
+pub(super) fn shown(threads: &[AtWork]) -> String {
+    let all: Vec<String> = threads.iter().map(ToString::to_string).collect();
+    all.join("; ")
+}
+
+fn stuck(waited_for: &[AtWork]) -> Error {
+    match waited_for.first() {
+        Some(first) if first.is_in_function() => {
+            let names: Vec<&str> = waited_for.iter().map(|at| &*at.thread).collect();
+            let error = Error::stalled(format!(
+                "a function did not come back when the application had to end: {} left behind",
+                names.join(", ")
+            ));
+            first.locate(error)
+        }
+        Some(_) => Error::stalled(format!(
+            "the application did not end in time; it waited for {}",
+            shown(waited_for)
+        ))
+        .hint("look in the log for what the broker or the disk did, then start again: recovery finds out what is committed"),
+        None => Error::stalled("the application did not end in time; no thread of it is left but the main one")
+            .hint("look in the log for what the broker, the disk or a state listener did, then start again"),
+    }
+}

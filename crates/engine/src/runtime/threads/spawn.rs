@@ -1,0 +1,102 @@
+//! Making threads, and ending the run when one of them panics.
+//!
+//! Takes names and bodies, gives threads. A panic is an error of the run that names the thread: without it the others
+//! would wait for who is gone.
+
+use crate::runtime::shared::Shared;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use stoatflow_core::{Error, Result};
+use stoatflow_operators::Runtime;
+use stoatflow_operators::at_hand::{AtHand, note_at};
+
+#[allow(clippy::disallowed_methods)] // the one place that makes threads
+pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map_err(|e| Error::internal(format!("the thread '{name}' can't be started")).caused_by(e))
+}
+
+/// All that a thread does, as one that the interpreter knows if it calls functions of the user. Notes there which.
+pub(super) fn hosted(
+    guest: Option<&dyn Runtime>,
+    (at, shared): (&Arc<AtHand>, &Shared),
+    body: impl FnOnce() + Send,
+) {
+    note_at(Arc::clone(at), Arc::clone(&shared.clock));
+    let mut body = Some(body);
+    let mut work = || {
+        if let Some(body) = body.take() {
+            body();
+        }
+    };
+    match guest {
+        Some(guest) => guest.host(&mut work),
+        None => work(),
+    }
+}
+
+/// The threads of a run. A panic on one of them, or one that can't be started, ends the run.
+pub(super) struct Threads<'a> {
+    shared: &'a Arc<Shared>,
+    started: Vec<JoinHandle<()>>,
+}
+
+impl<'a> Threads<'a> {
+    pub const fn new(shared: &'a Arc<Shared>) -> Self {
+        Self {
+            shared,
+            started: Vec::new(),
+        }
+    }
+
+    pub fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) {
+        let guard = PanicGuard::new(name.to_owned(), self.shared);
+        let thread = spawn(name, move || {
+            body();
+            drop(guard);
+        });
+        match thread {
+            Ok(thread) => self.started.push(thread),
+            Err(error) => self.shared.fail(error),
+        }
+    }
+
+    pub fn join(self) {
+        for thread in self.started {
+            // Its guard has told of a panic.
+            drop(thread.join());
+        }
+    }
+}
+
+/// A panic stops the engine, instead of leaving the others waiting for who is gone. For as long as it is there the
+/// thread counts as living.
+pub(super) struct PanicGuard {
+    thread: String,
+    shared: Arc<Shared>,
+}
+
+impl PanicGuard {
+    pub fn new(thread: String, shared: &Arc<Shared>) -> Self {
+        let shared = Arc::clone(shared);
+        shared.living.add(&thread);
+        Self { thread, shared }
+    }
+}
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.fail(panicked(&self.thread));
+        }
+        self.shared.living.remove(&self.thread);
+    }
+}
+
+pub(crate) fn panicked(thread: &str) -> Error {
+    tracing::error!(thread, "a thread of the engine panicked");
+    Error::internal(format!("the thread '{thread}' panicked"))
+        .hint("this is a mistake of the engine: report it with the log lines before; a restart goes on from the last commit")
+}

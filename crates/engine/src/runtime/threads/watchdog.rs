@@ -1,0 +1,131 @@
+//! What becomes of an application that commits nothing although records wait: it ends, and says who holds it up.
+//!
+//! Takes the sign of progress, gives when it is too old; then an error, with a report in the log and in a file. Every
+//! commit waits for every lane, so one function that doesn't come back stops all of them for good, and whoever restarts
+//! the process gets further than who waits. A broker that is away has bounds of its own. Never asks the interpreter on
+//! its own thread: a function may keep it.
+
+use super::Inner;
+use super::ending::{shown, waited_for};
+use super::spawn::spawn;
+use crate::admin::thread_activity::AtWork;
+use crate::runtime::shared::Shared;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+use std::time::Duration;
+use stoatflow_core::{Error, Result, Settings};
+use stoatflow_protocol::Lifecycle;
+
+/// How long the interpreter has to show where its threads are.
+const SHOW: Duration = Duration::from_secs(2);
+
+/// When nothing was committed for too long.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    /// `stall.timeout.ms`, after the time in which nothing need be committed; `None`: nobody looks.
+    limit: Option<Duration>,
+    /// What was before doesn't count.
+    since: Duration,
+}
+
+impl Watchdog {
+    /// A run begins.
+    pub(super) fn new(settings: &Settings, now: Duration) -> Self {
+        let limit = settings.stall_timeout;
+        Self {
+            limit: limit.map(|limit| limit + settings.commit_interval),
+            since: now,
+        }
+    }
+
+    /// When to look again: if that is over, it is stalled.
+    pub(super) fn due(&mut self, inner: &Inner, now: Duration) -> Option<Duration> {
+        let limit = self.limit?;
+        let status = &inner.status;
+        let works = matches!(status.state(), Lifecycle::Running | Lifecycle::Stopping);
+        if !works || status.broker_away.load(Relaxed) {
+            self.since = now;
+        }
+        let progress = Duration::from_millis(status.progress_ms.load(Relaxed));
+        Some(progress.max(self.since) + limit)
+    }
+}
+
+impl Inner {
+    /// Nothing was committed for too long: the run fails.
+    pub(super) fn stalled(&self, shared: &Shared) {
+        self.status.stalled.store(true, Relaxed);
+        let now = shared.clock.monotonic();
+        let silent =
+            now.saturating_sub(Duration::from_millis(self.status.progress_ms.load(Relaxed)));
+        let threads = waited_for(shared, now);
+        let report = self.report(silent, &threads);
+        let application = &self.status.application_id;
+        let file = match self.keep(&report) {
+            Ok(file) => file.display().to_string(),
+            Err(error) => {
+                tracing::warn!(application, %error, "the report of a stall can't be kept in a file");
+                String::new()
+            }
+        };
+        tracing::error!(application, file, "{report}");
+        let error = Error::stalled(format!(
+            "nothing was committed for {} s although records wait; {}",
+            silent.as_secs(),
+            shown(&threads)
+        ));
+        let worst = threads.iter().filter(|at| at.is_in_function());
+        shared.fail(match worst.max_by_key(|at| at.for_ms) {
+            Some(at) => at.locate(error),
+            None => error.hint("look in the log and at the report beside the state for the step that hangs, then start again"),
+        });
+    }
+
+    fn report(&self, silent: Duration, threads: &[AtWork]) -> String {
+        let status = &self.status;
+        let mut text = format!(
+            "{} has committed nothing for {} s although records wait.\n\nThreads:\n",
+            status.application_id,
+            silent.as_secs()
+        );
+        for thread in threads {
+            let _infallible = writeln!(text, "  {thread}");
+        }
+        let barrier = status.barrier();
+        let _infallible = writeln!(
+            text,
+            "\nEpochs: {} is open, {:?} is being committed (step {:?}), {:?} was the last one.",
+            barrier.open_epoch, barrier.in_flight, barrier.step, barrier.committed
+        );
+        let stacks = self.stacks(threads);
+        text + "\n" + stacks.as_deref().unwrap_or("The interpreter doesn't say where its threads are: a function keeps it, or there is none.\n")
+    }
+
+    /// Where the threads of the foreign runtime are.
+    fn stacks(&self, threads: &[AtWork]) -> Option<String> {
+        let runtime = self.blueprint.foreign.runtime.clone()?;
+        let named: Vec<(u64, String)> = threads
+            .iter()
+            .filter_map(|at| Some((at.id?, at.thread.clone())))
+            .collect();
+        let (said, hears) = mpsc::channel();
+        spawn("stoatflow-stacks", move || {
+            // Nobody listens any more if it took too long.
+            let _unheard = said.send(runtime.stacks(&named));
+        })
+        .ok()?;
+        hears.recv_timeout(SHOW).ok().flatten()
+    }
+
+    fn keep(&self, report: &str) -> Result<PathBuf> {
+        let folder = &self.blueprint.settings.state_dir;
+        let now = self.blueprint.components.clock.now();
+        let file = folder.join(format!("stalled-{}.txt", now.0));
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&file, report))
+            .map_err(|e| Error::internal(file.display().to_string()).caused_by(e))?;
+        Ok(file)
+    }
+}

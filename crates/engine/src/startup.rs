@@ -1,0 +1,385 @@
+//! Furnish: from a plan, settings and components to rooms that can run.
+//!
+//! Takes the physical plan; reaches the broker, checks and makes topics, takes over from an older
+//! instance, opens the state, restores it, and gives all rooms, positioned at the committed cut.
+//! Runs once per start; owns nothing afterwards.
+
+mod await_transactions;
+pub mod components;
+mod handlers;
+pub mod partition_counts;
+mod sources;
+mod split_backend;
+mod stores;
+mod wipe_state;
+
+pub(crate) use await_transactions::Standing;
+pub use stores::layout;
+
+use crate::admin::status::Status;
+use crate::commit::guard::Guard;
+use crate::commit::offsets_topic::{OffsetsTopic, Rows};
+use crate::commit::{CommitParts, CommitRoom, LoggedStore};
+use crate::intake::Intake;
+use crate::intake::dispatch::{Dispatch, Limits};
+use crate::intake::source_partitions::Slots;
+use crate::intake::timestamps::Extract;
+use crate::lane::stream_time::Timing;
+use crate::lane::{LaneParts, LaneRoom};
+use crate::reset;
+use crate::restore::{Hands, Recovery};
+use crate::runtime::failpoint::{Failpoints, Place};
+use crate::runtime::shared::Shared;
+use crate::startup::components::Components;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, Guarantee, Lane, Result, Settings};
+use stoatflow_log::{CutEntry, Forgetting, Producer, ProducerMode, TopicInfo};
+use stoatflow_operators::{Chain, ChainOptions, Foreign, LaneStore};
+use stoatflow_plan::{PhysicalPlan, Store};
+use stoatflow_protocol::{Lifecycle, Schedule};
+use stoatflow_state::{Backend, Dirty};
+
+/// How long a newcomer waits for the older instance on this machine to notice that it is fenced and
+/// to let go of the state directory.
+const LOCK_PATIENCE: Duration = Duration::from_secs(15);
+/// An idle engine commits nothing this often, to learn that it is fenced. Below [`LOCK_PATIENCE`].
+const IDLE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// All rooms of one run.
+pub struct House {
+    /// What they share.
+    pub shared: Arc<Shared>,
+    /// Consumer and dispatch.
+    pub intake: Intake,
+    /// The lanes.
+    pub lanes: Vec<LaneRoom>,
+    /// The producer's room.
+    pub commit: CommitRoom,
+    /// Stores by number.
+    pub stores: Vec<LoggedStore>,
+    /// The committed state.
+    pub backend: Arc<dyn Backend>,
+    /// What is read.
+    pub slots: Slots,
+}
+
+/// Who furnishes.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// Told of every state.
+    pub enter: &'a dyn Fn(Lifecycle),
+    /// Who does what can be done side by side.
+    pub hands: Hands<'a>,
+}
+
+/// What a house is made of.
+#[derive(Clone)]
+pub struct Blueprint {
+    /// What runs.
+    pub plan: Arc<PhysicalPlan>,
+    /// Functions and serdes from outside.
+    pub foreign: Arc<Foreign>,
+    /// The settings.
+    pub settings: Arc<Settings>,
+    /// The objects.
+    pub components: Components,
+}
+
+impl Blueprint {
+    /// What rooms share, before any of them exists (the admin port needs it while restoring).
+    #[must_use]
+    pub fn shared(&self, status: Arc<Status>, failpoints: Failpoints) -> Arc<Shared> {
+        Arc::new(Shared::new(
+            status,
+            Arc::clone(&self.components.clock),
+            self.settings.lanes,
+            self.plan.stages.len(),
+            self.components.align_barriers,
+            failpoints,
+        ))
+    }
+
+    /// Furnishes, telling the host of STARTING and RESTORING. `None` if a stop was asked for.
+    ///
+    /// # Errors
+    /// Everything that can keep an application from starting.
+    pub fn furnish(&self, shared: &Arc<Shared>, host: &Host<'_>) -> Result<Option<House>> {
+        (host.enter)(Lifecycle::Starting);
+        if self.settings.ensure_explicit_naming {
+            stoatflow_plan::require_explicit_names(&self.plan)?;
+        }
+        let Some(names) = self.matched(shared)? else {
+            return Ok(None);
+        };
+        let resolved = self.resolved(&names)?;
+        for source in &resolved.plan.sources {
+            if source.pattern.is_some() {
+                tracing::info!(source = source.name, topics = ?source.topics, "topics that match");
+            }
+        }
+        resolved.build(shared, host)
+    }
+
+    /// As [`Self::furnish`], with every source's topics known.
+    fn build(&self, shared: &Arc<Shared>, host: &Host<'_>) -> Result<Option<House>> {
+        let settings = &self.settings;
+        let broker = &self.components.broker;
+        let Some(topics) = self.reach_topics(shared)? else {
+            return Ok(None);
+        };
+        self.find_dead_letter_topics(broker.as_ref())?;
+        let mut timing = self.timing();
+        let specs = self.specs(&timing)?;
+        let changelogs = self.changelogs(broker.as_ref(), &topics, &specs)?;
+        // Opening the producer fences an older instance and ends what it left open: only after that
+        // are committed offsets and changelog ends final.
+        let mode = self.producer_mode();
+        let mut producer = broker.producer(&mode, settings.broker_wait)?;
+        let fenced = self.components.clock.monotonic();
+        shared.failpoints.reach(Place::StartFenced)?;
+        self.provable(producer.as_ref())?;
+        let Some(standing) = self.standing(shared, &topics)? else {
+            return Ok(None);
+        };
+        reset::refuse_unfinished(&settings.application_id, &standing.committed)?;
+        if !self.outwait(shared, &standing, fenced)? {
+            return Ok(None);
+        }
+        let mut offsets = self.offsets(&standing.rows, &topics, &changelogs)?;
+        let now = match &mut offsets {
+            Some(offsets) => {
+                let clock = self.components.clock.as_ref();
+                offsets.announce(producer.as_mut(), clock, settings.commit_timeout)?
+            }
+            None => None,
+        };
+        let Some(backend) = self.open_backend(shared, &specs)? else {
+            return Ok(None);
+        };
+        let stores = self.stores(&backend, &changelogs, &specs)?;
+        (host.enter)(Lifecycle::Restoring);
+        let recovery = Recovery {
+            shared,
+            broker: broker.as_ref(),
+            backend: &backend,
+            stores: &stores,
+            group: &settings.application_id,
+            timeout: settings.broker_wait,
+            // The caches are still empty: a part of their share serves the restore.
+            memory: settings.state_memory_max_bytes / 4,
+            now,
+            markers: i64::from(settings.guarantee == Guarantee::ExactlyOnceV2),
+            hands: host.hands,
+            listener: self.components.on_restore.clone(),
+        };
+        if !recovery.run()? {
+            return Ok(None);
+        }
+        if let Some(id) = timing.store {
+            timing.load(&stores[usize::from(id.0)].store)?;
+        }
+        let state = (stores.as_slice(), backend.as_ref());
+        let slots = self.slots(broker.as_ref(), &topics, state, &standing)?;
+        if offsets
+            .as_ref()
+            .is_some_and(|o| o.is_behind(&start(&slots)))
+        {
+            // What is not in the topic yet is committed with the first epoch, and soon.
+            shared.ask_for_commit();
+        }
+        timing.begin_with(&slots, shared, settings.guarantee);
+        // Where time is the watermark, records of other lanes don't move it.
+        let by_itself = settings.lanes == 1 || settings.time_by_watermark;
+        timing.divide(&self.plan, &slots, by_itself);
+        let timing = Arc::new(timing);
+        let mut consumer = broker.consumer(&settings.application_id, slots.len())?;
+        consumer.assign(
+            &slots
+                .iter()
+                .map(|s| (s.partition.clone(), s.start))
+                .collect::<Vec<_>>(),
+        )?;
+        let extract = Extract::new(
+            Arc::clone(shared),
+            Arc::clone(&slots),
+            self.plan.sources.iter().map(|s| s.name.clone()).collect(),
+        );
+        let dispatch = Dispatch::new(
+            Arc::clone(shared),
+            Arc::clone(&slots),
+            self.schedule(),
+            self.limits(),
+            settings.time_by_watermark,
+            stores.iter().map(|s| Arc::clone(&s.store)).collect(),
+        );
+        let options = ChainOptions {
+            cached: settings.cache_max_bytes > 0 || settings.emit_at_barrier,
+            at_barrier: settings.emit_at_barrier,
+            // One for all lanes: each would ask the broker for itself.
+            partitions: Some(self.partition_counts()),
+            largest: self.largest(),
+            tasks: timing.tasks.clone().into(),
+            flaw: self.components.flaw,
+        };
+        let lanes = (0..settings.lanes)
+            .map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing, &options));
+        let house = House {
+            lanes: lanes.collect::<Result<_>>()?,
+            intake: Intake::new(Arc::clone(shared), consumer, dispatch, extract),
+            commit: CommitRoom::new(CommitParts {
+                shared: Arc::clone(shared),
+                guard: (!producer.sends_are_fenced())
+                    .then(|| Guard::new(self.components.lease, &start(&slots))),
+                producer,
+                backend: Arc::clone(&backend),
+                stores: stores.clone(),
+                times: timing.store,
+                group: settings.application_id.clone(),
+                guarantee: settings.guarantee,
+                timeout: settings.commit_timeout,
+                lanes: settings.lanes,
+                order: self.components.commit_order,
+                broker: Arc::clone(broker),
+                offsets,
+            }),
+            shared: Arc::clone(shared),
+            stores,
+            backend,
+            slots,
+        };
+        Ok(Some(house))
+    }
+
+    /// Where nothing fences what is sent, only committed offsets tell two instances apart, and who reads
+    /// nothing has none.
+    fn provable(&self, producer: &dyn Producer) -> Result<()> {
+        if !self.plan.sources.is_empty() || producer.sends_are_fenced() {
+            return Ok(());
+        }
+        Err(Error::config(
+            "an application that reads no topic can't prove under processing.guarantee=at_least_once that it is the only instance: the proof is a commit of offsets",
+        )
+        .hint("leave processing.guarantee at exactly_once_v2, or let the topology read a topic"))
+    }
+
+    pub(crate) fn timing(&self) -> Timing {
+        let ms = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
+        Timing {
+            by_watermark: self.settings.time_by_watermark,
+            window_emit_ms: self.settings.window_emit_interval.map(ms),
+            join_emit_ms: self.settings.join_emit_interval.map(ms),
+            ..Timing::new(&self.plan)
+        }
+    }
+
+    /// The plan's stores, and the engine's own after them.
+    pub(crate) fn specs(&self, timing: &Timing) -> Result<Vec<Store>> {
+        let own = timing.store_spec(&self.plan)?;
+        Ok(self.plan.stores.iter().cloned().chain(own).collect())
+    }
+
+    /// The offsets topic, where the broker forgets what a group has committed.
+    ///
+    /// # Errors
+    /// `Incompatible` if a topic was deleted and made anew.
+    fn offsets(
+        &self,
+        rows: &Rows,
+        sources: &BTreeMap<String, TopicInfo>,
+        changelogs: &[Option<Arc<str>>],
+    ) -> Result<Option<OffsetsTopic>> {
+        let (settings, broker) = (&self.settings, &self.components.broker);
+        if broker.forgetting() == Forgetting::Nothing {
+            return Ok(None);
+        }
+        let names: Vec<&str> = changelogs.iter().flatten().map(AsRef::as_ref).collect();
+        let own = broker.topics(&names, settings.broker_wait)?;
+        let topics = sources.values().chain(own.iter().flatten());
+        let ids: BTreeMap<Arc<str>, Arc<str>> = topics
+            .filter_map(|topic| Some((Arc::clone(&topic.name), Arc::clone(topic.id.as_ref()?))))
+            .collect();
+        rows.refuse_remade(&settings.application_id, &ids, changelogs)?;
+        let application = &settings.application_id;
+        Ok(Some(OffsetsTopic::new(application, rows.clone(), ids)))
+    }
+
+    fn producer_mode(&self) -> ProducerMode {
+        let id = self.settings.application_id.clone();
+        let timeout = self.settings.transaction_timeout;
+        match self.settings.guarantee {
+            Guarantee::ExactlyOnceV2 => ProducerMode::Transactional { id, timeout },
+            Guarantee::AtLeastOnce => ProducerMode::Plain { id, timeout },
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule {
+            max_interval: self.settings.commit_interval,
+            min_interval: self.settings.commit_min_interval,
+            max_bytes: self.settings.in_flight_max_bytes as u64,
+            idle_interval: IDLE_INTERVAL,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            in_flight: i64::try_from(self.settings.in_flight_max_bytes).unwrap_or(i64::MAX),
+            batch: self.settings.batch_max_records,
+            idle: self.settings.max_task_idle,
+            unseen: self.settings.guarantee == Guarantee::ExactlyOnceV2
+                && !self.plan.acts_at_once(),
+        }
+    }
+
+    fn lane(
+        &self,
+        id: Lane,
+        shared: &Arc<Shared>,
+        slots: &Slots,
+        stores: &[LoggedStore],
+        timing: &Arc<Timing>,
+        options: &ChainOptions,
+    ) -> Result<LaneRoom> {
+        let chains = self
+            .plan
+            .stages
+            .iter()
+            .map(|s| Chain::build(&self.plan, s.id, &self.foreign, options.clone()));
+        Ok(LaneRoom::new(LaneParts {
+            id,
+            shared: Arc::clone(shared),
+            plan: Arc::clone(&self.plan),
+            chains: chains.collect::<Result<_>>()?,
+            stores: stores
+                .iter()
+                .map(|s| LaneStore {
+                    store: Arc::clone(&s.store),
+                    dirty: Dirty::default(),
+                })
+                .collect(),
+            slots: Arc::clone(slots),
+            limits: self.output_limits()?,
+            sinks: self
+                .plan
+                .sinks
+                .iter()
+                .map(|s| Arc::from(s.topic.as_deref().unwrap_or_default()))
+                .collect(),
+            batch_max: self.settings.batch_max_records,
+            timing: Arc::clone(timing),
+            flaw: self.components.flaw,
+        }))
+    }
+}
+
+/// The cut before anything is processed.
+fn start(slots: &Slots) -> Vec<CutEntry> {
+    let entry = |slot: &crate::intake::source_partitions::Slot| CutEntry {
+        partition: slot.partition.clone(),
+        offset: slot.start,
+        metadata: slot.progress.encode(),
+    };
+    slots.iter().map(entry).collect()
+}

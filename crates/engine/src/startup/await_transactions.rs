@@ -1,0 +1,129 @@
+//! Furnishing beside an older instance: waits until nothing of it can come any more.
+//!
+//! Takes what is committed for the topics to be read, and looks whether a mark stands beside it. Runs after the older one
+//! was fenced and before changelog ends and input are read. Waits nothing after a clean end or a first
+//! start. Never fences: opening the producer did.
+
+use super::Blueprint;
+use crate::commit::guard::is_marked;
+use crate::commit::offsets_topic::{Origin, Rows, choose};
+use crate::runtime::shared::Shared;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Result, TopicPartition};
+use stoatflow_log::{Committed, Forgetting, TopicInfo};
+
+/// How soon a stop is heard while waiting.
+const STEP: Duration = Duration::from_millis(100);
+
+/// What is committed for everything that is read.
+pub(crate) struct Standing {
+    /// All partitions of all topics, in order.
+    pub partitions: Vec<TopicPartition>,
+    /// Of each, what is committed.
+    pub committed: Vec<Option<Committed>>,
+    /// What stands in the offsets topic.
+    pub rows: Rows,
+}
+
+impl Standing {
+    /// Of these partitions, in the order asked.
+    pub(super) fn of(&self, partitions: &[TopicPartition]) -> Vec<Option<Committed>> {
+        let known: BTreeMap<_, _> = self.partitions.iter().zip(&self.committed).collect();
+        let find = |partition| known.get(partition).and_then(|c| (*c).clone());
+        partitions.iter().map(find).collect()
+    }
+}
+
+impl Blueprint {
+    /// Final only once an older instance is fenced. `None` if a stop was asked for.
+    pub(crate) fn standing(
+        &self,
+        shared: &Shared,
+        topics: &BTreeMap<String, TopicInfo>,
+    ) -> Result<Option<Standing>> {
+        let of = |t: &TopicInfo| {
+            let name = Arc::clone(&t.name);
+            (0..t.partitions).map(move |p| TopicPartition::new(Arc::clone(&name), p))
+        };
+        let partitions: Vec<TopicPartition> = topics.values().flat_map(of).collect();
+        let group = &self.settings.application_id;
+        let timeout = self.settings.broker_wait;
+        let broker = self.components.broker.as_ref();
+        let mut committed = broker.committed(group, &partitions, timeout)?;
+        let rows = match broker.forgetting() {
+            Forgetting::Nothing => Rows::default(),
+            Forgetting::Expires => match Rows::read(broker, group, timeout, shared)? {
+                Some(rows) => rows,
+                None => return Ok(None),
+            },
+        };
+        for (partition, committed) in partitions.iter().zip(&mut committed) {
+            let group = committed.take();
+            let said = group.as_ref().map(|c| c.offset.0);
+            let (chosen, origin) = choose(group, rows.positions.get(partition));
+            let at = chosen.as_ref().map(|c| c.offset.0);
+            tell(origin, partition, said, at);
+            *committed = chosen;
+        }
+        Ok(Some(Standing {
+            partitions,
+            committed,
+            rows,
+        }))
+    }
+
+    /// `fenced` is when the producer was open. `false` if a stop was asked for.
+    pub(crate) fn outwait(
+        &self,
+        shared: &Shared,
+        standing: &Standing,
+        fenced: Duration,
+    ) -> Result<bool> {
+        let marks = standing.committed.iter().flatten();
+        let marks = marks.map(|c| is_marked(&c.metadata));
+        let patience = self.components.lease.patience(marks);
+        let clock = &self.components.clock;
+        if !patience.is_zero() {
+            tracing::info!(
+                application = self.settings.application_id,
+                wait_ms = patience.as_millis(),
+                "the last instance did not end cleanly; waiting until nothing of it can come any more"
+            );
+        }
+        let left = || patience.saturating_sub(clock.monotonic().saturating_sub(fenced));
+        // Only the machine's clock takes the time that it shows.
+        clock.skip(left());
+        while !left().is_zero() {
+            if shared.is_stopping() {
+                return Ok(false);
+            }
+            shared.wait_for_credit(left().min(STEP));
+        }
+        Ok(true)
+    }
+}
+
+/// Says where a position comes from, if that is out of the ordinary.
+fn tell(origin: Origin, partition: &TopicPartition, group: Option<i64>, at: Option<i64>) {
+    match origin {
+        Origin::Nowhere | Origin::Both | Origin::Group | Origin::Ahead => {}
+        Origin::Expired => tracing::info!(
+            %partition,
+            at,
+            "the broker has forgotten the group's offset (offsets.retention.minutes); going on from the offsets topic"
+        ),
+        Origin::Moved => tracing::warn!(
+            %partition,
+            at,
+            "the group's offset was set by another program; going on from there"
+        ),
+        Origin::Lost => tracing::warn!(
+            %partition,
+            at,
+            group,
+            "the group's offset is older than the last commit: the broker has lost a commit of it; going on from the offsets topic"
+        ),
+    }
+}

@@ -1,0 +1,111 @@
+//! Furnishing the handlers: who decides about records that can't be read or written or that come late, and
+//! where dead letters go.
+//!
+//! Takes the plan's handlers (those of the settings are in it by now), gives judges. Finds missing dead-letter
+//! topics before anything is read. Never makes a topic: a typo must be seen.
+
+use super::Blueprint;
+use crate::lane::OutputLimits;
+use crate::startup::partition_counts::BrokerPartitions;
+use std::sync::Arc;
+use stoatflow_core::settings::{BrokerAddress, ClientRole};
+use stoatflow_core::{Error, Failing, Result};
+use stoatflow_log::Broker;
+use stoatflow_operators::{Judge, LatePolicy, PartitionCounts};
+use stoatflow_plan::{Op, Source};
+
+/// What librdkafka takes if nobody says otherwise (`message.max.bytes`).
+const LARGEST: usize = 1_000_000;
+
+impl Blueprint {
+    pub(super) fn partition_counts(&self) -> Arc<dyn PartitionCounts> {
+        BrokerPartitions::new(&self.components, self.settings.broker_wait)
+    }
+
+    /// Who decides about records of a source that can't be decoded.
+    pub(super) fn reading(&self, source: &Source) -> Result<Option<Arc<Judge>>> {
+        let own = self.plan.nodes[source.entry.0 as usize].on_error.as_ref();
+        let handler = own.or(self.plan.handlers.deserialization.as_ref());
+        let place = (source.entry, source.name.as_str());
+        let counts = self.partition_counts();
+        Judge::new(
+            Failing::Deserialization,
+            handler,
+            place,
+            &self.foreign,
+            Some(&counts),
+        )
+    }
+
+    /// Who decides about records of a source that are older than the watermark.
+    pub(super) fn late_policy(&self, source: &Source) -> Result<Option<Arc<LatePolicy>>> {
+        let counts = self.partition_counts();
+        LatePolicy::new(&source.late, &source.name, &self.foreign, Some(&counts))
+    }
+
+    /// Who decides, by sink, about records that are too large; nobody asks where all fail anyway, or where
+    /// the largest size isn't known.
+    pub(super) fn output_limits(&self) -> Result<OutputLimits> {
+        let mut judges = vec![None; self.plan.sinks.len()];
+        let counts = self.partition_counts();
+        for node in &self.plan.nodes {
+            if let Op::Sink { sink } = node.op {
+                let handler = node.on_error.as_ref();
+                let handler = handler.or(self.plan.handlers.production.as_ref());
+                let place = (node.id, node.name.as_str());
+                judges[usize::from(sink.0)] = Judge::new(
+                    Failing::Production,
+                    handler,
+                    place,
+                    &self.foreign,
+                    Some(&counts),
+                )?;
+            }
+        }
+        let largest = self
+            .largest()
+            .filter(|_| judges.iter().any(Option::is_some));
+        Ok(OutputLimits {
+            largest,
+            judges: judges.into(),
+        })
+    }
+
+    /// The largest record that the producer sends.
+    pub(super) fn largest(&self) -> Option<usize> {
+        let of_producer = |role| matches!(role, ClientRole::All | ClientRole::Producer);
+        let mut properties = self.settings.client_properties.iter().rev();
+        let said = properties
+            .find(|(role, name, _)| of_producer(*role) && name == "message.max.bytes")
+            .and_then(|(_, _, value)| value.parse().ok());
+        match self.settings.broker {
+            BrokerAddress::Kafka(_) => said.or(Some(LARGEST)),
+            BrokerAddress::Embedded(_) => said,
+        }
+    }
+
+    /// Dead letters are for the day when something is wrong: that their topic is missing must show before.
+    pub(super) fn find_dead_letter_topics(&self, broker: &dyn Broker) -> Result<()> {
+        let wanted = self.plan.dead_letter_topics();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let found = broker.topics(&wanted, self.settings.broker_wait)?;
+        let missing: Vec<&str> = wanted
+            .iter()
+            .zip(&found)
+            .filter(|(_, info)| info.is_none())
+            .map(|(name, _)| *name)
+            .collect();
+        let Some(first) = missing.first() else {
+            return Ok(());
+        };
+        Err(Error::missing_topic(format!(
+            "dead-letter topic(s) {} do not exist at {}",
+            missing.join(", "),
+            broker.address()
+        ))
+        .hint("create them (the engine never creates topics of yours, so that a typo is seen), or correct DLQ(...)")
+        .at(|at| at.topic = Some((*first).to_owned())))
+    }
+}

@@ -1,0 +1,435 @@
+//! Furnishing the sources: which topics are read, from where, and how.
+//!
+//! Takes the plan's sources, gives the partitions to read with their positions and readers. Waits for
+//! the broker within its budget. Never makes a source topic.
+
+use super::{Blueprint, Standing};
+use crate::commit::LoggedStore;
+use crate::intake::source_partitions::{Reader, Slot, Slots};
+use crate::intake::timestamps::TimeOf;
+use crate::intake::watermarks::{Progress, WatermarkOf};
+use crate::runtime::shared::Shared;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{
+    Error, ErrorKind, NodeId, Offset, Result, SourceId, Timestamp, TopicPartition,
+};
+use stoatflow_log::{Broker, Committed, TopicInfo};
+use stoatflow_operators::expr::Compiled;
+use stoatflow_plan::{Op, PhysicalPlan, Reset, Source, TimestampExtractor, topic_pattern};
+use stoatflow_state::Backend;
+
+/// How long one question to the broker may take.
+const ASK: Duration = Duration::from_secs(3);
+
+impl Blueprint {
+    /// All topics there are, if a source has a pattern. `None` if a stop was asked for.
+    pub(crate) fn matched(&self, shared: &Shared) -> Result<Option<Vec<Arc<str>>>> {
+        if self.plan.sources.iter().all(|s| s.pattern.is_none()) {
+            return Ok(Some(Vec::new()));
+        }
+        self.reach(shared, |broker| broker.topic_names(ASK))
+    }
+
+    /// The same house with the topics that patterns match now.
+    pub(crate) fn resolved(&self, names: &[Arc<str>]) -> Result<Self> {
+        let mut plan = (*self.plan).clone();
+        let specs = self.specs(&self.timing())?;
+        let changelogs: BTreeSet<String> = specs.iter().map(|s| self.changelog_of(s)).collect();
+        let offsets = crate::commit::offsets_topic::topic_of(&self.settings.application_id);
+        let own =
+            |name: &str| name.starts_with("__") || name == offsets || changelogs.contains(name);
+        plan.handlers = plan.handlers.or(&self.settings.handlers);
+        for source in &mut plan.sources {
+            let Some(pattern) = &source.pattern else {
+                continue;
+            };
+            let whole = topic_pattern(pattern)?;
+            let found = names.iter().filter(|n| whole.is_match(n) && !own(n));
+            source.topics = found.map(ToString::to_string).collect();
+            if source.topics.is_empty() {
+                return Err(Error::missing_topic(format!(
+                    "no topic at {} matches the pattern '{pattern}' of the source '{}'",
+                    self.components.broker.address(),
+                    source.name
+                ))
+                .hint(
+                    "create one before you start; those that come later are found while it runs",
+                ));
+            }
+        }
+        once(&plan.sources)?;
+        Ok(Self {
+            plan: Arc::new(plan),
+            ..self.clone()
+        })
+    }
+
+    /// The topics of all sources, as they would be read now.
+    pub(crate) fn source_topics(&self) -> Result<Vec<String>> {
+        let patterns = self.plan.sources.iter().any(|s| s.pattern.is_some());
+        let names = if patterns {
+            self.components.broker.topic_names(ASK)?
+        } else {
+            Vec::new()
+        };
+        let resolved = self.resolved(&names)?;
+        let topics = resolved.plan.sources.iter().flat_map(|s| &s.topics);
+        Ok(topics.cloned().collect())
+    }
+
+    /// Are there partitions to read that `slots` has not: of its topics, or of new ones that match a
+    /// pattern?
+    ///
+    /// # Errors
+    /// What the broker fails with.
+    pub(crate) fn has_grown(&self, slots: &Slots) -> Result<bool> {
+        let broker = &self.components.broker;
+        let topics = self.source_topics()?;
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+        let infos = broker.topics(&names, ASK)?;
+        let read: BTreeSet<&TopicPartition> = slots.iter().map(|s| &s.partition).collect();
+        Ok(infos.into_iter().flatten().any(|topic| {
+            (0..topic.partitions)
+                .any(|p| !read.contains(&TopicPartition::new(Arc::clone(&topic.name), p)))
+        }))
+    }
+
+    /// Waits for the broker within its budget and gives the source topics.
+    pub(crate) fn reach_topics(
+        &self,
+        shared: &Shared,
+    ) -> Result<Option<BTreeMap<String, TopicInfo>>> {
+        let names: Vec<&str> = self
+            .plan
+            .sources
+            .iter()
+            .flat_map(|s| s.topics.iter().map(String::as_str))
+            .collect();
+        let Some(infos) = self.reach(shared, |broker| broker.topics(&names, ASK))? else {
+            return Ok(None);
+        };
+        found(&names, infos, &self.components.broker.address()).map(Some)
+    }
+
+    /// Asks the broker until it answers, within its budget.
+    fn reach<T>(
+        &self,
+        shared: &Shared,
+        ask: impl Fn(&dyn Broker) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let broker = &self.components.broker;
+        let clock = &self.components.clock;
+        let began = clock.monotonic();
+        loop {
+            if shared.is_stopping() {
+                return Ok(None);
+            }
+            match ask(broker.as_ref()) {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    let waited = clock.monotonic().saturating_sub(began);
+                    if waited >= self.settings.broker_wait {
+                        return Err(Error::unavailable(format!(
+                            "no broker answered at {} within {:.0} s",
+                            broker.address(),
+                            self.settings.broker_wait.as_secs_f64()
+                        ))
+                        .hint("start the broker or correct bootstrap.servers; broker.wait.timeout.ms sets how long to keep trying")
+                        .caused_by(error));
+                    }
+                    tracing::warn!(
+                        address = broker.address(),
+                        "the broker does not answer yet; trying again"
+                    );
+                    shared.wait_for_credit(Duration::from_millis(500));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn slots(
+        &self,
+        broker: &dyn Broker,
+        topics: &BTreeMap<String, TopicInfo>,
+        (stores, backend): (&[LoggedStore], &dyn Backend),
+        standing: &Standing,
+    ) -> Result<Slots> {
+        let timeout = self.settings.broker_wait;
+        let mut slots: BTreeMap<TopicPartition, Slot> = BTreeMap::new();
+        let mut resets: BTreeMap<TopicPartition, Reset> = BTreeMap::new();
+        let default = if self.settings.reset_to_earliest {
+            Reset::Earliest
+        } else {
+            Reset::Latest
+        };
+        let mut from_begin = BTreeSet::new();
+        let mut groups = Vec::new();
+        for source in &self.plan.sources {
+            let time = self.time_of(&source.timestamp)?;
+            // A global table's records are no part of the application's time, and answers are none.
+            let ahead = self.settings.max_timestamp_ahead;
+            let max_ahead = ahead
+                .filter(|_| !source.global && !source.answers)
+                .map(|ahead| i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX));
+            let mark = self.settings.watermark_default;
+            let watermark = WatermarkOf::source(source, mark, &self.foreign, &mut groups)?;
+            let unlogged = source.global && self.begin_anew(source, stores, backend)?;
+            let judge = self.reading(source)?;
+            let late = self.late_policy(source)?;
+            for (index, topic) in source.topics.iter().enumerate() {
+                for p in 0..topics[topic].partitions {
+                    let partition = TopicPartition::new(Arc::clone(&topics[topic].name), p);
+                    let reset = if source.global {
+                        Reset::Earliest
+                    } else {
+                        source.reset.unwrap_or(default)
+                    };
+                    if resets
+                        .insert(partition.clone(), reset)
+                        .is_some_and(|other| other != reset)
+                    {
+                        return Err(two_resets(topic));
+                    }
+                    if unlogged {
+                        from_begin.insert(partition.clone());
+                    }
+                    let slot = slots.entry(partition.clone()).or_insert_with(|| Slot {
+                        partition,
+                        start: Offset(0),
+                        fresh: true,
+                        progress: Progress::NONE,
+                        readers: Vec::new(),
+                        time: time.clone(),
+                        max_ahead,
+                        watermark: watermark.clone(),
+                        global_end: source.global.then_some(Offset(0)),
+                        answers_end: source.answers.then_some(Offset(0)),
+                        parks_at: Vec::new(),
+                    });
+                    slot.parks_at.extend(parks_at(&self.plan, source.id));
+                    if !slot.time.is_same(&time) {
+                        return Err(two_extractors(topic));
+                    }
+                    if !slot.watermark.is_same(&watermark) {
+                        return Err(two_watermarks(topic));
+                    }
+                    slot.readers.push(Reader {
+                        source: source.id,
+                        topic: u16::try_from(index).unwrap_or(u16::MAX),
+                        entry: source.entry,
+                        key: self.foreign.serde(&source.key)?,
+                        value: self.foreign.serde(&source.value)?,
+                        judge: judge.clone(),
+                        late: late.clone(),
+                    });
+                }
+            }
+        }
+        let partitions: Vec<TopicPartition> = slots.keys().cloned().collect();
+        let committed = standing.of(&partitions);
+        let ranges = broker.ranges(&partitions, timeout)?;
+        let known = self.known(&partitions, &committed);
+        let mut nowhere = Vec::new();
+        for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
+            for end in [&mut slot.global_end, &mut slot.answers_end] {
+                *end = end.map(|_| range.stable_end);
+            }
+            slot.start = match (&committed, resets[&slot.partition]) {
+                _ if from_begin.contains(&slot.partition) => range.begin,
+                (Some(c), reset) => {
+                    if c.offset < range.begin && reset == Reset::None {
+                        nowhere.push(slot.partition.clone());
+                    }
+                    c.offset.max(range.begin)
+                }
+                // It has come after the others: what is in it has not been read, whatever the reset says.
+                (None, _) if known.contains(&slot.partition.topic) => range.begin,
+                (None, Reset::Earliest) => range.begin,
+                (None, Reset::Latest) => range.stable_end,
+                (None, Reset::None) => {
+                    nowhere.push(slot.partition.clone());
+                    range.begin
+                }
+                (None, Reset::ByDuration(back)) => self
+                    .offsets_for_times(broker, &slot.partition, back)?
+                    .unwrap_or(range.stable_end),
+            };
+            slot.fresh = committed.is_none();
+            if let Some(c) = committed {
+                slot.progress = Progress::decode(&c.metadata);
+            }
+        }
+        if !nowhere.is_empty() {
+            return Err(no_position(&nowhere, &self.settings.application_id));
+        }
+        Ok(slots.into_values().collect())
+    }
+
+    /// Topics of which something is committed, and those of a pattern of which some topic is: a partition
+    /// of theirs without a position is new.
+    fn known(
+        &self,
+        partitions: &[TopicPartition],
+        committed: &[Option<Committed>],
+    ) -> BTreeSet<Arc<str>> {
+        let read = partitions.iter().zip(committed);
+        let mut known: BTreeSet<Arc<str>> = read
+            .filter(|(_, c)| c.is_some())
+            .map(|(p, _)| Arc::clone(&p.topic))
+            .collect();
+        for source in self.plan.sources.iter().filter(|s| s.pattern.is_some()) {
+            if source.topics.iter().any(|t| known.contains(t.as_str())) {
+                known.extend(source.topics.iter().map(|t| Arc::from(t.as_str())));
+            }
+        }
+        known
+    }
+
+    /// The first record that is not older than `back` milliseconds by the wall clock.
+    fn offsets_for_times(
+        &self,
+        broker: &dyn Broker,
+        partition: &TopicPartition,
+        back: i64,
+    ) -> Result<Option<Offset>> {
+        let since = Timestamp(self.components.clock.now().0.saturating_sub(back));
+        let asked = std::slice::from_ref(partition);
+        let found = broker.offsets_for_times(asked, since, self.settings.broker_wait)?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    fn time_of(&self, extractor: &TimestampExtractor) -> Result<TimeOf> {
+        Ok(match extractor {
+            TimestampExtractor::Udf(index) => TimeOf::Function(self.foreign.udf(*index)?),
+            TimestampExtractor::Expr(e) => TimeOf::Expression(Arc::new(Compiled::new(e)?)),
+            TimestampExtractor::FailOnInvalid => TimeOf::FailOnInvalid,
+            TimestampExtractor::LogAndSkip => TimeOf::LogAndSkip,
+            TimestampExtractor::UsePartitionTime => TimeOf::UsePartitionTime,
+            TimestampExtractor::Wallclock => TimeOf::Wallclock,
+        })
+    }
+
+    /// A global table without a changelog is its topic: it is read again from the beginning, into an
+    /// empty store (what was deleted and compacted away meanwhile must not stay).
+    fn begin_anew(
+        &self,
+        source: &Source,
+        stores: &[LoggedStore],
+        backend: &dyn Backend,
+    ) -> Result<bool> {
+        let mut unlogged = false;
+        for child in &self.plan.nodes[source.entry.0 as usize].children {
+            for id in self.plan.nodes[child.0 as usize].op.stores() {
+                if stores[usize::from(id.0)].changelog.is_none() {
+                    backend.wipe(id)?;
+                    unlogged = true;
+                }
+            }
+        }
+        Ok(unlogged)
+    }
+}
+
+/// The offloads that park what a source brings.
+fn parks_at(plan: &PhysicalPlan, source: SourceId) -> impl Iterator<Item = NodeId> {
+    plan.nodes.iter().filter_map(move |node| match &node.op {
+        Op::Offload { feeders, .. } => feeders.contains(&source).then_some(node.id),
+        _ => None,
+    })
+}
+
+/// A source with `reset="none"` has partitions that it can't go on with.
+fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
+    let topic = Arc::clone(&partitions[0].topic);
+    let numbers = partitions.iter().filter(|p| p.topic == topic);
+    let numbers: Vec<String> = numbers.map(|p| p.partition.to_string()).collect();
+    Error::config(format!(
+        "the group '{group}' has no committed position, or none that the topic still has, for partition(s) {} of the topic '{topic}', and its source starts nowhere (reset=\"none\")",
+        numbers.join(", ")
+    ))
+    .hint(format!(
+        "commit positions for the group '{group}' before you start (kafka-consumer-groups.sh --reset-offsets), correct application.id, or give the source reset=\"earliest\" or \"latest\""
+    ))
+    .at(|at| at.topic = Some(topic.to_string()))
+}
+
+/// A topic may have several sources, as long as each names it: what a pattern adds by chance to
+/// another source would read it twice, and with that one's reset and key.
+fn once(sources: &[Source]) -> Result<()> {
+    let mut readers: BTreeMap<&str, &Source> = BTreeMap::new();
+    for source in sources {
+        for topic in &source.topics {
+            let Some(other) = readers.insert(topic, source) else {
+                continue;
+            };
+            let (matching, other) = if source.pattern.is_some() {
+                (source, other)
+            } else {
+                (other, source)
+            };
+            if let Some(pattern) = &matching.pattern {
+                return Err(Error::topology(format!(
+                    "the pattern '{pattern}' of the source '{}' matches the topic '{topic}', which the source '{}' reads too",
+                    matching.name, other.name
+                ))
+                .hint("write a pattern that leaves the topic out, or read it once and use its stream twice"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn two_resets(topic: &str) -> Error {
+    Error::topology(format!(
+        "two sources start reading the topic '{topic}' at different places"
+    ))
+    .hint("give both the same offset reset")
+}
+
+fn two_extractors(topic: &str) -> Error {
+    Error::topology(format!(
+        "two sources read the topic '{topic}' with different timestamp extractors"
+    ))
+    .hint("read the topic once, or give both sources the same extractor")
+}
+
+fn two_watermarks(topic: &str) -> Error {
+    Error::topology(format!(
+        "two sources read the topic '{topic}' with different watermarks"
+    ))
+    .hint("read the topic once, or give both sources the same watermark")
+}
+
+fn found(
+    names: &[&str],
+    infos: Vec<Option<TopicInfo>>,
+    address: &str,
+) -> Result<BTreeMap<String, TopicInfo>> {
+    let missing: Vec<&str> = names
+        .iter()
+        .zip(&infos)
+        .filter(|(_, i)| i.is_none())
+        .map(|(n, _)| *n)
+        .collect();
+    if !missing.is_empty() {
+        return Err(Error::missing_topic(format!("source topic(s) {} do not exist at {address}", quoted(&missing)))
+            .hint("create them (the engine never creates source topics, so that a typo is seen), or fix the names in the topology")
+            .at(|at| at.topic = Some(missing[0].to_owned())));
+    }
+    Ok(names
+        .iter()
+        .map(|n| (*n).to_owned())
+        .zip(infos.into_iter().flatten())
+        .collect())
+}
+
+fn quoted(names: &[&str]) -> String {
+    names
+        .iter()
+        .map(|n| format!("'{n}'"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,252 @@
+//! Furnishing the state: changelog topics, the back end, the stores.
+//!
+//! Takes the plan's stores (and the engine's own), gives them opened, each with the layout of its kind.
+//! Never reads a changelog: that is [`crate::restore`].
+
+use super::{Blueprint, LOCK_PATIENCE};
+use crate::commit::LoggedStore;
+use crate::commit::offsets_topic;
+use crate::lane::stream_time;
+use crate::restore;
+use crate::runtime::shared::Shared;
+use crate::startup::split_backend::SplitBackend;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::settings::StoreBackend;
+use stoatflow_core::{ErrorKind, Result, StoreId};
+use stoatflow_log::{Broker, Forgetting, NewTopic, TopicInfo};
+use stoatflow_plan::{Op, Store, StoreKind};
+use stoatflow_protocol::on_damage;
+use stoatflow_state::memory::MemoryBackend;
+use stoatflow_state::rocksdb::{Opened, RocksBackend};
+use stoatflow_state::{Backend, KeyValueStore, Layout, StoreLayout};
+
+#[cfg(test)]
+mod tests;
+
+/// How long a version may be written late, beside the history that is kept (as Kafka Streams has it).
+const VERSIONED_LAG_MS: i64 = 86_400_000;
+
+/// How the keys of a store of this kind are made.
+#[must_use]
+pub const fn layout(kind: StoreKind) -> Layout {
+    match kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => Layout::KeyValue,
+        StoreKind::Window { retention_ms, .. } => Layout::window(retention_ms),
+        StoreKind::Session { retention_ms } => Layout::session(retention_ms),
+        StoreKind::Versioned { history_ms } => Layout::Versioned { history_ms },
+        StoreKind::TimeOrdered => Layout::TimeKey,
+        StoreKind::Timers => Layout::Timers,
+    }
+}
+
+/// Settings of a changelog topic: those of its kind, then what the user says of the store.
+fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
+    let mut config = BTreeMap::from([("cleanup.policy", "compact".to_owned())]);
+    match store.kind {
+        StoreKind::Window { retention_ms, .. } | StoreKind::Session { retention_ms } => {
+            config.insert("cleanup.policy", "compact,delete".to_owned());
+            let kept = retention_ms.saturating_add(additional_ms);
+            config.insert("retention.ms", kept.to_string());
+            config.insert("message.timestamp.type", "CreateTime".to_owned());
+        }
+        StoreKind::Versioned { history_ms } => {
+            let lag = history_ms.saturating_add(VERSIONED_LAG_MS);
+            config.insert("min.compaction.lag.ms", lag.to_string());
+            config.insert("message.timestamp.type", "CreateTime".to_owned());
+        }
+        StoreKind::KeyValue
+        | StoreKind::TimestampedKeyValue
+        | StoreKind::TimeOrdered
+        | StoreKind::Timers => {}
+    }
+    for (name, value) in &store.topic {
+        config.insert(name, value.clone());
+    }
+    config
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+impl Blueprint {
+    /// Makes changelog topics that don't exist, and the offsets topic; gives the names of changelogs by store.
+    pub(super) fn changelogs(
+        &self,
+        broker: &dyn Broker,
+        sources: &BTreeMap<String, TopicInfo>,
+        specs: &[Store],
+    ) -> Result<Vec<Option<Arc<str>>>> {
+        let timeout = self.settings.broker_wait;
+        let name = |s: &Store| s.logged.then(|| Arc::from(self.changelog_of(s)));
+        let names: Vec<Option<Arc<str>>> = specs.iter().map(name).collect();
+        let wanted: Vec<&str> = names.iter().flatten().map(AsRef::as_ref).collect();
+        if broker.forgetting() == Forgetting::Expires {
+            let settings = &self.settings;
+            let topic =
+                offsets_topic::new_topic(&settings.application_id, settings.replication_factor);
+            let known = broker.topics(&[&topic.name], timeout)?;
+            if known.iter().all(Option::is_none) {
+                broker.create_topics(&[topic], timeout)?;
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(names);
+        }
+        let known = broker.topics(&wanted, timeout)?;
+        let widest = sources.values().map(|t| t.partitions).max().unwrap_or(1);
+        let partitions = if self.settings.changelog_partitions > 0 {
+            self.settings.changelog_partitions
+        } else {
+            widest
+        };
+        let additional = self.settings.window_changelog_retention.as_millis();
+        let additional = i64::try_from(additional).unwrap_or(i64::MAX);
+        let missing: Vec<NewTopic> = wanted
+            .iter()
+            .zip(specs.iter().filter(|s| s.logged))
+            .zip(&known)
+            .filter(|(_, info)| info.is_none())
+            .map(|((name, spec), _)| NewTopic {
+                name: (*name).to_owned(),
+                partitions: if spec.name == stream_time::STORE {
+                    1
+                } else {
+                    partitions
+                },
+                replication: self.settings.replication_factor,
+                config: topic_config(spec, additional),
+            })
+            .collect();
+        if !missing.is_empty() {
+            broker.create_topics(&missing, timeout)?;
+        }
+        Ok(names)
+    }
+
+    pub(crate) fn changelog_of(&self, store: &Store) -> String {
+        format!("{}-{}-changelog", self.settings.application_id, store.name)
+    }
+
+    pub(super) fn open_backend(
+        &self,
+        shared: &Shared,
+        specs: &[Store],
+    ) -> Result<Option<Arc<dyn Backend>>> {
+        if let Some(backend) = &self.components.backend {
+            return Ok(Some(Arc::clone(backend)));
+        }
+        let layouts: Vec<StoreLayout> = specs
+            .iter()
+            .map(|s| {
+                let name = |spec: &stoatflow_plan::SerdeSpec| {
+                    self.foreign.serde(spec).map(|s| s.name().to_owned())
+                };
+                Ok(restore::store_layout(
+                    s.id,
+                    s,
+                    &name(&s.key)?,
+                    &name(&s.value)?,
+                ))
+            })
+            .collect::<Result<_>>()?;
+        let in_memory = |s: &Store| s.in_memory;
+        if self.settings.store_backend == StoreBackend::Memory || specs.iter().all(in_memory) {
+            return Ok(Some(Arc::new(MemoryBackend::new(false))));
+        }
+        let (memory, layouts): (Vec<StoreLayout>, Vec<StoreLayout>) = layouts
+            .into_iter()
+            .partition(|l| in_memory(&specs[usize::from(l.id.0)]));
+        let dir = self.state_place();
+        let clock = &self.components.clock;
+        let began = clock.monotonic();
+        let mut rebuild = self.settings.rebuild_damaged_state;
+        let budget = self.settings.state_memory_max_bytes / 4 * 3;
+        loop {
+            let opened = RocksBackend::open_or_damage(&dir, &layouts, budget).and_then(|opened| {
+                let found = match opened {
+                    Opened::Whole(backend) => return Ok(Some(backend)),
+                    Opened::Damaged(found) => found,
+                };
+                let unlogged = layouts.iter().map(|l| &specs[usize::from(l.id.0)]);
+                let unlogged: Vec<&str> = unlogged
+                    .filter(|s| !s.logged)
+                    .map(|s| s.name.as_str())
+                    .collect();
+                tracing::error!(error = %found, rebuild, "the local state can't be used");
+                on_damage(rebuild, &unlogged, found)?;
+                RocksBackend::discard(&dir)?;
+                // What is damaged again at once is no accident.
+                rebuild = false;
+                Ok(None)
+            });
+            match opened {
+                Ok(None) => {}
+                Ok(Some(backend)) if memory.is_empty() => return Ok(Some(Arc::new(*backend))),
+                Ok(Some(backend)) => {
+                    let memory = memory.iter().map(|l| l.id);
+                    return Ok(Some(Arc::new(SplitBackend::new(
+                        Arc::new(*backend),
+                        memory,
+                    ))));
+                }
+                Err(error)
+                    if error.kind() == ErrorKind::StateLocked
+                        && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>
+                {
+                    if shared.is_stopping() {
+                        return Ok(None);
+                    }
+                    tracing::warn!(%error, "waiting for the older instance to let go of the state directory");
+                    shared.wait_for_credit(Duration::from_millis(200));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn stores(
+        &self,
+        backend: &Arc<dyn Backend>,
+        changelogs: &[Option<Arc<str>>],
+        specs: &[Store],
+    ) -> Result<Vec<LoggedStore>> {
+        // Clean values kept decoded in front of RocksDB share the quarter of the budget that it doesn't get.
+        let cache = self.settings.state_memory_max_bytes / 4 / specs.len().max(1);
+        let parked: Vec<StoreId> = self.parked().collect();
+        specs
+            .iter()
+            .zip(changelogs)
+            .map(|(spec, changelog)| {
+                let store = KeyValueStore::with_layout(
+                    spec.id,
+                    Arc::from(spec.name.as_str()),
+                    self.foreign.serde(&spec.value)?,
+                    Arc::clone(backend),
+                    cache,
+                    layout(spec.kind),
+                );
+                let store = if spec.ordered {
+                    store.with_ordered(true)
+                } else {
+                    store
+                };
+                Ok(LoggedStore {
+                    store: Arc::new(store),
+                    changelog: changelog.clone(),
+                    waiting: matches!(spec.kind, StoreKind::TimeOrdered | StoreKind::Timers)
+                        || parked.contains(&spec.id),
+                })
+            })
+            .collect()
+    }
+
+    /// The stores of async calls that outlive their epoch, and of what waits for answers.
+    fn parked(&self) -> impl Iterator<Item = StoreId> {
+        self.plan.nodes.iter().filter_map(|node| match &node.op {
+            Op::Calls { store, .. } | Op::Offload { store, .. } => Some(*store),
+            _ => None,
+        })
+    }
+}
