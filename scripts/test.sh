@@ -81,7 +81,9 @@ step_integration() {
     chaos=$!
     # `wait` fails with what chaos was stopped by, and `set -e` would end the trap before it shows what was said.
     trap '{ kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; } || true; cat "$said"; rm -f "$said"' EXIT
-    pytest -n 2 --durations=12 -m "not alone" tests/integration --ignore=tests/integration/chaos || code=$?
+    # Those in a group share a cluster of several brokers, so one process takes them all.
+    pytest -n 2 --dist loadgroup --durations=12 -m "not alone" tests/integration \
+        --ignore=tests/integration/chaos || code=$?
     # Those of the benchmarks that need a broker, one for all of them: the others are in the step `python`.
     pytest -m "broker and not slow" benches/versus || code=$?
     wait "$chaos" || code=$?

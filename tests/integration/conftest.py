@@ -1,4 +1,4 @@
-"""What the integration tests share: one real broker for the whole run, and names that no other test uses."""
+"""What the integration tests share: a real broker, a secured cluster, and names that no other test uses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 # Tests are imported without their folder on the path (`--import-mode=importlib`).
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from broker.cluster import KafkaCluster
 from broker.kafka_broker import KafkaBroker
 from topics import KafkaTopics
 
@@ -26,6 +27,13 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 def cluster() -> Iterator[KafkaBroker]:
     """A real Kafka broker. Tests that stop it take one of their own."""
     with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secured() -> Iterator[KafkaCluster]:
+    """Three brokers with TLS, SASL and ACLs. Its tests are in one xdist group, so that they share it."""
+    with KafkaCluster() as running:
         yield running
 
 

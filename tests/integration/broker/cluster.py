@@ -15,6 +15,7 @@ import os
 import select
 import shutil
 import signal
+import ssl
 import sys
 import tempfile
 import time
@@ -76,6 +77,7 @@ class KafkaCluster:
         self._java: list[str] = []
         self._nodes: list[Node] = []
         self._running: dict[int, BrokerProcess] = {}
+        self._paused: set[int] = set()
         self.tokens = TokenServer({user: PASSWORDS[user] for user in (ALLOWED, DENIED)})
         """Hands out tokens of SASL/OAUTHBEARER: a client's id is the user, its secret the password."""
 
@@ -154,22 +156,22 @@ class KafkaCluster:
 
     def kill(self, node: int) -> None:
         """Ends a node with SIGKILL, as a crash would."""
-        self._process(node).end(signal.SIGKILL, 10.0)
-        del self._running[node]
+        self._end(node, signal.SIGKILL, 10.0)
 
     def restart(self, node: int) -> None:
         """Ends a node in order, so that others lead its partitions, and starts it again."""
-        self._process(node).end(signal.SIGTERM, 30.0)
-        del self._running[node]
+        self._end(node, signal.SIGTERM, 30.0)
         self.start(node)
 
     def pause(self, node: int) -> None:
         """Stops a node's process: its connections stay open and nothing answers."""
         self._process(node).send(signal.SIGSTOP)
+        self._paused.add(node)
 
     def resume(self, node: int) -> None:
         """Lets a paused node run on."""
         self._process(node).send(signal.SIGCONT)
+        self._paused.discard(node)
 
     # -- what is done with it
 
@@ -188,6 +190,15 @@ class KafkaCluster:
         """The node that leads a partition, or -1."""
         return wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic].leaders[partition]
 
+    def wait_until_in_sync(self, topic: str) -> None:
+        """Returns when all nodes keep up with a topic that has a replica on each: then any of them may go."""
+
+        def done() -> bool:
+            info = wire.metadata(HOST, self._any_port(), [topic], login=_LOGIN).topics[topic]
+            return all(len(nodes) == len(self._nodes) for nodes in info.in_sync.values())
+
+        self._wait(f"not every node is in sync with topic {topic!r}", done)
+
     def grant(self, user: str, resource: Resource, name: str, *operations: Operation, prefixed: bool = False) -> None:
         """Permits operations; returns when all running nodes know it."""
         acls = _acls(user, resource, name, operations, prefixed=prefixed)
@@ -201,14 +212,18 @@ class KafkaCluster:
         self._wait_for_acls(acls, known=False)
 
     def renew_certificates(self) -> None:
-        """Gives all running brokers a new certificate from the same CA, without a restart."""
+        """Gives all running brokers a new certificate from the same CA; returns when every listener shows it."""
         keystore = self.certificates.renewed_server()
-        for node in self._nodes:
-            if node.number in self._running:
-                for listener in LISTENERS:
-                    if listener.certificate == "server":
-                        settings = keystore_settings(listener, keystore)
-                        wire_admin.alter_broker(HOST, node.ports[INTERNAL], _LOGIN, node.number, settings)
+        listeners = [listener for listener in LISTENERS if listener.certificate == "server"]
+        settings = {key: value for each in listeners for key, value in keystore_settings(each, keystore).items()}
+        for node in self._answering():
+            wire_admin.alter_broker(HOST, node.ports[INTERNAL], _LOGIN, node.number, settings)
+        ports = [node.ports[listener.name] for node in self._answering() for listener in listeners]
+        renewed = keystore.read_text()
+        self._wait(
+            "not every listener shows the new certificate",
+            lambda: all(ssl.get_server_certificate((HOST, port), timeout=5.0).strip() in renewed for port in ports),
+        )
 
     def as_json(self) -> dict[str, object]:
         """All that a client in another process needs."""
@@ -265,7 +280,9 @@ class KafkaCluster:
     def _launch(self, node: Node) -> None:
         logger = node.folder / "log4j2.properties"
         java = [self._java[0], f"-Dlog4j2.configurationFile={logger}", *self._java[1:]]
-        self._running[node.number] = BrokerProcess(java, node.folder / "server.properties", node.log_file)
+        self._running[node.number] = BrokerProcess(
+            java, node.folder / "server.properties", node.log_file, temporary=self._folder
+        )
 
     def _node(self, number: int) -> Node:
         found = next((node for node in self._nodes if node.number == number), None)
@@ -280,11 +297,20 @@ class KafkaCluster:
         return self._running[node]
 
     def _any_port(self) -> int:
-        """The harness's own listener of a node that runs."""
-        for node in self._nodes:
-            if node.number in self._running:
-                return node.ports[INTERNAL]
+        """The harness's own listener of a node that answers."""
+        for node in self._answering():
+            return node.ports[INTERNAL]
         raise BrokerError("No node of the cluster is running.")
+
+    def _answering(self) -> list[Node]:
+        return [node for node in self._nodes if node.number in self._running and node.number not in self._paused]
+
+    def _end(self, node: int, how: signal.Signals, patience: float) -> None:
+        process = self._process(node)
+        if node in self._paused:
+            self.resume(node)
+        process.end(how, patience)
+        del self._running[node]
 
     def _has_leaders(self, name: str, partitions: int) -> bool:
         topic = wire.metadata(HOST, self._any_port(), [name], login=_LOGIN).topics.get(name)
@@ -293,7 +319,7 @@ class KafkaCluster:
         )
 
     def _wait_for_acls(self, acls: list[Acl], *, known: bool) -> None:
-        ports = [node.ports[INTERNAL] for node in self._nodes if node.number in self._running]
+        ports = [node.ports[INTERNAL] for node in self._answering()]
         self._wait(
             f"not every node has learnt that {acls} came or went",
             lambda: all(wire_admin.has_acl(HOST, port, _LOGIN, acl) == known for port in ports for acl in acls),
@@ -331,7 +357,7 @@ def _acls(user: str, resource: Resource, name: str, operations: tuple[Operation,
 
 
 def _serve(cluster: KafkaCluster) -> None:
-    """Prints what clients need and stays until stdin closes or a signal arrives."""
+    """Prints what clients need, then does what lines on stdin say, until stdin closes or a signal arrives."""
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         del frame
@@ -341,16 +367,49 @@ def _serve(cluster: KafkaCluster) -> None:
     signal.signal(signal.SIGINT, leave)
     with cluster:
         print(json.dumps(cluster.as_json()), flush=True)
+        waiting = b""
         while True:
             ready, _, _ = select.select([sys.stdin], [], [], 0.5)
-            if ready and not os.read(sys.stdin.fileno(), 4096):
-                return
+            if ready:
+                read = os.read(sys.stdin.fileno(), 4096)
+                if not read:
+                    return
+                *lines, waiting = (waiting + read).split(b"\n")
+                for line in lines:
+                    print(_obey(cluster, line.decode().split()), flush=True)
             cluster.check()
+
+
+def _obey(cluster: KafkaCluster, words: list[str]) -> str:
+    """Does one command, as the help of the command line lists them; gives what is answered."""
+    commands: dict[str, Callable[[list[str]], None]] = {
+        "kill": lambda rest: cluster.kill(int(rest[0])),
+        "start": lambda rest: cluster.start(int(rest[0])),
+        "restart": lambda rest: cluster.restart(int(rest[0])),
+        "pause": lambda rest: cluster.pause(int(rest[0])),
+        "resume": lambda rest: cluster.resume(int(rest[0])),
+        "topic": lambda rest: cluster.create_topic(rest[0], int(rest[1])),
+        "grant": lambda rest: cluster.grant(rest[0], Resource[rest[1]], rest[2], Operation[rest[3]]),
+        "revoke": lambda rest: cluster.revoke(rest[0], Resource[rest[1]], rest[2], Operation[rest[3]]),
+        "renew": lambda _: cluster.renew_certificates(),
+    }
+    if not words or words[0] not in commands:
+        return f"error: there is no command {' '.join(words)!r}; there are: {', '.join(commands)}"
+    try:
+        commands[words[0]](words[1:])
+    except (BrokerError, OSError, ValueError, LookupError) as error:
+        return f"error: {' '.join(words)}: {type(error).__name__}: {error}".replace("\n", " ")
+    return "ok"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Run a secured Apache Kafka cluster on free loopback ports.")
+    parser = argparse.ArgumentParser(
+        description="Run a secured Apache Kafka cluster on free loopback ports.",
+        epilog="Lines on stdin, each answered by `ok` or `error: ...`: kill NODE, start NODE, restart NODE, "
+        "pause NODE, resume NODE, topic NAME PARTITIONS, grant USER RESOURCE NAME OPERATION (grant bob TOPIC orders "
+        "READ), revoke (the same), renew (the certificates of the brokers).",
+    )
     parser.add_argument(
         "--print", action="store_true", required=True,
         help="start, print one line of JSON with addresses, passwords and files, run until stdin closes or SIGTERM",

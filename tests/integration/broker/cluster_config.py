@@ -11,7 +11,7 @@ from broker.certificates import Certificates
 from broker.listeners import ADMIN, ALL_LISTENERS, BROKER, CONTROLLER, INTERNAL, Listener
 from broker.token_server import AUDIENCE
 
-_VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+_TOKENS = "org.apache.kafka.common.security.oauthbearer"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ def node_properties(
 def _token_settings(tokens: Tokens) -> dict[str, str]:
     prefix = "listener.name.sasl_ssl_oauthbearer"
     return {
-        f"{prefix}.oauthbearer.sasl.server.callback.handler.class": _VALIDATOR,
+        f"{prefix}.oauthbearer.sasl.server.callback.handler.class": f"{_TOKENS}.OAuthBearerValidatorCallbackHandler",
+        # The default of Kafka 4.1.1 doesn't look at the signature: a token of anybody would do.
+        f"{prefix}.sasl.oauthbearer.jwt.validator.class": f"{_TOKENS}.BrokerJwtValidator",
         f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": tokens.key_set.as_uri(),
         f"{prefix}.sasl.oauthbearer.expected.audience": AUDIENCE,
         f"{prefix}.sasl.oauthbearer.expected.issuer": tokens.issuer,

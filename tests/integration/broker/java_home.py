@@ -70,11 +70,11 @@ def find_java() -> Path:
 
 
 def find_javac() -> Path:
-    """The compiler that belongs to a JDK; only the benchmark against Kafka Streams needs it."""
+    """The compiler that belongs to a JDK: for what runs Kafka Streams or Kafka's own clients."""
     find_java()
     javac = _tool("javac")
     if javac is None:
-        raise BrokerError(f"A JDK (with `javac`) is needed to build the Kafka Streams side. {_GET_JAVA}")
+        raise BrokerError(f"A JDK (with `javac`) is needed: there is Java source to compile. {_GET_JAVA}")
     return javac
 
 

@@ -7,7 +7,6 @@ when the program that started it dies.
 from __future__ import annotations
 
 import base64
-import os
 import signal
 import subprocess
 import uuid
@@ -17,21 +16,32 @@ from pathlib import Path
 from broker.java_home import BrokerError
 
 # Ends the broker when the pipe to the program that owns it closes without a farewell line, so that a test run
-# killed with SIGKILL leaves no JVM behind. The look at the command line guards against a pid used again.
-_GUARD = 'read -r line && exit 0; tr "\\0" " " < /proc/$1/cmdline | grep -qF -- "$2" && kill -9 "$1"'
+# killed with SIGKILL leaves no JVM behind. The look at the command line guards against a pid used again. Then it
+# removes the folder of the third argument, if there is one.
+_GUARD = """\
+read -r line && exit 0
+runs() { tr "\\0" " " <"/proc/$1/cmdline" | grep -qF -- "$2"; }
+runs "$1" "$2" && kill -9 "$1"
+[ -n "$3" ] || exit 0
+while runs "$1" "$2"; do sleep 0.1; done
+rm -rf -- "$3"
+"""
 
 
 class BrokerProcess:
-    """A running broker. `java` is the command up to the main class, `server` its properties file."""
+    """A running broker. `java` is the command up to the main class, `server` its properties file.
 
-    def __init__(self, java: Sequence[str], server: Path, log: Path) -> None:
+    `temporary` is a folder that goes too if the program that started it dies.
+    """
+
+    def __init__(self, java: Sequence[str], server: Path, log: Path, temporary: Path | None = None) -> None:
         with log.open("ab") as out:
             self._process = subprocess.Popen(
                 [*java, "kafka.Kafka", str(server)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         self._guard = subprocess.Popen(
-            ["sh", "-c", _GUARD, "guard", str(self.pid), str(server)],
+            ["sh", "-c", _GUARD, "guard", str(self.pid), str(server), str(temporary or "")],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
 
@@ -46,8 +56,8 @@ class BrokerProcess:
         return self._process.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """Sends it a signal."""
-        os.kill(self.pid, number)
+        """Sends it a signal, unless it has ended."""
+        self._process.send_signal(number)
 
     def end(self, how: signal.Signals, patience: float) -> None:
         """Sends `how`, and SIGKILL if it still runs after `patience` seconds; returns when it has ended."""

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_FETCH, _METADATA, _SASL_HANDSHAKE, _API_VERSIONS, _CREATE_TOPICS, _SASL_AUTHENTICATE = 1, 3, 17, 18, 19, 36
+_FETCH, _METADATA, SASL_HANDSHAKE, _API_VERSIONS, _CREATE_TOPICS, SASL_AUTHENTICATE = 1, 3, 17, 18, 19, 36
 _FETCH_BYTES = 8 << 20
 _CLIENT_ID = "stoatflow-harness"
 TOPIC_ALREADY_EXISTS = 36
@@ -29,10 +29,11 @@ class WireError(OSError):
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """What Metadata says of one topic: its error code and the leader of each partition (-1: none yet)."""
+    """What Metadata says of one topic: its error code, and by partition its leader (-1: none yet) and its ISR."""
 
     error: int
     leaders: Mapping[int, int]
+    in_sync: Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,8 @@ class Reader:
         self._at += length
         return self._data[self._at - length : self._at]
 
-    def skip_numbers(self) -> None:
-        for _ in range(self.number("i")):
-            self.number("i")
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(self.number("i") for _ in range(self.number("i")))
 
 
 def ask(
@@ -98,10 +98,11 @@ def ask(
         sock.settimeout(timeout)
         if login is not None:
             _log_in(sock, login)
-        return _exchange(sock, key, version, body)
+        return exchange(sock, key, version, body)
 
 
-def _exchange(sock: socket.socket, key: int, version: int, body: bytes) -> Reader:
+def exchange(sock: socket.socket, key: int, version: int, body: bytes) -> Reader:
+    """One request over an open connection."""
     head = struct.pack(">hhi", key, version, 1) + nullable_string(_CLIENT_ID)
     sock.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
     with sock.makefile("rb") as stream:
@@ -116,11 +117,11 @@ def _exchange(sock: socket.socket, key: int, version: int, body: bytes) -> Reade
 
 
 def _log_in(sock: socket.socket, login: Login) -> None:
-    answer = _exchange(sock, _SASL_HANDSHAKE, 1, nullable_string("PLAIN"))
+    answer = exchange(sock, SASL_HANDSHAKE, 1, nullable_string("PLAIN"))
     if (error := answer.number("h")) != 0:
         raise WireError(f"the broker doesn't take SASL/PLAIN there: error {error}")
     secret = f"\0{login.user}\0{login.password}".encode()
-    answer = _exchange(sock, _SASL_AUTHENTICATE, 0, struct.pack(">i", len(secret)) + secret)
+    answer = exchange(sock, SASL_AUTHENTICATE, 0, struct.pack(">i", len(secret)) + secret)
     if (error := answer.number("h")) != 0:
         raise WireError(f"the broker refused user {login.user}: error {error}, {answer.string()}")
 
@@ -155,13 +156,14 @@ def metadata(
         error, topic = answer.number("h"), answer.string()
         answer.number("b")  # internal?
         leaders: dict[int, int] = {}
+        in_sync: dict[int, tuple[int, ...]] = {}
         for _ in range(answer.number("i")):
             answer.number("h")  # error of the partition: -1 as leader says the same
             partition = answer.number("i")
             leaders[partition] = answer.number("i")
-            answer.skip_numbers()  # replicas
-            answer.skip_numbers()  # in sync
-        found[topic or ""] = TopicInfo(error, leaders)
+            answer.numbers()  # replicas
+            in_sync[partition] = answer.numbers()
+        found[topic or ""] = TopicInfo(error, leaders, in_sync)
     return ClusterInfo(brokers, found)
 
 
