@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from stoatflow import errors
-from stoatflow._bridge import error_kinds, settings_schema
+from stoatflow._runtime.bridge import error_kinds, settings_schema
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by `make docs` (scripts/reference.py) from the engine's own tables. Edits here are lost. -->"

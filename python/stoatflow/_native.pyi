@@ -1,6 +1,6 @@
 """The border between the package and its Rust engine, and nothing more.
 
-Takes plain data and tables of callables, gives handles. Only `_bridge` imports it. Every error that
+Takes plain data and tables of callables, gives handles. Only `_runtime.bridge` imports it. Every error that
 leaves it is a class of `stoatflow.errors`, found by its kind in `ERRORS_BY_KIND` and built as
 `cls(message, kind=..., next_step=..., coordinates={...})`: `message` is the bare one (the class adds
 coordinates and the next step to its text), `coordinates` holds only what is known, under the names

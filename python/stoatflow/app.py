@@ -16,7 +16,7 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from stoatflow import _bridge, leaving
+from stoatflow._runtime import bridge, leaving
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.errors import ConfigError, StoatFlowError
 from stoatflow.handlers import OnError, with_handlers
@@ -100,7 +100,7 @@ class StoatFlow:
         self._raised = False
         native = None if broker is None else broker.native
         try:
-            self._engine = _bridge.Engine(
+            self._engine = bridge.Engine(
                 plan,
                 self.settings.pairs(),
                 native,
@@ -272,7 +272,7 @@ class StoatFlow:
         The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
         values tell them. The application goes on meanwhile.
         """
-        from stoatflow.store_batches import table  # nobody else needs it
+        from stoatflow._runtime.store_batches import table  # nobody else needs it
 
         return table(self._engine, store, schema)
 
@@ -281,7 +281,7 @@ class StoatFlow:
 
         All batches show one moment, however long they are read. The reader ends with the application.
         """
-        from stoatflow.store_batches import reader
+        from stoatflow._runtime.store_batches import reader
 
         return reader(self._engine, store, schema, max_rows)
 
@@ -320,9 +320,9 @@ class StoatFlow:
             # A lane may wait for one of them.
             self._event_loop.cancel()
 
-    def last_resort(self) -> _bridge.LastResort:
+    def last_resort(self) -> bridge.LastResort:
         """Give what ends the process where Python can't."""
-        return _bridge.LastResort(self._engine)
+        return bridge.LastResort(self._engine)
 
     # Inside ----------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from stoatflow._dsl.scheduled import CatchUp, scheduled_node
+from stoatflow._dsl.wrapped import checked_wrapper
 from stoatflow.durations import Duration, Timestamp
 from stoatflow.errors import TopologyError
 from stoatflow.global_table import GlobalKTable
@@ -29,13 +31,12 @@ from stoatflow.materialized import (
 from stoatflow.plan import PlanBuilder, nodes
 from stoatflow.plan.functions import given, user_line
 from stoatflow.resources import Resource
-from stoatflow.scheduled import CatchUp, scheduled_node
 from stoatflow.serdes import SerdeLike, Serdes, resolve
 from stoatflow.stream import KStream
 from stoatflow.table import KTable
 from stoatflow.topology import Topology
 from stoatflow.watermark import Watermark, watermark_spec
-from stoatflow.wrapping import Wrapper, checked_wrapper
+from stoatflow.wrapping import Wrapper
 
 if TYPE_CHECKING:
     from stoatflow.processor import ProcessorSupplier

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
+from stoatflow._dsl.folding import Folding
 from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
-from stoatflow.folding import Folding
 from stoatflow.grouped import KGroupedStream
 from stoatflow.handlers import OnError
 from stoatflow.materialized import Materialized

@@ -12,7 +12,7 @@ from itertools import islice
 from types import TracebackType
 from typing import NamedTuple
 
-from stoatflow import _bridge
+from stoatflow._runtime import bridge
 
 _PAGE = 4096
 
@@ -32,10 +32,10 @@ class EmbeddedBroker:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         """Open the directory, or a temporary one that `close` removes."""
-        self._native = _bridge.EmbeddedBroker(None if path is None else os.fspath(path))
+        self._native = bridge.EmbeddedBroker(None if path is None else os.fspath(path))
 
     @property
-    def native(self) -> _bridge.EmbeddedBroker:
+    def native(self) -> bridge.EmbeddedBroker:
         """The engine's handle."""
         return self._native
 

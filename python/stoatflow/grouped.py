@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from stoatflow._dsl.folding import Folding
 from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
-from stoatflow.folding import Folding
 from stoatflow.handlers import OnError
 from stoatflow.materialized import Materialized
 from stoatflow.serdes import SerdeLike

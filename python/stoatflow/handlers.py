@@ -18,7 +18,7 @@ from stoatflow.durations import Duration, duration_ms
 from stoatflow.errors import TopologyError
 
 if TYPE_CHECKING:
-    from stoatflow._bridge import Plan
+    from stoatflow._runtime.bridge import Plan
     from stoatflow.plan.nodes import Udf
 
 _SHAPE = ("context", "record", "exception")

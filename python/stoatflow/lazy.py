@@ -8,6 +8,6 @@ with `decode="dict"` gives real ones.
 
 from __future__ import annotations
 
-from stoatflow._bridge import JsonArray, JsonObject, to_python
+from stoatflow._runtime.bridge import JsonArray, JsonObject, to_python
 
 __all__ = ["JsonArray", "JsonObject", "to_python"]

@@ -13,14 +13,14 @@ from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from stoatflow._bridge import Cancellable, ProcessorContext
+from stoatflow._dsl.signatures import signature_of
+from stoatflow._runtime.bridge import Cancellable, ProcessorContext
 from stoatflow.asynchronous import is_async
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder
 from stoatflow.plan.functions import accepts, display_name, never_runs, processor
 from stoatflow.plan.nodes import ProcessorRef
 from stoatflow.record import FixedKeyRecord, Record
-from stoatflow.signatures import signature_of
 
 if TYPE_CHECKING:
     from stoatflow.stores import StoreBuilder

@@ -98,10 +98,10 @@ class Settings:
     def check(self) -> None:
         """Raise one `ConfigError` with every problem, and where the values came from."""
         # The bridge is the border; the rest of this module must work without it (documentation).
-        from stoatflow import _bridge
+        from stoatflow._runtime import bridge
 
         try:
-            _bridge.check_settings(self.pairs())
+            bridge.check_settings(self.pairs())
         except ConfigError as error:
             raise self.explain(error) from None
 

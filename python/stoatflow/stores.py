@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from stoatflow._bridge import (
+from stoatflow._runtime.bridge import (
     KeyValueStore,
     SessionStore,
     StoreIterator,

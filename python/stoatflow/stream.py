@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from stoatflow._dsl.stream_joins import StreamJoins
+from stoatflow._dsl.stream_offload import StreamOffload
 from stoatflow.branched import BranchedKStream
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
@@ -32,8 +34,6 @@ from stoatflow.plan.builder import same_plan
 from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given, pairing, user_line
 from stoatflow.printed import Printed
 from stoatflow.serdes import SerdeLike
-from stoatflow.stream_joins import StreamJoins
-from stoatflow.stream_offload import StreamOffload
 from stoatflow.table import KTable
 from stoatflow.windows import span_ms
 

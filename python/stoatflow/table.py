@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from stoatflow import joins
+from stoatflow._dsl import joins
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.expressions.expression import Operand

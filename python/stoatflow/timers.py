@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from stoatflow._bridge import TimerStore
+from stoatflow._runtime.bridge import TimerStore
 from stoatflow.errors import TopologyError
 from stoatflow.plan import nodes
 

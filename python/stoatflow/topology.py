@@ -12,18 +12,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from stoatflow import _bridge
+from stoatflow._dsl.wrapped import checked_wrapper, wrapped
+from stoatflow._runtime import bridge
 from stoatflow.asynchronous import Awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.handlers import OnError, handler
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
 from stoatflow.plan.functions import user_line
 from stoatflow.timers import check_on_timer
-from stoatflow.wrapping import Wrapper, checked_wrapper, wrapped
+from stoatflow.wrapping import Wrapper
 
 if TYPE_CHECKING:
-    from stoatflow._bridge import Plan
-    from stoatflow.event_loop import EventLoop
+    from stoatflow._runtime.bridge import Plan
+    from stoatflow._runtime.event_loop import EventLoop
     from stoatflow.late import LatePolicy
     from stoatflow.materialized import Reset, TimestampLike
     from stoatflow.resources import Resource
@@ -314,10 +315,10 @@ def _compile(
     encoded = encode(plan, shared=wrapper is None)
     if wrapper is not None:
         # Only what is checked and named can be told to the wrapper, so it is compiled twice.
-        encoded = wrapped(encoded, _bridge.compile_plan(encoded).physical_json, plan, wrapper)
+        encoded = wrapped(encoded, bridge.compile_plan(encoded).physical_json, plan, wrapper)
     loop = None
     if resources or any(isinstance(fn, Awaiting) for fn in encoded.functions):
-        from stoatflow.event_loop import on_event_loop
+        from stoatflow._runtime.event_loop import on_event_loop
 
         encoded, loop = on_event_loop(encoded, resources)
-    return encoded, _bridge.compile_plan(encoded), loop
+    return encoded, bridge.compile_plan(encoded), loop

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
+from stoatflow._dsl.folding import Folding
 from stoatflow.aggregations import Aggregation
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
-from stoatflow.folding import Folding
 from stoatflow.handlers import OnError
 from stoatflow.materialized import Materialized
 from stoatflow.plan import nodes

@@ -1,9 +1,10 @@
 """A worker for an `offload`: requests come from one topic, answers go to another.
 
 Takes a function, plain or async, and two topics; gives an answer for each request, with the request's key and its
-correlation. Owns a reader, a writer, an event loop, the calls (`stoatflow.worker_calls`), and answers on their way
-(`stoatflow.worker_delivery`). Positions are committed behind acknowledged answers: after a crash a request may be
-answered again, which the `offload` drops. Never ends because a function raises: that is an answer, too.
+correlation. Owns a reader, a writer and an event loop; `_runtime.worker_calls` makes the calls and
+`_runtime.worker_delivery` delivers the answers. Positions are committed behind acknowledged answers: after a crash
+a request may be answered again, which the `offload` drops. A function that raises doesn't end the worker: its error
+is an answer, too.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from stoatflow._dsl.signatures import signature_of
+from stoatflow._runtime.worker_calls import Calls
+from stoatflow._runtime.worker_delivery import Answer, Delivery, Request
 from stoatflow.asynchronous import is_async
 from stoatflow.durations import Duration, duration_ms
 from stoatflow.errors import ConfigError
 from stoatflow.offload import CORRELATION
 from stoatflow.serdes import Serde, SerdeLike, Serdes, resolve
 from stoatflow.settings import Settings, as_settings
-from stoatflow.signatures import signature_of
-from stoatflow.worker_calls import Calls
-from stoatflow.worker_delivery import Answer, Delivery, Request
 
 if TYPE_CHECKING:
-    from stoatflow._bridge import WorkerClient
+    from stoatflow._runtime.bridge import WorkerClient
     from stoatflow.embedded import EmbeddedBroker
 
 _POLL_S = 0.1
@@ -184,11 +185,11 @@ class Worker:
         return None
 
     def _open(self) -> WorkerClient:
-        from stoatflow import _bridge
+        from stoatflow._runtime import bridge
 
         native = None if self._broker is None else self._broker.native
         try:
-            client = _bridge.WorkerClient(self.settings.pairs(), *self._topics, *self._share, native)
+            client = bridge.WorkerClient(self.settings.pairs(), *self._topics, *self._share, native)
         except ConfigError as error:
             raise self.settings.explain(error) from None
         _log.info("worker of %s reads partitions %s", self._topics[0], client.partitions())

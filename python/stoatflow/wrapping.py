@@ -1,26 +1,14 @@
-"""The hook around every Python function of a topology: tracing, timing, counting, without touching the functions.
+"""What a wrapper of functions is: `StreamsBuilder(wrapper=...)` calls it once for each Python function of a topology.
 
-Takes a plan and a wrapper, gives the plan with what the wrapper made of each function. Called while a topology is
-built, never later; a topology without a wrapper has nothing of this in it. What runs natively (expressions, counts,
-joins without a function) has no function and is not wrapped.
+Takes a node's description and its function, gives what is called instead: tracing, timing, counting, without touching
+the functions.
 """
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from stoatflow.asynchronous import Awaiting, is_async
-from stoatflow.errors import TopologyError
-from stoatflow.plan.functions import never_runs, user_line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stoatflow.plan import EncodedPlan, Node
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -43,123 +31,3 @@ class NodeInfo:
 
 Wrapper: TypeAlias = Callable[[NodeInfo, Function], Function]
 """`(node, next)` gives what is called instead of `next`, with the same arguments."""
-
-
-def checked_wrapper(wrapper: object) -> Wrapper | None:
-    """Give it; raise `TopologyError` for what can't be one."""
-    if wrapper is None:
-        return None
-    if not callable(wrapper) or never_runs(wrapper):
-        raise TopologyError(
-            f"{user_line()} wrapper= must be a plain function of (node, next), not {wrapper!r}",
-            next_step="write def wrapper(node, next): ... that returns a function, or next itself",
-        )
-    return wrapper
-
-
-def wrapped(encoded: EncodedPlan, physical: str, plan: Sequence[Node], wrapper: Wrapper) -> EncodedPlan:
-    """Give the plan with each function wrapped. `encoded` must not share functions between nodes."""
-    names = names_by_function(json.loads(physical))
-    functions = [
-        _wrap(wrapper, _info(plan[at], field, names.get(("udf", index))), fn, plan[at].line)
-        for index, (fn, (at, field)) in enumerate(zip(encoded.functions, encoded.function_uses, strict=True))
-    ]
-    processors = [
-        _around(wrapper, plan[at], names.get(("processor", index)), supplier)
-        for index, (supplier, at) in enumerate(zip(encoded.processors, encoded.processor_uses, strict=True))
-    ]
-    return replace(encoded, functions=tuple(functions), processors=tuple(processors))
-
-
-def _wrap(wrapper: Wrapper, info: NodeInfo, fn: Function, line: str | None) -> Function:
-    if isinstance(fn, Awaiting):
-        around = wrapper(info, fn.function)
-        if around is not fn.function and not is_async(around):
-            raise TopologyError(
-                f"{line} the wrapper gave {around!r}, which is not async, as the {info.function} of '{info.name}'",
-                next_step="return an async function with the arguments of next, or next itself",
-            )
-        return fn if around is fn.function else fn.around(around)
-    made = wrapper(info, fn)
-    if not callable(made) or never_runs(made):
-        raise TopologyError(
-            f"{line} the wrapper gave {made!r} for the {info.function} of '{info.name}', and no plain function",
-            next_step="return a function with the arguments of next, or next itself",
-        )
-    return made
-
-
-def _info(node: Node, field: str, name: str | None) -> NodeInfo:
-    stores = getattr(node, "stores", ())
-    kept = getattr(getattr(node, "materialized", None), "store", None) or getattr(node, "store", None)
-    return NodeInfo(node.name or name or node.op, node.op, field, stores or ((kept,) if kept else ()))
-
-
-def names_by_function(physical: dict[str, Any]) -> dict[tuple[str, int], str]:
-    """Give the nodes' names by the functions and processors that they call."""
-    found: dict[tuple[str, int], str] = {}
-    for node in physical["nodes"]:
-        for use in _uses(node["op"]):
-            # A node comes before those that read it as a view.
-            found.setdefault(use, node["name"])
-    for node in [*physical["sources"], *physical["sinks"]]:
-        for use in _uses(node):
-            found.setdefault(use, node["name"])
-    return found
-
-
-def _uses(part: object) -> Iterator[tuple[str, int]]:
-    if isinstance(part, dict):
-        for key, content in part.items():
-            if key in ("udf", "processor") and isinstance(content, int):
-                yield key, content
-            else:
-                yield from _uses(content)
-    elif isinstance(part, list):
-        for content in part:
-            yield from _uses(content)
-
-
-def _around(wrapper: Wrapper, node: Node, name: str | None, supplier: Callable[[], Any]) -> Callable[[], Any]:
-    work = "transform" if node.op == "transform_values" else "process"
-    info = _info(node, work, name)
-    here = _Here()
-
-    def work_of_this_lane(*arguments: Any) -> Any:
-        if here.work is None:
-            raise RuntimeError(
-                f"next() of '{info.name}' was called outside of {work}(), or in another thread. "
-                "Next: call it within the wrapping function itself"
-            )
-        return here.work(*arguments)
-
-    made = _wrap(wrapper, info, work_of_this_lane, node.line)
-    if made is work_of_this_lane:
-        return supplier
-    return lambda: _Around(supplier(), work, made, here)
-
-
-class _Here(threading.local):
-    """Which lane's processor is at work in this thread."""
-
-    work: Function | None = None
-
-
-class _Around:
-    """A processor whose work goes through the wrapper; everything else is its own."""
-
-    def __init__(self, inner: Any, work: str, wrapped: Function, here: _Here) -> None:
-        self.init = inner.init
-        self.close = inner.close
-        if hasattr(inner, "on_timer"):
-            self.on_timer = inner.on_timer
-        own = getattr(inner, work)
-
-        def run(*arguments: Any) -> Any:
-            before, here.work = here.work, own
-            try:
-                return wrapped(*arguments)
-            finally:
-                here.work = before
-
-        setattr(self, work, run)

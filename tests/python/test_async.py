@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from stoatflow.event_loop import EventLoop
+from stoatflow._runtime.event_loop import EventLoop
 from stoatflow.testing import TopologyTestDriver
 
 Build = Callable[[sf.KStream[str, str]], "sf.KStream[Any, Any]"]
@@ -487,7 +487,7 @@ def test_a_loop_that_is_late_to_close_takes_nothing_from_its_successor(monkeypat
 
     builder.stream("in", key=str, value=str).map_values(numbered).to("out", key=str, value=str)
     topology = builder.build()
-    monkeypatch.setattr("stoatflow.event_loop._CLOSING_S", 0.1)
+    monkeypatch.setattr("stoatflow._runtime.event_loop._CLOSING_S", 0.1)
     with driver_of(topology):
         (first,) = [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
     assert first.is_alive()

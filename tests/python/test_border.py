@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from stoatflow import _bridge
+from stoatflow._runtime import bridge
 from stoatflow.errors import ERRORS_BY_KIND
 from stoatflow.plan import NODE_CLASSES
 
 
 def test_node_kinds() -> None:
-    assert sorted(cls.op for cls in NODE_CLASSES) == sorted(_bridge.node_kinds())
+    assert sorted(cls.op for cls in NODE_CLASSES) == sorted(bridge.node_kinds())
 
 
 def test_error_kinds() -> None:
-    assert {kind: cls.default_next_step for kind, cls in ERRORS_BY_KIND.items()} == dict(_bridge.error_kinds())
+    assert {kind: cls.default_next_step for kind, cls in ERRORS_BY_KIND.items()} == dict(bridge.error_kinds())
 
 
 def test_settings_can_all_be_given_as_keywords() -> None:
-    names = [name for name, *_ in _bridge.settings_schema()]
+    names = [name for name, *_ in bridge.settings_schema()]
     assert len(names) == len(set(names)) > 0
     for name in names:
         assert sf.Settings({}, environ={}, **{name.replace(".", "_"): "x"}).get(name) == "x"

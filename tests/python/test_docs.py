@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 import stoatflow as sf
-from stoatflow._bridge import node_kinds
+from stoatflow._runtime.bridge import node_kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(

@@ -243,7 +243,7 @@ def test_places_are_read() -> None:
 
 
 def test_who_does_not_agree_is_heard(place: Place) -> None:
-    from stoatflow import _bridge
+    from stoatflow._runtime import bridge
 
     def disagree(plan: str) -> None:
         raise KeyError(plan[:1])
@@ -251,7 +251,7 @@ def test_who_does_not_agree_is_heard(place: Place) -> None:
     settings: Any = sf.Settings.from_file(place.config, environ={})
     topology: sf.Topology = runpy.run_path(str(place.app))["topology"]
     with pytest.raises(KeyError, match=r"\{"):
-        _bridge.reset(topology.plan, settings.pairs(), "earliest", 0, [], agree=disagree)
+        bridge.reset(topology.plan, settings.pairs(), "earliest", 0, [], agree=disagree)
     assert place.untouched()
 
 

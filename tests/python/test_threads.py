@@ -28,8 +28,8 @@ import pytest
 import stoatflow as sf
 from at_once import THREADS, at_once, changed, changing_all_the_time
 from stoatflow import EmbeddedBroker, JsonArray, JsonObject, to_python
+from stoatflow._runtime.event_loop import EventLoop
 from stoatflow.asynchronous import awaiting
-from stoatflow.event_loop import EventLoop
 from stoatflow.plan import Node, PlanBuilder
 from stoatflow.resources import Resource
 from stoatflow.testing import TopologyTestDriver

@@ -16,7 +16,7 @@ from typing import Any, Optional
 import pytest
 
 import stoatflow as sf
-from stoatflow._bridge import WorkerClient
+from stoatflow._runtime.bridge import WorkerClient
 from stoatflow.cli.worker import load, share
 
 

@@ -1,7 +1,7 @@
 //! Async functions behind the engine's port for them.
 //!
 //! Takes calls from lanes, hands a batch of them to the event loop's thread with one attach, and takes results
-//! there: the loop itself, its limits and retries are Python's (`stoatflow.event_loop`). A result is turned
+//! there: the loop itself, its limits and retries are Python's (`stoatflow._runtime.event_loop`). A result is turned
 //! into datums where it arises, so that a lane never needs the interpreter for it.
 
 mod call;
@@ -44,10 +44,10 @@ pub fn calls(
     let mut calls: BTreeMap<u32, Arc<dyn AsyncUdf>> = BTreeMap::new();
     // Who has made none has not loaded it, and asyncio with it.
     let loaded = py.import("sys")?.getattr("modules")?;
-    if !loaded.contains("stoatflow.event_loop")? {
+    if !loaded.contains("stoatflow._runtime.event_loop")? {
         return Ok(calls);
     }
-    let caller = CALLER.import(py, "stoatflow.event_loop", "Caller")?;
+    let caller = CALLER.import(py, "stoatflow._runtime.event_loop", "Caller")?;
     for (number, (function, name)) in (0..).zip(functions.iter().zip(names)) {
         // Whatever says of itself that it is one (a mock with a `__class__`) is none.
         if !function.bind(py).get_type().is_subclass(caller)? {

@@ -3,7 +3,7 @@
 //! Takes an expression as data and a record's parts, gives what the engine makes of them, as plain Python objects. The
 //! evaluation is the engine's own, so what is seen here is what will run. Never used on the way of records.
 
-use crate::datum::{from_py, to_py};
+use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;
 use crate::lazy;
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 //! Takes a record that failed, asks a callable, gives its handler as data: the talking is in
 //! `stoatflow.handlers`, here is only the border. Waits without the interpreter. Never decides.
 
-use crate::datum::to_py;
+use crate::convert::to_py;
 use crate::errors::{PyCause, as_py_err};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
@@ -41,7 +41,7 @@ impl Runtime for PyRuntime {
 
     fn stacks(&self, named: &[(u64, String)]) -> Option<String> {
         Python::attach(|py| {
-            let stacks = py.import("stoatflow.stacks")?.getattr("stacks")?;
+            let stacks = py.import("stoatflow._runtime.stacks")?.getattr("stacks")?;
             stacks.call1((named.to_vec(),))?.extract()
         })
         .ok()

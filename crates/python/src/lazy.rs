@@ -16,7 +16,7 @@ mod scan;
 pub use array::JsonArray;
 pub use object::JsonObject;
 
-use crate::avro;
+use crate::convert::schema;
 use crate::errors::to_py_err;
 use crate::steady::steady;
 use decode::Failure;
@@ -167,7 +167,7 @@ pub fn parts(object: &Bound<'_, PyAny>, depth: usize) -> Option<stoatflow_core::
         object.get().parts(py, depth)
     } else if let Ok(array) = object.cast_exact::<JsonArray>() {
         let list = array.get().list(py)?;
-        Some(avro::part(list.as_any(), depth))
+        Some(schema::part(list.as_any(), depth))
     } else {
         None
     }

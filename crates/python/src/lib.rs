@@ -5,7 +5,7 @@
 
 mod arrow;
 mod avro;
-mod datum;
+mod convert;
 mod driver;
 mod embedded;
 mod engine;
@@ -13,7 +13,6 @@ mod errors;
 mod event_loop;
 mod expression;
 mod handler;
-mod json;
 mod last_resort;
 mod lazy;
 mod logging;

@@ -1,6 +1,6 @@
 //! What an offload has parked, as Python objects.
 
-use crate::datum::to_py;
+use crate::convert::to_py;
 use pyo3::prelude::*;
 use stoatflow_operators::offload::Parked;
 

@@ -13,7 +13,7 @@ pub use context::{Cancellable, ProcessorContext};
 pub use door::Door;
 pub use stores::*;
 
-use crate::datum::{from_py, to_py};
+use crate::convert::{from_py, to_py};
 use crate::errors::raised;
 use crate::positional::call;
 use crate::profile::Profile;

@@ -1,18 +1,14 @@
-//! Protobuf between the engine and Python: descriptors of what the user gave, and messages of generated classes.
-//!
-//! Takes .proto files, texts and descriptors, gives `ProtobufFormat`, with which the test driver reads and writes as the
-//! engine does. A message that a function returns goes on as what its class writes. Never imports the package `protobuf`:
-//! whoever has messages has it.
+//! Protobuf for the test driver and the DSL: `ProtobufFormat` finds the descriptors of what the user gave, and reads
+//! and writes messages as the engine does.
 
-use crate::datum::{from_py, to_py};
-use crate::errors::{PyCause, to_py_err};
+use crate::convert::{from_py, to_py};
+use crate::errors::to_py_err;
 use crate::lazy;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyBytes};
+use pyo3::types::PyBytes;
 use std::path::PathBuf;
-use stoatflow_core::{Bytes, CustomSerde, Datum, Error, Opaque, Result};
-use stoatflow_formats::protobuf::{Format, ProtobufValue, Serialized, needed, of_file, of_text};
+use stoatflow_core::{Bytes, CustomSerde, Datum};
+use stoatflow_formats::protobuf::{Format, needed, of_file, of_text};
 
 /// A message type with what stands before the bytes of its records.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -104,43 +100,5 @@ impl ProtobufFormat {
     fn body<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let body = self.format.body(&Bytes::copy_from_slice(data));
         Ok(PyBytes::new(py, &body.map_err(to_py_err)?))
-    }
-}
-
-/// A message of the user's class, if that is what functions get for this value.
-pub fn message<'py>(py: Python<'py>, value: &dyn Opaque) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(value) = value.as_any().downcast_ref::<ProtobufValue>() else {
-        return Ok(None);
-    };
-    match value.shown().map_err(to_py_err)? {
-        Some(shown) => to_py(py, &shown).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// What a message of a generated class is written as; `None`: it is something else.
-pub fn serialized(object: &Bound<'_, PyAny>) -> Result<Option<Datum>> {
-    let py = object.py();
-    let class = object.get_type();
-    let described = class
-        .getattr(intern!(py, "DESCRIPTOR"))
-        .and_then(|descriptor| descriptor.getattr(intern!(py, "full_name")))
-        .and_then(|name| name.extract::<String>());
-    let (Ok(name), Ok(write)) = (described, object.getattr(intern!(py, "SerializeToString")))
-    else {
-        return Ok(None);
-    };
-    // Equal messages shall be equal bytes, as far as Protobuf goes.
-    let written = [("deterministic", true)]
-        .into_py_dict(py)
-        .and_then(|options| write.call((), Some(&options)))
-        .and_then(|bytes| Ok(Bytes::copy_from_slice(bytes.cast::<PyBytes>()?.as_bytes())));
-    match written {
-        Ok(bytes) => Ok(Some(Serialized { name, bytes }.datum())),
-        Err(e) => Err(Error::serde(format!(
-            "a message of the type {name} can't be written: {e}"
-        ))
-        .caused_by(PyCause(e))
-        .hint("give it all of its required fields")),
     }
 }

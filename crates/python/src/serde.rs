@@ -1,6 +1,6 @@
 //! Serdes that the user wrote in Python, and JSON as real dicts.
 
-use crate::datum::{from_py, to_py};
+use crate::convert::{from_py, to_py};
 use crate::errors::PyCause;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -7,7 +7,7 @@ mod decoded;
 mod described;
 mod said;
 
-use crate::datum::{from_py, key_from_py, to_py};
+use crate::convert::{from_py, key_from_py, to_py};
 use crate::errors::{PyCause, raised};
 use crate::lazy;
 use crate::positional::call;

@@ -128,16 +128,16 @@ class _Request:
 
     def look(self) -> dict[str, Any]:
         """Tell what it would do."""
-        from stoatflow import _bridge
+        from stoatflow._runtime import bridge
 
-        plan: dict[str, Any] = json.loads(_bridge.reset(*self._arguments))
+        plan: dict[str, Any] = json.loads(bridge.reset(*self._arguments))
         return plan
 
     def make(self, agree: Any) -> None:
         """Do it; `agree` sees what, before anything is changed."""
-        from stoatflow import _bridge
+        from stoatflow._runtime import bridge
 
-        _bridge.reset(*self._arguments, agree=lambda plan: agree(json.loads(plan)))
+        bridge.reset(*self._arguments, agree=lambda plan: agree(json.loads(plan)))
 
 
 def _topology(app: str) -> Topology:

@@ -12,7 +12,8 @@ from dataclasses import fields
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from stoatflow._bridge import compile_plan
+from stoatflow._dsl.wrapped import names_by_function
+from stoatflow._runtime.bridge import compile_plan
 from stoatflow.asynchronous import Awaiting
 from stoatflow.doctor import mistakes
 from stoatflow.doctor.finding import Finding
@@ -23,7 +24,6 @@ from stoatflow.doctor.suggestion import suggest
 from stoatflow.errors import TopologyError
 from stoatflow.plan import Node, Udf, encode
 from stoatflow.plan.nodes import LateFunction, TimestampFunction
-from stoatflow.wrapping import names_by_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable

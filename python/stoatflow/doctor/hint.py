@@ -11,10 +11,10 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.wrapping import names_by_function
+from stoatflow._dsl.wrapped import names_by_function
 
 if TYPE_CHECKING:
-    from stoatflow._bridge import Engine
+    from stoatflow._runtime.bridge import Engine
     from stoatflow.topology import Topology
 
 _OFTEN = 10_000
@@ -82,7 +82,7 @@ class Hints:
     def _is_awaited(self, call: object) -> bool:
         if self._topology.event_loop is None:
             return False
-        from stoatflow.event_loop import Caller
+        from stoatflow._runtime.event_loop import Caller
 
         return isinstance(call, Caller)
 

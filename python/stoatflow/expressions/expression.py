@@ -80,7 +80,7 @@ class Expression:
         """Have the engine try it on one record: `(sf.value["n"] + 1).evaluate({"n": 2})` is 3."""
         import json
 
-        from stoatflow._bridge import evaluate
+        from stoatflow._runtime.bridge import evaluate
 
         return evaluate(json.dumps(self.to_plan(), allow_nan=False), key, value, timestamp)
 

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from stoatflow._dsl.signatures import signature_of
 from stoatflow.asynchronous import as_awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression, array
 from stoatflow.plan.nodes import Function, ProcessorRef, Udf
-from stoatflow.signatures import signature_of
 
 VALUE = ("value",)
 KEY_VALUE = ("key", "value")

@@ -17,7 +17,7 @@ from stoatflow.serdes.base import Serde
 from stoatflow.serdes.framing import check_framing, checked_id
 
 if TYPE_CHECKING:
-    from stoatflow._bridge import AvroFormat
+    from stoatflow._runtime.bridge import AvroFormat
 
 AvroSchema: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | list[Any]"
 """The text of a schema, what `json.loads` makes of it, or the path of a file that holds it."""
@@ -61,7 +61,7 @@ class AvroSerde(Serde[Any]):
     @property
     def _format(self) -> AvroFormat:
         if self._made is None:
-            from stoatflow._bridge import AvroFormat  # of the engine, which imports serdes
+            from stoatflow._runtime.bridge import AvroFormat  # of the engine, which imports serdes
 
             self._made = AvroFormat(self.schema, self.schema_id, self.writer_schemas)
         return self._made

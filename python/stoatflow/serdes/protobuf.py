@@ -18,7 +18,7 @@ from stoatflow.serdes.base import Serde
 from stoatflow.serdes.framing import check_framing, checked_id
 
 if TYPE_CHECKING:
-    from stoatflow._bridge import ProtobufFormat
+    from stoatflow._runtime.bridge import ProtobufFormat
 
 ProtobufSchema: TypeAlias = "type[Any] | str | os.PathLike[str] | bytes"
 """A generated class, the text of a .proto file, the path of one, or a serialized FileDescriptorSet."""
@@ -136,7 +136,7 @@ class ProtobufSerde(Serde[Any]):
 
 
 def _made(descriptors: bytes, message: str | None, schema_id: int | None, schema_ids: Iterable[int]) -> ProtobufFormat:
-    from stoatflow._bridge import ProtobufFormat  # of the engine, which imports serdes
+    from stoatflow._runtime.bridge import ProtobufFormat  # of the engine, which imports serdes
 
     return ProtobufFormat(descriptors, message, schema_id, list(schema_ids))
 
@@ -162,7 +162,7 @@ def _decoding(decode: object, schema: object, place: str) -> Decode:
 def _descriptors(
     schema: ProtobufSchema, message: str | None, include: list[str], place: str
 ) -> tuple[bytes, str | None]:
-    from stoatflow._bridge import ProtobufFormat  # of the engine, which imports serdes
+    from stoatflow._runtime.bridge import ProtobufFormat  # of the engine, which imports serdes
 
     if isinstance(schema, type):
         return _of_class(schema, message, include, place)

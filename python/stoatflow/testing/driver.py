@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from stoatflow import _bridge
+from stoatflow._runtime import bridge
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.handlers import OnError, with_handlers
@@ -73,7 +73,7 @@ class TopologyTestDriver:
         if self._event_loop is not None:
             self._event_loop.acquire()
         try:
-            self._native = _bridge.Driver(plan, settings.pairs(), self._lanes, self._now)
+            self._native = bridge.Driver(plan, settings.pairs(), self._lanes, self._now)
         except BaseException as error:
             self._leave()
             if isinstance(error, ConfigError):
@@ -169,7 +169,7 @@ class TopologyTestDriver:
         The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
         values tell them. As `StoatFlow.to_arrow`.
         """
-        from stoatflow.store_batches import table  # nobody else needs it
+        from stoatflow._runtime.store_batches import table  # nobody else needs it
 
         return table(self._native, store, schema)
 
@@ -178,7 +178,7 @@ class TopologyTestDriver:
 
         All batches show one moment, however long they are read. A crash or a restart ends the reader.
         """
-        from stoatflow.store_batches import reader
+        from stoatflow._runtime.store_batches import reader
 
         return reader(self._native, store, schema, max_rows)
 

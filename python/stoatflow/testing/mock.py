@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from stoatflow import _bridge
+from stoatflow._runtime import bridge
 from stoatflow.builder import StreamsBuilder
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.plan.functions import check_callback
@@ -24,11 +24,11 @@ from stoatflow.testing.timers import MockTimers
 from stoatflow.timers import TimeDomain, Timer
 
 _CLASSES: dict[str, type] = {
-    "key_value": _bridge.KeyValueStore,
-    "timestamped_key_value": _bridge.TimestampedKeyValueStore,
-    "window": _bridge.WindowStore,
-    "session": _bridge.SessionStore,
-    "versioned": _bridge.VersionedKeyValueStore,
+    "key_value": bridge.KeyValueStore,
+    "timestamped_key_value": bridge.TimestampedKeyValueStore,
+    "window": bridge.WindowStore,
+    "session": bridge.SessionStore,
+    "versioned": bridge.VersionedKeyValueStore,
 }
 
 

@@ -1,7 +1,7 @@
 //! One async call, as Python sees it: its arguments, and where its result goes.
 
 use super::number;
-use crate::datum::{from_py, key_from_py, to_py};
+use crate::convert::{from_py, key_from_py, to_py};
 use crate::errors::raised;
 use crate::profile::{Profile, forks};
 use pyo3::prelude::*;

@@ -4,8 +4,8 @@
 //! where they lie; who asks on gets them from a list of all, which is still not decoded beyond this level. Never changes.
 
 use super::parts::Parts;
-use crate::avro;
-use crate::datum::to_py;
+use crate::convert::objects;
+use crate::convert::to_py;
 use crate::errors::to_py_err;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -158,7 +158,7 @@ impl Source {
 /// A dict or a list of what is open, made anew, with what is nested.
 pub fn plain<'py>(py: Python<'py>, value: &dyn Opaque) -> PyResult<Bound<'py, PyAny>> {
     if let Some(value) = Value::of_object(value) {
-        return avro::whole(py, value);
+        return objects::whole(py, value);
     }
     let parts = match value.open() {
         Some(open) => open.parts().map_err(to_py_err)?,

@@ -5,7 +5,7 @@
 //! it may have been changed in place meanwhile.
 
 use super::door::Moment;
-use crate::datum::{from_py, key_from_py, to_py};
+use crate::convert::{from_py, key_from_py, to_py};
 use crate::errors::to_py_err;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;

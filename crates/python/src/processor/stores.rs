@@ -19,7 +19,7 @@ pub use window::WindowStore;
 
 use super::door::Door;
 use super::records::datum;
-use crate::datum::to_py;
+use crate::convert::to_py;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

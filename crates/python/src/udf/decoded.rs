@@ -4,7 +4,7 @@
 //! one kind of aggregate in each of its calls. An object of the type that the serde gives is taken as it is: only what has
 //! another type makes the round through the serde.
 
-use crate::datum::{from_py, to_py};
+use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;
 use parking_lot::Mutex;
 use pyo3::prelude::*;

@@ -2,7 +2,7 @@
 //!
 //! Takes a record and its topic as Python knows it; gives `RecordContext` and `ConsumedRecord`.
 
-use crate::datum::to_py;
+use crate::convert::to_py;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString, PyTuple};

@@ -5,8 +5,8 @@
 
 use super::text::Text as JsonText;
 use super::writing::{self, Side};
+use crate::convert::{json, schema};
 use crate::lazy::open::Source;
-use crate::{avro, json};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stoatflow_core::serde::write_json;
@@ -64,15 +64,15 @@ impl Sides<'_> {
     pub fn datum(&self, py: Python<'_>, depth: usize) -> Result<Datum> {
         let mut members = Vec::new();
         if let (None, Some(Base::Open(source))) = (self.front, &self.base) {
-            for entry in Side::of(py, self.changes, avro::refused)?.entries {
-                let value = avro::part(&entry.value, depth + 1)?;
+            for entry in Side::of(py, self.changes, schema::refused)?.entries {
+                let value = schema::part(&entry.value, depth + 1)?;
                 members.push((Text::from(entry.name), value));
             }
             return source.with_members(Fields(members));
         }
-        self.each(py, avro::refused, |name, member| {
+        self.each(py, schema::refused, |name, member| {
             members.push(match member {
-                Member::Given(value) => (name, avro::part(&value, depth + 1)?),
+                Member::Given(value) => (name, schema::part(&value, depth + 1)?),
                 Member::Kept(value) => (name, value),
             });
             Ok(())

@@ -4,8 +4,8 @@
 //! that no other side names are copied as they came, neighbours at once. Never decodes them.
 
 use super::text::Text;
+use crate::convert::json;
 use crate::errors::PyCause;
-use crate::json;
 use crate::lazy::decode;
 use crate::steady::steady;
 use pyo3::prelude::*;

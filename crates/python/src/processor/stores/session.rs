@@ -2,7 +2,7 @@
 
 use super::iterator::StoreIterator;
 use super::{Handle, stored};
-use crate::datum::to_py;
+use crate::convert::to_py;
 use crate::processor::context::{generic, timestamp_ms};
 use crate::processor::records::{datum, key as record_key};
 use pyo3::exceptions::PyTypeError;

@@ -1,7 +1,7 @@
 //! `TimerStore`.
 
 use super::Handle;
-use crate::datum::to_py;
+use crate::convert::to_py;
 use crate::processor::context::{generic, timestamp_ms};
 use crate::processor::door::Moment;
 use crate::processor::records::key as record_key;

@@ -1,7 +1,7 @@
 //! `VersionedKeyValueStore`.
 
 use super::Handle;
-use crate::datum::to_py;
+use crate::convert::to_py;
 use crate::processor::context::{generic, timestamp_ms};
 use crate::processor::records::{datum, key as record_key};
 use pyo3::prelude::*;

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from stoatflow._dsl.offload_node import offload_node
 from stoatflow.asynchronous import Backoff
 from stoatflow.durations import Duration
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
 from stoatflow.materialized import Materialized
-from stoatflow.offload import WorkerError, offload_node
+from stoatflow.offload import WorkerError
 from stoatflow.plan import Handle
 from stoatflow.plan.functions import user_line
 from stoatflow.serdes import SerdeLike

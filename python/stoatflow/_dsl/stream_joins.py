@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from stoatflow import joins
+from stoatflow._dsl import joins
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.global_table import GlobalKTable

@@ -1,11 +1,16 @@
-//! Between datums and Python objects.
+//! Conversions between datums and Python objects.
 //!
-//! Scalars are converted (a copy of a few bytes); JSON text, and what has a schema, is shown as a view of itself
-//! ([`crate::lazy`]) and is that again when the view comes back; everything else stays a Python object and walks through the engine
-//! as [`Datum::Opaque`] until a store or a sink needs bytes.
+//! Scalars are converted (a copy of a few bytes). JSON text and values with a schema are shown as a view
+//! ([`crate::lazy`]), and an unchanged view is its own bytes again on the way back. Every other object stays a
+//! Python object inside a [`Datum::Opaque`] until a store or a sink needs bytes.
+
+pub mod json;
+mod message;
+pub mod objects;
+pub mod schema;
 
 use crate::errors::PyCause;
-use crate::{avro, json, lazy, protobuf};
+use crate::lazy;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -28,7 +33,7 @@ impl Opaque for PyDatum {
     }
 
     fn parts(&self) -> Result<Option<Datum>> {
-        Python::attach(|py| avro::parts(self.0.bind(py)).map(Some))
+        Python::attach(|py| schema::parts(self.0.bind(py)).map(Some))
     }
 
     fn type_name(&self) -> String {
@@ -77,7 +82,7 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
                 object.0.bind(py).clone()
             } else if let Some(PlainJson(text)) = o.as_any().downcast_ref() {
                 lazy::plain_text(py, text)?
-            } else if let Some(message) = protobuf::message(py, &**o)? {
+            } else if let Some(message) = message::message(py, &**o)? {
                 message
             } else if o.open().is_some() {
                 lazy::of_open(py, o)?

@@ -15,7 +15,7 @@ from stoatflow.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stoatflow import _bridge
+    from stoatflow._runtime import bridge
 
 _ROWS = 65_536
 
@@ -23,7 +23,7 @@ _ROWS = 65_536
 class HasStores(Protocol):
     """The engine, or that of a test driver."""
 
-    def store_batches(self, name: str, schema: str | None, max_rows: int) -> _bridge.StoreBatches:
+    def store_batches(self, name: str, schema: str | None, max_rows: int) -> bridge.StoreBatches:
         """Give the batches of a store."""
 
 
@@ -45,11 +45,11 @@ def reader(engine: HasStores, store: str, schema: object, max_rows: int) -> Any:
     return pa.RecordBatchReader.from_batches(pa.schema(batches), _each(pa, batches))
 
 
-def _ask(pa: Any, engine: HasStores, store: str, schema: object, max_rows: int, call: str) -> _bridge.StoreBatches:
+def _ask(pa: Any, engine: HasStores, store: str, schema: object, max_rows: int, call: str) -> bridge.StoreBatches:
     named = columns(pa, schema, Caller(call, ConfigError))
     return engine.store_batches(store, None if named is None else json.dumps(named), max_rows)
 
 
-def _each(pa: Any, batches: _bridge.StoreBatches) -> Iterator[Any]:
+def _each(pa: Any, batches: bridge.StoreBatches) -> Iterator[Any]:
     while (batch := batches.next()) is not None:
         yield pa.record_batch(batch)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from stoatflow.offload import ATTEMPT, CORRELATION, ERROR
 
 if TYPE_CHECKING:
-    from stoatflow._bridge import WorkerClient
+    from stoatflow._runtime.bridge import WorkerClient
 
 _COMMIT_S = 0.5
 _MOST_UNSENT = 1_000

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from stoatflow import _bridge
+from stoatflow._runtime import bridge
 from stoatflow.errors import StalledError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def started(app: StoatFlow) -> None:
 
 def end_process(code: int) -> None:
     """End it now, without finalizing anything but logs and streams."""
-    _bridge.exit_after(code, _FLUSH_S)
+    bridge.exit_after(code, _FLUSH_S)
     with suppress(BaseException):
         logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

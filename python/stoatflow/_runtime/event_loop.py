@@ -21,8 +21,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from stoatflow._runtime.loop_life import EventLoopEndedError, Life
 from stoatflow.asynchronous import Awaiting
-from stoatflow.loop_life import EventLoopEndedError, Life
 
 if TYPE_CHECKING:
     from stoatflow.plan import EncodedPlan
