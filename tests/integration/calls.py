@@ -57,7 +57,7 @@ class Probe:
 
 
 def lane_of(key: bytes, lanes: int) -> int:
-    """Where the engine has a key of eight bytes (`operators/src/lane_hash.rs`)."""
+    """Where the engine has a key of eight bytes (`operators/src/support/lane_hash.rs`)."""
 
     def fold(one: int, two: int) -> int:
         product = one * two

@@ -28,7 +28,7 @@ mod tests;
 mod text;
 mod time;
 
-use crate::table_update;
+use crate::ops::tables::table_update;
 use aggregation::State;
 use compile::Node;
 use std::sync::{Arc, OnceLock};

@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::time::Duration;
 use stoatflow_core::{Bytes, Error, Handler, Record};
-use stoatflow_operators::judge::Failure;
-use stoatflow_operators::{NO_ORIGIN, Raised, Runtime, at_hand};
+use stoatflow_operators::error_policy::Failure;
+use stoatflow_operators::{NO_ORIGIN, Raised, Runtime, current_call};
 
 /// Python, as the engine's foreign runtime.
 #[derive(Debug)]
@@ -30,13 +30,13 @@ impl Runtime for PyRuntime {
                 .and_then(|threading| threading.call_method0("get_ident"))
                 .and_then(|id| id.extract());
             // Only to show its stack.
-            at_hand::note_thread(id.unwrap_or_default());
+            current_call::note_thread(id.unwrap_or_default());
             py.detach(work);
         });
     }
 
     fn pause(&self, time: Duration) -> bool {
-        !self.pauses || Python::attach(|py| py.detach(|| at_hand::pause(time)))
+        !self.pauses || Python::attach(|py| py.detach(|| current_call::pause(time)))
     }
 
     fn stacks(&self, named: &[(u64, String)]) -> Option<String> {

@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_operators::at_hand::{address, forget_record, hold, note_record, within};
+use stoatflow_operators::current_call::{address, forget_record, hold, note_record, within};
 use stoatflow_operators::{
     Cost, Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role, Timer,
 };

@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
-use stoatflow_operators::at_hand::within;
+use stoatflow_operators::current_call::within;
 use stoatflow_operators::{Cost, Failed};
 
 /// Calls that take longer are measured each: the looks at the clock don't show any more.

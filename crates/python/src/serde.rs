@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Bytes, CustomSerde, Datum, Error, PlainJson, Result};
-use stoatflow_operators::at_hand::{address, within};
+use stoatflow_operators::current_call::{address, within};
 
 /// An object with `serialize(value) -> bytes` and `deserialize(bytes) -> value`.
 pub struct PySerde {

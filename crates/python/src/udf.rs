@@ -20,8 +20,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Record, Result, Serde, SourceId};
-use stoatflow_operators::at_hand::{address, forget_record, hold, note_record, within};
-use stoatflow_operators::judge::Failure;
+use stoatflow_operators::current_call::{address, forget_record, hold, note_record, within};
+use stoatflow_operators::error_policy::Failure;
 use stoatflow_operators::{Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions};
 
 /// A callable of the user.

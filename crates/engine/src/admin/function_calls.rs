@@ -7,7 +7,7 @@
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use stoatflow_operators::at_hand::address;
+use stoatflow_operators::current_call::address;
 use stoatflow_operators::{AsyncUdf, CallCounts, Cost, Foreign, ProcessorSupplier, Udf};
 use stoatflow_plan::{Op, PhysicalPlan, callables};
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, Timestamp};
-use stoatflow_operators::at_hand::AtHand;
+use stoatflow_operators::current_call::AtHand;
 use stoatflow_operators::offload::Occupancy;
 use stoatflow_operators::{Foreign, Run};
 use stoatflow_plan::PhysicalPlan;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Origin, Partition, SourceId};
-use stoatflow_operators::at_hand::{note_at, note_record, within};
+use stoatflow_operators::current_call::{note_at, note_record, within};
 use stoatflow_protocol::{Lifecycle, Step};
 
 #[test]

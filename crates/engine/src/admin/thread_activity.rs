@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, Lane, Offset, Partition};
-use stoatflow_operators::at_hand::{AtHand, Running};
+use stoatflow_operators::current_call::{AtHand, Running};
 
 /// The threads of lanes.
 const LANE: &str = "stoatflow-lane-";

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Record, Result, Serde, Timestamp, TopicPartition};
 use stoatflow_log::ConsumerRecord;
+use stoatflow_operators::error_policy::is_of_a_record;
 use stoatflow_operators::expr::Compiled;
-use stoatflow_operators::judge::is_of_a_record;
 use stoatflow_operators::{Failed, Udf, dropped};
 
 /// The log hears of records that are ahead of the clock no more often.

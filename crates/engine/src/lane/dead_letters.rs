@@ -15,7 +15,7 @@ use stoatflow_core::{
     Datum, Error, Header, Headers, Origin, Record, Result, StageId, Timestamp, TopicPartition,
 };
 use stoatflow_log::{ConsumerRecord, ProducerRecord};
-use stoatflow_operators::judge::{Handled, Letter, Outcome, Place, Raw};
+use stoatflow_operators::error_policy::{Handled, Letter, Outcome, Place, Raw};
 use stoatflow_operators::{NO_ORIGIN, Output, dropped, size_on_wire};
 
 impl LaneRoom {

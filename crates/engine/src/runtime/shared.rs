@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 use stoatflow_core::{Clock, Epoch, Error, ErrorKind, StageId};
-use stoatflow_operators::at_hand::AtHand;
+use stoatflow_operators::current_call::AtHand;
 use stoatflow_operators::{Run, Steps};
 use stoatflow_plan::Op;
 use stoatflow_protocol::Alignment;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use stoatflow_core::{Error, Result};
 use stoatflow_operators::Runtime;
-use stoatflow_operators::at_hand::{AtHand, note_at};
+use stoatflow_operators::current_call::{AtHand, note_at};
 
 #[allow(clippy::disallowed_methods)] // the one place that makes threads
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {

@@ -1,0 +1,348 @@
+//! What all lanes of one run share: its name, when punctuations are due, and what timers are known.
+//!
+//! Takes schedules from processors of any lane, gives those that are due to the lane that punctuates.
+//! Owns Kafka Streams' rules of time: due times lie on a grid, a schedule fires once however many
+//! points of the grid time has passed, and its next one is the first point after that time. By event time
+//! the grid begins at 0, so the first firing comes with the first record; by the wall clock it begins one
+//! interval after now. Never calls a punctuator. (What is known of timers is made by `ops::process::timers`.)
+
+use crate::ops::process::timers::Agenda;
+use crate::{Punctuation, Punctuator, ScheduleId};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::{Error, NodeId, Result};
+
+#[cfg(test)]
+mod tests;
+
+/// One run of an application.
+#[derive(Debug, Default)]
+pub struct Run {
+    application_id: String,
+    schedules: Mutex<Table>,
+    /// Of processors with timers.
+    agendas: Mutex<BTreeMap<NodeId, Arc<Agenda>>>,
+    /// Are there any?
+    timed: AtomicBool,
+    /// Scheduled sources that have more ticks to make than one cut takes.
+    behind: Mutex<BTreeSet<NodeId>>,
+    /// Has another run of this process gone before?
+    goes_on: AtomicBool,
+    /// Of `map_batches`.
+    pub(crate) batches: crate::ops::batches::map_batches::Waiting,
+    /// Of `offload`.
+    pub(crate) lots: crate::ops::offload::Lots,
+    /// Has an async call been answered since the last barrier began?
+    answered: AtomicBool,
+    /// Does it end, whatever waits?
+    ended: AtomicBool,
+    /// Of async calls.
+    pub(crate) crowd: crate::ops::async_ops::Crowd,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    all: BTreeMap<u32, Schedule>,
+    last: u32,
+}
+
+#[derive(Debug)]
+struct Schedule {
+    node: NodeId,
+    /// It was the n-th call in `init`.
+    place: Option<u32>,
+    kind: Punctuation,
+    interval_ms: i64,
+    next: i64,
+    punctuator: Arc<dyn Punctuator>,
+}
+
+/// A call of `schedule`.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub node: NodeId,
+    /// The n-th call in `init`, if it is one.
+    pub place: Option<u32>,
+    pub kind: Punctuation,
+    pub interval_ms: i64,
+    pub start_ms: Option<i64>,
+    /// Does the lane that asks run the punctuations? Then its punctuator is the one to call.
+    pub runs: bool,
+    pub punctuator: Arc<dyn Punctuator>,
+}
+
+/// What the clocks say when a schedule is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub wall: i64,
+    /// Up to which stream time punctuations were run before, in an earlier run too; -1: never.
+    pub punctuated: i64,
+}
+
+impl Run {
+    /// Without any schedule.
+    #[must_use]
+    pub fn new(application_id: &str) -> Self {
+        Self {
+            application_id: application_id.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// An async call was answered: a barrier gives its result, records or not.
+    pub fn answered(&self) {
+        self.answered.store(true, Relaxed);
+    }
+
+    /// Was one answered since [`Self::answers_are_given`]?
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        self.answered.load(Relaxed)
+    }
+
+    /// A barrier is under way: it brings what was answered so far.
+    pub fn answers_are_given(&self) {
+        self.answered.store(false, Relaxed);
+    }
+
+    /// A barrier has waited for lanes for long: none of them may wait for room among its async calls.
+    pub fn hurry(&self, late: bool) {
+        self.crowd.hurry(late);
+    }
+
+    /// Was it said so?
+    #[must_use]
+    pub fn is_hurried(&self) -> bool {
+        self.crowd.is_hurried()
+    }
+
+    /// Are more async calls under way than may be, so that nothing more is to be read?
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.crowd.is_over()
+    }
+
+    /// Nothing is worth waiting for any more.
+    pub fn end(&self) {
+        self.ended.store(true, Relaxed);
+    }
+
+    /// Was it said so?
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
+    /// `application.id`.
+    #[must_use]
+    pub fn application_id(&self) -> &str {
+        &self.application_id
+    }
+
+    /// What is known of a processor's timers; the first lane to ask has it made.
+    pub(crate) fn agenda(
+        &self,
+        node: NodeId,
+        open: impl FnOnce() -> Result<Agenda>,
+    ) -> Result<Arc<Agenda>> {
+        let mut all = self.agendas.lock();
+        if let Some(known) = all.get(&node) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(open()?);
+        all.insert(node, Arc::clone(&made));
+        self.timed.store(true, Relaxed);
+        Ok(made)
+    }
+
+    /// The wall time at which a timer is due by the clock; in the past if some wait for the next cut and for
+    /// no clock, `i64::MAX` if there is none. Registrations of all lanes are in it at once.
+    #[must_use]
+    pub fn next_timer(&self) -> i64 {
+        if !self.timed.load(Relaxed) {
+            return i64::MAX;
+        }
+        let all = self.agendas.lock();
+        let next = all.values().map(|agenda| agenda.next_wall()).min();
+        next.unwrap_or(i64::MAX)
+    }
+
+    /// The wall time by which a lane must give what it has collected for a batch; `i64::MAX`: none has.
+    #[must_use]
+    pub fn next_batch(&self) -> i64 {
+        self.batches.next()
+    }
+
+    /// The wall time at which a record that is parked has waited long enough; `i64::MAX`: none will.
+    #[must_use]
+    pub fn next_parked(&self) -> i64 {
+        self.lots.next_due()
+    }
+
+    /// How many more records may be sent on their way to an offload.
+    #[must_use]
+    pub fn room_at(&self, offload: NodeId) -> u64 {
+        self.lots.room(offload)
+    }
+
+    /// There is an offload, with room for so many records.
+    pub fn has_room_for(&self, offload: NodeId, lanes: u32, most: u64) {
+        self.lots.of(offload, lanes, most);
+    }
+
+    /// So many records that an offload may park are on their way to a lane.
+    pub fn sent_to_park(&self, offload: NodeId, records: u64) {
+        self.lots.sent(offload, records);
+    }
+
+    /// So many of them have gone through it, or don't go.
+    pub fn came_to_park(&self, offload: NodeId, records: u64) {
+        self.lots.arrived(offload, records);
+    }
+
+    /// Are there answers to an offload that came before this run, and are not read yet?
+    pub fn set_answers_wait(&self, wait: bool) {
+        self.lots.set_answers_wait(wait);
+    }
+
+    /// How full the parking lots are.
+    #[must_use]
+    pub fn occupancy(&self) -> Vec<crate::ops::offload::Occupancy> {
+        self.lots.occupancy()
+    }
+
+    /// Do timers wait for the next cut, and for no clock?
+    #[must_use]
+    pub fn timers_wait(&self) -> bool {
+        self.timed.load(Relaxed) && self.agendas.lock().values().any(|agenda| agenda.waits())
+    }
+
+    /// This run takes over from another one of the same process.
+    pub fn go_on(&self) {
+        self.goes_on.store(true, Relaxed);
+    }
+
+    pub(crate) fn goes_on(&self) -> bool {
+        self.goes_on.load(Relaxed)
+    }
+
+    /// A scheduled source has made what one cut takes: is there more?
+    pub(crate) fn set_behind(&self, node: NodeId, behind: bool) {
+        let mut all = self.behind.lock();
+        if behind {
+            all.insert(node);
+        } else {
+            all.remove(&node);
+        }
+    }
+
+    /// Do ticks wait for the next cut?
+    #[must_use]
+    pub fn ticks_wait(&self) -> bool {
+        !self.behind.lock().is_empty()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.schedules.lock()
+    }
+
+    pub(crate) fn add(&self, asked: Asked, now: Now) -> Result<ScheduleId> {
+        if asked.interval_ms <= 0 {
+            return Err(Error::user(format!(
+                "the interval of a schedule must be at least 1 ms, not {} ms",
+                asked.interval_ms
+            ))
+            .hint("write for example context.schedule(\"10s\", ...)"));
+        }
+        let next = first(&asked, now);
+        let mut table = self.table();
+        let known = asked.place.and_then(|place| {
+            table
+                .all
+                .iter_mut()
+                .find(|(_, s)| s.node == asked.node && s.place == Some(place))
+        });
+        if let Some((id, schedule)) = known {
+            let id = ScheduleId(*id);
+            let replaced = asked
+                .runs
+                .then(|| std::mem::replace(&mut schedule.punctuator, asked.punctuator));
+            drop(table);
+            drop(replaced);
+            return Ok(id);
+        }
+        table.last += 1;
+        let id = table.last;
+        table.all.insert(
+            id,
+            Schedule {
+                node: asked.node,
+                place: asked.place,
+                kind: asked.kind,
+                interval_ms: asked.interval_ms,
+                next,
+                punctuator: asked.punctuator,
+            },
+        );
+        Ok(ScheduleId(id))
+    }
+
+    pub(crate) fn cancel(&self, id: ScheduleId) {
+        let gone = self.table().all.remove(&id.0);
+        drop(gone);
+    }
+
+    /// The earliest of a node's schedules that is due, moved on to its next time.
+    pub(crate) fn due(
+        &self,
+        node: NodeId,
+        kind: Punctuation,
+        now: i64,
+    ) -> Option<Arc<dyn Punctuator>> {
+        let mut table = self.table();
+        let due = table
+            .all
+            .values_mut()
+            .filter(|s| s.node == node && s.kind == kind && s.next <= now)
+            .min_by_key(|s| s.next)?;
+        due.next = after(due.next, due.interval_ms, now);
+        Some(Arc::clone(&due.punctuator))
+    }
+
+    /// The wall time at which a node's next schedule is due.
+    pub(crate) fn next_wall(&self, node: NodeId) -> Option<i64> {
+        self.table()
+            .all
+            .values()
+            .filter(|s| s.node == node && s.kind == Punctuation::WallClock)
+            .map(|s| s.next)
+            .min()
+    }
+}
+
+/// The first point of the grid after `now`.
+fn after(point: i64, interval_ms: i64, now: i64) -> i64 {
+    let passed = now.saturating_sub(point).max(0) / interval_ms;
+    point.saturating_add((passed + 1).saturating_mul(interval_ms))
+}
+
+fn first(asked: &Asked, now: Now) -> i64 {
+    match (asked.kind, asked.start_ms) {
+        (Punctuation::WallClock, None) => now.wall.saturating_add(asked.interval_ms),
+        (Punctuation::WallClock, Some(start)) if start > now.wall => start,
+        (Punctuation::WallClock, Some(start)) => after(start, asked.interval_ms, now.wall),
+        (Punctuation::StreamTime, start) => {
+            let start = start.unwrap_or(0);
+            // After a restart the grid goes on where it was: what fired doesn't fire again. A schedule made
+            // while records flow is new, and fires with the next record, as in Kafka Streams.
+            if asked.place.is_some() && now.punctuated >= start {
+                after(start, asked.interval_ms, now.punctuated)
+            } else {
+                start
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! From a stage of the plan to a chain of operators.
+//!
+//! Takes the physical plan and the foreign tables, gives a chain with every expression compiled and
+//! every serde resolved, so that nothing is looked up while records walk. Never changes the plan.
+
+mod foreign_key;
+mod joins;
+mod lookups;
+mod offload;
+mod processors;
+mod stateless;
+mod tables;
+mod windows;
+
+use super::chain::{Chain, ChainOptions, Scope, Step};
+use crate::ops::aggregates::fold::Fold;
+use crate::ops::windows::idle::{ClosesWhenIdle, TooLate};
+use crate::support::function::Function;
+use crate::support::node_context::Site;
+use crate::support::table_writer::{Keeper, Sending};
+use crate::support::update_cache::SharedHeld;
+use crate::{Args, Foreign, Judge, Operator};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use stoatflow_core::{ClockId, Error, Failing, Result, StageId, StoreId};
+use stoatflow_plan::{
+    Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Stage, Store,
+    StoreKind, View, side_by_side,
+};
+
+impl Chain {
+    /// Builds a stage.
+    ///
+    /// # Errors
+    /// `Topology` for an expression or a serde that can't work; `Internal` if the plan doesn't fit
+    /// together.
+    pub fn build(
+        plan: &PhysicalPlan,
+        stage: StageId,
+        foreign: &Foreign,
+        options: ChainOptions,
+    ) -> Result<Self> {
+        let stage = plan
+            .stages
+            .get(usize::from(stage.0))
+            .ok_or_else(|| Error::internal(format!("the plan has no stage {stage}")))?;
+        let mut places = vec![None; plan.nodes.len()];
+        for (at, id) in stage.nodes.iter().enumerate() {
+            *places
+                .get_mut(id.0 as usize)
+                .ok_or_else(|| Error::internal(format!("the plan has no node {id}")))? = Some(at);
+        }
+        let topics = Site::topics(plan);
+        let shared = joins::Shared::default();
+        let held = RefCell::default();
+        let mut steps = Vec::with_capacity(stage.nodes.len());
+        for (at, id) in stage.nodes.iter().enumerate() {
+            let node = &plan.nodes[id.0 as usize];
+            let children = node
+                .children
+                .iter()
+                .map(
+                    |child| match places.get(child.0 as usize).copied().flatten() {
+                        // Parents before children: barriers go through the steps once, in this order.
+                        Some(place) if place > at => Ok(place),
+                        _ => Err(Error::internal(format!(
+                            "node {child} must come after node {id}, in the same stage"
+                        ))),
+                    },
+                )
+                .collect::<Result<SmallVec<_>>>()?;
+            let judge = judge(Failing::Processing, plan, node, foreign, &options)?;
+            let site = Site::new(*id, &node.name, topics.clone()).judged_by(judge);
+            let operator = Builder {
+                plan,
+                foreign,
+                options: options.clone(),
+                site,
+                shared: &shared,
+                held: &held,
+            }
+            .operator(node)
+            .map_err(|e| {
+                e.at(|place| {
+                    place.node = Some(node.name.clone());
+                    place.function.clone_from(&node.line);
+                })
+            })?;
+            let forks = node.fork == Fork::Record && !children.is_empty();
+            let below = below(plan, node);
+            let single = below.iter().any(|other| touches(other, &node.op.stores()));
+            let with_own: Vec<&Node> = below.iter().copied().chain([node]).collect();
+            let scope = match (single, forks) {
+                (true, _) => scope(&with_own, foreign)?,
+                (_, true) => scope(&below, foreign)?,
+                _ => None,
+            };
+            steps.push(Step {
+                operator,
+                children,
+                fork: node.fork,
+                scope,
+                single,
+                clocks: SmallVec::new(),
+                opened: false,
+                out: Vec::new(),
+                share: Vec::new(),
+            });
+        }
+        for (clock, at) in last_users(plan, stage) {
+            steps[at].clocks.push(clock);
+        }
+        let counts = stage.nodes.iter().map(|id| (*id, 0)).collect();
+        Ok(Self {
+            steps,
+            counts,
+            places,
+        })
+    }
+}
+
+/// The clocks of a stage's operators and their stores, each with the last step that has it: two sides of a
+/// join share one, and a record of the second must not be late because the first has had its turn.
+fn last_users(plan: &PhysicalPlan, stage: &Stage) -> BTreeMap<ClockId, usize> {
+    let mut last = BTreeMap::new();
+    for (at, id) in stage.nodes.iter().enumerate() {
+        let op = &plan.nodes[id.0 as usize].op;
+        let stores = op.stores().into_iter();
+        let kept = stores.filter_map(|s| plan.stores.get(usize::from(s.0))?.clock);
+        for clock in op.clock().into_iter().chain(kept) {
+            last.insert(clock, at);
+        }
+    }
+    last
+}
+
+/// Who decides about records that fail at a node; the nearest handler wins.
+fn judge(
+    failing: Failing,
+    plan: &PhysicalPlan,
+    node: &Node,
+    foreign: &Foreign,
+    options: &ChainOptions,
+) -> Result<Option<Arc<Judge>>> {
+    let far = match failing {
+        Failing::Production => &plan.handlers.production,
+        _ => &plan.handlers.processing,
+    };
+    let handler = node.on_error.as_ref().or(far.as_ref());
+    let place = (node.id, node.name.as_str());
+    Judge::new(
+        failing,
+        handler,
+        place,
+        foreign,
+        options.partitions.as_ref(),
+    )
+}
+
+/// All nodes of the stage that get what `node` gives.
+fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
+    let mut found: Vec<&Node> = Vec::new();
+    let mut open = node.children.clone();
+    while let Some(id) = open.pop() {
+        let Some(next) = plan
+            .nodes
+            .get(id.0 as usize)
+            .filter(|next| found.iter().all(|seen| seen.id != next.id))
+        else {
+            continue;
+        };
+        open.extend(&next.children);
+        found.push(next);
+    }
+    found
+}
+
+/// Does it read or write one of these stores?
+fn touches(node: &Node, stores: &[StoreId]) -> bool {
+    let views: &[&View] = match &node.op {
+        // Those of foreign keys are not among them: they look at what holds when an answer comes.
+        Op::TableJoin { other: view, .. }
+        | Op::StreamTableJoin { table: view, .. }
+        | Op::GlobalJoin { table: view, .. } => &[view],
+        _ => &[],
+    };
+    let read = views.iter().flat_map(|view| view.stores());
+    node.op
+        .stores()
+        .into_iter()
+        .chain(read)
+        .any(|store| stores.contains(&store))
+}
+
+/// How to attach the interpreter that some of these nodes use. Not at all where one of them waits for async calls:
+/// those need it to come to their ends. Answers are joined by functions of another chain's node, so these may.
+fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
+    let waits = |op: &Op| match op {
+        Op::OffloadAnswers { .. } => true,
+        op => !side_by_side(op).is_empty(),
+    };
+    if nodes.iter().any(|node| waits(&node.op)) {
+        return Ok(None);
+    }
+    let udf = nodes.iter().find_map(|node| function(&node.op)?.udf());
+    if let Some(index) = udf {
+        return Ok(Some(Scope::Udf(foreign.udf(index)?)));
+    }
+    let processor = nodes.iter().find_map(|node| match &node.op {
+        Op::Process { processor, .. } | Op::TransformValues { processor, .. } => Some(*processor),
+        _ => None,
+    });
+    processor
+        .map(|id| Ok(Scope::Processor(foreign.processor(id)?)))
+        .transpose()
+}
+
+/// A function that is called for each record.
+fn function(op: &Op) -> Option<&Spec> {
+    match op {
+        Op::Filter { function }
+        | Op::FilterNot { function }
+        | Op::Map { function }
+        | Op::MapValues { function, .. }
+        | Op::FlatMap { function }
+        | Op::FlatMapValues { function, .. }
+        | Op::SelectKey { function }
+        | Op::Peek { function }
+        | Op::Foreach { function }
+        | Op::Reduce { function, .. }
+        | Op::Aggregate { function, .. }
+        | Op::TableFilter { function, .. }
+        | Op::TableMapValues { function, .. }
+        | Op::TableGroupBy { function, .. }
+        | Op::TableJoin { function, .. }
+        | Op::ForeignJoin { function, .. }
+        | Op::StreamTableJoin { function, .. }
+        | Op::GlobalJoin { function, .. }
+        | Op::StreamJoin { function, .. }
+        | Op::ForeignSubscribe {
+            foreign_key: function,
+            ..
+        } => Some(function),
+        Op::Split { functions } => functions.first(),
+        Op::Offload {
+            request, function, ..
+        } => Some(request.as_ref().unwrap_or(function)),
+        Op::Deduplicate { function, .. } => function.as_ref(),
+        Op::WindowAggregate { fold, .. }
+        | Op::SlidingAggregate { fold, .. }
+        | Op::SessionAggregate { fold, .. }
+        | Op::TableAggregate { fold, .. } => match fold {
+            FoldSpec::Reduce { function } | FoldSpec::Aggregate { function, .. } => Some(function),
+            FoldSpec::Count => None,
+        },
+        _ => None,
+    }
+}
+
+/// What one node is made from. Each family of operators has a file that says how; it gives `None` for a
+/// node of another family.
+struct Builder<'a> {
+    plan: &'a PhysicalPlan,
+    foreign: &'a Foreign,
+    options: ChainOptions,
+    site: Site,
+    shared: &'a joins::Shared,
+    held: &'a RefCell<HashMap<StoreId, SharedHeld>>,
+}
+
+/// An operator, if the node is of the family that was asked.
+type Made = Result<Option<Box<dyn Operator>>>;
+
+impl Builder<'_> {
+    fn operator(&self, node: &Node) -> Result<Box<dyn Operator>> {
+        let families = [
+            Self::stateless,
+            Self::tables,
+            Self::lookups,
+            Self::foreign_keys,
+            Self::windows,
+            Self::joins,
+            Self::offloads,
+            Self::processors,
+        ];
+        for family in families {
+            if let Some(operator) = family(self, node)? {
+                return Ok(match (node.idle, node.op.clock()) {
+                    (Some(idle), Some(time)) => {
+                        let too_late = TooLate::new(self.plan, self.foreign, self.site.clone())?;
+                        Box::new(ClosesWhenIdle::new(operator, time, idle, too_late))
+                    }
+                    _ => operator,
+                });
+            }
+        }
+        let name = node.op.name();
+        Err(Error::internal(format!("no operator runs '{name}'")))
+    }
+
+    /// The place of a node that writes: what it can't encode is no matter of processing.
+    fn writing(&self, node: &Node) -> Result<Site> {
+        let options = &self.options;
+        let judge = judge(Failing::Production, self.plan, node, self.foreign, options)?;
+        Ok(self.site.clone().judged_by(judge))
+    }
+
+    fn function(&self, spec: &Spec, args: Args) -> Result<Function> {
+        Function::new(spec, args, self.site.clone(), self.foreign)
+    }
+
+    /// How a node keeps its result; `old`: its children need what was before.
+    fn keeper(&self, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Keeper> {
+        let kept = self.kept(store)?;
+        let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
+        let sending = Sending {
+            old,
+            held: self.held(kept, true),
+            versions: versioned.then(|| lookups::clock(kept)).transpose()?,
+        };
+        Ok(Keeper::new(
+            self.site.clone(),
+            store,
+            self.foreign.serde(key)?,
+            self.foreign.serde(&kept.value)?,
+            sending,
+        ))
+    }
+
+    /// Where a store's updates wait for the barrier, unless nothing is held back: each version of a key is one to be seen.
+    fn held(&self, store: &Store, may: bool) -> Option<SharedHeld> {
+        let versioned = matches!(store.kind, StoreKind::Versioned { .. });
+        (may && !versioned && self.options.cached && store.cached)
+            .then(|| Arc::clone(self.held.borrow_mut().entry(store.id).or_default()))
+    }
+
+    fn fold(&self, node: &Node, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Fold> {
+        let leaves_lane = below(self.plan, node)
+            .iter()
+            .any(|node| matches!(node.op, Op::Exchange { .. }));
+        Ok(Fold::new(self.keeper(store, key, old)?, leaves_lane))
+    }
+
+    fn kept(&self, store: StoreId) -> Result<&Store> {
+        self.plan
+            .stores
+            .get(usize::from(store.0))
+            .ok_or_else(|| Error::internal(format!("the plan has no store {store}")))
+    }
+}

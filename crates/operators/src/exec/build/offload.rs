@@ -1,0 +1,89 @@
+//! Offloads: the side of the records makes the desk, that of the answers finds it.
+
+use super::{Builder, Made};
+use crate::Args::Value;
+use crate::Judge;
+use crate::ops::offload::{Desk, Offload, OffloadAnswers, Settings};
+use crate::support::schema_ids::SchemaIds;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use stoatflow_core::{Error, Failing, Result};
+use stoatflow_plan::{Function as Spec, Node, Op};
+
+impl Builder<'_> {
+    pub(super) fn offloads(&self, node: &Node) -> Made {
+        match &node.op {
+            Op::Offload { .. } => {
+                let desk = Arc::new(Mutex::new(Desk::new(self.desk(node)?)));
+                let mut desks = self.shared.desks.borrow_mut();
+                desks.insert(node.id, Arc::clone(&desk));
+                Ok(Some(Box::new(Offload(desk))))
+            }
+            Op::OffloadAnswers { of, .. } => {
+                let desks = self.shared.desks.borrow();
+                let desk = desks.get(of).cloned();
+                let desk = desk.ok_or_else(|| {
+                    Error::internal(format!("node {of} must come before its answers"))
+                })?;
+                Ok(Some(Box::new(OffloadAnswers(desk))))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn desk(&self, node: &Node) -> Result<Settings> {
+        let Op::Offload {
+            store,
+            key,
+            value,
+            response,
+            request_value,
+            request,
+            function,
+            with_key,
+            patience,
+            instead_of_timeout,
+            instead_of_error,
+            timeout_handler,
+            max_parked,
+            ..
+        } = &node.op
+        else {
+            return Err(Error::internal("called for offloads"));
+        };
+        let instead = |spec: &Option<Spec>| {
+            let made = spec.as_ref().map(|spec| self.joiner(spec, false));
+            made.transpose()
+        };
+        // Not the node's own: that is of records that fail, and of answers that are errors. A worker that is away must
+        // not empty the parking lot because records without a key are left out.
+        let handler = timeout_handler.as_ref();
+        let handler = handler.or(self.plan.handlers.processing.as_ref());
+        let place = (node.id, node.name.as_str());
+        let counts = self.options.partitions.as_ref();
+        let judge = Judge::new(Failing::Processing, handler, place, self.foreign, counts)?;
+        let timeouts = self.site.clone().judged_by(judge);
+        Ok(Settings {
+            site: self.site.clone(),
+            timeouts,
+            name: node.name.as_str().into(),
+            store: *store,
+            key: self.foreign.serde(key)?,
+            value: self.foreign.serde(value)?,
+            response: self.foreign.serde(response)?,
+            asks: self.foreign.serde(request_value)?,
+            ids: SchemaIds::new(self.plan, (key, false), (request_value, false)),
+            largest: self.options.largest,
+            request: request
+                .as_ref()
+                .map(|spec| self.function(spec, Value))
+                .transpose()?,
+            joiner: self.joiner(function, *with_key)?,
+            instead_of_timeout: instead(instead_of_timeout)?,
+            instead_of_error: instead(instead_of_error)?,
+            patience: *patience,
+            max_parked: *max_parked,
+            flaw: self.options.flaw,
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! Operators that keep nothing: sources, stateless steps, exchanges and sinks.
+
+use super::{Builder, Made};
+use crate::Args::{KeyValue, Value};
+use crate::Operator;
+use crate::ops::async_ops;
+use crate::ops::batches::map_batches;
+use crate::ops::routing::{exchange, merge, scheduled, sink, source, split};
+use crate::ops::stateless::{
+    filter, filter_not, flat_map, flat_map_values, foreach, map, map_values, peek, select_key,
+};
+use crate::support::schema_ids::SchemaIds;
+use stoatflow_core::{Error, Result};
+use stoatflow_plan::{Fork, Function, Node, Op, SerdeSpec, Sink};
+
+impl Builder<'_> {
+    pub(super) fn stateless(&self, node: &Node) -> Made {
+        let args = |with_key: bool| if with_key { KeyValue } else { Value };
+        Ok(Some(match &node.op {
+            Op::Source { .. } => Box::new(source::Source),
+            Op::Scheduled { times, clock } => Box::new(scheduled::Scheduled::new(
+                node.id,
+                &node.name,
+                *clock,
+                times.clone(),
+            )?),
+            Op::Filter { function } => {
+                Box::new(filter::Filter::new(self.function(function, KeyValue)?))
+            }
+            Op::FilterNot { function } => Box::new(filter_not::FilterNot::new(
+                self.function(function, KeyValue)?,
+            )),
+            Op::Map { function } => Box::new(map::Map::new(self.function(function, KeyValue)?)),
+            Op::MapValues { function, with_key } => Box::new(map_values::MapValues::new(
+                self.function(function, args(*with_key))?,
+            )),
+            Op::FlatMap { function } => {
+                Box::new(flat_map::FlatMap::new(self.function(function, KeyValue)?))
+            }
+            Op::FlatMapValues { function, with_key } => Box::new(
+                flat_map_values::FlatMapValues::new(self.function(function, args(*with_key))?),
+            ),
+            Op::MapBatches {
+                function,
+                schema,
+                max_rows,
+                max_wait_ms,
+                by_row,
+            } => self.batches(
+                function,
+                map_batches::Settings {
+                    schema: schema.clone(),
+                    max_rows: usize::try_from(*max_rows).unwrap_or(usize::MAX),
+                    max_wait_ms: *max_wait_ms,
+                    by_row: by_row.clone(),
+                    sink: false,
+                    flaw: self.options.flaw,
+                },
+            )?,
+            Op::ForeachBatch {
+                function,
+                schema,
+                max_rows,
+                max_wait_ms,
+            } => self.batches(
+                function,
+                map_batches::Settings {
+                    schema: schema.clone(),
+                    max_rows: usize::try_from(*max_rows).unwrap_or(usize::MAX),
+                    max_wait_ms: *max_wait_ms,
+                    by_row: stoatflow_plan::columns::ROW.to_owned(),
+                    sink: true,
+                    flaw: self.options.flaw,
+                },
+            )?,
+            Op::SelectKey { function } => Box::new(select_key::SelectKey::new(
+                self.function(function, KeyValue)?,
+            )),
+            Op::Peek { function } => Box::new(peek::Peek::new(self.function(function, KeyValue)?)),
+            Op::Foreach { function } => {
+                Box::new(foreach::Foreach::new(self.function(function, KeyValue)?))
+            }
+            Op::Calls {
+                form,
+                with_key,
+                awaiting,
+                store,
+                key,
+                value,
+            } => Box::new(async_ops::Calls::new(
+                self.site.clone(),
+                async_ops::Settings {
+                    form: *form,
+                    args: args(*with_key),
+                    awaiting: *awaiting,
+                    store: *store,
+                    key: self.foreign.serde(key)?,
+                    value: self.foreign.serde(value)?,
+                    patient: self.foreign.runtime.as_ref().is_some_and(|r| r.patient()),
+                    flaw: self.options.flaw,
+                },
+                self.foreign.call(awaiting.udf)?,
+            )),
+            Op::Merge => Box::new(merge::Merge),
+            Op::Split { functions } => Box::new(split::Split::new(
+                functions
+                    .iter()
+                    .map(|function| self.function(function, KeyValue))
+                    .collect::<Result<_>>()?,
+                node.children.len() > functions.len(),
+                node.fork == Fork::Record,
+            )),
+            Op::Exchange {
+                stage,
+                key,
+                keep_null,
+                ahead,
+                ..
+            } => Box::new(exchange::Exchange::new(
+                self.writing(node)?,
+                *stage,
+                self.foreign.serde(key)?,
+                *keep_null,
+                self.counts_ahead(node),
+                *ahead,
+                self.options
+                    .tasks
+                    .get(node.id.0 as usize)
+                    .copied()
+                    .flatten(),
+            )),
+            Op::Sink { sink } => {
+                let to = self
+                    .plan
+                    .sinks
+                    .get(usize::from(sink.0))
+                    .ok_or_else(|| Error::internal(format!("the plan has no sink {sink}")))?;
+                Box::new(sink::Sink::new(
+                    self.writing(node)?,
+                    *sink,
+                    (self.foreign.serde(&to.key)?, self.foreign.serde(&to.value)?),
+                    SchemaIds::new(
+                        self.plan,
+                        (&to.key, to.key_as_read),
+                        (&to.value, to.value_as_read),
+                    ),
+                    self.target(to)?,
+                ))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn batches(
+        &self,
+        function: &Function,
+        settings: map_batches::Settings,
+    ) -> Result<Box<dyn Operator>> {
+        let Function::Udf(index) = function else {
+            return Err(Error::topology("batches go to no expression")
+                .hint("give a function of whole batches"));
+        };
+        Ok(Box::new(map_batches::MapBatches::new(
+            self.site.clone(),
+            self.foreign.udf(*index)?,
+            settings,
+        )))
+    }
+
+    fn target(&self, to: &Sink) -> Result<sink::Target> {
+        let function = |spec: &Option<Function>| {
+            let made = spec.as_ref().map(|spec| self.function(spec, KeyValue));
+            made.transpose()
+        };
+        let counts = self.options.partitions.clone();
+        let windowed = matches!(
+            to.key,
+            SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }
+        );
+        let partitioner = match (function(&to.partitioner)?, counts) {
+            (None, Some(counts)) if windowed => sink::Partitioner::WindowedKey(counts),
+            (None, _) => sink::Partitioner::Producer,
+            (Some(function), Some(counts)) => sink::Partitioner::Function(function, counts),
+            (Some(_), None) => {
+                return Err(Error::internal(
+                    "a sink has a partitioner, but topics can't be asked",
+                ));
+            }
+        };
+        Ok(sink::Target {
+            topic: to.topic.as_deref().map(Into::into),
+            choose: function(&to.topic_function)?,
+            partitioner,
+        })
+    }
+}

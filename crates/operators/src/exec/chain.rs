@@ -1,0 +1,400 @@
+//! One stage for one lane: its operators, in an order in which parents come before children.
+//!
+//! Takes batches at an entry, gives effects (outputs, routed records, drops) through the context.
+//! Owns the operators, the buffers between them (reused: a steady stream of batches allocates nothing
+//! here) and a counter per node. A chain that returned an error is in the middle of a batch: throw it
+//! away together with its epoch. Never waits, never knows a lane's number.
+
+#[cfg(test)]
+mod tests;
+
+use crate::support::function::in_turn;
+use crate::{Context, Flaw, Operator, PartitionCounts, ProcessorSupplier, Udf};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+use stoatflow_core::{ClockId, Error, NodeId, Record, Result};
+use stoatflow_plan::Fork;
+
+/// How a chain is built.
+#[derive(Clone, Debug, Default)]
+pub struct ChainOptions {
+    /// Record caching (`statestore.cache.max.bytes` above 0): tables give one update per key and epoch.
+    pub cached: bool,
+    /// `emit.mode = barrier`: joins of tables that keep no store do so too.
+    pub at_barrier: bool,
+    /// How many partitions topics have, for sinks with a partitioner.
+    pub partitions: Option<Arc<dyn PartitionCounts>>,
+    /// The largest record that the producer sends, if that is known: who parks a record asks before.
+    pub largest: Option<usize>,
+    /// By node: of an exchange that stands for a topic of Kafka Streams, how many partitions that would have.
+    pub tasks: Arc<[Option<u16>]>,
+    /// Anything but [`Flaw::None`] is a test of the tests.
+    pub flaw: Flaw,
+}
+
+// A line of a million words must not keep its buffer for ever.
+const KEEP_RECORDS: usize = 16 * 1024;
+
+/// What attaches an interpreter for a while.
+#[derive(Clone)]
+pub(super) enum Scope {
+    Udf(Arc<dyn Udf>),
+    Processor(Arc<dyn ProcessorSupplier>),
+}
+
+impl Scope {
+    fn run(&self, mut body: impl FnMut() -> Result<()>) -> Result<()> {
+        let mut done = Err(Error::internal("a function's scope did not run"));
+        match self {
+            Self::Udf(udf) => udf.scope(&mut || done = body()),
+            Self::Processor(supplier) => supplier.scope(&mut || done = body()),
+        }
+        done
+    }
+}
+
+pub(super) struct Step {
+    pub(super) operator: Box<dyn Operator>,
+    pub(super) children: SmallVec<[usize; 2]>,
+    pub(super) fork: Fork,
+    /// Set where records go down one by one to a function: its interpreter is attached once for all of
+    /// them, not once for each (with several lanes each would have to queue for it).
+    pub(super) scope: Option<Scope>,
+    /// It writes a store that a node below reads: each record goes all the way down before the next one,
+    /// so that the node below sees what the store held then.
+    pub(super) single: bool,
+    /// Clocks that follow the watermark from this step on: no later step has them.
+    pub(super) clocks: SmallVec<[ClockId; 1]>,
+    pub(super) opened: bool,
+    /// What the operator gives.
+    pub(super) out: Vec<Record>,
+    /// What a child gets when there are several.
+    pub(super) share: Vec<Record>,
+}
+
+/// See the module.
+pub struct Chain {
+    pub(super) steps: Vec<Step>,
+    pub(super) counts: Vec<(NodeId, u64)>,
+    /// Where a node stands in `steps`, by its number.
+    pub(super) places: Vec<Option<usize>>,
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chain")
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Chain {
+    /// Runs a batch from `entry` down to the ends of the stage; leaves `batch` empty, with its buffer.
+    ///
+    /// # Errors
+    /// What operators fail with; `Internal` if `entry` is no node of this stage.
+    pub fn push(
+        &mut self,
+        entry: NodeId,
+        batch: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Some(at) = self.place(entry) else {
+            return Err(Error::internal(format!(
+                "node {entry} is not in this stage"
+            )));
+        };
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.run(at, batch, context)
+    }
+
+    /// The epoch ends: what was held back goes down, parents first, so that what a parent releases is
+    /// in its children's tables before they release theirs.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn barrier(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.sweep(context, |operator, out, context| {
+            operator.barrier(out, context)
+        })
+    }
+
+    /// Has it operators that hold back what need not wait for the barrier?
+    #[must_use]
+    pub fn gathers(&self) -> bool {
+        self.steps.iter().any(|step| step.operator.gathers())
+    }
+
+    /// Nothing waits in front of the lane: what was held back for more of it to come goes to other lanes.
+    pub fn rest(&mut self, context: &mut Context<'_>) {
+        for step in &mut self.steps {
+            step.operator.rest(context);
+        }
+    }
+
+    /// Stores are restored: operators load what they keep beside them, those that have not yet.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        (0..self.steps.len()).try_for_each(|at| self.open_step(at, context))
+    }
+
+    /// As [`Self::open`], only `entry` and what is below it: others wait for what it brings.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn open_below(&mut self, entry: NodeId, context: &mut Context<'_>) -> Result<()> {
+        let mut next: Vec<usize> = self.place(entry).into_iter().collect();
+        while let Some(at) = next.pop() {
+            self.open_step(at, context)?;
+            next.extend(&self.steps[at].children);
+        }
+        Ok(())
+    }
+
+    fn open_step(&mut self, at: usize, context: &mut Context<'_>) -> Result<()> {
+        let step = &mut self.steps[at];
+        if std::mem::replace(&mut step.opened, true) {
+            return Ok(());
+        }
+        step.operator.open(context)
+    }
+
+    fn place(&self, node: NodeId) -> Option<usize> {
+        self.places.get(node.0 as usize).copied().flatten()
+    }
+
+    /// Runs the punctuations that are due (of one lane only, while the others stand still). Who is not
+    /// open yet has none.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn punctuate(&mut self, context: &mut Context<'_>) -> Result<()> {
+        for at in 0..self.steps.len() {
+            if self.steps[at].opened {
+                self.turn(at, context, &mut |operator, out, context| {
+                    operator.punctuate(out, context)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives what records of other lanes have made due in this tick, parents first.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn end_tick(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.sweep(context, |operator, out, context| {
+            operator.end_tick(out, context)
+        })
+    }
+
+    /// Gives what is due by the merged clocks, parents first. Clocks that follow the watermark do so when the
+    /// turn comes to their operator: what its parents give by the same watermark is not late yet.
+    ///
+    /// # Errors
+    /// What operators fail with.
+    pub fn advance(&mut self, context: &mut Context<'_>) -> Result<()> {
+        for at in 0..self.steps.len() {
+            // Who is not open yet doesn't know what waits to be given, and must not call it given.
+            if context.clocks.by_watermark && !self.steps[at].opened {
+                continue;
+            }
+            for clock in &self.steps[at].clocks {
+                context.clocks.follow(*clock);
+            }
+            self.turn(at, context, &mut |operator, out, context| {
+                operator.advance(out, context)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The earliest wall time at which a punctuation is due, if any waits for one.
+    #[must_use]
+    pub fn next_punctuation(&self) -> Option<i64> {
+        let asked = self.steps.iter().filter(|s| s.opened);
+        asked.filter_map(|s| s.operator.next_punctuation()).min()
+    }
+
+    /// The end: processors are told.
+    pub fn close(&mut self) {
+        for step in &mut self.steps {
+            step.operator.close();
+        }
+    }
+
+    fn sweep(
+        &mut self,
+        context: &mut Context<'_>,
+        mut turn: impl FnMut(&mut dyn Operator, &mut Vec<Record>, &mut Context<'_>) -> Result<()>,
+    ) -> Result<()> {
+        (0..self.steps.len()).try_for_each(|at| self.turn(at, context, &mut turn))
+    }
+
+    fn turn(
+        &mut self,
+        at: usize,
+        context: &mut Context<'_>,
+        turn: &mut impl FnMut(&mut dyn Operator, &mut Vec<Record>, &mut Context<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let step = &mut self.steps[at];
+        let mut out = std::mem::take(&mut step.out);
+        turn(step.operator.as_mut(), &mut out, context)?;
+        self.give(at, out, context)
+    }
+
+    /// Records that each node has taken, since the chain was built.
+    #[must_use]
+    pub fn counts(&self) -> &[(NodeId, u64)] {
+        &self.counts
+    }
+
+    fn run(&mut self, at: usize, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if self.steps[at].single && input.len() > 1 {
+            return match self.steps[at].scope.clone() {
+                None => self.run_singly(at, input, context),
+                Some(scope) => scope.run(|| self.run_singly(at, input, context)),
+            };
+        }
+        self.run_batch(at, input, context)
+    }
+
+    fn run_singly(
+        &mut self,
+        at: usize,
+        input: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        in_turn(true, input, |one| self.run_batch(at, one, context))
+    }
+
+    fn run_batch(
+        &mut self,
+        at: usize,
+        input: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.counts[at].1 += input.len() as u64;
+        let step = &mut self.steps[at];
+        // A stage has no cycles, so no node is entered again while its buffer is out.
+        let mut out = std::mem::take(&mut step.out);
+        step.operator.process(input, &mut out, context)?;
+        self.give(at, out, context)
+    }
+
+    /// Hands `out` to the children of a node and puts the buffer back.
+    fn give(&mut self, at: usize, mut out: Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let children = self.steps[at].children.len();
+        if self.steps[at].operator.routes() {
+            let mut routes = std::mem::take(&mut context.effects.routes);
+            self.route(at, &mut out, &routes, context)?;
+            routes.clear();
+            context.effects.routes = routes;
+            self.steps[at].out = recycled(out);
+            return Ok(());
+        }
+        if !out.is_empty() {
+            match (children, self.steps[at].fork) {
+                (0, _) => out.clear(),
+                (1, Fork::Batch) => self.run(self.steps[at].children[0], &mut out, context)?,
+                (_, Fork::Batch) => self.share_batch(at, &mut out, context)?,
+                (_, Fork::Record) => match self.steps[at].scope.clone() {
+                    None => self.share_records(at, &mut out, context)?,
+                    Some(scope) => scope.run(|| self.share_records(at, &mut out, context))?,
+                },
+            }
+        }
+        self.steps[at].out = recycled(out);
+        Ok(())
+    }
+
+    /// Gives each record to the child it is for. Neighbours for one child go together, unless order
+    /// shows below.
+    fn route(
+        &mut self,
+        at: usize,
+        out: &mut Vec<Record>,
+        routes: &[u32],
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if out.len() != routes.len() {
+            return Err(Error::internal("an operator gave records without a route"));
+        }
+        let children = self.steps[at].children.len();
+        let by_record = self.steps[at].fork == Fork::Record;
+        let mut share = std::mem::take(&mut self.steps[at].share);
+        let mut records = out.drain(..).zip(routes).peekable();
+        while let Some((record, &to)) = records.next() {
+            share.push(record);
+            while let Some((more, _)) = records.next_if(|(_, next)| !by_record && **next == to) {
+                share.push(more);
+            }
+            if to == crate::ALL_CHILDREN {
+                for nth in 1..children {
+                    let mut copy = share.clone();
+                    self.run(self.steps[at].children[nth - 1], &mut copy, context)?;
+                }
+                if let Some(&last) = self.steps[at].children.last() {
+                    self.run(last, &mut share, context)?;
+                }
+            } else {
+                let child = self.steps[at].children.get(to as usize).copied();
+                let child = child.ok_or_else(|| Error::internal("a route to no child"))?;
+                self.run(child, &mut share, context)?;
+            }
+            share.clear();
+        }
+        drop(records);
+        self.steps[at].share = recycled(share);
+        Ok(())
+    }
+
+    fn share_batch(
+        &mut self,
+        at: usize,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let last = self.steps[at].children.len() - 1;
+        let mut share = std::mem::take(&mut self.steps[at].share);
+        for nth in 0..last {
+            share.extend_from_slice(out);
+            self.run(self.steps[at].children[nth], &mut share, context)?;
+        }
+        self.steps[at].share = recycled(share);
+        self.run(self.steps[at].children[last], out, context)
+    }
+
+    fn share_records(
+        &mut self,
+        at: usize,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let last = self.steps[at].children.len() - 1;
+        let mut share = std::mem::take(&mut self.steps[at].share);
+        for record in out.drain(..) {
+            for nth in 0..last {
+                share.push(record.clone());
+                self.run(self.steps[at].children[nth], &mut share, context)?;
+            }
+            share.push(record);
+            self.run(self.steps[at].children[last], &mut share, context)?;
+        }
+        self.steps[at].share = recycled(share);
+        Ok(())
+    }
+}
+
+fn recycled(mut buffer: Vec<Record>) -> Vec<Record> {
+    assert!(buffer.is_empty(), "an operator takes all of its input");
+    buffer.clear();
+    buffer.shrink_to(KEEP_RECORDS);
+    buffer
+}

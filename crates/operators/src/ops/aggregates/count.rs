@@ -1,0 +1,137 @@
+//! `count`: how many records a key has had.
+//!
+//! Takes records at their key's lane, gives the count after each. Null keys and null values are not
+//! counted (but counted as dropped). The result's time is the highest the key has seen. What comes from
+//! an exchange that has counted already ([`Ahead`]) stands for as many records as its value says.
+
+mod preaggregate;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use preaggregate::Ahead;
+
+use crate::ops::aggregates::fold::{Steps, fold_versions};
+use crate::support::table_writer::{Keeper, Update};
+use crate::{Context, LaneStore, Operator, Udf};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_state::Stored;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Count {
+    keeper: Keeper,
+    /// Has the exchange above counted?
+    ahead: bool,
+}
+
+impl Count {
+    /// `ahead`: what comes stands for as many records as it says.
+    pub fn new(keeper: Keeper, ahead: bool) -> Self {
+        Self { keeper, ahead }
+    }
+}
+
+impl Operator for Count {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if self.keeper.is_versioned() {
+            return fold_versions(&mut self.keeper, &mut Counting, input, out, context);
+        }
+        let epoch = context.epoch;
+        for record in input.drain(..) {
+            if !self.keeper.admits(&record, context) {
+                continue;
+            }
+            let by = if self.ahead {
+                preaggregate::records(&record.value).map_err(|e| self.keeper.locate(e, &record))?
+            } else {
+                1
+            };
+            let key = self.keeper.key(&record)?;
+            let LaneStore { store, dirty } = context.store(self.keeper.store);
+            // Written from within: a result would be copied on its way through the store.
+            let (mut existed, mut now, mut time) = (false, 0, record.timestamp);
+            store
+                .update(epoch, dirty, &key, |old| {
+                    match old {
+                        Some(Stored {
+                            value: Datum::Int(count),
+                            timestamp,
+                        }) => (existed, now, time) = (true, *count, time.max(*timestamp)),
+                        Some(other) => return Err(not_a_count(&other.value)),
+                        None => {}
+                    }
+                    now = more(now, by)?;
+                    let stored = Stored {
+                        value: Datum::Int(now),
+                        timestamp: time,
+                    };
+                    Ok((Some(stored), ()))
+                })
+                .map_err(|e| self.keeper.locate(e, &record))?;
+            let value = if self.keeper.sends_old() {
+                // A count that starts was 0 before, not null.
+                let before = Datum::Int(now - by);
+                self.keeper.update(existed, before, Datum::Int(now))
+            } else {
+                Datum::Int(now)
+            };
+            let update = Update {
+                existed,
+                value,
+                timestamp: time,
+            };
+            self.keeper.forward(&key, record, update, out);
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.keeper.barrier(out);
+        Ok(())
+    }
+}
+
+/// Counts as steps, where versions are kept.
+struct Counting;
+
+impl Steps for Counting {
+    fn attach(&self) -> Option<Arc<dyn Udf>> {
+        None
+    }
+
+    fn start(&mut self, _record: &Record) -> Result<Option<Datum>> {
+        Ok(Some(Datum::Int(0)))
+    }
+
+    fn step(&mut self, so_far: Option<Datum>, _record: &Record) -> Result<Datum> {
+        counted(&so_far.unwrap_or(Datum::Int(0)), 1)
+    }
+}
+
+/// A count and some more, or less.
+pub(crate) fn counted(count: &Datum, by: i64) -> Result<Datum> {
+    match count {
+        Datum::Int(count) => more(*count, by).map(Datum::Int),
+        other => Err(not_a_count(other)),
+    }
+}
+
+fn more(count: i64, by: i64) -> Result<i64> {
+    count
+        .checked_add(by)
+        .ok_or_else(|| Error::user("a count went beyond 64 bits"))
+}
+
+fn not_a_count(found: &Datum) -> Error {
+    Error::incompatible(format!(
+        "the store of a count holds a value of type {}",
+        found.type_name()
+    ))
+    .hint("keep counts with Serdes.int64(), and delete a store that was written with another serde")
+}

@@ -1,0 +1,240 @@
+//! What `reduce` and `aggregate` share, of streams and of tables: fold a batch into its keys' values.
+//!
+//! Takes a batch and [`Steps`] (value so far, record → value), gives updates. Loads the batch's entries
+//! before the interpreter is attached, attaches it once, writes afterwards.
+//!
+//! Owns a promise: what was passed on doesn't change any more. A foreign value may be changed in place
+//! by the next step (`agg.append(x); return agg`), while the update that carried it still waits for its
+//! turn below. So before a key's value is handed to a second step of the batch, the update of the
+//! first gets a copy, made through the store's serde; and where updates walk to other lanes, each does.
+//! Where children need what was before, that is copied before the step.
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::aggregates::working_set::WorkingSet;
+use crate::support::table_writer::{Before, Keeper, Update};
+use crate::{Context, Operator, Udf};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_state::Stored;
+
+/// How values become one.
+pub(crate) trait Steps: Send {
+    /// The function whose interpreter is attached once for all steps of a batch.
+    fn attach(&self) -> Option<Arc<dyn Udf>>;
+
+    /// What a fresh key starts with, if it is the value before its first update.
+    fn start(&mut self, record: &Record) -> Result<Option<Datum>> {
+        let _unused = record;
+        Ok(None)
+    }
+
+    /// The value so far (`None`: there is none) and a record give the new value; null deletes.
+    fn step(&mut self, so_far: Option<Datum>, record: &Record) -> Result<Datum>;
+}
+
+/// An aggregation without windows.
+#[derive(Debug)]
+pub(crate) struct Folding<S> {
+    fold: Fold,
+    steps: S,
+}
+
+impl<S: Steps> Folding<S> {
+    pub fn of(fold: Fold, steps: S) -> Self {
+        Self { fold, steps }
+    }
+}
+
+impl<S: Steps> Operator for Folding<S> {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Fold {
+            keeper, working, ..
+        } = &mut self.fold;
+        if keeper.is_versioned() {
+            return fold_versions(keeper, &mut self.steps, input, out, context);
+        }
+        working.load(keeper, input, context)?;
+        if input.is_empty() {
+            return Ok(());
+        }
+        self.compute(input, out, context)?;
+        let Fold {
+            keeper, working, ..
+        } = &mut self.fold;
+        working.store(keeper, context)
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.fold.keeper.barrier(out);
+        Ok(())
+    }
+}
+
+impl<S: Steps> Folding<S> {
+    fn compute(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Self { fold, steps } = self;
+        match steps.attach() {
+            None => fold.compute(input, out, steps, context),
+            Some(udf) => {
+                // Should a port ever forget to run the body, records must not vanish.
+                let mut done = Err(Error::internal("a function's scope did not run"));
+                udf.scope(&mut || done = fold.compute(input, out, steps, context));
+                done
+            }
+        }
+    }
+}
+
+/// Folds record by record into a versioned store: each result is a version, so none may be left out.
+pub(crate) fn fold_versions(
+    keeper: &mut Keeper,
+    steps: &mut impl Steps,
+    input: &mut Vec<Record>,
+    out: &mut Vec<Record>,
+    context: &mut Context<'_>,
+) -> Result<()> {
+    for mut record in input.drain(..) {
+        if !keeper.admits(&record, context) {
+            continue;
+        }
+        let kept = keeper.latest(&record, context)?;
+        if let Some(kept) = &kept {
+            record.timestamp = record.timestamp.max(kept.timestamp);
+        }
+        let before = match kept {
+            Some(kept) => Some(kept.value),
+            None => {
+                let start = |_: &mut Context<'_>| steps.start(&record);
+                match keeper.site.attempt(&record, context, start)? {
+                    Some(start) => start,
+                    None => continue,
+                }
+            }
+        };
+        // The step may change what it gets; the version before stays what it was.
+        let step = |_: &mut Context<'_>| {
+            let so_far = before.as_ref().map(|value| keeper.spare(value, &record));
+            let new = steps.step(so_far.transpose()?, &record)?;
+            keeper.check(&new)?;
+            Ok(new)
+        };
+        let Some(new) = keeper.site.attempt(&record, context, step)? else {
+            continue;
+        };
+        let before = Before::Given(before.unwrap_or_default());
+        keeper.keep(record, new, before, out, context)?;
+    }
+    Ok(())
+}
+
+/// A fold at its place in the topology.
+#[derive(Debug)]
+pub(crate) struct Fold {
+    pub keeper: Keeper,
+    working: WorkingSet,
+    /// Do updates leave the lane before they are encoded?
+    leaves_lane: bool,
+}
+
+impl Fold {
+    pub fn new(keeper: Keeper, leaves_lane: bool) -> Self {
+        Self {
+            keeper,
+            working: WorkingSet::default(),
+            leaves_lane,
+        }
+    }
+
+    fn compute<S: Steps>(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        steps: &mut S,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let lenient = self.keeper.site.is_lenient();
+        for (at, record) in input.drain(..).enumerate() {
+            let entry = self.working.entry(at);
+            if let Some(earlier) = entry.passed_on.take() {
+                self.keeper.freeze(&mut out[earlier])?;
+            }
+            // If the function fails, its key stays as it is: it gets a copy then.
+            let old = if lenient {
+                entry.current.clone()
+            } else {
+                entry.current.take()
+            };
+            let old = old.filter(|old| !old.value.is_null());
+            let timestamp = old
+                .as_ref()
+                .map_or(record.timestamp, |old| record.timestamp.max(old.timestamp));
+            let existed = old.is_some();
+            let keeper = &self.keeper;
+            let mut one = |old: Option<Datum>| {
+                let so_far = match old {
+                    Some(old) => Some(old),
+                    None => steps.start(&record)?,
+                };
+                let before = match &so_far {
+                    Some(before) if keeper.sends_old() => keeper.spare(before, &record)?,
+                    _ => Datum::Null,
+                };
+                Ok((before, steps.step(so_far, &record)?))
+            };
+            let old = old.map(|old| old.value);
+            let stepped = if lenient {
+                let again = |_: &mut Context<'_>| {
+                    let old = old.as_ref().map(|old| keeper.spare(old, &record));
+                    let (before, value) = one(old.transpose()?)?;
+                    keeper.check(&value)?;
+                    Ok((before, value))
+                };
+                keeper.site.attempt(&record, context, again)?
+            } else {
+                Some(one(old)?)
+            };
+            let Some((before, value)) = stepped else {
+                continue;
+            };
+            entry.changed = true;
+            // A tombstone in the changelog has the time of the record that caused it, as in Kafka Streams.
+            let stored_at = if value.is_null() {
+                record.timestamp
+            } else {
+                timestamp
+            };
+            entry.current = Some(Stored {
+                value: value.clone(),
+                timestamp: stored_at,
+            });
+            let update = Update {
+                existed,
+                value: self.keeper.update(existed, before, value),
+                timestamp,
+            };
+            self.keeper.forward(&entry.key, record, update, out);
+            if self.keeper.is_cached() {
+                continue;
+            }
+            if self.leaves_lane {
+                let last = out.len() - 1;
+                self.keeper.freeze(&mut out[last])?;
+            } else {
+                entry.passed_on = Some(out.len() - 1);
+            }
+        }
+        Ok(())
+    }
+}

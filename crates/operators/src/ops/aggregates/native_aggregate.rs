@@ -1,0 +1,134 @@
+//! `aggregate` with a native aggregation: what `aggregate` does, without a function.
+//!
+//! Takes records at their key's lane, gives the aggregate after each, written from within the store: one
+//! look-up per record. Null keys and null values are dropped and counted. The result's time is the highest
+//! the key has seen since it started. Of grouped tables and in windows: `table_aggregate`, `window`.
+
+#[cfg(test)]
+mod tests;
+
+use crate::expr::aggregation::Aggregation;
+use crate::ops::aggregates::fold::{Steps, fold_versions};
+use crate::support::table_writer::{Keeper, Update};
+use crate::{Context, LaneStore, Operator, Udf};
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::{Datum, Record, Result};
+use stoatflow_state::Stored;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct NativeAggregate {
+    keeper: Keeper,
+    aggregation: Aggregation,
+}
+
+impl NativeAggregate {
+    pub fn new(keeper: Keeper, aggregation: Aggregation) -> Self {
+        Self {
+            keeper,
+            aggregation,
+        }
+    }
+}
+
+/// What a record makes of its key's aggregate.
+fn turn(
+    keeper: &Keeper,
+    aggregation: &Aggregation,
+    record: &Record,
+    context: &mut Context<'_>,
+) -> Result<(Bytes, Update)> {
+    // Read before the store is locked.
+    let inputs = aggregation.read(record)?;
+    let key = keeper.key(record)?;
+    let epoch = context.epoch;
+    let LaneStore { store, dirty } = context.store(keeper.store);
+    let update = store.update(epoch, dirty, &key, |old| {
+        let held = old.filter(|held| !held.value.is_null());
+        let time = held.map_or(record.timestamp, |held| {
+            record.timestamp.max(held.timestamp)
+        });
+        let start;
+        let so_far = match held {
+            Some(held) => &held.value,
+            None => {
+                start = aggregation.start();
+                &start
+            }
+        };
+        let new = aggregation.add(so_far, &inputs)?;
+        keeper.check(&new)?;
+        let existed = held.is_some();
+        let before = if keeper.sends_old() {
+            so_far.clone()
+        } else {
+            Datum::Null
+        };
+        let stored = Stored {
+            value: new.clone(),
+            // A deletion has the time of the record that caused it, as in Kafka Streams.
+            timestamp: if new.is_null() {
+                record.timestamp
+            } else {
+                time
+            },
+        };
+        let update = Update {
+            existed,
+            value: keeper.update(existed, before, new),
+            timestamp: time,
+        };
+        Ok((Some(stored), update))
+    })?;
+    Ok((key, update))
+}
+
+impl Operator for NativeAggregate {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Self {
+            keeper,
+            aggregation,
+        } = self;
+        if keeper.is_versioned() {
+            return fold_versions(keeper, &mut Adding(aggregation), input, out, context);
+        }
+        for record in input.drain(..) {
+            if !keeper.admits(&record, context) {
+                continue;
+            }
+            let one = |context: &mut Context<'_>| turn(keeper, aggregation, &record, context);
+            if let Some((key, update)) = keeper.site.attempt(&record, context, one)? {
+                keeper.forward(&key, record, update, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.keeper.barrier(out);
+        Ok(())
+    }
+}
+
+/// As steps, where versions are kept.
+struct Adding<'a>(&'a Aggregation);
+
+impl Steps for Adding<'_> {
+    fn attach(&self) -> Option<Arc<dyn Udf>> {
+        None
+    }
+
+    fn start(&mut self, _record: &Record) -> Result<Option<Datum>> {
+        Ok(Some(self.0.start()))
+    }
+
+    fn step(&mut self, so_far: Option<Datum>, record: &Record) -> Result<Datum> {
+        self.0.step(&so_far.unwrap_or_default(), record)
+    }
+}

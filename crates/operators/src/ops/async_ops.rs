@@ -1,0 +1,533 @@
+//! A stateless operator whose function is async: many calls under way, results in the order of each key.
+//!
+//! Takes batches, gives what the functions gave, whenever that is: results of different keys overtake each
+//! other, those of one key don't. Records without a key have no order among themselves. Bounded: with more than
+//! twice its concurrency under way (of all lanes together) it waits for room, though never for what only another
+//! lane's turn can do. What finds none until a barrier has waited too long is let in all the same, so that it is
+//! parked; then dispatch reads nothing more until the calls are no more than that again.
+//!
+//! A barrier waits a little for what began in its epoch, unless calls usually take longer than that; then it
+//! parks the rest: writes the records down in a store of its own, in the same epoch. Their calls go on. A result
+//! that comes in a later epoch deletes its row and is given in that epoch, both or neither. After a restart,
+//! with any number of lanes, the calls of all rows begin again, before anything newer of their keys. Never gives
+//! a record twice, and never waits for a call while another lane's barrier waits for it longer than said.
+
+mod call_queue;
+mod overload;
+mod side_by_side;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+pub use call_queue::{Line, Load};
+pub(crate) use overload::Crowd;
+pub(crate) use side_by_side::{SideBySide, order};
+pub use tally::{CallCounts, Tally};
+
+use crate::support::attach_scope::{Guest, is_foreign};
+use crate::support::error_policy::Outcome;
+use crate::support::node_context::Site;
+use crate::support::parked_record::Codec;
+use crate::{
+    Answer, Answered, Args, Arguments, AsyncUdf, Call, Context, Flaw, LaneStore, Operator, Run,
+    Wait,
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use smallvec::smallvec;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Datum, Epoch, Error, Record, Result, Serde, StoreId};
+use stoatflow_plan::{Awaiting, Form};
+use stoatflow_state::{KeyRange, Stored};
+use tally::Row;
+
+/// How long a wait lasts before it is looked whether the run has ended.
+const SLICE: Duration = Duration::from_millis(50);
+/// Of the usual time of a call, the last one makes up one part in so many.
+const MEMORY: u32 = 8;
+
+/// What it is made from.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub form: Form,
+    pub args: Args,
+    pub awaiting: Awaiting,
+    pub store: StoreId,
+    pub key: Serde,
+    pub value: Serde,
+    /// Barriers wait for everything.
+    pub patient: bool,
+    pub flaw: Flaw,
+}
+
+/// Calls that may begin, by how long they are to wait before.
+type Ready = BTreeMap<Duration, Vec<Call>>;
+
+/// What is made of a record before its call.
+#[derive(Debug, Default)]
+struct Written {
+    /// The bytes of its key, by which it is ordered; null has none.
+    key: Option<Bytes>,
+    /// What is parked, if the record holds objects: the function may change them, and begins with them as they
+    /// came when it begins again.
+    parked: Option<Bytes>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    record: Record,
+    written: Written,
+    /// Where it is parked.
+    row: Option<Row>,
+    attempts: u32,
+}
+
+/// See the module.
+pub(crate) struct Calls {
+    site: Site,
+    settings: Settings,
+    codec: Codec,
+    udf: Arc<dyn AsyncUdf>,
+    line: Arc<Line>,
+    /// Records whose calls are under way, by the number of the call.
+    entries: HashMap<u64, Entry>,
+    /// Calls that began since the last barrier, in their order.
+    fresh: Vec<u64>,
+    /// The number of the next call.
+    next: u64,
+    /// How long calls take.
+    usual: Duration,
+    /// The epoch whose barrier has waited here.
+    waited: Option<Epoch>,
+    answers: VecDeque<Answered>,
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls")
+            .field("udf", &self.udf)
+            .field("under_way", &self.entries.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Calls {
+    pub fn new(site: Site, settings: Settings, udf: Arc<dyn AsyncUdf>) -> Self {
+        let load = Arc::clone(udf.load());
+        Self {
+            line: Line::new(settings.form, load),
+            codec: Codec {
+                key: settings.key.clone(),
+                value: settings.value.clone(),
+                site: site.clone(),
+                who: "an async call",
+            },
+            site,
+            settings,
+            udf,
+            entries: HashMap::new(),
+            fresh: Vec::new(),
+            next: 0,
+            usual: Duration::ZERO,
+            waited: None,
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// The run that it belongs to hears of it.
+    fn attend(&self, run: &Arc<Run>) {
+        if self.line.hear(run) {
+            run.crowd.join(self.udf.load(), self.bound());
+        }
+    }
+
+    const fn bound(&self) -> usize {
+        bound(&self.settings.awaiting)
+    }
+
+    /// What can't be written down is found out here, not when it must be.
+    fn write(&self, record: &Record) -> Result<Written> {
+        let parked = is_foreign(record).then(|| self.codec.encode(record));
+        Ok(Written {
+            parked: parked.transpose()?,
+            key: self.codec.key.encode(&record.key)?,
+        })
+    }
+
+    /// Writes what must be written before the calls; leaves out what handlers leave out.
+    fn write_all(
+        &self,
+        input: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<(Written, Record)>> {
+        let guest = Guest::of(&*input);
+        let mut records = Vec::with_capacity(input.len());
+        let mut left = input.drain(..);
+        loop {
+            let failed = guest.inside(|| {
+                for record in left.by_ref() {
+                    match self.write(&record) {
+                        Ok(written) => records.push((written, record)),
+                        Err(error) => return Some((error, record)),
+                    }
+                }
+                None
+            });
+            let Some((error, record)) = failed else {
+                break;
+            };
+            let again = |_: &mut Context<'_>| self.write(&record);
+            if let Some(written) = self.site.rescue(error, &record, context, again)? {
+                records.push((written, record));
+            }
+        }
+        drop(left);
+        Ok(records)
+    }
+
+    /// Lets calls begin whose room is taken.
+    fn begin(&mut self, records: impl Iterator<Item = (Option<Row>, Written, Record)>) {
+        let (entries, fresh, next) = (&mut self.entries, &mut self.fresh, &mut self.next);
+        let args = self.settings.args;
+        let ready = self.line.submit(records.map(|(row, written, record)| {
+            let call = Call {
+                ticket: *next,
+                arguments: arguments(args, &record),
+            };
+            *next += 1;
+            if row.is_none() {
+                fresh.push(call.ticket);
+            }
+            let key = written.key.clone();
+            let entry = Entry {
+                record,
+                written,
+                row,
+                attempts: 0,
+            };
+            entries.insert(call.ticket, entry);
+            (key, call)
+        }));
+        if !ready.is_empty() {
+            self.udf.begin(ready, &self.line);
+        }
+    }
+
+    /// Gives what has been answered.
+    fn collect(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.line.take(&mut self.answers);
+        let mut ready = Ready::new();
+        while let Some(answered) = self.answers.pop_front() {
+            self.give(answered, &mut ready, out, context)?;
+        }
+        for (pause, calls) in ready {
+            if pause.is_zero() {
+                self.udf.begin(calls, &self.line);
+            } else {
+                // The lane has others to serve meanwhile.
+                self.udf.begin_later(pause, calls, &self.line);
+            }
+        }
+        Ok(())
+    }
+
+    fn give(
+        &mut self,
+        answered: Answered,
+        ready: &mut Ready,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let ticket = answered.ticket;
+        let Some(mut entry) = self.entries.remove(&ticket) else {
+            return Err(Error::internal(
+                "an async call was answered that nobody made",
+            ));
+        };
+        self.usual = (self.usual * (MEMORY - 1) + answered.took) / MEMORY;
+        match answered.result {
+            Ok(answer) => {
+                self.unpark(&entry, context)?;
+                self.make(entry.record, answer, out)
+            }
+            Err(error) => {
+                let name = Some(self.udf.name());
+                let error = self.site.locate_call(error, &entry.record.origin, name);
+                let decided = self
+                    .site
+                    .decide(error, &entry.record, entry.attempts, context)?;
+                match decided {
+                    (Outcome::Again, pause) => {
+                        entry.attempts += 1;
+                        let pause = if self.settings.patient {
+                            Duration::ZERO
+                        } else {
+                            pause
+                        };
+                        ready.entry(pause).or_default().push(Call {
+                            ticket,
+                            arguments: arguments(self.settings.args, &entry.record),
+                        });
+                        self.entries.insert(ticket, entry);
+                        self.line.again(ticket);
+                    }
+                    (Outcome::Gone, _) => {
+                        self.unpark(&entry, context)?;
+                        if let Some(next) = self.line.go_on(ticket) {
+                            ready.entry(Duration::ZERO).or_default().push(next);
+                        }
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn make(&self, mut record: Record, answer: Answer, out: &mut Vec<Record>) -> Result<()> {
+        match (self.settings.form, answer) {
+            (Form::Filter, Answer::Verdict(keep)) => out.extend(keep.then_some(record)),
+            (Form::FilterNot, Answer::Verdict(drop)) => out.extend((!drop).then_some(record)),
+            (Form::Peek, Answer::Done) => out.push(record),
+            (Form::Foreach, Answer::Done) => {}
+            (Form::MapValues, Answer::One(value)) => {
+                record.value = value;
+                out.push(record);
+            }
+            (Form::SelectKey | Form::GroupBy, Answer::One(key)) => {
+                record.key = key;
+                out.push(record);
+            }
+            (Form::Map, Answer::Pair(key, value)) => {
+                (record.key, record.value) = (key, value);
+                out.push(record);
+            }
+            (Form::FlatMapValues, Answer::Many(values)) => {
+                out.extend(values.into_iter().map(|value| record.with_value(value)));
+            }
+            (Form::FlatMap, Answer::Pairs(pairs)) => {
+                out.extend(pairs.into_iter().map(|(k, v)| record.with_pair(k, v)));
+            }
+            (form, answer) => {
+                let method = form.method();
+                let error = Error::internal(format!("{method} was answered {answer:?}"));
+                return Err(self.site.locate(error, &record.origin));
+            }
+        }
+        Ok(())
+    }
+
+    fn unpark(&self, entry: &Entry, context: &mut Context<'_>) -> Result<()> {
+        let Some(row) = &entry.row else {
+            return Ok(());
+        };
+        if self.settings.flaw == Flaw::CallsParkedForever {
+            return Ok(());
+        }
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.settings.store);
+        store
+            .put(epoch, dirty, &row.key, None)
+            .map_err(|e| self.site.name_node(e))
+    }
+
+    /// Writes down what is under way and not written yet.
+    fn park(&mut self, context: &mut Context<'_>) -> Result<()> {
+        if self.settings.flaw == Flaw::CallsUnparked {
+            self.fresh.clear();
+        }
+        let epoch = context.epoch;
+        let tally = Arc::clone(&self.udf.load().tally);
+        let LaneStore { store, dirty } = context.store(self.settings.store);
+        for ticket in self.fresh.drain(..) {
+            let Some(entry) = self.entries.get_mut(&ticket) else {
+                continue;
+            };
+            let origin = &entry.record.origin;
+            let bytes = match entry.written.parked.take() {
+                Some(bytes) => Ok(bytes),
+                None => self.codec.encode(&entry.record),
+            };
+            let stored = Stored {
+                value: Datum::Bytes(bytes.map_err(|e| self.site.locate(e, origin))?),
+                timestamp: entry.record.timestamp,
+            };
+            let row = row(ticket, entry);
+            store
+                .put(epoch, dirty, &row, Some(stored))
+                .map_err(|e| self.site.name_node(e))?;
+            entry.row = Some(Row::new(row, &tally));
+        }
+        self.line.mark(self.next);
+        Ok(())
+    }
+
+    /// Waits for what began in this epoch, if that can help.
+    fn wait(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let run = Arc::clone(&context.clocks.run);
+        if self.settings.patient {
+            while !self.entries.is_empty() && !run.has_ended() {
+                self.udf.wait(Wait::Answer, &self.line, SLICE);
+                self.collect(out, context)?;
+            }
+            return Ok(());
+        }
+        if self.waited.replace(context.epoch) == Some(context.epoch) {
+            return Ok(());
+        }
+        let mut left = Duration::from_millis(self.settings.awaiting.park_after_ms);
+        if self.usual > left {
+            return Ok(());
+        }
+        while !left.is_zero() && self.line.fresh() > 0 && !run.has_ended() {
+            let slice = left.min(SLICE);
+            self.udf.wait(Wait::Fresh, &self.line, slice);
+            left -= slice;
+        }
+        self.collect(out, context)
+    }
+}
+
+/// More than this many calls are not under way, of all lanes: those that run, and as many that wait in line.
+const fn bound(awaiting: &Awaiting) -> usize {
+    2 * awaiting.concurrency as usize
+}
+
+/// What the function gets of a record.
+fn arguments(args: Args, record: &Record) -> Arguments {
+    let value = record.value.clone();
+    match args {
+        Args::Value => smallvec![value],
+        Args::KeyValue => smallvec![record.key.clone(), value],
+    }
+}
+
+/// The first byte of a row.
+const UNKEYED: u8 = 0;
+const KEYED: u8 = 1;
+
+/// The row of a record that outlives its epoch: its order, then the number of its call.
+fn row(ticket: u64, entry: &Entry) -> Bytes {
+    let mut row = BytesMut::with_capacity(32);
+    match &entry.written.key {
+        Some(key) => {
+            row.put_u8(KEYED);
+            row.put_slice(key);
+        }
+        None => {
+            row.put_u8(UNKEYED);
+            row.put_slice(&place(&entry.record));
+        }
+    }
+    row.put_u64(ticket);
+    row.freeze()
+}
+
+/// Where a record without a key was read: two lanes never have the same.
+fn place(record: &Record) -> [u8; 16] {
+    let origin = &record.origin;
+    let mut place = [0; 16];
+    place[..2].copy_from_slice(&origin.source.0.to_be_bytes());
+    place[2..4].copy_from_slice(&origin.topic.to_be_bytes());
+    place[4..8].copy_from_slice(&origin.partition.0.to_be_bytes());
+    place[8..].copy_from_slice(&origin.offset.0.to_be_bytes());
+    place
+}
+
+impl Operator for Calls {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.attend(&context.clocks.run);
+        let (run, bound) = (Arc::clone(&context.clocks.run), self.bound());
+        let records = self.write_all(input, context)?;
+        // What has failed is decided first: until then it takes up no room, and more would come in than may.
+        self.collect(out, context)?;
+        let mut records = records.into_iter();
+        while records.len() > 0 {
+            let mut room = self.udf.load().take(records.len(), bound);
+            if room == 0 {
+                // At its end nobody will ask for the results.
+                if !run.has_ended() && !run.is_hurried() {
+                    self.udf.wait(Wait::Room(bound), &self.line, SLICE);
+                    self.collect(out, context)?;
+                    continue;
+                }
+                room = records.len();
+                self.udf.load().force(room);
+            }
+            let taken = records.by_ref().take(room);
+            self.begin(taken.map(|(written, record)| (None, written, record)));
+        }
+        self.collect(out, context)
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.attend(&context.clocks.run);
+        let (epoch, share) = (context.epoch, context.share);
+        let LaneStore { store, .. } = context.store(self.settings.store);
+        let found = store
+            .scan(epoch, &KeyRange::default(), usize::MAX)
+            .map_err(|e| self.site.name_node(e))?;
+        let mut parked = Vec::new();
+        for (row, stored) in found {
+            let Some(at) = row.len().checked_sub(8).filter(|at| *at > 0) else {
+                return Err(self.codec.corrupt());
+            };
+            let mut number = [0; 8];
+            number.copy_from_slice(&row[at..]);
+            let ticket = u64::from_be_bytes(number);
+            self.next = self.next.max(ticket + 1);
+            let key = (row[0] == KEYED).then(|| row.slice(1..at));
+            let owner = match &key {
+                Some(key) => self.settings.key.affinity(key),
+                None => &row[..at],
+            };
+            if share.owns(owner) {
+                let record = self.codec.decode(&stored.value)?;
+                parked.push((ticket, row.clone(), key, record));
+            }
+        }
+        parked.sort_unstable_by_key(|(ticket, ..)| *ticket);
+        self.udf.load().force(parked.len());
+        if self.settings.flaw == Flaw::CallsOvertaken {
+            parked.iter_mut().for_each(|(_, _, key, _)| *key = None);
+        }
+        let rows = parked.into_iter();
+        // They get new numbers, behind those of all rows: lanes number by themselves, and now meet in one.
+        let tally = Arc::clone(&self.udf.load().tally);
+        self.begin(rows.map(|(_, row, key, record)| {
+            let written = Written { key, parked: None };
+            (Some(Row::new(row, &tally)), written, record)
+        }));
+        self.line.mark(self.next);
+        Ok(())
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.attend(&context.clocks.run);
+        if self.entries.is_empty() {
+            return Ok(());
+        }
+        self.collect(out, context)?;
+        self.wait(out, context)?;
+        self.park(context)
+    }
+
+    fn close(&mut self) {
+        self.line.close();
+        self.udf.cancel(&self.line);
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        if !self.line.is_closed() {
+            self.close();
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The calls of one lane to one function: in which order they begin, and what they came to.
+//!
+//! Takes calls from the lane and answers from wherever they end; gives calls that may begin now, and answers in
+//! the order they came in. A call of a key begins when the one before it was answered, whoever answers: that
+//! needs no turn of the lane, so that a key's calls follow one another while the lane does something else.
+//! After a failure the key waits until the lane has decided; meanwhile its calls take up no room, because other
+//! lanes must not wait for this one's turn. Never runs a call, never knows records. Whoever answers may hold the
+//! interpreter: nothing here touches it, or a value's end, under a lock.
+
+use super::tally::{CallCounts, Tally};
+use crate::Run;
+use crate::port::async_udf::{Answer, Answered, Call};
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use stoatflow_core::Result;
+use stoatflow_plan::Form;
+
+/// How many calls all lanes have under way, running or in line.
+#[derive(Debug, Default)]
+pub struct Load {
+    /// What becomes of them.
+    pub tally: Arc<Tally>,
+    count: AtomicUsize,
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    freed: Condvar,
+}
+
+impl Load {
+    /// Calls that are not answered yet.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// What can be told of the calls.
+    #[must_use]
+    pub fn counts(&self) -> CallCounts {
+        self.tally.counts(self.count())
+    }
+
+    /// Room for up to `wanted` calls below `bound`; gives how many.
+    pub(crate) fn take(&self, wanted: usize, bound: usize) -> usize {
+        let mut taken = 0;
+        let _ = self
+            .count
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
+                taken = bound.saturating_sub(count).min(wanted);
+                (taken > 0).then_some(count + taken)
+            });
+        taken
+    }
+
+    /// Room that nobody asks about.
+    pub(super) fn force(&self, calls: usize) {
+        self.count.fetch_add(calls, Ordering::AcqRel);
+    }
+
+    fn give(&self, calls: usize) {
+        self.count.fetch_sub(calls, Ordering::AcqRel);
+        if self.waiting.load(Ordering::Acquire) > 0 {
+            // Whoever looked before the count fell holds the lock until it waits.
+            drop(self.lock.lock());
+            self.freed.notify_all();
+        }
+    }
+
+    /// Waits until there are fewer than `bound`, at most this long.
+    pub fn wait_below(&self, bound: usize, most: Duration) {
+        let mut guard = self.lock.lock();
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        if self.count() >= bound {
+            self.freed.wait_for(&mut guard, most);
+        }
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Line {
+    /// What becomes of the answers.
+    pub form: Form,
+    load: Arc<Load>,
+    run: OnceLock<Arc<Run>>,
+    state: Mutex<State>,
+    answered: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Keys that have a call under way (or one that failed and was not decided about), and those behind it.
+    keys: HashMap<Bytes, VecDeque<Call>>,
+    /// The key of each call that was not answered.
+    open: HashMap<u64, Option<Bytes>>,
+    /// Keys whose last call failed, by its number, and how many calls behind it have given their room back.
+    failed: HashMap<u64, (Bytes, usize)>,
+    done: VecDeque<Answered>,
+    /// Calls from this number on are fresh.
+    mark: u64,
+    /// Fresh ones that are not answered.
+    fresh: usize,
+    waiting: bool,
+    closed: bool,
+}
+
+impl Line {
+    /// For a lane of a function.
+    #[must_use]
+    pub fn new(form: Form, load: Arc<Load>) -> Arc<Self> {
+        Arc::new(Self {
+            form,
+            load,
+            run: OnceLock::new(),
+            state: Mutex::default(),
+            answered: Condvar::new(),
+        })
+    }
+
+    /// Whom to tell that there are answers; true at the first time.
+    pub(super) fn hear(&self, run: &Arc<Run>) -> bool {
+        self.run.get().is_none() && self.run.set(Arc::clone(run)).is_ok()
+    }
+
+    /// Takes calls, whose room in the load is taken already; gives those that may begin now.
+    pub(super) fn submit(&self, calls: impl Iterator<Item = (Option<Bytes>, Call)>) -> Vec<Call> {
+        let mut state = self.state.lock();
+        let mut ready = Vec::with_capacity(calls.size_hint().0);
+        for (key, call) in calls {
+            state.fresh += usize::from(call.ticket >= state.mark);
+            state.open.insert(call.ticket, key.clone());
+            match key {
+                None => ready.push(call),
+                Some(key) => match state.keys.get_mut(&key) {
+                    Some(behind) => behind.push_back(call),
+                    None => {
+                        state.keys.insert(key, VecDeque::new());
+                        ready.push(call);
+                    }
+                },
+            }
+        }
+        ready
+    }
+
+    /// A call has come to its end. Gives the one that may begin now, if it made room for one: whoever answers
+    /// begins it.
+    pub fn answer(&self, ticket: u64, result: Result<Answer>, took: Duration) -> Option<Call> {
+        let mut state = self.state.lock();
+        // Answered twice, or nobody asks any more.
+        let key = state.open.remove(&ticket)?;
+        state.fresh -= usize::from(ticket >= state.mark);
+        if result.is_err() {
+            self.load.tally.failed();
+        }
+        let mut room = 1;
+        let next = match key {
+            None => None,
+            Some(key) if result.is_err() => {
+                let behind = state.keys.get(&key).map_or(0, VecDeque::len);
+                room += behind;
+                state.failed.insert(ticket, (key, behind));
+                None
+            }
+            Some(key) => state.next_of(key),
+        };
+        state.done.push_back(Answered {
+            ticket,
+            result,
+            took,
+        });
+        let waiting = state.waiting;
+        drop(state);
+        self.load.give(room);
+        if waiting {
+            self.answered.notify_all();
+        }
+        if let Some(run) = self.run.get() {
+            run.answered();
+        }
+        next
+    }
+
+    /// Takes the answers that are there.
+    pub(super) fn take(&self, into: &mut VecDeque<Answered>) {
+        let mut state = self.state.lock();
+        if into.is_empty() {
+            std::mem::swap(&mut state.done, into);
+        } else {
+            into.append(&mut state.done);
+        }
+    }
+
+    /// A call that failed is given up: the next one of its key may begin.
+    pub(super) fn go_on(&self, ticket: u64) -> Option<Call> {
+        let mut state = self.state.lock();
+        let (key, behind) = state.failed.remove(&ticket)?;
+        let next = state.next_of(key);
+        drop(state);
+        self.load.force(behind);
+        next
+    }
+
+    /// A call that failed begins again, before the others of its key.
+    pub(super) fn again(&self, ticket: u64) {
+        let mut state = self.state.lock();
+        let (key, behind) = state.failed.remove(&ticket).unzip();
+        state.fresh += usize::from(ticket >= state.mark);
+        state.open.insert(ticket, key);
+        drop(state);
+        self.load.force(1 + behind.unwrap_or(0));
+    }
+
+    /// What is open now is fresh no more.
+    pub fn mark(&self, next: u64) {
+        let mut state = self.state.lock();
+        state.mark = next;
+        state.fresh = 0;
+    }
+
+    /// Calls that are not answered.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.state.lock().open.len()
+    }
+
+    /// Are there answers that the lane has not taken?
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        !self.state.lock().done.is_empty()
+    }
+
+    /// Fresh calls that are not answered.
+    #[must_use]
+    pub fn fresh(&self) -> usize {
+        self.state.lock().fresh
+    }
+
+    /// Waits until no fresh call is open, at most this long.
+    pub fn wait_fresh(&self, most: Duration) {
+        self.wait_while(most, |state| state.fresh > 0);
+    }
+
+    /// Waits until there is an answer, at most this long.
+    pub fn wait_answer(&self, most: Duration) {
+        self.wait_while(most, |state| state.done.is_empty());
+    }
+
+    fn wait_while(&self, most: Duration, mut condition: impl FnMut(&mut State) -> bool) {
+        let mut state = self.state.lock();
+        state.waiting = true;
+        self.answered
+            .wait_while_for(&mut state, |state| condition(state), most);
+        state.waiting = false;
+    }
+
+    /// The lane is gone: what is answered from now on is nobody's.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        // Values in it may be Python's: whatever their end does is done without the lock, for which whoever
+        // answers waits with the interpreter in its hands.
+        let gone = std::mem::take(&mut *state);
+        state.closed = true;
+        drop(state);
+        let without_room: usize = gone.failed.values().map(|(_, behind)| behind).sum();
+        self.load.give(gone.open.len() - without_room);
+    }
+
+    /// Is the lane gone?
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+}
+
+impl State {
+    fn next_of(&mut self, key: Bytes) -> Option<Call> {
+        let next = self.keys.get_mut(&key).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            self.keys.remove(&key);
+        }
+        next
+    }
+}

@@ -1,0 +1,49 @@
+//! What one run's lanes and its dispatch tell each other about calls that find no room.
+//!
+//! Takes from lanes whose calls they make, gives whether more of them are under way than may be: then nothing more
+//! is to be read. Takes from dispatch that a barrier waits for lanes, gives it to lanes that wait for room: they
+//! must not go on with that. Never waits.
+
+use super::call_queue::Load;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    /// What lanes call, and how many calls may be under way.
+    called: Mutex<Vec<(Arc<Load>, usize)>>,
+    /// Does anybody call anything?
+    any: AtomicBool,
+    hurried: AtomicBool,
+}
+
+impl Crowd {
+    /// A lane calls this function.
+    pub fn join(&self, load: &Arc<Load>, bound: usize) {
+        let mut called = self.called.lock();
+        if called.iter().all(|(known, _)| !Arc::ptr_eq(known, load)) {
+            called.push((Arc::clone(load), bound));
+        }
+        self.any.store(true, Relaxed);
+    }
+
+    /// Are more calls of a function under way than may be?
+    pub fn is_over(&self) -> bool {
+        self.any.load(Relaxed) && {
+            let called = self.called.lock();
+            called.iter().any(|(load, bound)| load.count() > *bound)
+        }
+    }
+
+    /// Is a barrier late?
+    pub fn hurry(&self, late: bool) {
+        self.hurried.store(late, Relaxed);
+    }
+
+    /// Was it said so?
+    pub fn is_hurried(&self) -> bool {
+        self.hurried.load(Relaxed)
+    }
+}

@@ -1,0 +1,220 @@
+//! The calls of one batch of an operator that needs all results before it goes on (joiners).
+//!
+//! Takes what each row is called with, gives the results in the order of the rows. Calls of different keys are
+//! under way at the same time, within the bound of all lanes; those of one key follow one another, and after a
+//! failure the others of its key wait until it was decided about. The lane waits here, so nothing outlives its
+//! batch. Never calls twice for a row, unless a handler says so.
+
+#[cfg(test)]
+mod tests;
+
+use super::call_queue::Line;
+use super::{SLICE, bound};
+use crate::port::async_udf::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
+use crate::support::error_policy::Outcome;
+use crate::{Flaw, Run};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::serde::json_bytes;
+use stoatflow_core::{Datum, Error, Result};
+use stoatflow_plan::{Awaiting, Form};
+
+/// A row: what orders it, and what the function gets.
+pub(crate) type Row = (Option<Bytes>, Arguments);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SideBySide {
+    udf: Arc<dyn AsyncUdf>,
+    line: Arc<Line>,
+    bound: usize,
+    /// Is nobody to wait before a call is made again?
+    patient: bool,
+    /// The number of the next batch's first call.
+    next: u64,
+    flaw: Flaw,
+}
+
+/// A batch while its calls are under way.
+struct Batch {
+    rows: Vec<Row>,
+    results: Vec<Option<Datum>>,
+    attempts: Vec<u32>,
+    first: u64,
+    /// So many rows have been submitted, and so many have their results.
+    begun: usize,
+    done: usize,
+}
+
+impl SideBySide {
+    pub fn new(udf: Arc<dyn AsyncUdf>, awaiting: &Awaiting, patient: bool, flaw: Flaw) -> Self {
+        let load = Arc::clone(udf.load());
+        Self {
+            // A joiner gives a value, as the function of that method does.
+            line: Line::new(Form::MapValues, load),
+            bound: bound(awaiting),
+            patient,
+            next: 0,
+            flaw,
+            udf,
+        }
+    }
+
+    /// The function, for errors.
+    pub fn name(&self) -> &str {
+        self.udf.name()
+    }
+
+    /// A result for each row; none where `decide` gave it up: it is told the row, why, and how often it had failed
+    /// before, and says what to do, after which pause.
+    pub fn call(
+        &mut self,
+        rows: Vec<Row>,
+        run: &Run,
+        decide: impl FnMut(usize, Error, u32) -> Result<(Outcome, Duration)>,
+    ) -> Result<Vec<Option<Datum>>> {
+        self.call_all(rows, run, decide).inspect_err(|_| {
+            // What is still under way is nobody's.
+            self.close();
+            self.line = Line::new(self.line.form, Arc::clone(self.udf.load()));
+        })
+    }
+
+    fn close(&self) {
+        self.line.close();
+        self.udf.cancel(&self.line);
+    }
+
+    fn call_all(
+        &mut self,
+        rows: Vec<Row>,
+        run: &Run,
+        mut decide: impl FnMut(usize, Error, u32) -> Result<(Outcome, Duration)>,
+    ) -> Result<Vec<Option<Datum>>> {
+        let count = rows.len();
+        let mut batch = Batch {
+            results: vec![None; count],
+            attempts: vec![0; count],
+            first: self.next,
+            begun: 0,
+            done: 0,
+            rows,
+        };
+        self.next += count as u64;
+        let mut answers = VecDeque::new();
+        while batch.done < count {
+            self.begin(&mut batch);
+            self.line.take(&mut answers);
+            if answers.is_empty() {
+                if run.has_ended() {
+                    return Err(Error::user(
+                        "the application stopped while an async joiner was called",
+                    )
+                    .hint("start it again: nothing of this epoch was committed"));
+                }
+                let what = if batch.done < batch.begun {
+                    Wait::Answer
+                } else {
+                    Wait::Room(self.bound)
+                };
+                self.udf.wait(what, &self.line, SLICE);
+                // What has failed is decided about before others begin: it may need its room again.
+                self.line.take(&mut answers);
+            }
+            while let Some(answered) = answers.pop_front() {
+                self.take(answered, &mut batch, &mut decide)?;
+            }
+        }
+        Ok(batch.results)
+    }
+
+    /// Lets as many calls begin as there is room for.
+    fn begin(&self, batch: &mut Batch) {
+        let left = batch.rows.len() - batch.begun;
+        if left == 0 {
+            return;
+        }
+        let room = self.udf.load().take(left, self.bound);
+        if room == 0 {
+            return;
+        }
+        let from = batch.begun;
+        batch.begun += room;
+        let (first, rows) = (batch.first + from as u64, &batch.rows[from..batch.begun]);
+        let calls = (first..).zip(rows).map(|(ticket, (key, arguments))| {
+            let arguments = arguments.clone();
+            (key.clone(), Call { ticket, arguments })
+        });
+        let ready = self.line.submit(calls);
+        if !ready.is_empty() {
+            self.udf.begin(ready, &self.line);
+        }
+    }
+
+    fn take(
+        &self,
+        answered: Answered,
+        batch: &mut Batch,
+        decide: &mut impl FnMut(usize, Error, u32) -> Result<(Outcome, Duration)>,
+    ) -> Result<()> {
+        let ticket = answered.ticket;
+        let row = ticket.checked_sub(batch.first);
+        let row = row.and_then(|row| usize::try_from(row).ok());
+        let Some(row) = row.filter(|row| *row < batch.rows.len()) else {
+            return Err(Error::internal("a joiner was answered that nobody called"));
+        };
+        let (ready, pause) = match answered.result {
+            Ok(Answer::One(value)) => {
+                let row = match self.flaw {
+                    Flaw::JoinedAsAnswered => batch.done,
+                    _ => row,
+                };
+                batch.results[row] = Some(value);
+                batch.done += 1;
+                (None, Duration::ZERO)
+            }
+            Ok(other) => {
+                return Err(Error::internal(format!("a joiner was answered {other:?}")));
+            }
+            Err(error) => match decide(row, error, batch.attempts[row])? {
+                (Outcome::Again, pause) => {
+                    batch.attempts[row] += 1;
+                    self.line.again(ticket);
+                    let arguments = batch.rows[row].1.clone();
+                    (Some(Call { ticket, arguments }), pause)
+                }
+                (Outcome::Gone, _) => {
+                    batch.done += 1;
+                    (self.line.go_on(ticket), Duration::ZERO)
+                }
+            },
+        };
+        match ready {
+            None => {}
+            Some(call) if pause.is_zero() || self.patient => self.udf.begin(vec![call], &self.line),
+            // Others go on meanwhile.
+            Some(call) => self.udf.begin_later(pause, vec![call], &self.line),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SideBySide {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What orders the calls of a key. Keys of a foreign language that have no form in JSON follow one another, all of
+/// them: their serde is not known here.
+pub(crate) fn order(key: &Datum) -> Option<Bytes> {
+    match key {
+        Datum::Null => None,
+        Datum::Bytes(bytes) => Some(bytes.clone()),
+        // The windows of a key are one key's.
+        Datum::Windowed(windowed) => order(&windowed.key),
+        key => Some(json_bytes(key).unwrap_or_default()),
+    }
+}

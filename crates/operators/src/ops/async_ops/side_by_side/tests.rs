@@ -1,0 +1,147 @@
+//! Calls of one batch, answered by hand.
+
+use super::{Row, SideBySide, order};
+use crate::support::error_policy::Outcome;
+use crate::testing::hand::Hand;
+use crate::testing::{json, word};
+use crate::{Flaw, Run};
+use smallvec::smallvec;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Datum, Error, Result};
+use stoatflow_plan::Awaiting;
+
+fn calls(hand: &Arc<Hand>, concurrency: u32) -> SideBySide {
+    let awaiting = Awaiting {
+        udf: 0,
+        concurrency,
+        park_after_ms: 0,
+    };
+    SideBySide::new(Arc::clone(hand) as _, &awaiting, false, Flaw::None)
+}
+
+/// Keys and values; `~` is no key.
+fn rows(all: &[(&str, &str)]) -> Vec<Row> {
+    let row = |(key, value): &(&str, &str)| {
+        let key = if *key == "~" {
+            Datum::Null
+        } else {
+            Datum::text(*key)
+        };
+        (order(&key), smallvec![Datum::text(*value)])
+    };
+    all.iter().map(row).collect()
+}
+
+fn words(results: &[Option<Datum>]) -> Vec<String> {
+    let shown = |result: &Option<Datum>| result.as_ref().map_or("-".into(), word);
+    results.iter().map(shown).collect()
+}
+
+fn never(_: usize, error: Error, _: u32) -> Result<(Outcome, Duration)> {
+    Err(error)
+}
+
+#[test]
+fn keys_run_side_by_side_and_rows_keep_their_places() {
+    let hand = Hand::new();
+    hand.answers_the_newest_when_waited_for();
+    let given = [
+        ("a", "a1"),
+        ("a", "a2"),
+        ("b", "b1"),
+        ("~", "n1"),
+        ("~", "n2"),
+    ];
+    let results = calls(&hand, 10).call(rows(&given), &Run::default(), never);
+    assert_eq!(words(&results.unwrap()), ["a1", "a2", "b1", "n1", "n2"]);
+    // One of each key, and all without one.
+    assert_eq!(hand.begun(), ["a1", "b1", "n1", "n2", "a2"]);
+    assert_eq!((hand.load(), hand.waits()), (0, 5));
+}
+
+#[test]
+fn no_more_are_under_way_than_there_is_room_for() {
+    let hand = Hand::new();
+    hand.answers_when_waited_for();
+    let all: Vec<(String, String)> = (0..50)
+        .map(|n| (format!("k{n}"), format!("v{n}")))
+        .collect();
+    let given: Vec<(&str, &str)> = all.iter().map(|(k, v)| (&**k, &**v)).collect();
+    let results = calls(&hand, 2).call(rows(&given), &Run::default(), never);
+    assert_eq!(results.unwrap().len(), 50);
+    assert_eq!((hand.most(), hand.load()), (4, 0));
+}
+
+#[test]
+fn other_lanes_count_too() {
+    let hand = Hand::new();
+    let taken = hand.take_room(2, 2);
+    assert_eq!(taken, 2);
+    let run = Run::default();
+    run.end();
+    // Nobody makes room any more, and nothing was called.
+    let error = calls(&hand, 1).call(rows(&[("a", "a1")]), &run, never);
+    assert!(error.unwrap_err().message().contains("stopped"));
+    assert!(hand.begun().is_empty());
+}
+
+#[test]
+fn a_failure_holds_up_its_key_and_no_other_until_it_is_decided() {
+    let hand = Hand::new();
+    hand.answers_when_waited_for();
+    hand.fails("a1");
+    hand.fails("a1");
+    let given = [("a", "a1"), ("a", "a2"), ("b", "b1")];
+    let mut told = Vec::new();
+    let results = calls(&hand, 10).call(rows(&given), &Run::default(), |row, _, before| {
+        told.push((row, before));
+        let outcome = if before == 0 {
+            Outcome::Again
+        } else {
+            Outcome::Gone
+        };
+        Ok((outcome, Duration::from_secs(3600)))
+    });
+    assert_eq!(words(&results.unwrap()), ["-", "a2", "b1"]);
+    assert_eq!(told, [(0, 0), (0, 1)]);
+    assert_eq!(hand.begun(), ["a1", "b1", "a1", "a2"]);
+    // The pause is that of the call, not of the lane.
+    assert_eq!(hand.pauses(), [Duration::from_secs(3600)]);
+    assert_eq!(hand.load(), 0);
+}
+
+#[test]
+fn what_is_called_again_has_its_room_before_others_begin() {
+    let hand = Hand::new();
+    hand.answers_when_waited_for();
+    hand.fails("a1");
+    let given = [("a", "a1"), ("a", "a2"), ("b", "b1"), ("c", "c1")];
+    let again = |_, _, _| Ok((Outcome::Again, Duration::ZERO));
+    let results = calls(&hand, 1).call(rows(&given), &Run::default(), again);
+    assert_eq!(words(&results.unwrap()), ["a1", "a2", "b1", "c1"]);
+    assert_eq!((hand.most(), hand.load()), (2, 0));
+}
+
+#[test]
+fn after_an_end_by_an_error_the_next_batch_is_not_mixed_up_with_what_was_under_way() {
+    let hand = Hand::new();
+    hand.answers_when_waited_for();
+    hand.fails("a1");
+    let mut calls = calls(&hand, 10);
+    let failed = calls.call(rows(&[("a", "a1"), ("b", "b1")]), &Run::default(), never);
+    assert!(failed.is_err());
+    assert_eq!((hand.load(), hand.cancelled()), (0, 1));
+    hand.gives("b1", "of the batch before");
+    let results = calls.call(rows(&[("b", "b2")]), &Run::default(), never);
+    assert_eq!(words(&results.unwrap()), ["b2"]);
+}
+
+#[test]
+fn equal_keys_are_equal_in_all_their_forms() {
+    let text = order(&Datum::text("x"));
+    assert_eq!(text, order(&json("\"x\"")));
+    assert_ne!(text, order(&Datum::text("y")));
+    assert_eq!(order(&Datum::windowed(Datum::text("x"), 0, 5)), text);
+    assert_eq!(order(&Datum::Null), None);
+}

@@ -1,0 +1,325 @@
+//! `map_batches`: collects records, and calls its function with many at a time, as Arrow columns.
+//!
+//! Takes records, gives those that the function makes of them, with the key, time and headers of the record
+//! that each row comes from, in their order. Owns what it has collected: at most so many rows and bytes for at
+//! most so long, and never beyond the barrier, so that nothing outlives its epoch. A batch that fails is one
+//! record's fault if the error says so, else that of all of them. As `foreach_batch` it gives no records, and its rows
+//! say where they were read: what a function has done may have to be told from what it does again after a crash.
+//! Never calls a function with no rows.
+
+mod batch;
+mod cells;
+mod column;
+mod foreign;
+mod infer;
+mod kept;
+mod layout;
+mod moment;
+mod open;
+mod read;
+mod result;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+pub(crate) use batch::{FOREACH, OPERATOR, Reader, Voice};
+pub(crate) use layout::{Layout, Shape, Shared, VALUE, column};
+pub(crate) use waiting::Waiting;
+
+use crate::support::error_policy::Outcome;
+use crate::support::node_context::Site;
+use crate::{Context, Failed, Flaw, Operator, Udf};
+use result::{Asked, values};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result};
+use stoatflow_plan::Column;
+
+/// A lane collects no more: long values must not gather beside the admission budget.
+const MOST_BYTES: usize = 4 << 20;
+
+/// What it is made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub schema: Option<Vec<Column>>,
+    pub max_rows: usize,
+    pub max_wait_ms: i64,
+    pub by_row: String,
+    /// Is the function called for its effects?
+    pub sink: bool,
+    pub flaw: Flaw,
+}
+
+/// Why a batch has no result.
+enum Trouble {
+    /// Because of these records.
+    Rows(Vec<Failed>),
+    /// Because of all of them.
+    Whole(Error),
+}
+
+/// Which row each row of a result comes from, and its value.
+type Called = Result<Vec<(usize, Datum)>, Trouble>;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct MapBatches {
+    site: Site,
+    udf: Arc<dyn Udf>,
+    settings: Settings,
+    /// What has come and was not given yet.
+    collected: Vec<Record>,
+    bytes: usize,
+    /// When the first of them must be given, by the wall clock.
+    due: Option<i64>,
+    /// The columns; made with the first batch, because all lanes share what they know of them.
+    reader: Option<Reader>,
+}
+
+impl MapBatches {
+    pub fn new(site: Site, udf: Arc<dyn Udf>, settings: Settings) -> Self {
+        Self {
+            site,
+            udf,
+            settings,
+            collected: Vec::new(),
+            bytes: 0,
+            due: None,
+            reader: None,
+        }
+    }
+
+    fn give_all(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if self.collected.is_empty() {
+            return Ok(());
+        }
+        let mut rows = std::mem::take(&mut self.collected);
+        self.bytes = 0;
+        self.expect(None, context);
+        let done = self.give(&mut rows, out, context);
+        rows.clear();
+        self.collected = rows;
+        done
+    }
+
+    /// Says until when the barrier must have come.
+    fn expect(&mut self, due: Option<i64>, context: &Context<'_>) {
+        if self.due != due {
+            self.due = due;
+            let place = (self.site.node, context.share.lane);
+            context.clocks.run.batches.expect(place, due);
+        }
+    }
+
+    /// Calls for these records, until all that are left have their results.
+    fn give(
+        &mut self,
+        rows: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut attempts = 0;
+        // By row, once a record alone has failed.
+        let mut own: Vec<u32> = Vec::new();
+        while !rows.is_empty() {
+            match self.call(rows, context)? {
+                Ok(values) => {
+                    place(rows, values, out);
+                    return Ok(());
+                }
+                Err(Trouble::Rows(failed)) => {
+                    own.resize(rows.len(), 0);
+                    let mut gone = vec![false; rows.len()];
+                    for Failed { at, error } in failed {
+                        let Some(record) = rows.get(at) else {
+                            return Err(self.site.name_node(error));
+                        };
+                        let error = self.locate(error, record);
+                        let before = attempts + own[at];
+                        match self.site.judge(error, record, before, context)? {
+                            Outcome::Again => own[at] += 1,
+                            Outcome::Gone => gone[at] = true,
+                        }
+                    }
+                    let mut left = gone.iter();
+                    rows.retain(|_| left.next() == Some(&false));
+                    let mut left = gone.iter();
+                    own.retain(|_| left.next() == Some(&false));
+                }
+                Err(Trouble::Whole(error)) => {
+                    let again = self.judge_all(error, rows, attempts, context)?;
+                    attempts += 1;
+                    own.clear();
+                    if again {
+                        continue;
+                    }
+                    rows.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A batch failed as a whole. Is it to be called for again? Else each of its records was given up.
+    fn judge_all(
+        &self,
+        error: Error,
+        rows: &mut Vec<Record>,
+        attempts: u32,
+        context: &mut Context<'_>,
+    ) -> Result<bool> {
+        let (message, next) = (error.message().to_owned(), error.next_step().to_owned());
+        let (kind, count) = (error.kind(), rows.len());
+        let first = self.locate(error, &rows[0]);
+        if self.site.judge(first, &rows[0], attempts, context)? == Outcome::Again {
+            return Ok(true);
+        }
+        let mut again = Vec::new();
+        for record in rows.drain(1..) {
+            let error = Error::new(kind, format!("the batch of {count} rows failed: {message}"));
+            let error = self.locate(error.hint(next.clone()), &record);
+            if self.site.judge(error, &record, attempts, context)? == Outcome::Again {
+                again.push(record);
+            }
+        }
+        // A handler that gave up the first may want others again.
+        rows.clear();
+        rows.append(&mut again);
+        Ok(!rows.is_empty())
+    }
+
+    fn locate(&self, error: Error, record: &Record) -> Error {
+        let function = error.coordinates().function.clone();
+        self.site
+            .locate_call(error, &record.origin, function.as_deref())
+    }
+
+    /// One call: a value and the row it comes from, for each row of the result.
+    fn call(&mut self, rows: &[Record], context: &Context<'_>) -> Result<Called> {
+        let Settings {
+            schema,
+            max_rows,
+            by_row,
+            sink,
+            ..
+        } = &self.settings;
+        let sink = *sink;
+        let reader = self.reader.get_or_insert_with(|| {
+            let waiting = &context.clocks.run.batches;
+            let shared = waiting.shared(self.site.node, || {
+                Shared::new(Layout {
+                    origins: sink,
+                    ..Layout::new(schema.as_deref())
+                })
+            });
+            let voice = if sink { &FOREACH } else { &OPERATOR };
+            Reader::new(shared, by_row, (*max_rows).min(4096), voice)
+        });
+        let plain = foreign::plain(&*self.udf, rows, reader.has_bytes());
+        let read = plain.as_deref().unwrap_or(rows);
+        let batch = match reader
+            .read(read, Some(&self.site))
+            .map_err(|e| self.site.name_node(e))?
+        {
+            Ok(batch) => batch,
+            Err(failed) => return Ok(Err(Trouble::Rows(failed))),
+        };
+        let blamed = |error: Error| {
+            let name = self.udf.name().to_owned();
+            error.at(|at| at.function = Some(name))
+        };
+        let given = (!sink).then(|| batch.clone());
+        let called = if sink {
+            self.udf.columns_effect(batch).map(|()| Vec::new())
+        } else {
+            self.udf.columns(batch)
+        };
+        let made = match called {
+            Ok(_) if sink => return Ok(Ok(Vec::new())),
+            Ok(made) => made,
+            Err(failed) => {
+                let error = blamed(failed.error);
+                return Ok(Err(match failed.row {
+                    Some(at) => Trouble::Rows(vec![Failed { at, error }]),
+                    None => Trouble::Whole(error),
+                }));
+            }
+        };
+        let asked = Asked {
+            rows: rows.len(),
+            by_row,
+            objects: reader.objects(),
+            given: given.as_ref(),
+        };
+        Ok(match values(asked, &made) {
+            Ok(Ok(values)) => Ok(values),
+            Ok(Err(failed)) => Err(Trouble::Rows(
+                failed
+                    .into_iter()
+                    .map(|Failed { at, error }| Failed {
+                        at,
+                        error: blamed(error),
+                    })
+                    .collect(),
+            )),
+            Err(error) => Err(Trouble::Whole(blamed(error))),
+        })
+    }
+}
+
+/// Puts the values into the records that they come from.
+fn place(rows: &mut Vec<Record>, values: Vec<(usize, Datum)>, out: &mut Vec<Record>) {
+    out.reserve(values.len());
+    let mut records = rows.drain(..).enumerate();
+    let mut values = values.into_iter().peekable();
+    let mut current = records.next();
+    while let Some((from, value)) = values.next() {
+        // Rows don't go back: what was passed is not asked for again.
+        while current.as_ref().is_some_and(|(at, _)| *at < from) {
+            current = records.next();
+        }
+        let more = values.peek().is_some_and(|(next, _)| *next == from);
+        if more {
+            out.extend(current.as_ref().map(|(_, record)| record.with_value(value)));
+        } else if let Some((_, mut record)) = current.take() {
+            record.value = value;
+            out.push(record);
+            current = records.next();
+        }
+    }
+}
+
+impl Operator for MapBatches {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let now = context.clocks.wall.0;
+        for record in input.drain(..) {
+            if self.collected.is_empty() {
+                self.expect(Some(now.saturating_add(self.settings.max_wait_ms)), context);
+            }
+            self.bytes += record.weight();
+            self.collected.push(record);
+            if self.collected.len() >= self.settings.max_rows || self.bytes >= MOST_BYTES {
+                self.give_all(out, context)?;
+            }
+        }
+        if self.due.is_some_and(|due| due <= now) {
+            self.give_all(out, context)?;
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if self.settings.flaw == Flaw::BatchesKept {
+            return Ok(());
+        }
+        self.give_all(out, context)
+    }
+
+    fn close(&mut self) {
+        self.collected.clear();
+    }
+}

@@ -1,0 +1,435 @@
+//! From records to a batch of columns.
+//!
+//! Takes records, gives an Arrow batch with a row for each of them, or the records that don't fit and why.
+//! Owns the columns while they grow; the layout is that of all lanes. Never holds the interpreter, unless a
+//! value is an object of it.
+
+use super::column::{Column, Members};
+use super::layout::{Layout, Shape, Shared, VALUE, data_type, is_added, json_of};
+use super::open::{self, Trouble};
+use super::read::{Misfit, object, value, wrong};
+use crate::support::node_context::Site;
+use crate::{Failed, NO_ORIGIN};
+use arrow_array::{
+    ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+};
+use arrow_schema::{ArrowError, SchemaRef};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Fields, Record, Result};
+use stoatflow_formats::{Value as FormatValue, parts};
+use stoatflow_plan::Column as Spec;
+use stoatflow_plan::columns::ORIGIN;
+
+/// How errors speak of what is read, and what they say is to be done.
+#[derive(Debug)]
+pub(crate) struct Voice {
+    /// The way to say what columns there are.
+    pub give: &'static str,
+    /// Whose columns they are, where nobody has said it.
+    pub known: &'static str,
+    /// Values are objects and others.
+    pub mixed: &'static str,
+    /// A value is not of the type that was given.
+    pub wrong: &'static str,
+}
+
+/// The voice of an operator.
+pub(crate) const OPERATOR: Voice = Voice {
+    give: "give the columns and their types with map_batches(schema=pa.schema([...]))",
+    known: "the first batch had",
+    mixed: "values of one stream must be objects, or none of them; filter them before map_batches",
+    wrong: "fix the producer or the type in schema=, or drop such records with a filter or on_error=",
+};
+
+/// The voice of `foreach_batch`.
+pub(crate) const FOREACH: Voice = Voice {
+    give: "give the columns and their types with foreach_batch(schema=pa.schema([...]))",
+    mixed: "values of one stream must be objects, or none of them; filter them before foreach_batch",
+    ..OPERATOR
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    shared: Arc<Shared>,
+    voice: &'static Voice,
+    by_row: Arc<str>,
+    rows: usize,
+    grown: Option<Grown>,
+}
+
+/// The columns of a layout.
+#[derive(Debug)]
+struct Grown {
+    layout: Arc<Layout>,
+    schema: SchemaRef,
+    members: Members,
+    key: Column,
+}
+
+/// Why a record can't be a row.
+enum Unfit {
+    /// Its field has no type yet.
+    Untyped(Error),
+    Wrong(Error),
+}
+
+impl Reader {
+    pub fn new(shared: Arc<Shared>, by_row: &str, rows: usize, voice: &'static Voice) -> Self {
+        Self {
+            shared,
+            voice,
+            by_row: by_row.into(),
+            rows,
+            grown: None,
+        }
+    }
+
+    /// Were the values of the last batch objects?
+    pub fn objects(&self) -> bool {
+        let shape = self.grown.as_ref().map(|grown| grown.layout.shape);
+        shape != Some(Shape::Plain)
+    }
+
+    /// May bytes be in its columns?
+    pub fn has_bytes(&self) -> bool {
+        self.shared.layout().has_bytes()
+    }
+
+    /// A row for each record; `site` knows where they were read.
+    ///
+    /// # Errors
+    /// Those that don't fit; `Internal` if Arrow refuses what was made.
+    pub fn read(
+        &mut self,
+        records: &[Record],
+        site: Option<&Site>,
+    ) -> Result<Result<RecordBatch, Vec<Failed>>> {
+        let mut layout = self.shared.layout();
+        let voice = self.voice;
+        let mut learned = false;
+        loop {
+            let grown = self.grown(layout)?;
+            let mut failed = Vec::new();
+            let mut untyped = false;
+            for (at, record) in records.iter().enumerate() {
+                match grown.push(record, voice) {
+                    Ok(()) => {}
+                    Err(Unfit::Untyped(_)) if !learned => {
+                        untyped = true;
+                        break;
+                    }
+                    Err(Unfit::Untyped(error) | Unfit::Wrong(error)) => {
+                        failed.push(Failed { at, error });
+                    }
+                }
+            }
+            if untyped {
+                grown.clear();
+                learned = true;
+                layout = self.shared.learn(records, &self.by_row);
+                continue;
+            }
+            if failed.is_empty() {
+                return grown.finish(records, site).map(Ok).map_err(unmade);
+            }
+            grown.clear();
+            return Ok(Err(failed));
+        }
+    }
+
+    fn grown(&mut self, layout: Arc<Layout>) -> Result<&mut Grown> {
+        let known = self.grown.take();
+        let same = known.filter(|grown| Arc::ptr_eq(&grown.layout, &layout));
+        let by_row = &self.by_row;
+        let made = same.unwrap_or_else(|| Grown {
+            schema: layout.schema(by_row),
+            members: Members::new(None, &layout.columns, self.rows),
+            key: Column::new("_key".into(), &layout.key, self.rows),
+            layout,
+        });
+        Ok(self.grown.insert(made))
+    }
+}
+
+fn unmade(error: ArrowError) -> Error {
+    Error::internal("a batch of records can't be made").caused_by(error)
+}
+
+impl Grown {
+    fn clear(&mut self) {
+        self.members.truncate(0);
+        self.key.truncate(0);
+    }
+
+    /// One more row, or nothing has changed.
+    fn push(&mut self, record: &Record, voice: &Voice) -> Result<(), Unfit> {
+        let row = self.members.rows();
+        let pushed = self
+            .push_value(&record.value, voice)
+            .and_then(|()| self.push_key(&record.key, voice));
+        if pushed.is_err() {
+            self.members.truncate(row);
+            self.key.truncate(row);
+        }
+        pushed
+    }
+
+    fn push_value(&mut self, datum: &Datum, voice: &Voice) -> Result<(), Unfit> {
+        let strict = !self.layout.given;
+        if datum.is_null() {
+            self.members.end_row();
+            return Ok(());
+        }
+        if self.layout.encoded {
+            return self.push_encoded(datum);
+        }
+        if let Some(parts) = parts(datum) {
+            let parts = parts.map_err(Unfit::Wrong)?;
+            return self.push_parts(&parts, voice);
+        }
+        let json = match json_of(datum) {
+            Some(json) => Some(json.map_err(Unfit::Wrong)?),
+            None => None,
+        };
+        match (self.layout.shape, json) {
+            (_, Some(json)) if json.trim_ascii() == b"null" => {
+                self.members.end_row();
+                Ok(())
+            }
+            (Shape::Unknown, _) => Err(untyped()),
+            (Shape::Objects, Some(json)) if json.trim_ascii().starts_with(b"{") => {
+                object(&json, &mut self.members, strict).map_err(|m| self.unfit(m, voice))
+            }
+            (Shape::Objects, json) => {
+                let found = match &json {
+                    Some(json) => shown(json),
+                    None => datum.type_name(),
+                };
+                Err(mixed(&found, voice))
+            }
+            (Shape::Plain, json) => {
+                let Some(column) = self.members.columns.first_mut() else {
+                    return Err(Unfit::Wrong(Error::internal("a plain value has no column")));
+                };
+                let pushed = match json {
+                    Some(json) => value(&json, column, strict),
+                    None => scalar(datum, column),
+                };
+                pushed.map_err(|m| self.unfit(m, voice))?;
+                self.members.end_row();
+                Ok(())
+            }
+        }
+    }
+
+    /// A value of a format with a schema, or one that was put together natively.
+    fn push_parts(&mut self, parts: &Datum, voice: &Voice) -> Result<(), Unfit> {
+        let strict = !self.layout.given;
+        let pushed = match (self.layout.shape, Fields::of(parts)) {
+            (Shape::Unknown, _) => return Err(untyped()),
+            (Shape::Objects, Some(fields)) => open::object(fields, &mut self.members, None, strict),
+            (Shape::Objects, None) => return Err(mixed(&parts.type_name(), voice)),
+            (Shape::Plain, _) => {
+                let Some(column) = self.members.columns.first_mut() else {
+                    return Err(Unfit::Wrong(Error::internal("a plain value has no column")));
+                };
+                let pushed = open::put(parts, column, strict);
+                if pushed.is_ok() {
+                    self.members.end_row();
+                }
+                pushed
+            }
+        };
+        pushed.map_err(|trouble| match trouble {
+            Trouble::Misfit(misfit) => self.unfit(misfit, voice),
+            Trouble::Damaged(error) => Unfit::Wrong(error),
+        })
+    }
+
+    /// The bytes that a value is, or is written as.
+    fn push_encoded(&mut self, datum: &Datum) -> Result<(), Unfit> {
+        let bytes = match (datum, FormatValue::of(datum)) {
+            (_, Some(value)) => value.bytes(),
+            (Datum::Bytes(bytes), None) => bytes,
+            _ => {
+                let found = datum.type_name();
+                return Err(Unfit::Wrong(
+                    Error::user(format!(
+                        "the column '{VALUE}' holds bytes, but the value is {found}"
+                    ))
+                    .hint("bytes have values of Avro and Protobuf as they were read, and those of Serdes.bytes(): change them behind the batches, or give their members as columns"),
+                ));
+            }
+        };
+        let column = self.members.columns.first_mut();
+        if !column.is_some_and(|column| column.push_bytes(bytes)) {
+            let what = "more bytes than a batch can hold; give a smaller max_rows=";
+            return Err(Unfit::Wrong(Error::user(what)));
+        }
+        self.members.end_row();
+        Ok(())
+    }
+
+    fn push_key(&mut self, key: &Datum, voice: &Voice) -> Result<(), Unfit> {
+        let key = match (key, self.layout.windowed) {
+            (Datum::Windowed(window), true) => &window.key,
+            (Datum::Windowed(_), false) => {
+                return Err(Unfit::Untyped(Error::internal("a window has no columns")));
+            }
+            (key, _) => key,
+        };
+        let pushed = match json_of(key) {
+            None => scalar(key, &mut self.key),
+            Some(json) => {
+                let json = json.map_err(Unfit::Wrong)?;
+                // A key with members or elements is its own text.
+                match value(&json, &mut self.key, true) {
+                    Err(Misfit::Wrong(_)) if std::str::from_utf8(&json).is_ok() => {
+                        let text = String::from_utf8_lossy(&json);
+                        let held = self.key.push_text(&text);
+                        held.then_some(()).ok_or_else(|| wrong(&self.key, "JSON"))
+                    }
+                    other => other,
+                }
+            }
+        };
+        pushed.map_err(|m| self.unfit(m, voice))
+    }
+
+    fn unfit(&self, misfit: Misfit, voice: &Voice) -> Unfit {
+        let give = voice.give;
+        let known = || {
+            let all = self.layout.columns.iter();
+            let all: Vec<_> = all
+                .map(|Spec { name, kind }| format!("{name}: {}", data_type(kind)))
+                .collect();
+            all.join(", ")
+        };
+        match misfit {
+            Misfit::Malformed(what) => Unfit::Wrong(
+                Error::serde(format!("the value is not JSON ({what})")).hint(
+                    "fix the producer, or read the topic with Serdes.string() or Serdes.bytes()",
+                ),
+            ),
+            Misfit::Wrong(what) if self.layout.given => {
+                Unfit::Wrong(Error::user(what).hint(voice.wrong))
+            }
+            Misfit::Wrong(what) => Unfit::Wrong(
+                Error::user(format!("{what}: that is what {}", voice.known)).hint(give),
+            ),
+            Misfit::New(name) if name == VALUE || !name.starts_with('_') => Unfit::Wrong(
+                Error::user(format!(
+                    "the field '{name}' is new: {} {}",
+                    voice.known,
+                    known()
+                ))
+                .hint(give),
+            ),
+            Misfit::New(name) => Unfit::Wrong(
+                Error::user(if self.is_added(&name) {
+                    format!("the value has a member '{name}', but each batch has a column of that name anyway")
+                } else {
+                    format!("the field '{name}' is new: {} {}", voice.known, known())
+                })
+                .hint(format!("{give}: members that are not in it are not read")),
+            ),
+            Misfit::Untyped(name) => Unfit::Untyped(
+                Error::user(format!("the field '{name}' has no type: it was null so far, and now holds something that doesn't fit together"))
+                    .hint(give),
+            ),
+        }
+    }
+
+    fn is_added(&self, name: &str) -> bool {
+        let last = self.schema.fields().last();
+        let by_row = last.map_or("", |field| field.name().as_str());
+        is_added(name, by_row) || self.layout.origins && ORIGIN.contains(&name)
+    }
+
+    fn finish(
+        &mut self,
+        records: &[Record],
+        site: Option<&Site>,
+    ) -> Result<RecordBatch, ArrowError> {
+        let mut arrays = self.members.finish()?;
+        arrays.push(self.key.finish()?);
+        let utc =
+            |times: TimestampMillisecondArray| -> ArrayRef { Arc::new(times.with_timezone("UTC")) };
+        if self.layout.windowed {
+            let window = |at: usize| {
+                records.iter().map(move |record| match &record.key {
+                    Datum::Windowed(window) => Some([window.start, window.end][at]),
+                    _ => None,
+                })
+            };
+            for at in 0..2 {
+                arrays.push(utc(window(at).collect()));
+            }
+        }
+        let times = records.iter().map(|record| record.timestamp.0);
+        arrays.push(utc(TimestampMillisecondArray::from_iter_values(times)));
+        if self.layout.origins {
+            arrays.extend(origins(records, site));
+        }
+        let count = i64::try_from(records.len()).unwrap_or(i64::MAX);
+        arrays.push(Arc::new(Int64Array::from_iter_values(0..count)));
+        RecordBatch::try_new(Arc::clone(&self.schema), arrays)
+    }
+}
+
+/// Topic, partition and offset; null for what no record has caused.
+fn origins(records: &[Record], site: Option<&Site>) -> [ArrayRef; 3] {
+    let read = |record: &Record| (record.origin != NO_ORIGIN).then_some(record.origin);
+    let topics = records.iter().map(|record| {
+        let topic = read(record).zip(site);
+        topic.and_then(|(origin, site)| site.topic_of(&origin))
+    });
+    let partitions = records
+        .iter()
+        .map(|record| read(record).map(|o| o.partition.0));
+    let offsets = records
+        .iter()
+        .map(|record| read(record).map(|o| o.offset.0));
+    [
+        Arc::new(topics.collect::<StringArray>()),
+        Arc::new(partitions.collect::<Int32Array>()),
+        Arc::new(offsets.collect::<Int64Array>()),
+    ]
+}
+
+fn untyped() -> Unfit {
+    Unfit::Untyped(
+        Error::user("a value can't be read as a column")
+            .hint("read the topic with Serdes.json(), or with the serde of a text or a number"),
+    )
+}
+
+fn mixed(found: &str, voice: &Voice) -> Unfit {
+    Unfit::Wrong(Error::user(format!("the value is no JSON object but {found}")).hint(voice.mixed))
+}
+
+fn scalar(datum: &Datum, column: &mut Column) -> Result<(), Misfit> {
+    let held = match datum {
+        Datum::Null => {
+            column.push_null();
+            true
+        }
+        Datum::Bool(value) => column.push_bool(*value),
+        Datum::Int(value) => column.push_int(*value),
+        Datum::Float(value) => column.push_float(*value),
+        Datum::Str(value) => column.push_text(value.as_str()),
+        Datum::Bytes(value) => column.push_bytes(value),
+        _ => false,
+    };
+    if held {
+        Ok(())
+    } else {
+        Err(wrong(column, &datum.type_name()))
+    }
+}
+
+fn shown(json: &[u8]) -> String {
+    let text = String::from_utf8_lossy(json);
+    text.chars().take(40).collect()
+}

@@ -1,0 +1,143 @@
+//! `foreign_answer`: keeps who has a foreign key, and answers with the right value.
+//!
+//! Takes subscriptions at the foreign key's lane, gives answers under the left keys: a quiet one if there
+//! is no right value and the subscription doesn't ask for a tombstone. An answer has the later time of
+//! both rows.
+//!
+//! With record caching a right value that is born and deleted within an epoch may have been an answer,
+//! but its deletion is never told to anybody. So the answers of the epoch are looked at again when it
+//! ends; what is kept for that is one record per foreign key that was asked for in the epoch.
+
+use crate::ops::joins::foreign_key::message::{Answer, Subscription};
+use crate::ops::joins::foreign_key::subscriptions;
+use crate::ops::tables::view_read::{AsOf, ViewRead};
+use crate::support::node_context::Site;
+use crate::{Context, Operator};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use stoatflow_core::{Datum, Record, Result, Serde, StoreId};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ForeignAnswer {
+    site: Site,
+    store: StoreId,
+    right: ViewRead,
+    serdes: Serdes,
+    /// With record caching: foreign keys of this epoch's answers that have a right value. In the order
+    /// of their bytes, so that a run can be repeated.
+    answered: Option<BTreeMap<Bytes, Record>>,
+}
+
+/// The serdes of left keys and foreign keys.
+#[derive(Debug)]
+pub(crate) struct Serdes {
+    pub key: Serde,
+    pub foreign: Serde,
+}
+
+impl ForeignAnswer {
+    pub fn new(site: Site, store: StoreId, right: ViewRead, serdes: Serdes, cached: bool) -> Self {
+        Self {
+            site,
+            store,
+            right,
+            serdes,
+            answered: cached.then(BTreeMap::new),
+        }
+    }
+
+    /// Takes back what a right value has given that is gone without a word.
+    fn look_again(
+        &mut self,
+        asked: BTreeMap<Bytes, Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (keys, records): (Vec<Bytes>, Vec<Record>) = asked.into_iter().unzip();
+        let found = self
+            .right
+            .read(&records, AsOf::Latest, context)
+            .map_err(|e| self.site.name_node(e))?;
+        let gone = keys.iter().zip(&records).zip(found);
+        for ((foreign, record), _) in gone.filter(|(_, found)| found.is_none()) {
+            for (left, fingerprint) in subscriptions::of(self.store, foreign, context)? {
+                let answer = Answer {
+                    fingerprint,
+                    right: Datum::Null,
+                    quiet: true,
+                };
+                let left = self.serdes.key.decode(Some(left))?;
+                out.push(record.with_pair(left, answer.wrap()));
+            }
+        }
+        Ok(())
+    }
+
+    fn remember(&self, record: &Record, context: &mut Context<'_>) -> Result<()> {
+        // A row without a foreign key waits for nobody.
+        let Some(foreign) = self.serdes.foreign.encode(&record.key)? else {
+            return Ok(());
+        };
+        let message = Subscription::of(record)?;
+        let (left, time) = (&message.left_bytes, record.timestamp);
+        if message.delete {
+            return subscriptions::delete(self.store, &foreign, left, time, context);
+        }
+        let print = message.fingerprint;
+        subscriptions::put(self.store, &foreign, left, print, time, context)
+    }
+}
+
+impl Operator for ForeignAnswer {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for record in input.iter() {
+            self.remember(record, context)
+                .map_err(|e| self.site.locate(e, &record.origin))?;
+        }
+        let found = self
+            .right
+            .read(input, AsOf::Latest, context)
+            .map_err(|e| self.site.name_node(e))?;
+        for (mut record, found) in input.drain(..).zip(found) {
+            if let Some(found) = &found {
+                record.timestamp = record.timestamp.max(found.timestamp);
+            }
+            let message = Subscription::of(&record)?;
+            if message.delete && !message.always {
+                // It has subscribed elsewhere, which is answered.
+                continue;
+            }
+            let right = match found {
+                Some(found) if !message.delete => found.value,
+                _ => Datum::Null,
+            };
+            if let Some(answered) = &mut self.answered
+                && !right.is_null()
+                && let Some(foreign) = self.serdes.foreign.encode(&record.key)?
+            {
+                let key = record.key.clone();
+                answered.insert(foreign, record.with_pair(key, Datum::Null));
+            }
+            let answer = Answer {
+                fingerprint: message.fingerprint,
+                quiet: right.is_null() && !message.always,
+                right,
+            };
+            out.push(record.with_pair(message.left.clone(), answer.wrap()));
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        match self.answered.as_mut().map(std::mem::take) {
+            Some(asked) if !asked.is_empty() => self.look_again(asked, out, context),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `foreign_notify`: a right value changed, and all who have its key hear of it.
+//!
+//! Takes the right table's updates at their key's lane, gives an answer to each left row that has this
+//! foreign key, in the order of the left keys' bytes, with the update's time alone. Updates that aren't
+//! the newest of a versioned table are left out.
+
+use crate::ops::joins::foreign_key::message::Answer;
+use crate::ops::joins::foreign_key::subscriptions;
+use crate::ops::tables::table_update;
+use crate::support::node_context::Site;
+use crate::{Context, Operator};
+use stoatflow_core::{Record, Result, Serde, StoreId};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ForeignNotify {
+    site: Site,
+    store: StoreId,
+    /// Serde of left keys.
+    key: Serde,
+    foreign: Serde,
+}
+
+impl ForeignNotify {
+    pub fn new(site: Site, store: StoreId, key: Serde, foreign: Serde) -> Self {
+        Self {
+            site,
+            store,
+            key,
+            foreign,
+        }
+    }
+
+    fn notify(
+        &self,
+        record: &Record,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Some(foreign) = self.foreign.encode(&record.key)? else {
+            return Ok(());
+        };
+        let right = table_update::new(&record.value);
+        for (left, fingerprint) in subscriptions::of(self.store, &foreign, context)? {
+            let answer = Answer {
+                fingerprint,
+                right: right.clone(),
+                quiet: false,
+            };
+            let left = self.key.decode(Some(left))?;
+            out.push(record.with_pair(left, answer.wrap()));
+        }
+        Ok(())
+    }
+}
+
+impl Operator for ForeignNotify {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for record in input.drain(..) {
+            if table_update::is_latest(&record.value) {
+                self.notify(&record, out, context)
+                    .map_err(|e| self.site.locate(e, &record.origin))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! `foreign_subscribe`: tells the lanes of foreign keys which left rows have them.
+//!
+//! Takes the left table's changes, gives subscriptions under their foreign keys. A row that moves to
+//! another foreign key leaves the old one first. A row without a foreign key (of an inner join it is
+//! counted, if it has a value) subscribes under the null key, which is answered with nothing: each value
+//! has an answer, because that to the value before is dropped if it comes late. Updates that aren't the newest of a versioned table are left out.
+
+use crate::ops::joins::foreign_key::message::{Fingerprint, Subscription, fingerprint};
+use crate::ops::tables::table_update;
+use crate::support::dropped;
+use crate::support::function::{Function, in_turn};
+use crate::{Context, Operator};
+use bytes::Bytes;
+use stoatflow_core::{Datum, Error, Record, Result, Serde};
+
+/// The serdes of the messages' parts.
+#[derive(Debug)]
+pub(crate) struct Serdes {
+    pub key: Serde,
+    pub value: Serde,
+    pub foreign: Serde,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ForeignSubscribe {
+    function: Function,
+    serdes: Serdes,
+    /// A left join?
+    outer: bool,
+    probes: Vec<Record>,
+    scratch: Vec<Datum>,
+}
+
+/// What a subscription says beside who and where.
+#[derive(Clone, Copy)]
+struct Says {
+    delete: bool,
+    always: bool,
+}
+
+impl ForeignSubscribe {
+    pub fn new(function: Function, serdes: Serdes, outer: bool) -> Self {
+        Self {
+            function: function.together(),
+            serdes,
+            outer,
+            probes: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The foreign keys of all new and old values, one attach for all; and the fingerprints. `None`: the one
+    /// record that came was left out.
+    fn prepare(
+        &mut self,
+        batch: &[Record],
+        context: &mut Context<'_>,
+    ) -> Result<Option<Vec<Fingerprint>>> {
+        table_update::probe(batch, true, &mut self.probes);
+        let asked = self.probes.len();
+        let set = |probe: &mut Record, foreign| probe.value = foreign;
+        self.function
+            .one(&mut self.probes, &mut self.scratch, context, set)?;
+        if self.probes.len() < asked {
+            return Ok(None);
+        }
+        let (serde, function) = (&self.serdes.value, &self.function);
+        let prints = |_: &mut Context<'_>| {
+            let mut prints = Ok(Vec::new());
+            function.scope(&mut || {
+                prints = batch
+                    .iter()
+                    .map(|record| {
+                        fingerprint(table_update::new(&record.value), serde)
+                            .map_err(|e| function.locate(e, record))
+                    })
+                    .collect();
+            });
+            prints
+        };
+        match batch {
+            [one] => function.site.attempt(one, context, prints),
+            _ => prints(context).map(Some),
+        }
+    }
+
+    fn subscribe(
+        &self,
+        record: &Record,
+        sides: [Option<Datum>; 2],
+        print: Fingerprint,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let left_bytes = self.serdes.key.encode(&record.key)?.ok_or_else(|| {
+            Error::internal("a table with a null key reached a join by foreign key")
+        })?;
+        let [old, new] = sides;
+        let neither = old.is_none() && new.is_none();
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let moved = !old.is_null() && !self.same(&old, &new)?;
+        let leave = |always| Says {
+            delete: true,
+            always,
+        };
+        let enter = |always| Says {
+            delete: false,
+            always,
+        };
+        let mut send = |foreign: Datum, says: Says| {
+            let left_bytes = Bytes::clone(&left_bytes);
+            let message = Subscription {
+                left: record.key.clone(),
+                left_bytes,
+                fingerprint: print,
+                delete: says.delete,
+                always: says.always,
+            };
+            out.push(record.with_pair(foreign, message.wrap()));
+        };
+        if self.outer {
+            if moved {
+                send(old, leave(false));
+            }
+            // Always one answer, for a deletion and for a null foreign key too.
+            send(new, enter(!neither));
+        } else if new.is_null() {
+            // Deleted, or no foreign key any more: a tombstone, even if there never was a row.
+            if !old.is_null() {
+                send(old, leave(true));
+            } else {
+                if print.is_some() {
+                    let node = self.function.site.node;
+                    context.effects.dropped.push((node, dropped::NULL_KEY));
+                }
+                send(Datum::Null, enter(false));
+            }
+        } else if moved {
+            send(old, leave(false));
+            // A tombstone if the new key finds nothing, even if the old one had not either.
+            send(new, enter(true));
+        } else {
+            send(new, enter(false));
+        }
+        Ok(())
+    }
+
+    fn same(&self, a: &Datum, b: &Datum) -> Result<bool> {
+        Ok(a == b || self.serdes.foreign.encode(a)? == self.serdes.foreign.encode(b)?)
+    }
+}
+
+impl ForeignSubscribe {
+    fn take(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        input.retain(|record| table_update::is_latest(&record.value));
+        let Some(prints) = self.prepare(input, context)? else {
+            input.clear();
+            return Ok(());
+        };
+        let probes = std::mem::take(&mut self.probes);
+        let mut found = probes.into_iter().map(|probe| probe.value);
+        for (record, print) in input.drain(..).zip(prints) {
+            let mut foreign = |value: &Datum| (!value.is_null()).then(|| found.next()).flatten();
+            let new = foreign(table_update::new(&record.value));
+            let old = foreign(table_update::old(&record.value));
+            let site = &self.function.site;
+            let spare = site.is_lenient().then(|| [old.clone(), new.clone()]);
+            if let Err(error) = self.subscribe(&record, [old, new], print, out, context) {
+                let error = self.function.locate(error, &record);
+                let sides = spare.unwrap_or_default();
+                site.rescue(error, &record, context, |context| {
+                    self.subscribe(&record, sides.clone(), print, out, context)
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Operator for ForeignSubscribe {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let singly = self.function.singly(input.len());
+        in_turn(singly, input, |batch| self.take(batch, out, context))
+    }
+}

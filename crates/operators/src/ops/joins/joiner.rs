@@ -1,0 +1,248 @@
+//! The function of a join, called for many rows with one attach of its interpreter; an async one for rows of
+//! different keys at the same time.
+//!
+//! Takes both sides of each row, gives the results in the same order. A row is told from nothing by the
+//! operator, not here. Never reads a store: rows are gathered before, written after.
+
+#[cfg(test)]
+mod tests;
+
+use crate::expr::combiner::Takes;
+use crate::ops::async_ops::{SideBySide, order};
+use crate::support::error_policy::Outcome;
+use crate::support::function::Function;
+use crate::support::node_context::Site;
+use crate::{Arguments, Context, Failed, Udf};
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Origin, Record, Result};
+use stoatflow_plan::JoinKind;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Joiner {
+    function: Function,
+    udf: Arc<dyn Udf>,
+    /// If it is async: how it is called then, and what orders the rows.
+    calls: Option<SideBySide>,
+    order: Vec<Option<Bytes>>,
+    with_key: bool,
+    arguments: Vec<Datum>,
+    origins: Vec<Origin>,
+    results: Vec<Datum>,
+    lost: Vec<usize>,
+}
+
+impl Joiner {
+    pub fn new(function: Function, with_key: bool, calls: Option<SideBySide>) -> Self {
+        let takes = if with_key {
+            Takes::KeyAndSides
+        } else {
+            Takes::Sides
+        };
+        let udf = function.caller(takes);
+        Self {
+            function,
+            udf,
+            calls,
+            order: Vec::new(),
+            with_key,
+            arguments: Vec::new(),
+            origins: Vec::new(),
+            results: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// One more row.
+    pub fn add(&mut self, key: &Datum, left: Datum, right: Datum, origin: Origin) {
+        if self.with_key {
+            self.arguments.push(key.clone());
+        }
+        if self.calls.is_some() {
+            self.order.push(order(key));
+        }
+        self.arguments.extend([left, right]);
+        self.origins.push(origin);
+    }
+
+    /// Runs `body` with the joiner's interpreter attached.
+    pub fn scope(&self, body: &mut dyn FnMut()) {
+        self.udf.scope(body);
+    }
+
+    /// Is the function async?
+    pub const fn awaits(&self) -> bool {
+        self.calls.is_some()
+    }
+
+    /// The results of all rows that were added, in their order; null for those that were left out. Forgets
+    /// the rows.
+    pub fn join(&mut self, context: &mut Context<'_>) -> Result<Joined<'_>> {
+        self.join_all(None, context)
+    }
+
+    /// The same with an async function, for records that ask, one for each row: who asks decides about those that
+    /// fail.
+    pub fn join_for(
+        &mut self,
+        site: &Site,
+        asking: &[&Record],
+        context: &mut Context<'_>,
+    ) -> Result<Joined<'_>> {
+        self.join_all(Some((site, asking)), context)
+    }
+
+    fn join_all(
+        &mut self,
+        asker: Option<(&Site, &[&Record])>,
+        context: &mut Context<'_>,
+    ) -> Result<Joined<'_>> {
+        self.results.clear();
+        self.lost.clear();
+        let rows = self.origins.len();
+        let done = match self.calls.take() {
+            None => self.call_in_turn(context),
+            Some(mut calls) => {
+                let done = self.call_side_by_side(&mut calls, asker, context);
+                self.calls = Some(calls);
+                done
+            }
+        };
+        // Also after a failure: whoever reads a table through a join may go on with another record.
+        self.arguments.clear();
+        self.origins.clear();
+        self.order.clear();
+        done?;
+        if self.results.len() != rows {
+            return Err(Error::internal("a joiner gave too few results"));
+        }
+        Ok(Joined {
+            results: self.results.drain(..),
+            lost: &self.lost,
+        })
+    }
+
+    const fn arity(&self) -> usize {
+        if self.with_key { 3 } else { 2 }
+    }
+
+    fn call_in_turn(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let (arity, rows) = (self.arity(), self.origins.len());
+        let (mut from, mut attempts) = (0, 0);
+        while from < rows {
+            let rest = &self.arguments[from * arity..];
+            let origins = &self.origins[from..];
+            let called = self.udf.calls(arity, origins, rest, &mut self.results);
+            let Err(Failed { at, error }) = called else {
+                break;
+            };
+            attempts = if at > 0 { 0 } else { attempts };
+            from += at;
+            let call = self.arguments.chunks_exact(arity).nth(from);
+            let record = self.record(from, call.unwrap_or_default());
+            let error = self.function.locate(error, &record);
+            let site = &self.function.site;
+            let outcome = site.judge(error, &record, attempts, context)?;
+            self.results.truncate(from);
+            match outcome {
+                Outcome::Again => attempts += 1,
+                Outcome::Gone => {
+                    self.lost.push(from);
+                    self.results.push(Datum::Null);
+                    (from, attempts) = (from + 1, 0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call_side_by_side(
+        &mut self,
+        calls: &mut SideBySide,
+        asker: Option<(&Site, &[&Record])>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (arity, run) = (self.arity(), Arc::clone(&context.clocks.run));
+        let name = calls.name().to_owned();
+        let arguments = self.arguments.chunks_exact(arity).map(Arguments::from);
+        let rows = self.order.drain(..).zip(arguments).collect();
+        let decide = |row: usize, error: Error, attempts: u32| {
+            let own = &self.function.site;
+            let asks = asker.and_then(|(site, asking)| Some((site, *asking.get(row)?)));
+            if let Some((site, record)) = asks {
+                let error = own.locate_call(error, &record.origin, Some(&name));
+                return site.decide(error, record, attempts, context);
+            }
+            let call = self.arguments.chunks_exact(arity).nth(row);
+            let record = self.record(row, call.unwrap_or_default());
+            let error = own.locate_call(error, &record.origin, Some(&name));
+            own.decide(error, &record, attempts, context)
+        };
+        let results = calls.call(rows, &run, decide)?;
+        for (row, result) in results.into_iter().enumerate() {
+            if result.is_none() {
+                self.lost.push(row);
+            }
+            self.results.push(result.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// What a handler is shown of a row: its key if the joiner has it, and its left side, or else its right.
+    fn record(&self, row: usize, call: &[Datum]) -> Record {
+        let (key, sides) = match call {
+            [key, sides @ ..] if self.with_key => (key.clone(), sides),
+            sides => (Datum::Null, sides),
+        };
+        let value = sides.iter().find(|side| !side.is_null());
+        Record {
+            key,
+            value: value.cloned().unwrap_or_default(),
+            origin: self.origins.get(row).copied().unwrap_or_default(),
+            ..Record::default()
+        }
+    }
+}
+
+/// What came of the rows.
+#[derive(Debug)]
+pub(crate) struct Joined<'a> {
+    pub results: std::vec::Drain<'a, Datum>,
+    /// Rows that were left out, in order.
+    pub lost: &'a [usize],
+}
+
+impl Joined<'_> {
+    /// Puts each result into its record of `out`, from `at` on, and takes those out that were left out.
+    pub fn fill(self, at: usize, out: &mut Vec<Record>) {
+        for (record, result) in out[at..].iter_mut().zip(self.results) {
+            record.value = result;
+        }
+        for row in self.lost.iter().rev() {
+            out.remove(at + row);
+        }
+    }
+}
+
+/// Which sides a join of two tables can't do without.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    pub left: bool,
+    pub right: bool,
+}
+
+impl Needs {
+    pub fn of(kind: JoinKind) -> Self {
+        Self {
+            left: kind != JoinKind::Outer,
+            right: kind == JoinKind::Inner,
+        }
+    }
+
+    /// Is there a row of these two?
+    pub fn met(self, left: &Datum, right: &Datum) -> bool {
+        let (no_left, no_right) = (left.is_null(), right.is_null());
+        !(no_left && (self.left || no_right) || no_right && self.right)
+    }
+}

@@ -1,0 +1,310 @@
+//! `stream_join`: one side of a join of two streams (inner, left, outer).
+//!
+//! Takes the records of one side at their key's lane, keeps them for the other side, gives a row per
+//! partner found there within the window, and rows without a partner when nothing can come any more.
+//! Rows have the later of both times, and the headers of the record that made them come out.
+//!
+//! As in Kafka Streams: time moves with every record, joinable or not; late records look for partners
+//! too, as far back as the other side's store shows; rows without a partner come out at a record with
+//! the highest time, before that record's own rows, by time, right before left, by key; a record whose
+//! own window is over (grace doesn't count here) comes out alone at once. A null value is dropped; a
+//! null key comes out alone at once if this side may, else it is dropped (both counted).
+//!
+//! Owns nothing: records are in two window stores, what waits for a partner in a third, which both sides
+//! share. Values are kept as they are written, so a joiner that changes its argument changes no store.
+
+mod rows;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use crate::support::dropped;
+use crate::support::node_context::Site;
+use crate::{Context, LaneStore, Operator};
+use bytes::Bytes;
+pub(crate) use rows::Rows;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_state::{Stored, WindowView};
+use waiting::goes_by_min_time;
+pub(crate) use waiting::{Shape, Side, Waiting};
+
+/// A window store, and the clock of the newest record it has taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub store: StoreId,
+    pub clock: ClockId,
+}
+
+/// What one side is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub site: Site,
+    pub side: Side,
+    /// Does a record of this side come out without a partner?
+    pub outer: bool,
+    /// A partner's time is at most so much before and after.
+    pub before_ms: i64,
+    pub after_ms: i64,
+    pub own: Kept,
+    pub other: Kept,
+    pub key: Serde,
+    pub own_value: Serde,
+    pub other_value: Serde,
+    /// Shared by both sides.
+    pub clock: ClockId,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct StreamJoin {
+    parts: Parts,
+    rows: Rows,
+    /// Of a left or outer join, shared by both sides.
+    waiting: Option<Arc<Mutex<Waiting>>>,
+    /// Key and kept value of the records of a batch; `None` for those that can't be joined.
+    keyed: Vec<Option<(Bytes, Datum)>>,
+}
+
+impl StreamJoin {
+    pub fn new(parts: Parts, rows: Rows, waiting: Option<Arc<Mutex<Waiting>>>) -> Self {
+        Self {
+            parts,
+            rows,
+            waiting,
+            keyed: Vec::new(),
+        }
+    }
+
+    /// Encodes a batch; with one attach where that needs the interpreter.
+    fn prepare(&mut self, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let Self {
+            parts, rows, keyed, ..
+        } = self;
+        keyed.clear();
+        let foreign = matches!(parts.key, Serde::Custom(_))
+            || batch.iter().any(|r| matches!(r.value, Datum::Opaque(_)));
+        if !foreign {
+            return parts.prepare(batch, keyed, context);
+        }
+        // Should a port ever forget to run the body, records must not vanish.
+        let mut done = Err(Error::internal("a function's scope did not run"));
+        rows.joiner()
+            .scope(&mut || done = parts.prepare(batch, keyed, context));
+        done
+    }
+}
+
+impl Parts {
+    fn prepare(
+        &self,
+        batch: &mut Vec<Record>,
+        keyed: &mut Vec<Option<(Bytes, Datum)>>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut at = 0;
+        while let Some(record) = batch.get(at) {
+            let one = |_: &mut Context<'_>| self.keyed(record);
+            match self.site.attempt(record, context, one)? {
+                Some(one) => {
+                    keyed.push(one);
+                    at += 1;
+                }
+                None => {
+                    batch.remove(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Key and value of a record as they are kept; `None`: it can't be joined.
+    fn keyed(&self, record: &Record) -> Result<Option<(Bytes, Datum)>> {
+        if record.value.is_null() {
+            return Ok(None);
+        }
+        let Some(key) = self.key.encode(&record.key)? else {
+            return Ok(None);
+        };
+        let value = own_copy(&self.own_value, record.value.clone())?;
+        Ok(Some((key, value)))
+    }
+
+    /// Keeps a record for the other side.
+    fn keep(
+        &self,
+        key: &[u8],
+        value: Datum,
+        record: &Record,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let at = record.timestamp.0;
+        let observed = context.clocks.before(self.own.clock, record);
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.own.store);
+        let mut view = WindowView::new(store, epoch, observed)?;
+        let timestamp = Timestamp(at);
+        view.put_duplicate(dirty, key, at, Stored { value, timestamp })?;
+        context.clocks.observe(self.own.clock, record);
+        Ok(())
+    }
+
+    /// The records of the other side within the window, by time.
+    fn partners(
+        &self,
+        key: &[u8],
+        record: &Record,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<(i64, Stored)>> {
+        let at = record.timestamp.0;
+        let observed = context.clocks.before(self.other.clock, record);
+        let epoch = context.epoch;
+        let store = &context.store(self.other.store).store;
+        let from = at.saturating_sub(self.before_ms).max(0);
+        let to = at.saturating_add(self.after_ms).max(0);
+        let view = WindowView::new(store, epoch, observed)?;
+        view.fetch_range(key, from, to, false, usize::MAX)
+    }
+
+    fn both_sides(&self, mine: Datum, theirs: Datum) -> (Datum, Datum) {
+        match self.side {
+            Side::Left => (mine, theirs),
+            Side::Right => (theirs, mine),
+        }
+    }
+
+    fn alone(&self, record: &Record, rows: &mut Rows) {
+        let (left, right) = self.both_sides(record.value.clone(), Datum::Null);
+        rows.add(record.with_value(Datum::Null), left, right);
+    }
+
+    /// Takes one record.
+    fn take(
+        &self,
+        record: &Record,
+        keyed: Option<(Bytes, Datum)>,
+        mut waiting: Option<&mut Waiting>,
+        rows: &mut Rows,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let at = record.timestamp.0;
+        if let Some(waiting) = waiting.as_deref_mut()
+            && !goes_by_min_time(context.clocks)
+        {
+            // What is over by this record, joinable or not, and what records of other lanes have made so before it.
+            context.clocks.observe(self.clock, record);
+            let expired = waiting.pass(self.clock, record.task(), context)?;
+            expired.into_iter().for_each(|one| one.give(record, rows));
+        }
+        let Some((key, value)) = keyed else {
+            context.clocks.observe(self.clock, record);
+            if self.outer && !record.value.is_null() {
+                self.alone(record, rows);
+            } else if record.key.is_null() {
+                let drop = (self.site.node, dropped::NULL_KEY);
+                context.effects.dropped.push(drop);
+            } else {
+                let drop = (self.site.node, dropped::NULL_VALUE);
+                context.effects.dropped.push(drop);
+            }
+            return Ok(());
+        };
+        self.keep(&key, value.clone(), record, context)?;
+        let time = context.clocks.observe(self.clock, record);
+        if let Some(waiting) = waiting.as_deref_mut().filter(|_| at == time) {
+            let expired = waiting.expire(self.clock, self.side, record.task(), context)?;
+            expired.into_iter().for_each(|one| one.give(record, rows));
+        }
+        let partners = self.partners(&key, record, context)?;
+        let lonely = partners.is_empty();
+        for (partner_at, partner) in partners {
+            if let Some(waiting) = waiting.as_deref_mut() {
+                waiting.forget(self.side.opposite(), &key, partner_at, context)?;
+            }
+            let theirs = own_copy(&self.other_value, partner.value)?;
+            let (left, right) = self.both_sides(record.value.clone(), theirs);
+            let mut row = record.with_value(Datum::Null);
+            row.timestamp = Timestamp(at.max(partner_at));
+            rows.add(row, left, right);
+        }
+        match waiting {
+            Some(waiting) if self.outer && lonely => {
+                if at.saturating_add(self.after_ms).max(0) < time {
+                    self.alone(record, rows);
+                    return Ok(());
+                }
+                waiting.add(self.side, &key, &value, (record.task(), at), context)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Operator for StreamJoin {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.prepare(input, context)?;
+        let Self {
+            parts,
+            rows,
+            waiting,
+            keyed,
+        } = self;
+        let mut waiting = waiting.as_deref().map(lock);
+        for (record, keyed) in input.drain(..).zip(keyed.drain(..)) {
+            parts
+                .take(&record, keyed, waiting.as_deref_mut(), rows, context)
+                .map_err(|e| parts.site.locate(e, &record.origin))?;
+            rows.relieve(out, context)?;
+        }
+        if let Some(waiting) = &mut waiting {
+            let settled = waiting.settle(context);
+            settled.map_err(|e| parts.site.name_node(e))?;
+        }
+        rows.finish(out, context)
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let opened = match &self.waiting {
+            Some(waiting) => lock(waiting).open(self.parts.clock, context),
+            None => Ok(()),
+        };
+        opened.map_err(|e| self.parts.site.name_node(e))
+    }
+
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let Some(waiting) = &self.waiting else {
+            return Ok(());
+        };
+        // Unless it is known which record made them come out: no headers, no place in a topic.
+        let nobody = Record::default();
+        for task in context.clocks.tasks(self.parts.clock) {
+            let expired = lock(waiting).pass(self.parts.clock, task, context);
+            for one in expired.map_err(|e| self.parts.site.name_node(e))? {
+                one.give(&nobody, &mut self.rows);
+            }
+        }
+        self.rows.finish(out, context)
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.end_tick(out, context)
+    }
+}
+
+/// A foreign value that nobody else holds: as it would come back from the store.
+fn own_copy(serde: &Serde, value: Datum) -> Result<Datum> {
+    match &value {
+        Datum::Opaque(object) if object.changes() => serde.decode(serde.encode(&value)?),
+        _ => Ok(value),
+    }
+}
+
+/// The two sides run in turn, in one lane: nobody ever waits here.
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}

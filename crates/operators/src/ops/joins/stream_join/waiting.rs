@@ -1,0 +1,430 @@
+//! What waits for a partner, of both sides of a left or outer join.
+//!
+//! Takes records without a partner, gives those whose window is over, with null on the other side.
+//! Owns the entries of one lane's keys: in a store (time, side, key, number; the value as bytes) and in
+//! memory, in order. Shared by the two sides, which run in turn, in one lane. Never calls a function.
+//!
+//! What is over comes out when it is over, in the name of the record that made it so. If an interval is given, and with
+//! one lane, passes over what waits take place exactly when they do in Kafka Streams, which avoids them with `min_time`.
+//! That isn't the earliest time that waits: a pass leaves it at the last entry that it looked at, so results may come
+//! out later than their windows end.
+
+use super::Rows;
+use crate::support::time_index::TimeIndex;
+use crate::support::waiting::{self, Tasks};
+use crate::{Context, LaneClocks, LaneStore};
+use bytes::{BufMut, Bytes, BytesMut};
+use std::sync::Arc;
+use stoatflow_core::{
+    ClockId, Datum, Error, Headers, Origin, Record, Result, Serde, StoreId, Task, Timestamp,
+};
+use stoatflow_state::{KeyRange, Stored, split_time_key, time_key};
+
+/// Behind a time that no record has: the task of a `min_time`; nothing stands for the first.
+const TASK: usize = 2;
+/// Bytes before and behind the key of what waits.
+const SIDE: usize = 1;
+const NUMBER: usize = 4;
+/// So many entries are read at a time when a lane starts.
+const CHUNK: usize = 4096;
+
+/// One side of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    // In this order they come out at equal times.
+    Right = 0,
+    Left = 1,
+}
+
+impl Side {
+    pub const fn of(left: bool) -> Self {
+        if left { Self::Left } else { Self::Right }
+    }
+
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+}
+
+/// What a join of two streams knows of its entries.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub store: StoreId,
+    /// Do both sides wait (an outer join)?
+    pub both: bool,
+    pub key: Serde,
+    pub left_value: Serde,
+    pub right_value: Serde,
+    /// How long after its time an entry may still find a partner, with grace: right, left.
+    pub reach: [i64; 2],
+}
+
+/// An entry whose time is over.
+#[derive(Debug)]
+pub(crate) struct Expired {
+    pub side: Side,
+    pub key: Datum,
+    pub value: Datum,
+    pub time: i64,
+    /// The record that made it so, if it isn't the one at hand.
+    trigger: Option<(Origin, Headers)>,
+}
+
+/// When passes over what waits in a task take place.
+#[derive(Debug)]
+struct Passes {
+    /// See the module; `None`: a pass takes place in any case.
+    min_time: Option<i64>,
+    kept_min_time: Option<i64>,
+    next_pass: i64,
+}
+
+impl Default for Passes {
+    fn default() -> Self {
+        Self {
+            min_time: None,
+            kept_min_time: None,
+            next_pass: i64::MIN,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    shape: Shape,
+    /// By time, then side, key, number.
+    lines: waiting::Waiting,
+    /// By task.
+    passes: Vec<Passes>,
+    opened: bool,
+}
+
+impl Waiting {
+    pub fn new(shape: Shape, clock: ClockId) -> Self {
+        Self {
+            lines: waiting::Waiting::new(clock, shape.key.clone(), key_in, waiting::Rows::OfAway),
+            shape,
+            passes: Vec::new(),
+            opened: false,
+        }
+    }
+
+    fn passes(&mut self, task: Task) -> &mut Passes {
+        if self.passes.len() <= task.index() {
+            self.passes.resize_with(task.index() + 1, Passes::default);
+        }
+        &mut self.passes[task.index()]
+    }
+
+    /// Loads what waits, once for both sides.
+    pub fn open(&mut self, clock: ClockId, context: &mut Context<'_>) -> Result<()> {
+        if std::mem::replace(&mut self.opened, true) {
+            return Ok(());
+        }
+        let (epoch, share) = (context.epoch, context.share);
+        let tasks = Tasks::read(clock, context)?;
+        let store = Arc::clone(&context.store(self.shape.store).store);
+        let mut range = KeyRange::default();
+        loop {
+            let found = store.scan(epoch, &range, CHUNK)?;
+            let Some((last, _)) = found.last() else {
+                return Ok(());
+            };
+            range.from = Some([last.as_ref(), &[0]].concat().into());
+            for (whole, stored) in found {
+                let (time, rest) = split_time_key(&whole).ok_or_else(broken)?;
+                if rest.is_empty() || rest.len() == TASK {
+                    let task = rest.first_chunk().map_or(0, |at| u16::from_be_bytes(*at));
+                    let passes = self.passes(Task(task));
+                    passes.min_time = time_of(&stored);
+                    passes.kept_min_time = passes.min_time;
+                    continue;
+                }
+                if rest.len() < SIDE + NUMBER {
+                    return Err(broken());
+                }
+                let affinity = self.lines.affinity(rest);
+                if share.owns(affinity) {
+                    let task = tasks.of(context.clocks, (time, rest), affinity);
+                    let rest = whole.slice(whole.len() - rest.len()..);
+                    self.lines.restore(task, (time, rest));
+                }
+            }
+        }
+    }
+
+    /// A record found no partner yet.
+    pub fn add(
+        &mut self,
+        side: Side,
+        key: &[u8],
+        value: &Datum,
+        (task, time): (Task, i64),
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let serde = self.shape.serde(side);
+        let value = serde.encode(value)?.map_or(Datum::Null, Datum::Bytes);
+        // Several records of a key at one time all wait, in their order.
+        let task = context.clocks.task(task);
+        let last = numbered(self.lines.line(task), side, key, time).last();
+        let rest = rest(side, key, last.map_or(0, number_of).saturating_add(1));
+        let passes = self.passes(task);
+        passes.min_time = Some(passes.min_time.map_or(time, |min| min.min(time)));
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.shape.store);
+        let timestamp = Timestamp(time);
+        store.put(
+            epoch,
+            dirty,
+            &time_key(time, &rest),
+            Some(Stored { value, timestamp }),
+        )?;
+        self.lines.insert(task, (time, rest), context)
+    }
+
+    /// A partner was found: whatever waits with this side, key and time does so no more. It may wait in another task, where
+    /// the two topics are not partitioned alike.
+    pub fn forget(
+        &mut self,
+        side: Side,
+        key: &[u8],
+        time: i64,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let filled = self.lines.lines().filter(|(_, line)| !line.is_empty());
+        let found: Vec<(Task, Bytes)> = filled
+            .flat_map(|(task, line)| {
+                let all = numbered(line, side, key, time);
+                all.map(move |rest| (task, rest.clone()))
+            })
+            .collect();
+        found
+            .iter()
+            .try_for_each(|(task, rest)| self.remove((*task, time), rest, context))
+    }
+
+    /// What is over in a task, at a record of `side` that has moved the clock, if a pass is due.
+    pub fn expire(
+        &mut self,
+        clock: ClockId,
+        side: Side,
+        task: Task,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Expired>> {
+        let stream_time = context.clocks.stream(clock, task);
+        let reach = self.shape.reach[side as usize];
+        let early = |min: i64| min.saturating_add(reach) >= stream_time;
+        if goes_by_min_time(context.clocks) && self.passes(task).min_time.is_some_and(early) {
+            return Ok(Vec::new());
+        }
+        self.pass(clock, task, context)
+    }
+
+    /// What is over in a task, unless the last pass was just now.
+    pub fn pass(
+        &mut self,
+        clock: ClockId,
+        task: Task,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Expired>> {
+        let task = context.clocks.task(task);
+        let stream_time = context.clocks.stream(clock, task);
+        let by_min_time = goes_by_min_time(context.clocks);
+        let interval = context.clocks.join_emit_interval_ms;
+        let (least, now) = (
+            self.shape.reach[0].min(self.shape.reach[1]),
+            context.clocks.wall.0,
+        );
+        let oldest = self.lines.line(task).oldest().map(|(time, _)| time);
+        if !by_min_time && oldest.is_none_or(|time| time.saturating_add(least) >= stream_time) {
+            return Ok(Vec::new());
+        }
+        let passes = self.passes(task);
+        if now < passes.next_pass {
+            return Ok(Vec::new());
+        }
+        if by_min_time {
+            passes.next_pass = now.saturating_add(interval.unwrap_or(0));
+        }
+        let due = self.look(task, stream_time);
+        due.into_iter()
+            .map(|(time, rest)| self.take((clock, task), time, &rest, context))
+            .collect()
+    }
+
+    /// Finds what is over; stops when nothing more can be.
+    fn look(&mut self, task: Task, stream_time: i64) -> Vec<(i64, Bytes)> {
+        let mut due = Vec::new();
+        let Self { shape, lines, .. } = self;
+        let line = lines.line(task);
+        // Where one side only waits, everything behind the first open entry is open.
+        let mut open = [!shape.both, false];
+        let mut min_time = None;
+        for (time, rest) in line.iter() {
+            min_time = Some(time);
+            if open == [true, true] {
+                if !shape.both {
+                    min_time = line.newest().map(|(time, _)| time);
+                }
+                break;
+            }
+            let side = usize::from(rest[0]);
+            if time.saturating_add(shape.reach[side]) >= stream_time {
+                open[side] = true;
+            } else {
+                due.push((time, rest.clone()));
+            }
+        }
+        self.passes(task).min_time = min_time;
+        due
+    }
+
+    fn take(
+        &mut self,
+        (clock, task): (ClockId, Task),
+        time: i64,
+        rest: &Bytes,
+        context: &mut Context<'_>,
+    ) -> Result<Expired> {
+        let epoch = context.epoch;
+        let store = &context.store(self.shape.store).store;
+        let stored = store
+            .get(epoch, &time_key(time, rest))?
+            .ok_or_else(broken)?;
+        let Datum::Bytes(value) = stored.value else {
+            return Err(broken());
+        };
+        self.remove((task, time), rest, context)?;
+        let key = key_in(rest);
+        let side = Side::of(rest[0] == Side::Left as u8);
+        let over = time
+            .saturating_add(self.shape.reach[side as usize])
+            .saturating_add(1);
+        let name = context.clocks.name_at(clock, task, over);
+        Ok(Expired {
+            side,
+            trigger: name.cloned(),
+            key: self.shape.key.decode(Some(rest.slice_ref(key)))?,
+            value: self.shape.serde(side).decode(Some(value))?,
+            time,
+        })
+    }
+
+    fn remove(
+        &mut self,
+        (task, time): (Task, i64),
+        rest: &Bytes,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.lines.remove(task, (time, rest), context)?;
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.shape.store);
+        store.put(epoch, dirty, &time_key(time, rest), None)
+    }
+
+    /// The batch is done: `min_time` is kept with what waits, so that a restart changes nothing. (With
+    /// several lanes it means nothing.)
+    pub fn settle(&mut self, context: &mut Context<'_>) -> Result<()> {
+        if !goes_by_min_time(context.clocks) {
+            return Ok(());
+        }
+        for (at, passes) in (0u16..).zip(&mut self.passes) {
+            if passes.min_time == passes.kept_min_time {
+                continue;
+            }
+            passes.kept_min_time = passes.min_time;
+            let value = passes.min_time.map(|time| Stored {
+                value: Datum::Bytes(Bytes::copy_from_slice(&time.to_be_bytes())),
+                timestamp: Timestamp(time),
+            });
+            let task = at.to_be_bytes();
+            let row = time_key(i64::MAX, if at == 0 { &[] } else { &task });
+            let epoch = context.epoch;
+            let LaneStore { store, dirty } = context.store(self.shape.store);
+            store.put(epoch, dirty, &row, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// The entries of one side, key and time, in order.
+fn numbered<'l>(
+    line: &'l TimeIndex,
+    side: Side,
+    key: &[u8],
+    time: i64,
+) -> impl Iterator<Item = &'l Bytes> + use<'l> {
+    let first = rest(side, key, 0);
+    let shared = first.slice(..first.len() - 4);
+    let length = first.len();
+    line.at(time, first)
+        .take_while(move |rest| rest.starts_with(&shared))
+        .filter(move |rest| rest.len() == length)
+}
+
+impl Shape {
+    const fn serde(&self, side: Side) -> &Serde {
+        match side {
+            Side::Left => &self.left_value,
+            Side::Right => &self.right_value,
+        }
+    }
+}
+
+impl Expired {
+    /// Its row, with the headers and the origin of the record that made it come out.
+    pub fn give(self, trigger: &Record, rows: &mut Rows) {
+        let mut row = trigger.with_pair(self.key, Datum::Null);
+        if let Some((origin, headers)) = self.trigger {
+            (row.origin, row.headers) = (origin, headers);
+        }
+        row.timestamp = Timestamp(self.time);
+        match self.side {
+            Side::Left => rows.add(row, self.value, Datum::Null),
+            Side::Right => rows.add(row, Datum::Null, self.value),
+        }
+    }
+}
+
+/// Do passes take place when Kafka Streams makes them?
+pub(super) const fn goes_by_min_time(clocks: &LaneClocks) -> bool {
+    clocks.join_emit_interval_ms.is_some() && clocks.is_alone() && clocks.moves_with_records()
+}
+
+/// An entry behind its time: side, key, number.
+fn rest(side: Side, key: &[u8], number: u32) -> Bytes {
+    let mut rest = BytesMut::with_capacity(key.len() + 5);
+    rest.put_u8(side as u8);
+    rest.put_slice(key);
+    rest.put_u32(number);
+    rest.freeze()
+}
+
+/// The key in what waits.
+fn key_in(rest: &[u8]) -> &[u8] {
+    let end = rest.len().saturating_sub(NUMBER);
+    rest.get(SIDE..end).unwrap_or_default()
+}
+
+fn number_of(rest: &Bytes) -> u32 {
+    rest.last_chunk()
+        .map_or(0, |number| u32::from_be_bytes(*number))
+}
+
+fn time_of(stored: &Stored) -> Option<i64> {
+    match &stored.value {
+        Datum::Bytes(bytes) => bytes.first_chunk().map(|time| i64::from_be_bytes(*time)),
+        _ => None,
+    }
+}
+
+fn broken() -> Error {
+    Error::state_corrupt(
+        "the store of rows that wait for a partner holds an entry that no join wrote",
+    )
+    .hint("reset the application, or restore the store from its changelog")
+}

@@ -1,0 +1,215 @@
+//! One side of a join of two tables by their keys (`join`, `left_join`, `outer_join`).
+//!
+//! Takes one side's updates at their key's lane, reads the other side, gives the updates of the result to
+//! the node where both sides meet. A row has the later of both times. Without a partner that the join
+//! can't do without nothing is given, not even a tombstone; with one, a deletion gives a tombstone each
+//! time. Updates that aren't the newest of a versioned table are left out.
+//!
+//! The other side is what its store has, as in Kafka Streams. Where updates come late (the store is written
+//! in a lower stage, or record caching holds them back) it is what its updates have said so far, see
+//! [`crate::ops::joins::epoch_updates`]; and a deletion that finds nothing to do takes back the row if one is kept, because
+//! under at-least-once a crash may have kept the tables' deletions without that of the row.
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::joins::epoch_updates;
+use crate::ops::joins::foreign_key::message::TakeBack;
+use crate::ops::joins::joiner::{Joined, Joiner, Needs};
+use crate::ops::tables::table_update;
+use crate::ops::tables::view_read::{AsOf, ViewRead};
+use crate::support::dropped;
+use crate::support::node_context::Site;
+use crate::{Context, Operator};
+use stoatflow_core::{Change, Datum, Error, Record, Result, Serde};
+use stoatflow_state::Stored;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct TableJoin {
+    site: Site,
+    /// Are the updates those of the left side?
+    left: bool,
+    needs: Needs,
+    other: ViewRead,
+    joiner: Joiner,
+    late: Option<Late>,
+    old: bool,
+    rows: Vec<Row>,
+}
+
+/// For updates that come after their stores were written.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub key: Serde,
+    pub told: epoch_updates::Shared,
+}
+
+/// An update of the result, before the joiner was called.
+#[derive(Debug)]
+struct Row {
+    record: Record,
+    latest: bool,
+    /// Is there nothing to join, and only a row to be taken back if it is there?
+    gone: bool,
+    /// Is there a row now, and was there one before?
+    new: bool,
+    old: bool,
+}
+
+impl TableJoin {
+    pub fn new(
+        site: Site,
+        left: bool,
+        needs: Needs,
+        other: ViewRead,
+        joiner: Joiner,
+        late: Option<Late>,
+        old: bool,
+    ) -> Self {
+        Self {
+            site,
+            left,
+            needs,
+            other,
+            joiner,
+            late,
+            old,
+            rows: Vec::new(),
+        }
+    }
+
+    /// The other side of each update; of those in `lost` it could not be found out, and they are left out.
+    fn partners(
+        &mut self,
+        input: &[Record],
+        lost: &mut Vec<usize>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        let Some(late) = &self.late else {
+            return self
+                .other
+                .look_up(&self.site, input, AsOf::Latest, lost, context);
+        };
+        let mut told = epoch_updates::lock(&late.told, context.epoch);
+        let mut found = Vec::with_capacity(input.len());
+        for record in input {
+            let key = late.key.encode(&record.key)?;
+            let key = key.ok_or_else(|| Error::internal("a null key reached a join of tables"))?;
+            found.push(told.ask(!self.left, &key));
+            told.tell(self.left, key, record);
+        }
+        drop(told);
+        if found.iter().all(Option::is_none) {
+            return self.other.read(input, AsOf::EpochStart, context);
+        }
+        let quiet = input.iter().zip(&found).filter(|(_, told)| told.is_none());
+        let quiet: Vec<Record> = quiet.map(|(r, _)| r.with_value(Datum::Null)).collect();
+        let read = self.other.read(&quiet, AsOf::EpochStart, context)?;
+        let mut read = read.into_iter();
+        let partner = |told: Option<_>| told.unwrap_or_else(|| read.next().flatten());
+        Ok(found.into_iter().map(partner).collect())
+    }
+
+    /// Adds a row for the joiner, if there is one.
+    fn add(&mut self, record: &Record, own: Datum, other: Datum) -> bool {
+        let (left, right) = if self.left {
+            (own, other)
+        } else {
+            (other, own)
+        };
+        let met = self.needs.met(&left, &right);
+        if met {
+            self.joiner.add(&record.key, left, right, record.origin);
+        }
+        met
+    }
+}
+
+impl Operator for TableJoin {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let node = self.site.node;
+        input.retain(|record| {
+            if record.key.is_null() {
+                context.effects.dropped.push((node, dropped::NULL_KEY));
+                return false;
+            }
+            table_update::is_latest(&record.value)
+        });
+        let mut lost = Vec::new();
+        let others = self
+            .partners(input, &mut lost, context)
+            .map_err(|e| self.site.name_node(e))?;
+        for at in lost.into_iter().rev() {
+            input.remove(at);
+        }
+        let other_needed = if self.left {
+            self.needs.right
+        } else {
+            self.needs.left
+        };
+        for (mut record, other) in input.drain(..).zip(others) {
+            let Change { old, new, latest } =
+                table_update::split(std::mem::take(&mut record.value));
+            let other = match other {
+                Some(other) => {
+                    record.timestamp = record.timestamp.max(other.timestamp);
+                    other.value
+                }
+                None if other_needed || (new.is_null() && old.is_null()) => {
+                    if self.late.is_some() && new.is_null() {
+                        self.rows.push(Row {
+                            record,
+                            latest,
+                            gone: true,
+                            new: false,
+                            old: false,
+                        });
+                    }
+                    continue;
+                }
+                None => Datum::Null,
+            };
+            let new = self.add(&record, new, other.clone());
+            let old = self.old && self.add(&record, old, other);
+            self.rows.push(Row {
+                record,
+                latest,
+                gone: false,
+                new,
+                old,
+            });
+        }
+        let Joined { mut results, lost } = self.joiner.join(context)?;
+        let (mut called, mut lost) = (0, lost.iter().peekable());
+        for row in self.rows.drain(..) {
+            let mut whole = true;
+            let mut result = |there: bool| {
+                if !there {
+                    return Datum::Null;
+                }
+                whole &= lost.next_if(|row| **row == called).is_none();
+                called += 1;
+                results.next().unwrap_or_default()
+            };
+            let (new, old) = (result(row.new), result(row.old));
+            if !whole {
+                continue;
+            }
+            let mut record = row.record;
+            if row.gone {
+                record.value = TakeBack.wrap();
+                out.push(record);
+                continue;
+            }
+            record.value = table_update::make(self.old, old, new, row.latest);
+            out.push(record);
+        }
+        Ok(())
+    }
+}

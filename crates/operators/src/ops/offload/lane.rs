@@ -1,0 +1,153 @@
+//! What is parked in one lane: per key a line, and for all what is due when.
+//!
+//! Takes what happens to records, gives whose turn it is and what is due. Everything here is in the rows as well: it is
+//! filled from them in `open`, and spares looking through them. Never reads a store.
+
+use super::row::row_key;
+use crate::support::time_index::TimeIndex;
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+
+/// Numbers in a millisecond, as a power of two: 1024 for each of so many lanes.
+const MS: u32 = 22;
+const LANES: u64 = 4096;
+
+/// Where a record stands, as far as the line must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Asked,
+    Pausing,
+    /// It waits for its turn.
+    Over,
+}
+
+/// A record in its line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub number: u64,
+    pub since: i64,
+    pub attempt: u32,
+    /// Requests that a handler wanted.
+    pub again: u32,
+    pub standing: Standing,
+    pub due: Option<i64>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    lines: HashMap<Bytes, VecDeque<Place>>,
+    due: TimeIndex,
+    since: TimeIndex,
+    /// The next number is at least this.
+    next: u64,
+}
+
+impl Lane {
+    /// A number that no record of the offload has had. They begin with the clock, so that a restart does not give one
+    /// again, whatever has left since; and end with the lane, so that no other one gives it.
+    pub fn number(&mut self, wall: i64, lane: u32) -> u64 {
+        let by_clock = u64::try_from(wall).unwrap_or(0) << MS;
+        let least = self.next.max(by_clock);
+        let own = u64::from(lane) % LANES;
+        let number = least + (own + LANES - least % LANES) % LANES;
+        self.next = number + 1;
+        number
+    }
+
+    /// A record joins the end of its line.
+    pub fn join(&mut self, key: &Bytes, place: Place) {
+        self.next = self.next.max(place.number + 1);
+        let row = row_key(key, place.number);
+        if let Some(due) = place.due {
+            self.due.insert(due, row.clone());
+        }
+        self.since.insert(place.since, row);
+        match self.lines.get_mut(key) {
+            Some(line) => line.push_back(place),
+            None => {
+                self.lines.insert(key.clone(), VecDeque::from([place]));
+            }
+        }
+    }
+
+    /// Whoever is first in its line, and awaits nothing, is due since ever: it goes when somebody looks at the clock.
+    pub fn call_up(&mut self) {
+        for (key, line) in &mut self.lines {
+            if let Some(first) = line.front_mut().filter(|p| p.standing == Standing::Over) {
+                first.due = Some(0);
+                self.due.insert(0, row_key(key, first.number));
+            }
+        }
+    }
+
+    /// A record by its number.
+    pub fn find(&self, key: &Bytes, number: u64) -> Option<Place> {
+        let line = self.lines.get(key)?;
+        let at = line.binary_search_by_key(&number, |place| place.number);
+        at.ok().map(|at| line[at])
+    }
+
+    /// Who is first in a line.
+    pub fn first(&self, key: &Bytes) -> Option<Place> {
+        self.lines.get(key)?.front().copied()
+    }
+
+    /// A record stands elsewhere now.
+    pub fn change(&mut self, key: &Bytes, changed: Place) {
+        let Some(line) = self.lines.get_mut(key) else {
+            return;
+        };
+        let Ok(at) = line.binary_search_by_key(&changed.number, |place| place.number) else {
+            return;
+        };
+        let before = std::mem::replace(&mut line[at], changed);
+        if before.due != changed.due {
+            let row = row_key(key, changed.number);
+            if let Some(due) = before.due {
+                self.due.remove(due, &row);
+            }
+            if let Some(due) = changed.due {
+                self.due.insert(due, row);
+            }
+        }
+    }
+
+    /// The first of a line leaves.
+    pub fn leave(&mut self, key: &Bytes) {
+        let Some(line) = self.lines.get_mut(key) else {
+            return;
+        };
+        if let Some(place) = line.pop_front() {
+            let row = row_key(key, place.number);
+            if let Some(due) = place.due {
+                self.due.remove(due, &row);
+            }
+            self.since.remove(place.since, &row);
+        }
+        if line.is_empty() {
+            self.lines.remove(key);
+        }
+    }
+
+    /// The row of whatever is due first, if it is.
+    pub fn due(&self, now: i64) -> Option<Bytes> {
+        let (due, row) = self.due.oldest()?;
+        (due <= now).then(|| row.clone())
+    }
+
+    /// When something is due.
+    pub fn next_due(&self) -> Option<i64> {
+        self.due.oldest().map(|(due, _)| due)
+    }
+
+    /// Since when the oldest is parked.
+    pub fn oldest(&self) -> Option<i64> {
+        self.since.oldest().map(|(since, _)| since)
+    }
+
+    /// How many are parked.
+    pub fn len(&self) -> usize {
+        self.since.len()
+    }
+}

@@ -1,0 +1,115 @@
+//! What is parked, for whoever asks from outside.
+//!
+//! Takes the committed rows of an offload's store, gives entries in the order of their keys' bytes. Never changes a
+//! row, and never sees what is not committed.
+
+use super::headers::correlation;
+use super::row::{Row, split_row_key};
+use crate::Foreign;
+use crate::support::node_context::Site;
+use crate::support::parked_record::Codec;
+use bytes::Bytes;
+use stoatflow_core::{Datum, Error, Result, StoreId};
+use stoatflow_plan::{Node, Op, Patience, PhysicalPlan};
+
+/// A parked record.
+#[derive(Clone, Debug)]
+pub struct Parked {
+    /// Its key.
+    pub key: Datum,
+    /// Its value, as it was parked.
+    pub value: Datum,
+    /// Its time.
+    pub timestamp: i64,
+    /// Since when it is parked, by the wall clock.
+    pub since: i64,
+    /// Requests that were sent for it.
+    pub attempt: u32,
+    /// When it is given up, or asked again.
+    pub due: Option<i64>,
+    /// `asked`, `pausing` (between two requests), or what waits for its turn: `answered`, `timed_out`, `failed`,
+    /// `left_out`.
+    pub state: &'static str,
+    /// What its answer must bring.
+    pub correlation: String,
+}
+
+/// The entries of an offload, and where they are read.
+#[derive(Debug)]
+pub struct Listing {
+    /// Its store.
+    pub store: StoreId,
+    name: String,
+    codec: Codec,
+    patience: Patience,
+}
+
+/// Who lists what an offload of this name has parked.
+///
+/// # Errors
+/// `Config` if there is none.
+pub fn parked(plan: &PhysicalPlan, foreign: &Foreign, name: &str) -> Result<Listing> {
+    let offloads = || {
+        plan.nodes
+            .iter()
+            .filter(|node| matches!(node.op, Op::Offload { .. }))
+    };
+    let found = offloads().find(|node| node.name == name);
+    let Some(Node {
+        id,
+        op:
+            Op::Offload {
+                store,
+                key,
+                value,
+                patience,
+                ..
+            },
+        ..
+    }) = found
+    else {
+        let names: Vec<&str> = offloads().map(|node| node.name.as_str()).collect();
+        let hint = if names.is_empty() {
+            "the topology has none: call stream.offload(...)".to_owned()
+        } else {
+            format!("the topology has: {}", names.join(", "))
+        };
+        return Err(Error::config(format!("there is no offload named '{name}'")).hint(hint));
+    };
+    Ok(Listing {
+        store: *store,
+        name: name.to_owned(),
+        codec: Codec {
+            key: foreign.serde(key)?,
+            value: foreign.serde(value)?,
+            site: Site::new(*id, name, Site::topics(plan)),
+            who: "an offload",
+        },
+        patience: *patience,
+    })
+}
+
+impl Listing {
+    /// An entry of a committed row.
+    ///
+    /// # Errors
+    /// `StateCorrupt` if it is none, and what custom serdes fail with.
+    pub fn entry(&self, row_key: &Bytes, stored: &Bytes) -> Result<Parked> {
+        // A time stands before each value of the back end.
+        let value = stored.get(8..).map(|value| stored.slice_ref(value));
+        let parts = split_row_key(row_key).zip(value);
+        let ((_, number), value) = parts.ok_or_else(|| self.codec.corrupt())?;
+        let row = Row::decode(value).map_err(|e| e.error(&self.codec))?;
+        let record = self.codec.decode(&Datum::Bytes(row.record))?;
+        Ok(Parked {
+            key: record.key,
+            value: record.value,
+            timestamp: record.timestamp.0,
+            since: row.since,
+            attempt: row.attempt,
+            due: row.phase.due(&self.patience),
+            state: row.phase.word(),
+            correlation: correlation(&self.name, number),
+        })
+    }
+}

@@ -1,0 +1,387 @@
+//! What becomes of records and answers in one lane.
+//!
+//! Takes records, answers and the time; gives requests (to the second child) and results (to the first one). Owns what
+//! the rows of the lane's keys say, in memory; every change is written to the row at once. A joiner, or what stands
+//! in for an answer, is called for many rows at a time. Never reorders the results of a key.
+
+mod asking;
+mod turns;
+
+use super::batches::Lot;
+use super::headers::{ERROR, attempt, header, number};
+use super::lane::{Lane, Place, Standing};
+use super::row::{Phase, Row, row_key, split_row_key};
+use crate::ops::joins::joiner::Joiner;
+use crate::support::dropped;
+use crate::support::error_policy::is_of_a_record;
+use crate::support::function::Function;
+use crate::support::node_context::Site;
+use crate::support::parked_record::Codec;
+use crate::support::schema_ids::SchemaIds;
+use crate::{Context, Flaw, LaneStore, Share};
+use bytes::{BufMut, Bytes, BytesMut};
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_plan::Patience;
+use stoatflow_state::{KeyRange, Stored};
+
+/// The routes to the children.
+const RESULT: u32 = 0;
+const REQUEST: u32 = 1;
+/// Rows that are read at a time when it opens: each lane reads those of all lanes, and a full lot is large.
+const PAGE: usize = 256;
+
+/// What it is made from.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub site: Site,
+    /// Where timeouts are judged.
+    pub timeouts: Site,
+    pub name: Arc<str>,
+    pub store: StoreId,
+    pub key: Serde,
+    pub value: Serde,
+    pub response: Serde,
+    /// How requests are written.
+    pub asks: Serde,
+    /// Which schemas their headers may name.
+    pub ids: SchemaIds,
+    /// The largest record that the producer sends.
+    pub largest: Option<usize>,
+    pub request: Option<Function>,
+    pub joiner: Joiner,
+    pub instead_of_timeout: Option<Joiner>,
+    pub instead_of_error: Option<Joiner>,
+    pub patience: Patience,
+    pub max_parked: u64,
+    pub flaw: Flaw,
+}
+
+/// Why a record has a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    Answered,
+    TimedOut,
+    Failed,
+}
+
+/// A record that is to be parked.
+struct Written {
+    key: Bytes,
+    record: Bytes,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    settings: Settings,
+    codec: Codec,
+    lane: Lane,
+    lot: Option<Arc<Lot>>,
+    /// Records whose turn has come, with the right side of their joiner.
+    ready: Vec<(Record, Why, Datum)>,
+    scratch: Vec<Datum>,
+}
+
+impl Desk {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            codec: Codec {
+                key: settings.key.clone(),
+                value: settings.value.clone(),
+                site: settings.site.clone(),
+                who: "an offload",
+            },
+            settings,
+            lane: Lane::default(),
+            lot: None,
+            ready: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Loads what is parked.
+    pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let (epoch, share) = (context.epoch, context.share);
+        let store = &context.store(self.settings.store).store;
+        let mut range = KeyRange::default();
+        loop {
+            let found = store.scan(epoch, &range, PAGE);
+            let found = found.map_err(|e| self.settings.site.name_node(e))?;
+            let Some((last, _)) = found.last() else {
+                break;
+            };
+            range.from = Some(behind(last));
+            self.join_own(found, share)?;
+        }
+        // Under at-least-once a crash may keep that a record has left, and not that the next one of its key has.
+        self.lane.call_up();
+        let (node, most) = (self.settings.site.node, self.settings.max_parked);
+        self.lot = Some(context.clocks.run.lots.of(node, share.lanes, most));
+        self.tell(context);
+        Ok(())
+    }
+
+    /// Takes those of some rows that are of this lane.
+    fn join_own(&mut self, rows: Vec<(Bytes, Stored)>, share: Share) -> Result<()> {
+        for (row, stored) in rows {
+            let (key, number) = split_row_key(&row).ok_or_else(|| self.codec.corrupt())?;
+            if !share.owns(self.settings.key.affinity(&key)) {
+                continue;
+            }
+            let Datum::Bytes(bytes) = stored.value else {
+                return Err(self.codec.corrupt());
+            };
+            let row = Row::decode(bytes).map_err(|e| e.error(&self.codec))?;
+            self.lane.join(&key, self.place(number, &row));
+        }
+        Ok(())
+    }
+
+    /// Parks records and asks for their answers.
+    pub fn park(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut parked: Vec<(Record, Written)> = Vec::with_capacity(input.len());
+        for record in input.drain(..) {
+            let (codec, key) = (&self.codec, &self.settings.key);
+            let written = self.settings.site.attempt(&record, context, |_| {
+                let key = key.encode(&record.key)?.ok_or_else(no_key)?;
+                let record = codec.encode(&record)?;
+                Ok(Written { key, record })
+            })?;
+            parked.extend(written.map(|written| (record, written)));
+        }
+        let mut requests: Vec<Record> = parked.iter().map(|(record, _)| record.clone()).collect();
+        if let Some(request) = &self.settings.request {
+            request.one_telling(
+                &mut requests,
+                &mut self.scratch,
+                context,
+                |record, value| record.value = value,
+                |at| {
+                    parked.remove(at);
+                },
+            )?;
+        }
+        let parked = parked.into_iter().zip(requests).collect();
+        self.ask_all(parked, out, context)?;
+        self.tell(context);
+        Ok(())
+    }
+
+    /// Takes answers.
+    pub fn answer(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for answer in input.drain(..) {
+            let unwanted = self.take(answer, out, context)?;
+            let node = self.settings.site.node;
+            context
+                .effects
+                .dropped
+                .extend(unwanted.map(|reason| (node, reason)));
+        }
+        self.give(out, context)?;
+        self.tell(context);
+        Ok(())
+    }
+
+    /// Gives up and asks again what is due.
+    pub fn look_at_clock(
+        &mut self,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let now = context.clocks.wall.0;
+        // The answer of what seems to be due may be there already, and only not read yet.
+        let unread = context.clocks.run.lots.answers_wait();
+        if unread && self.settings.flaw != Flaw::AnswersUnread {
+            return Ok(());
+        }
+        let mut any = false;
+        while let Some(row) = self.lane.due(now) {
+            any = true;
+            let (key, number) = split_row_key(&row).ok_or_else(|| self.codec.corrupt())?;
+            let known = self.lane.find(&key, number);
+            let place = known.ok_or_else(|| Error::internal("what is due is not parked"))?;
+            match place.standing {
+                Standing::Pausing => self.ask_again_or_leave(&key, place, out, context)?,
+                Standing::Asked => {
+                    let after = self.settings.patience.timeout_ms.unwrap_or_default();
+                    self.missed(&key, place, Phase::TimedOut { after }, out, context)?;
+                }
+                Standing::Over => {
+                    let (row, _) = self.row(&key, number, context)?;
+                    self.go_in_turn(&key, place, row, out, context)?;
+                }
+            }
+        }
+        if any {
+            self.give(out, context)?;
+            self.tell(context);
+        }
+        Ok(())
+    }
+
+    /// Takes one answer; gives the reason if nobody wants it.
+    fn take(
+        &mut self,
+        answer: Record,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<&'static str>> {
+        let number = number(&answer.headers, &self.settings.name);
+        let key = self.settings.key.encode(&answer.key);
+        let key = key.map_err(|e| self.settings.site.locate(e, &answer.origin))?;
+        let (Some(number), Some(key)) = (number, key) else {
+            return Ok(Some(dropped::NO_CORRELATION));
+        };
+        let Some(place) = self.lane.find(&key, number) else {
+            return Ok(Some(dropped::NOT_PARKED));
+        };
+        if place.standing == Standing::Over {
+            if self.settings.flaw == Flaw::AnswersTwice {
+                let (row, _) = self.row(&key, number, context)?;
+                self.turn(&key, place, row, out, context)?;
+            }
+            return Ok(Some(dropped::DUPLICATE_ANSWER));
+        }
+        let failed = match header(&answer.headers, ERROR) {
+            Some(said) => {
+                let message = said.value.as_deref().unwrap_or_default();
+                String::from_utf8_lossy(message).into_owned()
+            }
+            None => match self.kept(&answer) {
+                Ok(written) => {
+                    self.end(&key, place, Phase::Answered(written), out, context)?;
+                    return Ok(None);
+                }
+                Err(e) if is_of_a_record(&e) => {
+                    format!("its answer can't be read: {}", e.message())
+                }
+                Err(e) => return Err(self.located(e, &answer)),
+            },
+        };
+        // Another request was sent, or is about to be: that one's answer counts.
+        let of = attempt(&answer.headers);
+        if place.standing == Standing::Pausing || of.is_some_and(|of| of < place.attempt) {
+            return Ok(Some(dropped::OUTDATED_ERROR));
+        }
+        self.missed(&key, place, Phase::Failed(failed), out, context)?;
+        Ok(None)
+    }
+
+    /// An answer as it is kept until its record has its turn. It comes as bytes: whether they can be read is a matter
+    /// of its record, and of no interest where nobody waits for it.
+    fn kept(&self, answer: &Record) -> Result<Bytes> {
+        let raw = match &answer.value {
+            Datum::Bytes(bytes) => Some(bytes.clone()),
+            Datum::Null => None,
+            _ => return Err(Error::internal("an answer was read before its time")),
+        };
+        let response = &self.settings.response;
+        let mut written = BytesMut::new();
+        self.codec
+            .write(&response.decode(raw)?, response, &mut written)?;
+        Ok(written.freeze())
+    }
+
+    fn row(&self, key: &Bytes, number: u64, context: &mut Context<'_>) -> Result<(Row, Timestamp)> {
+        let epoch = context.epoch;
+        let store = &context.store(self.settings.store).store;
+        let found = store.get(epoch, &row_key(key, number));
+        let found = found.map_err(|e| self.settings.site.name_node(e))?;
+        let Some(Stored {
+            value: Datum::Bytes(bytes),
+            timestamp,
+        }) = found
+        else {
+            return Err(self.codec.corrupt());
+        };
+        let row = Row::decode(bytes).map_err(|e| e.error(&self.codec))?;
+        Ok((row, timestamp))
+    }
+
+    fn write(
+        &self,
+        key: &Bytes,
+        number: u64,
+        row: &Row,
+        timestamp: Timestamp,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let value = Datum::Bytes(row.encode());
+        self.put(key, number, Some(Stored { value, timestamp }), context)
+    }
+
+    fn delete(&self, key: &Bytes, number: u64, context: &mut Context<'_>) -> Result<()> {
+        self.put(key, number, None, context)
+    }
+
+    fn put(
+        &self,
+        key: &Bytes,
+        number: u64,
+        stored: Option<Stored>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.settings.store);
+        store
+            .put(epoch, dirty, &row_key(key, number), stored)
+            .map_err(|e| self.settings.site.name_node(e))
+    }
+
+    /// Tells the other rooms how this lane stands.
+    fn tell(&self, context: &Context<'_>) {
+        if let Some(lot) = &self.lot {
+            let lane = &self.lane;
+            lot.tell(
+                context.share.lane,
+                lane.len(),
+                lane.next_due(),
+                lane.oldest(),
+            );
+        }
+    }
+
+    /// Where a row says that its record stands.
+    fn place(&self, number: u64, row: &Row) -> Place {
+        Place {
+            number,
+            since: row.since,
+            attempt: row.attempt,
+            again: row.again,
+            standing: match row.phase {
+                Phase::Asked { .. } => Standing::Asked,
+                Phase::Pausing { .. } => Standing::Pausing,
+                _ => Standing::Over,
+            },
+            due: row.phase.due(&self.settings.patience),
+        }
+    }
+
+    fn located(&self, error: Error, record: &Record) -> Error {
+        self.settings.site.locate(error, &record.origin)
+    }
+}
+
+/// The first key there can be behind this one.
+fn behind(key: &[u8]) -> Bytes {
+    let mut next = BytesMut::with_capacity(key.len() + 1);
+    next.put_slice(key);
+    next.put_u8(0);
+    next.freeze()
+}
+
+fn no_key() -> Error {
+    Error::user("a record without a key can't be offloaded: its answer would not find it")
+        .hint("give it a key with select_key(...) first, or say with on_error= what becomes of such records")
+}

@@ -1,0 +1,171 @@
+//! How parked records leave: each when its turn has come.
+//!
+//! Takes records for which nothing is awaited any more, gives their results, or asks handlers about them; many rows go
+//! to a joiner together. Never lets a record overtake an earlier one of its key.
+
+use super::{Desk, RESULT, Why};
+use crate::ops::offload::lane::{Place, Standing};
+use crate::ops::offload::row::{Phase, Row};
+use crate::ops::tables::suppress::codec::Reader;
+use crate::support::error_policy::Outcome;
+use crate::support::parked_record;
+use crate::{Context, Flaw};
+use bytes::Bytes;
+use stoatflow_core::{Datum, Error, Record, Result};
+
+impl Desk {
+    /// Nothing is awaited any more for a record. If it is the first of its line, its turn has come.
+    pub(super) fn end(
+        &mut self,
+        key: &Bytes,
+        mut place: Place,
+        phase: Phase,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        place.standing = Standing::Over;
+        place.due = None;
+        self.lane.change(key, place);
+        let (mut row, timestamp) = self.row(key, place.number, context)?;
+        row.phase = phase;
+        let first = self.lane.first(key).map(|first| first.number);
+        if first != Some(place.number) {
+            if self.settings.flaw == Flaw::AnswersOvertake {
+                self.turn(key, place, row.clone(), out, context)?;
+                row.phase = Phase::LeftOut;
+            }
+            return self.write(key, place.number, &row, timestamp, context);
+        }
+        self.go_in_turn(key, place, row, out, context)
+    }
+
+    /// The first of a line goes, and those behind it for which nothing is awaited either.
+    pub(super) fn go_in_turn(
+        &mut self,
+        key: &Bytes,
+        place: Place,
+        row: Row,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut next = Some((place, row));
+        while let Some((place, row)) = next.take() {
+            if !self.turn(key, place, row, out, context)? {
+                return Ok(());
+            }
+            if self.settings.flaw != Flaw::ParkedForever {
+                self.delete(key, place.number, context)?;
+            }
+            self.lane.leave(key);
+            let first = self.lane.first(key);
+            if let Some(first) = first.filter(|first| first.standing == Standing::Over) {
+                next = Some((first, self.row(key, first.number, context)?.0));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of a line has its turn; `false` if it stays, because it is asked once more.
+    pub(super) fn turn(
+        &mut self,
+        key: &Bytes,
+        place: Place,
+        row: Row,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<bool> {
+        let record = self.codec.decode(&Datum::Bytes(row.record))?;
+        let (why, right) = match row.phase {
+            Phase::Answered(bytes) => {
+                let answer = parked_record::datum(&self.settings.response, &mut Reader(bytes));
+                let answer = answer.ok_or_else(|| self.codec.corrupt())?;
+                (Why::Answered, answer.map_err(|e| self.located(e, &record))?)
+            }
+            Phase::TimedOut { after } => {
+                (Why::TimedOut, Datum::text(timed_out(after, place).as_str()))
+            }
+            Phase::Failed(message) => (Why::Failed, Datum::text(message.as_str())),
+            Phase::LeftOut => return Ok(true),
+            Phase::Asked { .. } | Phase::Pausing { .. } => {
+                return Err(Error::internal("the turn has come before an answer"));
+            }
+        };
+        let (instead, site) = match why {
+            Why::Answered => (true, &self.settings.site),
+            Why::TimedOut => (
+                self.settings.instead_of_timeout.is_some(),
+                &self.settings.timeouts,
+            ),
+            Why::Failed => (
+                self.settings.instead_of_error.is_some(),
+                &self.settings.site,
+            ),
+        };
+        if instead {
+            self.ready.push((record, why, right));
+            return Ok(true);
+        }
+        let error = self.located(lost(why, &right), &record);
+        let (outcome, pause) = site.decide(error, &record, place.again, context)?;
+        if outcome == Outcome::Gone {
+            return Ok(true);
+        }
+        let place = Place {
+            again: place.again + 1,
+            ..place
+        };
+        if pause.is_zero() {
+            return Ok(!self.ask_again(key, place, out, context)?);
+        }
+        let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
+        self.ask_later(key, place, pause.max(1), context)?;
+        Ok(false)
+    }
+
+    /// Gives the results of all records whose turn has come.
+    pub(super) fn give(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let mut ready = std::mem::take(&mut self.ready);
+        let mut rows = ready.drain(..).peekable();
+        while let Some((record, why, right)) = rows.next() {
+            let joiner = match why {
+                Why::Answered => Some(&mut self.settings.joiner),
+                Why::TimedOut => self.settings.instead_of_timeout.as_mut(),
+                Why::Failed => self.settings.instead_of_error.as_mut(),
+            };
+            let Some(joiner) = joiner else { continue };
+            let from = out.len();
+            let mut add = |mut record: Record, right: Datum| {
+                let left = std::mem::take(&mut record.value);
+                joiner.add(&record.key, left, right, record.origin);
+                out.push(record);
+            };
+            add(record, right);
+            while let Some((record, _, right)) = rows.next_if(|(_, next, _)| *next == why) {
+                add(record, right);
+            }
+            joiner.join(context)?.fill(from, out);
+            context.effects.routes.resize(out.len(), RESULT);
+        }
+        drop(rows);
+        self.ready = ready;
+        Ok(())
+    }
+}
+
+fn timed_out(after: i64, place: Place) -> String {
+    let requests = place.attempt;
+    let plural = if requests == 1 { "" } else { "s" };
+    format!("no answer within {after} ms, after {requests} request{plural}")
+}
+
+fn lost(why: Why, message: &Datum) -> Error {
+    let Datum::Str(message) = message else {
+        return Error::internal("a record was given up without a reason");
+    };
+    match why {
+        Why::Failed => Error::user(format!("the worker failed: {}", message.as_str()))
+            .hint("fix the worker, or say with on_error= what becomes of such records"),
+        _ => Error::user(message.as_str().to_owned())
+            .hint("see that a worker runs, and answers with the key and the header stoatflow-correlation of the request; raise timeout=, or say with on_timeout= what becomes of such records"),
+    }
+}

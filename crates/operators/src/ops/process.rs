@@ -1,0 +1,318 @@
+//! `process`, `process_values`, `add_processor`: runs a user's processor, one instance per lane.
+//!
+//! Takes batches, gives what the processor forwards, with a route where it has several children. Owns the
+//! instance; state lives in stores. Punctuations run in the first lane, while all lanes stand still, and see
+//! all keys. What timers are due is found then too; they fire behind the cut, each in the lane of its key.
+//! Never calls a processor outside of `open`, `process`, `punctuate`, `advance` and `close`.
+
+mod host;
+mod processor_env;
+#[cfg(test)]
+mod tests;
+pub(crate) mod timers;
+
+pub(crate) use host::Host;
+pub(crate) use processor_env::Seat;
+use timers::Due;
+pub(crate) use timers::LaneTimers;
+
+use crate::support::error_policy::{Handled, header};
+use crate::support::node_context::Site;
+use crate::{
+    Context, LaneStore, NO_ORIGIN, Operator, Processor, ProcessorSupplier, Punctuation, Role, Run,
+    Timer,
+};
+use std::fmt;
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Record, Result, Task, Timestamp};
+use stoatflow_state::{TimerView, split_timer, timer_key};
+
+/// See the module.
+pub(crate) struct Process {
+    seat: Seat,
+    supplier: Arc<dyn ProcessorSupplier>,
+    role: Role,
+    processor: Option<Box<dyn Processor>>,
+    run: Arc<Run>,
+    /// If it is connected to stores of timers.
+    timers: Option<LaneTimers>,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process")
+            .field("supplier", &self.supplier)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Process {
+    pub fn new(seat: Seat, supplier: Arc<dyn ProcessorSupplier>, role: Role) -> Self {
+        Self {
+            seat,
+            supplier,
+            role,
+            processor: None,
+            run: Arc::default(),
+            timers: None,
+        }
+    }
+
+    /// A transformer's results, one per record, with one attach for all. Nothing may be forwarded. Fewer:
+    /// a record was left out, and those behind it were not asked for.
+    pub fn transform(
+        &mut self,
+        asked: &[Record],
+        results: &mut Vec<Datum>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.opened(context)?;
+        let Some(processor) = self.processor.as_mut() else {
+            return Ok(());
+        };
+        let (seat, supplier) = (&self.seat, &self.supplier);
+        let mut lost = false;
+        // Should a port ever forget to run the body, updates must not vanish.
+        let mut done = Err(Error::internal("a transformer's scope did not run"));
+        supplier.scope(&mut || {
+            done = asked.iter().try_for_each(|record| {
+                let transform = |context: &mut Context<'_>| {
+                    let made = processor.transform(record, &mut Host::new(seat, context, None));
+                    made.map_err(|e| seat.locate(e, &record.origin, supplier.name()))
+                };
+                if lost {
+                    return Ok(());
+                }
+                match seat.site.attempt(record, context, transform)? {
+                    Some(made) => results.push(made),
+                    None => lost = true,
+                }
+                Ok(())
+            });
+        });
+        done
+    }
+
+    /// May records that fail be left out?
+    pub fn is_lenient(&self) -> bool {
+        self.seat.site.is_lenient()
+    }
+
+    /// The instance; the first one to ask has it made.
+    fn opened(&mut self, context: &mut Context<'_>) -> Result<&mut dyn Processor> {
+        if self.processor.is_none() {
+            self.run = Arc::clone(&context.clocks.run);
+            self.timers = LaneTimers::open(&self.seat, context)?;
+            let timers = self.timers.as_mut();
+            let made = self.supplier.create(self.role).and_then(|mut made| {
+                made.init(&mut Host::for_init(&self.seat, context).with_timers(timers))?;
+                Ok(made)
+            });
+            let name = self.supplier.name();
+            let made = made.map_err(|e| self.seat.locate(e, &NO_ORIGIN, name))?;
+            self.processor = Some(made);
+        }
+        Ok(self
+            .processor
+            .as_mut()
+            .expect("it was made above if it was not there")
+            .as_mut())
+    }
+}
+
+impl Process {
+    /// Record by record, so that what a call has forwarded before it failed can be taken back. What it
+    /// wrote to stores stays, as in Kafka Streams.
+    fn process_singly(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Some(processor) = self.processor.as_mut() else {
+            return Ok(());
+        };
+        let (seat, supplier, timers) = (&self.seat, &self.supplier, &mut self.timers);
+        // Should a port ever forget to run the body, records must not vanish.
+        let mut done = Err(Error::internal("a processor's scope did not run"));
+        supplier.scope(&mut || {
+            done = input.drain(..).try_for_each(|record| {
+                let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
+                    let mut host = Host::new(seat, context, Some(out)).with_timers(timers.as_mut());
+                    processor
+                        .process(std::slice::from_ref(&record), &mut host)
+                        .map_err(|f| seat.locate(f.error, &record.origin, supplier.name()))
+                };
+                undoing(&seat.site, &record, out, context, act)
+            });
+        });
+        done
+    }
+}
+
+impl Process {
+    /// Fires the timers that the cut has handed to this lane, in their order, with one attach for all.
+    fn fire(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let (Some(timers), Some(processor)) = (&mut self.timers, &mut self.processor) else {
+            return Ok(());
+        };
+        if !timers.begin(context) {
+            return Ok(());
+        }
+        let (seat, supplier) = (&self.seat, &self.supplier);
+        // Should a port ever forget to run the body, timers must not vanish.
+        let mut done = Err(Error::internal("a timer's scope did not run"));
+        supplier.scope(&mut || {
+            done = (|| {
+                while let Some(due) = timers.next() {
+                    let at = timers.store(&due);
+                    let store = &seat.stores[at];
+                    let (epoch, wall) = (context.epoch, context.clocks.wall);
+                    let LaneStore { store: kept, dirty } = context.store(store.id);
+                    // First: it may register itself again.
+                    TimerView::new(kept, epoch)?.remove(dirty, &due.row, wall)?;
+                    let parts = split_timer(&due.row);
+                    let parts = parts.ok_or_else(|| Error::internal("a timer's row is none"))?;
+                    let timer = Timer {
+                        store: &store.name,
+                        key: store.key_of(timer_key(&due.row))?,
+                        at: parts.at,
+                        domain: parts.domain,
+                    };
+                    // No record made it: a handler sees an empty one with the timer's key and time.
+                    let nobody = Record {
+                        origin: NO_ORIGIN,
+                        key: timer.key.clone(),
+                        timestamp: Timestamp(timer.at.max(0)),
+                        ..Record::default()
+                    };
+                    let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
+                        let mut host =
+                            Host::new(seat, context, Some(out)).with_timers(Some(&mut *timers));
+                        processor
+                            .on_timer(&timer, &mut host)
+                            .map_err(|e| seat.locate(e, &NO_ORIGIN, supplier.name()))
+                    };
+                    let before = context.effects.handled.len();
+                    undoing(&seat.site, &nobody, out, context, act)?;
+                    name_key(&mut context.effects.handled[before..], &due);
+                }
+                Ok(())
+            })();
+        });
+        timers.end(context.epoch);
+        done
+    }
+}
+
+/// A dead letter has the body of an input record; that of a timer has none, and would say nothing of its key.
+fn name_key(handled: &mut [Handled], due: &Due) {
+    for letter in handled.iter_mut().filter_map(|one| one.letter.as_mut()) {
+        letter.headers.push(header("key", timer_key(&due.row)));
+    }
+}
+
+/// Tries something that forwards; what a failed try has forwarded is taken back.
+fn undoing(
+    site: &Site,
+    record: &Record,
+    out: &mut Vec<Record>,
+    context: &mut Context<'_>,
+    mut act: impl FnMut(&mut Context<'_>, &mut Vec<Record>) -> Result<()>,
+) -> Result<()> {
+    let before = (out.len(), context.effects.routes.len());
+    site.attempt(record, context, |context| {
+        act(context, out).inspect_err(|_| {
+            out.truncate(before.0);
+            context.effects.routes.truncate(before.1);
+        })
+    })
+    .map(drop)
+}
+
+impl Operator for Process {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.opened(context)?;
+        let Some(processor) = self.processor.as_mut() else {
+            return Ok(());
+        };
+        if self.seat.site.is_lenient() {
+            return self.process_singly(input, out, context);
+        }
+        let mut host = Host::new(&self.seat, context, Some(out)).with_timers(self.timers.as_mut());
+        processor.process(input, &mut host).map_err(|failed| {
+            let origin = input.get(failed.at).map_or(NO_ORIGIN, |r| r.origin);
+            self.seat
+                .locate(failed.error, &origin, self.supplier.name())
+        })?;
+        input.clear();
+        Ok(())
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.opened(context).map(|_| ())
+    }
+
+    fn routes(&self) -> bool {
+        self.seat.children.len() > 1
+    }
+
+    fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.opened(context)?;
+        let node = self.seat.site.node;
+        for kind in [Punctuation::StreamTime, Punctuation::WallClock] {
+            let now = match kind {
+                Punctuation::StreamTime => context.clocks.event_time(self.seat.clock),
+                Punctuation::WallClock => context.clocks.wall.0,
+            };
+            if kind == Punctuation::StreamTime && now < 0 {
+                continue;
+            }
+            while let Some(punctuator) = self.run.due(node, kind, now) {
+                let forwards = self.role != Role::TransformValues;
+                // No record made it: a handler sees an empty one with the time that it is.
+                let nobody = Record {
+                    origin: NO_ORIGIN,
+                    timestamp: Timestamp(now),
+                    ..Record::default()
+                };
+                let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
+                    let mut host = Host::new(&self.seat, context, forwards.then_some(out))
+                        .with_timers(self.timers.as_mut());
+                    punctuator
+                        .punctuate(now, &mut host)
+                        .map_err(|e| self.seat.locate(e, &NO_ORIGIN, self.supplier.name()))
+                };
+                undoing(&self.seat.site, &nobody, out, context, act)?;
+            }
+        }
+        let time = context.clocks.event_time(self.seat.clock);
+        context.clocks.set_mark(self.seat.clock, Task(0), time);
+        if let Some(timers) = &self.timers {
+            timers.cut(&self.seat, context)?;
+            if context.clocks.is_alone() && context.clocks.moves_with_records() {
+                return self.fire(out, context);
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.fire(out, context)
+    }
+
+    fn next_punctuation(&self) -> Option<i64> {
+        self.run.next_wall(self.seat.site.node)
+    }
+
+    fn close(&mut self) {
+        if let Some(mut processor) = self.processor.take() {
+            processor.close();
+        }
+    }
+}

@@ -1,0 +1,546 @@
+//! What a processor reaches while it is called: the lane's context, seen from the processor's seat.
+//!
+//! Takes calls of the processor, turns keys into bytes and back, writes to stores with the lane's epoch,
+//! and collects what is forwarded. Lives as long as one call. A store's lock is never held while the
+//! interpreter is waited for (the stores see to it), so the processor may hold the interpreter here.
+
+use super::processor_env::{Connected, Seat};
+use super::timers::LaneTimers;
+use crate::api::run::{Asked, Now};
+use crate::{
+    ALL_CHILDREN, Context, Keys, LaneStore, NO_ORIGIN, ProcessorHost, Punctuation, Punctuator,
+    ScheduleId, Version,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::{Datum, Error, Origin, Record, Result, Task};
+use stoatflow_plan::StoreKind;
+use stoatflow_state::{
+    Dirty, KeyRange, SessionEntry, SessionView, Stored, TimerDomain, TimerView, VersionedRecord,
+    VersionedView, WindowEntry, WindowView, after, after_prefix,
+};
+
+/// Stores of processors have one time for all tasks.
+const ALL: Task = Task(0);
+
+/// See the module.
+pub(crate) struct Host<'h, 'c> {
+    seat: &'h Seat,
+    context: &'h mut Context<'c>,
+    /// Where forwarded records go; `None`: nothing may be forwarded.
+    out: Option<&'h mut Vec<Record>>,
+    /// While `init` runs: how many schedules it has asked for.
+    asked: Option<u32>,
+    timers: Option<&'h mut LaneTimers>,
+}
+
+impl<'h, 'c> Host<'h, 'c> {
+    pub fn new(
+        seat: &'h Seat,
+        context: &'h mut Context<'c>,
+        out: Option<&'h mut Vec<Record>>,
+    ) -> Self {
+        Self {
+            seat,
+            context,
+            out,
+            asked: None,
+            timers: None,
+        }
+    }
+
+    /// With the timers of the lane.
+    pub fn with_timers(self, timers: Option<&'h mut LaneTimers>) -> Self {
+        Self { timers, ..self }
+    }
+
+    /// For the call of `init`.
+    pub fn for_init(seat: &'h Seat, context: &'h mut Context<'c>) -> Self {
+        Self {
+            asked: Some(0),
+            ..Self::new(seat, context, None)
+        }
+    }
+
+    fn connected(&self, store: usize) -> Result<&'h Connected> {
+        self.seat
+            .stores
+            .get(store)
+            .ok_or_else(|| Error::internal("a processor asked for a store that it doesn't have"))
+    }
+
+    fn lane_store(&mut self, store: &Connected) -> &mut LaneStore {
+        self.context.store(store.id)
+    }
+
+    fn decoded(
+        &self,
+        store: &Connected,
+        found: Vec<(Bytes, Stored)>,
+    ) -> Result<Vec<(Datum, Stored)>> {
+        found
+            .into_iter()
+            .map(|(key, stored)| Ok((store.key_of(key)?, given(store, stored)?)))
+            .collect()
+    }
+
+    fn scan(&mut self, store: &Connected, range: &KeyRange) -> Result<Vec<(Datum, Stored)>> {
+        let empty = matches!((&range.from, &range.to), (Some(from), Some(to)) if from >= to);
+        if empty {
+            return Ok(Vec::new());
+        }
+        let epoch = self.context.epoch;
+        let found = self
+            .lane_store(store)
+            .store
+            .scan(epoch, range, usize::MAX)?;
+        self.decoded(store, found)
+    }
+
+    fn windows(&mut self, store: &Connected) -> Result<(WindowView<'_>, &mut Dirty)> {
+        let (epoch, observed) = (
+            self.context.epoch,
+            self.context.clocks.stream(store.clock, ALL),
+        );
+        let LaneStore {
+            store: shared,
+            dirty,
+        } = self.context.store(store.id);
+        Ok((WindowView::new(shared, epoch, observed)?, dirty))
+    }
+
+    fn sessions(&mut self, store: &Connected) -> Result<(SessionView<'_>, &mut Dirty)> {
+        let (epoch, observed) = (
+            self.context.epoch,
+            self.context.clocks.stream(store.clock, ALL),
+        );
+        let LaneStore {
+            store: shared,
+            dirty,
+        } = self.context.store(store.id);
+        Ok((SessionView::new(shared, epoch, observed)?, dirty))
+    }
+
+    fn versions(&mut self, store: &Connected) -> Result<(VersionedView<'_>, &mut Dirty)> {
+        let (epoch, observed) = (
+            self.context.epoch,
+            self.context.clocks.stream(store.clock, ALL),
+        );
+        let LaneStore {
+            store: shared,
+            dirty,
+        } = self.context.store(store.id);
+        Ok((VersionedView::new(shared, epoch, observed)?, dirty))
+    }
+}
+
+fn given(store: &Connected, stored: Stored) -> Result<Stored> {
+    Ok(Stored {
+        value: store.given(stored.value)?,
+        timestamp: stored.timestamp,
+    })
+}
+
+/// A range of keys as bytes, both ends included.
+fn ends(
+    store: &Connected,
+    from: Option<&Datum>,
+    to: Option<&Datum>,
+) -> Result<(Option<Bytes>, Option<Bytes>)> {
+    let bytes = |key: Option<&Datum>| {
+        key.filter(|key| !key.is_null())
+            .map(|key| store.key_bytes(key))
+            .transpose()
+    };
+    Ok((bytes(from)?, bytes(to)?))
+}
+
+impl ProcessorHost for Host<'_, '_> {
+    fn forward(&mut self, record: Record, child: Option<&str>) -> Result<()> {
+        let Some(out) = &mut self.out else {
+            return Err(Error::user("nothing can be forwarded here").hint(
+                "forward from process() or from a punctuation; a transformer returns its value",
+            ));
+        };
+        // Where there is one child at most, the chain asks for no routes.
+        let routed = self.seat.children.len() > 1;
+        let routes = &mut self.context.effects.routes;
+        match child {
+            Some(name) => {
+                for at in self.seat.child(name)? {
+                    out.push(record.clone());
+                    if routed {
+                        routes.push(at);
+                    }
+                }
+            }
+            None => {
+                out.push(record);
+                if routed {
+                    routes.push(ALL_CHILDREN);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn store(&self, name: &str) -> Option<usize> {
+        self.seat.stores.iter().position(|store| store.name == name)
+    }
+
+    fn store_kind(&self, store: usize) -> StoreKind {
+        self.seat
+            .stores
+            .get(store)
+            .map_or(StoreKind::KeyValue, |store| store.kind)
+    }
+
+    fn store_is_read_only(&self, store: usize) -> bool {
+        self.seat.stores.get(store).is_none_or(|s| s.read_only)
+    }
+
+    fn store_names(&self) -> Vec<String> {
+        self.seat.stores.iter().map(|s| s.name.clone()).collect()
+    }
+
+    fn get(&mut self, store: usize, key: &Datum) -> Result<Option<Stored>> {
+        let store = self.connected(store)?;
+        let key = store.key_bytes(key)?;
+        let epoch = self.context.epoch;
+        let found = self.lane_store(store).store.get(epoch, &key)?;
+        found.map(|stored| given(store, stored)).transpose()
+    }
+
+    fn put(&mut self, store: usize, key: &Datum, value: Stored) -> Result<()> {
+        let store = self.connected(store)?;
+        store.writable()?;
+        let key = store.key_bytes(key)?;
+        let value = taken(store, value)?;
+        let epoch = self.context.epoch;
+        let LaneStore { store, dirty } = self.lane_store(store);
+        store.put(epoch, dirty, &key, Some(value))
+    }
+
+    fn range(
+        &mut self,
+        store: usize,
+        from: Option<&Datum>,
+        to: Option<&Datum>,
+        reverse: bool,
+    ) -> Result<Vec<(Datum, Stored)>> {
+        let store = self.connected(store)?;
+        let (from, to) = ends(store, from, to)?;
+        let to = to.as_ref().map(|key| after(key));
+        self.scan(store, &KeyRange { from, to, reverse })
+    }
+
+    fn prefix(&mut self, store: usize, prefix: &Datum) -> Result<Vec<(Datum, Stored)>> {
+        let store = self.connected(store)?;
+        let from = match prefix {
+            Datum::Bytes(bytes) => bytes.clone(),
+            key => store.key_bytes(key)?,
+        };
+        let range = KeyRange {
+            to: after_prefix(&from),
+            from: Some(from),
+            reverse: false,
+        };
+        self.scan(store, &range)
+    }
+
+    fn approximate_len(&mut self, store: usize) -> u64 {
+        self.connected(store)
+            .map_or(0, |store| self.lane_store(store).store.approximate_len())
+    }
+
+    fn window_put(&mut self, store: usize, key: &Datum, start: i64, value: Stored) -> Result<()> {
+        let store = self.connected(store)?;
+        store.writable()?;
+        let key = store.key_bytes(key)?;
+        let value = taken(store, value)?;
+        let (mut view, dirty) = self.windows(store)?;
+        // A window that is too old is not written: the store's retention says so, as in Kafka Streams.
+        if matches!(
+            store.kind,
+            StoreKind::Window {
+                duplicates: true,
+                ..
+            }
+        ) {
+            view.put_duplicate(dirty, &key, start, value)?;
+        } else {
+            view.put(dirty, &key, start, Some(value))?;
+        }
+        self.context.clocks.see(store.clock, ALL, start);
+        Ok(())
+    }
+
+    fn window_get(&mut self, store: usize, key: &Datum, start: i64) -> Result<Option<Stored>> {
+        let store = self.connected(store)?;
+        let key = store.key_bytes(key)?;
+        let found = self.windows(store)?.0.fetch(&key, start)?;
+        found.map(|stored| given(store, stored)).transpose()
+    }
+
+    fn window_fetch(
+        &mut self,
+        store: usize,
+        keys: Keys<'_>,
+        from: i64,
+        to: i64,
+        reverse: bool,
+    ) -> Result<Vec<(Datum, i64, Stored)>> {
+        let store = self.connected(store)?;
+        let entries: Vec<WindowEntry> = match keys {
+            Keys::One(key) => {
+                let key = store.key_bytes(key)?;
+                let (view, _) = self.windows(store)?;
+                let found = view.fetch_range(&key, from, to, reverse, usize::MAX)?;
+                found
+                    .into_iter()
+                    .map(|(start, stored)| (key.clone(), start, stored))
+                    .collect()
+            }
+            Keys::Between(first, last) => {
+                let (first, last) = ends(store, first, last)?;
+                let (view, _) = self.windows(store)?;
+                view.fetch_keys(first.as_deref(), last.as_deref(), from, to, reverse)?
+            }
+        };
+        let given = entries
+            .into_iter()
+            .map(|(key, start, stored)| Ok((store.key_of(key)?, start, given(store, stored)?)));
+        given.collect()
+    }
+
+    fn session_put(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        start: i64,
+        end: i64,
+        value: Stored,
+    ) -> Result<()> {
+        let store = self.connected(store)?;
+        store.writable()?;
+        let key = store.key_bytes(key)?;
+        let value = taken(store, value)?;
+        let (mut view, dirty) = self.sessions(store)?;
+        view.put(dirty, &key, start, end, Some(value))?;
+        self.context.clocks.see(store.clock, ALL, end);
+        Ok(())
+    }
+
+    fn session_get(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        start: i64,
+        end: i64,
+    ) -> Result<Option<Datum>> {
+        let store = self.connected(store)?;
+        let key = store.key_bytes(key)?;
+        let found = self.sessions(store)?.0.fetch_session(&key, start, end)?;
+        found.map(|stored| store.given(stored.value)).transpose()
+    }
+
+    fn session_find(
+        &mut self,
+        store: usize,
+        keys: Keys<'_>,
+        earliest_end: i64,
+        latest_start: i64,
+        reverse: bool,
+    ) -> Result<Vec<(Datum, i64, i64, Datum)>> {
+        let store = self.connected(store)?;
+        let entries: Vec<SessionEntry> = match keys {
+            Keys::One(key) => {
+                let key = store.key_bytes(key)?;
+                let (view, _) = self.sessions(store)?;
+                view.find_sessions(&key, earliest_end, latest_start, reverse)?
+            }
+            Keys::Between(first, last) => {
+                let (first, last) = ends(store, first, last)?;
+                let (view, _) = self.sessions(store)?;
+                view.find_keys(
+                    first.as_deref(),
+                    last.as_deref(),
+                    earliest_end,
+                    latest_start,
+                    reverse,
+                )?
+            }
+        };
+        let given = entries.into_iter().map(|e| {
+            let key = store.key_of(e.key)?;
+            Ok((key, e.start, e.end, store.given(e.value.value)?))
+        });
+        given.collect()
+    }
+
+    fn versioned_put(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        value: Datum,
+        timestamp: i64,
+    ) -> Result<i64> {
+        let store = self.connected(store)?;
+        store.writable()?;
+        let key = store.key_bytes(key)?;
+        let value = store.taken(value)?;
+        let (mut view, dirty) = self.versions(store)?;
+        let code = view
+            .put(dirty, &key, Some(value).filter(|v| !v.is_null()), timestamp)?
+            .code();
+        self.context.clocks.see(store.clock, ALL, timestamp);
+        Ok(code)
+    }
+
+    fn versioned_delete(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        timestamp: i64,
+    ) -> Result<Option<Version>> {
+        let store = self.connected(store)?;
+        store.writable()?;
+        let key = store.key_bytes(key)?;
+        let (mut view, dirty) = self.versions(store)?;
+        let ended = view.delete(dirty, &key, timestamp)?;
+        self.context.clocks.see(store.clock, ALL, timestamp);
+        ended.map(|record| version(store, record)).transpose()
+    }
+
+    fn versioned_get(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        as_of: Option<i64>,
+    ) -> Result<Option<Version>> {
+        let store = self.connected(store)?;
+        let key = store.key_bytes(key)?;
+        let (view, _) = self.versions(store)?;
+        let found = match as_of {
+            Some(time) => view.get_as_of(&key, time)?,
+            None => view.get(&key)?,
+        };
+        found.map(|record| version(store, record)).transpose()
+    }
+
+    fn timer_register(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        at: i64,
+        domain: TimerDomain,
+    ) -> Result<()> {
+        let connected = self.connected(store)?;
+        let key = connected.key_bytes(key)?;
+        let timers = self.timers.as_mut().ok_or_else(no_timers)?;
+        timers.register(self.context, (store, connected), (domain, at, &key))
+    }
+
+    fn timer_cancel(
+        &mut self,
+        store: usize,
+        key: &Datum,
+        at: i64,
+        domain: TimerDomain,
+    ) -> Result<()> {
+        let connected = self.connected(store)?;
+        let key = connected.key_bytes(key)?;
+        let timers = self.timers.as_mut().ok_or_else(no_timers)?;
+        timers.cancel(self.context, (store, connected), (domain, at, &key))
+    }
+
+    fn timers_of(&mut self, store: usize, key: &Datum) -> Result<Vec<(TimerDomain, i64)>> {
+        let connected = self.connected(store)?;
+        let key = connected.key_bytes(key)?;
+        let epoch = self.context.epoch;
+        let kept = &self.lane_store(connected).store;
+        TimerView::new(kept, epoch)?.of_key(&key)
+    }
+
+    fn schedule(
+        &mut self,
+        interval_ms: i64,
+        kind: Punctuation,
+        start_ms: Option<i64>,
+        punctuator: Arc<dyn Punctuator>,
+    ) -> Result<ScheduleId> {
+        let place = self.asked;
+        if let Some(asked) = &mut self.asked {
+            *asked += 1;
+        }
+        let now = Now {
+            wall: self.wall_time(),
+            punctuated: self.context.clocks.mark(self.seat.clock, ALL),
+        };
+        let asked = Asked {
+            node: self.seat.site.node,
+            place,
+            kind,
+            interval_ms,
+            start_ms,
+            runs: self.context.share.lane == 0,
+            punctuator,
+        };
+        self.context.clocks.run.add(asked, now)
+    }
+
+    fn cancel(&mut self, schedule: ScheduleId) {
+        self.context.clocks.run.cancel(schedule);
+    }
+
+    fn commit(&mut self) {
+        self.context.effects.commit_asked = true;
+    }
+
+    fn stream_time(&self) -> i64 {
+        self.context.clocks.event_time(self.seat.clock)
+    }
+
+    fn watermark(&self) -> i64 {
+        self.context.clocks.watermark
+    }
+
+    fn advance_watermark(&mut self, to: i64) {
+        self.context.clocks.ask_watermark(self.seat.clock, to);
+        self.context.effects.commit_asked = true;
+    }
+
+    fn wall_time(&self) -> i64 {
+        self.context.clocks.wall.0
+    }
+
+    fn topic(&self, origin: &Origin) -> Option<String> {
+        (*origin != NO_ORIGIN)
+            .then(|| self.seat.site.topic_of(origin))
+            .flatten()
+    }
+
+    fn application_id(&self) -> String {
+        self.context.clocks.run.application_id().to_owned()
+    }
+
+    fn lane(&self) -> u32 {
+        self.context.share.lane
+    }
+}
+
+fn no_timers() -> Error {
+    Error::internal("a processor without timers was asked for one")
+}
+
+fn taken(store: &Connected, stored: Stored) -> Result<Stored> {
+    Ok(Stored {
+        value: store.taken(stored.value)?,
+        timestamp: stored.timestamp,
+    })
+}
+
+fn version(store: &Connected, record: VersionedRecord) -> Result<Version> {
+    let value = store.given(record.value)?;
+    Ok((value, record.timestamp, record.valid_to))
+}

@@ -1,0 +1,180 @@
+//! Where a processor stands: its stores, its children, its clock, made once from the plan.
+//!
+//! Takes a node of the plan, gives what the host needs beside the lane's context. Never changes.
+
+use crate::Foreign;
+use crate::support::node_context::Site;
+use bytes::Bytes;
+use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId};
+use stoatflow_plan::{Node, PhysicalPlan, StoreKind};
+
+/// A store that a processor may reach.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub name: String,
+    pub id: StoreId,
+    pub kind: StoreKind,
+    pub key: Serde,
+    pub value: Serde,
+    /// Of a window, session or versioned store: the clock of the highest time it has taken.
+    pub clock: ClockId,
+    pub read_only: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub site: Site,
+    pub stores: Vec<Connected>,
+    /// Names of the children, in their order.
+    pub children: Vec<String>,
+    pub clock: ClockId,
+}
+
+impl Seat {
+    /// `clock`: the application's.
+    pub fn new(
+        plan: &PhysicalPlan,
+        node: &Node,
+        stores: &[StoreId],
+        clock: ClockId,
+        site: Site,
+        foreign: &Foreign,
+    ) -> Result<Self> {
+        let connected = stores.iter().map(|id| {
+            let store = plan
+                .stores
+                .get(usize::from(id.0))
+                .ok_or_else(|| Error::internal(format!("the plan has no store {id}")))?;
+            Ok(Connected {
+                name: store.name.clone(),
+                id: *id,
+                kind: store.kind,
+                key: foreign.serde(&store.key)?,
+                value: foreign.serde(&store.value)?,
+                clock: store.clock.unwrap_or(clock),
+                read_only: is_kept_by_another(plan, node, *id),
+            })
+        });
+        let children = node.children.iter().map(|child| {
+            plan.nodes
+                .get(child.0 as usize)
+                .map_or_else(String::new, |child| child.name.clone())
+        });
+        Ok(Self {
+            stores: connected.collect::<Result<_>>()?,
+            children: children.collect(),
+            site,
+            clock,
+        })
+    }
+
+    /// Adds the coordinates of a record to an error.
+    pub fn locate(&self, error: Error, origin: &Origin, function: &str) -> Error {
+        self.site.locate_call(error, origin, Some(function))
+    }
+
+    /// The children of this name: a child that several stages have is there several times.
+    pub fn child(&self, name: &str) -> Result<impl Iterator<Item = u32>> {
+        let found: Vec<u32> = (0..)
+            .zip(&self.children)
+            .filter(|(_, child)| *child == name)
+            .map(|(at, _)| at)
+            .collect();
+        if found.is_empty() {
+            let error = Error::user(format!("there is no child named '{name}'"));
+            return Err(match self.children.as_slice() {
+                [] => {
+                    error.hint("nothing follows this processor: use its result, or don't forward")
+                }
+                children => error.hint(format!(
+                    "forward to one of its children: {}, or leave the child out for all of them",
+                    children.join(", ")
+                )),
+            });
+        }
+        Ok(found.into_iter())
+    }
+}
+
+/// Does a table (or a global store) keep it? Then what a processor wrote would be lost to its readers.
+fn is_kept_by_another(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool {
+    let global = |other: &Node| {
+        plan.sources
+            .iter()
+            .any(|source| source.global && below(plan, source.entry, other))
+    };
+    plan.nodes.iter().any(|other| {
+        other.id != node.id
+            && (other.op.store() == Some(store)
+                || (other.op.stores().contains(&store) && global(other) && !global(node)))
+    })
+}
+
+fn below(plan: &PhysicalPlan, entry: stoatflow_core::NodeId, node: &Node) -> bool {
+    entry == node.id
+        || plan
+            .nodes
+            .get(entry.0 as usize)
+            .is_some_and(|above| above.children.contains(&node.id))
+}
+
+impl Connected {
+    pub fn key_bytes(&self, key: &Datum) -> Result<Bytes> {
+        let bytes = self.key.encode(key).map_err(|e| self.named(e))?;
+        bytes.ok_or_else(|| {
+            self.named(
+                Error::user("a store has no null keys")
+                    .hint("skip records without a key: if record.key is None: return"),
+            )
+        })
+    }
+
+    pub fn key_of(&self, bytes: Bytes) -> Result<Datum> {
+        self.key.decode(Some(bytes)).map_err(|e| self.named(e))
+    }
+
+    /// A value as it goes into the store: checked here, where the user's line is, and cut off from the
+    /// object that it was made of.
+    pub fn taken(&self, value: Datum) -> Result<Datum> {
+        match (&self.value, &value) {
+            (_, Datum::Null)
+            | (Serde::String, Datum::Str(_))
+            | (Serde::Bytes, Datum::Bytes(_))
+            | (Serde::Int64, Datum::Int(_))
+            | (Serde::Double, Datum::Float(_))
+            | (Serde::Json, Datum::Json(_)) => Ok(value),
+            _ => self.copy(&value),
+        }
+    }
+
+    /// A value as it is given to a processor.
+    pub fn given(&self, value: Datum) -> Result<Datum> {
+        match value {
+            Datum::Opaque(_) => self.copy(&value),
+            plain => Ok(plain),
+        }
+    }
+
+    fn copy(&self, value: &Datum) -> Result<Datum> {
+        let bytes = self.value.encode(value).map_err(|e| self.named(e))?;
+        self.value.decode(bytes).map_err(|e| self.named(e))
+    }
+
+    pub fn named(&self, error: Error) -> Error {
+        error.at(|at| at.store = Some(self.name.clone()))
+    }
+
+    pub fn writable(&self) -> Result<()> {
+        if !self.read_only {
+            return Ok(());
+        }
+        Err(self.named(
+            Error::user(format!(
+                "the store '{}' is a table's: processors may only read it",
+                self.name
+            ))
+            .hint("give the processor a store of its own: builder.add_state_store(...)"),
+        ))
+    }
+}

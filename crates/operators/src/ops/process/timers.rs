@@ -1,0 +1,212 @@
+//! Timers of a processor, in one lane: registering, cancelling, and the order in which they fire.
+//!
+//! Takes what the cut has handed to this lane, gives one timer after the other: by domain, time and key.
+//! Owns the rules of what is done while they fire. A timer that is cancelled before its turn doesn't fire.
+//! One that is registered for the same key and domain, later than the one that fires and due already, fires
+//! in its place among the others; any other one that is due already waits for the next cut: so a pass
+//! always ends, and what it fires is the same for any number of lanes. Timers themselves are rows of a
+//! store: firing deletes them in the same epoch, which makes it happen once.
+
+#[cfg(test)]
+mod tests;
+mod timer_queue;
+
+pub(crate) use timer_queue::{Agenda, Due, Now};
+
+use super::processor_env::{Connected, Seat};
+use crate::{Context, jump_hash, key_hash};
+use std::collections::BTreeSet;
+use std::iter::Peekable;
+use std::sync::Arc;
+use stoatflow_core::{Epoch, Error, Result};
+use stoatflow_plan::StoreKind;
+use stoatflow_state::{TimerDomain, TimerView, split_timer, timer_key, timer_row};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct LaneTimers {
+    agenda: Arc<Agenda>,
+    /// The places of the stores among the seat's.
+    seats: Vec<usize>,
+    due: Peekable<std::vec::IntoIter<Due>>,
+    /// Registered while this pass lasts, and to be fired in it.
+    fresh: BTreeSet<Due>,
+    /// Cancelled while this pass lasts.
+    cancelled: BTreeSet<Due>,
+    /// The one that is called.
+    firing: Option<Due>,
+    /// The last epoch whose timers were fired here.
+    done: Epoch,
+}
+
+impl LaneTimers {
+    /// Of a processor that is connected to stores of timers.
+    pub fn open(seat: &Seat, context: &mut Context<'_>) -> Result<Option<Self>> {
+        let timed =
+            |(at, store): (usize, &Connected)| (store.kind == StoreKind::Timers).then_some(at);
+        let seats: Vec<usize> = seat.stores.iter().enumerate().filter_map(timed).collect();
+        if seats.is_empty() {
+            return Ok(None);
+        }
+        let now = now(seat, context);
+        let agenda = context.clocks.run.agenda(seat.site.node, || {
+            Agenda::open(&views(seat, &seats, context)?, context.share.lanes, now)
+        })?;
+        Ok(Some(Self {
+            agenda,
+            seats,
+            due: Vec::new().into_iter().peekable(),
+            fresh: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            firing: None,
+            done: Epoch(0),
+        }))
+    }
+
+    fn place(&self, store: usize) -> Result<usize> {
+        let place = self.seats.iter().position(|at| *at == store);
+        place.ok_or_else(|| Error::internal("a store that keeps no timers was asked for one"))
+    }
+
+    /// Is the epoch's pass going on in this lane, or about to?
+    fn is_passing(&self, epoch: Epoch) -> bool {
+        self.agenda.is_cut(epoch) && self.done != epoch
+    }
+
+    /// Registers a timer of the key with these bytes.
+    pub fn register(
+        &mut self,
+        context: &mut Context<'_>,
+        (store, connected): (usize, &Connected),
+        (domain, at, key): (TimerDomain, i64, &[u8]),
+    ) -> Result<()> {
+        let place = self.place(store)?;
+        let row = timer_row(domain, at, key);
+        let (epoch, wall) = (context.epoch, context.clocks.wall);
+        let kept = context.store(connected.id);
+        TimerView::new(&kept.store, epoch)?.put(&mut kept.dirty, &row, wall)?;
+        let due = Due { row, place };
+        self.cancelled.remove(&due);
+        if !self.agenda.is_past(place, domain, at) {
+            self.agenda.expect(place, domain, at);
+            return Ok(());
+        }
+        let cut = self.agenda.is_cut(epoch);
+        match &self.firing {
+            Some(now) if follows(now, &due) => {
+                self.fresh.insert(due);
+            }
+            // One that registers itself again is not fired over and over while nothing else happens.
+            Some(now) => self.agenda.put_off(due.clone(), *now != due),
+            None if self.is_passing(epoch) && context.share.owns(connected.key.affinity(key)) => {
+                self.fresh.insert(due);
+            }
+            // Before the cut: that comes with the records of this epoch.
+            None => self.agenda.put_off(due, cut),
+        }
+        Ok(())
+    }
+
+    /// Cancels a timer, if it is there.
+    pub fn cancel(
+        &mut self,
+        context: &mut Context<'_>,
+        (store, connected): (usize, &Connected),
+        (domain, at, key): (TimerDomain, i64, &[u8]),
+    ) -> Result<()> {
+        let place = self.place(store)?;
+        let row = timer_row(domain, at, key);
+        let (epoch, wall) = (context.epoch, context.clocks.wall);
+        let kept = context.store(connected.id);
+        TimerView::new(&kept.store, epoch)?.remove(&mut kept.dirty, &row, wall)?;
+        if self.is_passing(epoch) {
+            let due = Due { row, place };
+            self.fresh.remove(&due);
+            self.cancelled.insert(due);
+        }
+        Ok(())
+    }
+
+    /// In the lane that punctuates, while all stand still: finds what is due for all of them.
+    pub fn cut(&self, seat: &Seat, context: &mut Context<'_>) -> Result<()> {
+        let (epoch, lanes, now) = (context.epoch, context.share.lanes, now(seat, context));
+        let views = views(seat, &self.seats, context)?;
+        self.agenda.cut(epoch, now, &views, |due| {
+            let key = timer_key(&due.row);
+            let own = seat.stores[self.seats[due.place]].key.affinity(&key);
+            jump_hash(key_hash(own), lanes) as usize
+        })
+    }
+
+    /// Begins the epoch's pass; false if there is nothing to fire.
+    pub fn begin(&mut self, context: &Context<'_>) -> bool {
+        if !self.is_passing(context.epoch) {
+            return false;
+        }
+        let handed = self.agenda.take(context.share.lane);
+        self.due = handed.into_iter().peekable();
+        let any = self.due.peek().is_some() || !self.fresh.is_empty();
+        if !any {
+            self.end(context.epoch);
+        }
+        any
+    }
+
+    /// The next one to call.
+    pub fn next(&mut self) -> Option<Due> {
+        loop {
+            let next = match (self.due.peek(), self.fresh.first()) {
+                (None, None) => return None,
+                (Some(due), Some(fresh)) if due == fresh => {
+                    self.fresh.pop_first();
+                    self.due.next()
+                }
+                (Some(due), Some(fresh)) if due < fresh => self.due.next(),
+                (Some(_), None) => self.due.next(),
+                (_, Some(_)) => self.fresh.pop_first(),
+            }?;
+            if !self.cancelled.remove(&next) {
+                self.firing = Some(next.clone());
+                return Some(next);
+            }
+        }
+    }
+
+    /// The store of a timer, by its place in the seat.
+    pub fn store(&self, due: &Due) -> usize {
+        self.seats[due.place]
+    }
+
+    /// The epoch's pass is over.
+    pub fn end(&mut self, epoch: Epoch) {
+        self.due = Vec::new().into_iter().peekable();
+        self.fresh.clear();
+        self.cancelled.clear();
+        self.firing = None;
+        self.done = epoch;
+    }
+}
+
+/// Does the second belong into the pass that fires the first?
+fn follows(now: &Due, due: &Due) -> bool {
+    match (split_timer(&now.row), split_timer(&due.row)) {
+        (Some(now), Some(due)) => (now.domain, now.key) == (due.domain, due.key) && now.at < due.at,
+        _ => false,
+    }
+}
+
+fn now(seat: &Seat, context: &Context<'_>) -> Now {
+    let event = context.clocks.event_time(seat.clock);
+    Now {
+        event: (event >= 0).then_some(event),
+        wall: context.clocks.wall.0,
+    }
+}
+
+fn views<'v>(seat: &Seat, seats: &[usize], context: &'v Context<'_>) -> Result<Vec<TimerView<'v>>> {
+    let view = |at: &usize| {
+        let id = seat.stores[*at].id;
+        TimerView::new(&context.stores[usize::from(id.0)].store, context.epoch)
+    };
+    seats.iter().map(view).collect()
+}

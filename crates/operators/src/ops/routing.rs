@@ -1,0 +1,8 @@
+//! Where records enter a stage, change lanes, part, meet and leave.
+
+pub(crate) mod exchange;
+pub(crate) mod merge;
+pub(crate) mod scheduled;
+pub(crate) mod sink;
+pub(crate) mod source;
+pub(crate) mod split;

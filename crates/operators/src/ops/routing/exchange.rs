@@ -1,0 +1,217 @@
+//! `exchange`: sends records to the lane of their key.
+//!
+//! Takes records, gives them to other lanes with the hash of their key's bytes (of a windowed key: of
+//! the key within, so that all its windows stay together); gives nothing to its own stage. Null keys
+//! have no lane: dropped and counted, unless an outer join below wants them; then they go by the
+//! partition they were read from. Where all that is there is a count that nobody sees each step of, one
+//! record goes per key, as long as there is more to read. Never touches a topic (law 4).
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::aggregates::count::Ahead;
+use crate::support::dropped;
+use crate::support::node_context::Site;
+use crate::{Context, Operator, Routed, key_hash};
+use stoatflow_core::murmur2::partition_of;
+use stoatflow_core::{Datum, Error, Origin, Record, Result, Serde, StageId, Task};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    site: Site,
+    stage: StageId,
+    key: Serde,
+    keep_null: bool,
+    ahead: Option<Ahead>,
+    /// Does Kafka Streams have no topic here?
+    stays: bool,
+    /// Of that topic: how many partitions.
+    tasks: Option<u16>,
+}
+
+impl Exchange {
+    /// `counted`: who takes the records counts them, and one may stand for many.
+    pub fn new(
+        site: Site,
+        stage: StageId,
+        key: Serde,
+        keep_null: bool,
+        counted: bool,
+        stays: bool,
+        tasks: Option<u16>,
+    ) -> Self {
+        Self {
+            site,
+            stage,
+            key,
+            keep_null,
+            ahead: counted.then(Ahead::default),
+            stays,
+            tasks,
+        }
+    }
+
+    // Equal to that of `encode(key)`; where the bytes are at hand they aren't even cloned.
+    fn place(&self, key: &Datum) -> Result<Way> {
+        Ok(match (&self.key, key) {
+            (Serde::String, Datum::Str(text)) => self.way(text.as_bytes(), text.as_bytes()),
+            (Serde::Bytes, Datum::Bytes(bytes)) | (Serde::Json, Datum::Json(bytes)) => {
+                self.way(bytes, bytes)
+            }
+            (Serde::Int64, Datum::Int(number)) => {
+                let bytes = number.to_be_bytes();
+                self.way(&bytes, &bytes)
+            }
+            (serde, key) => {
+                let bytes = serde.encode(key)?.unwrap_or_default();
+                self.way(&bytes, serde.affinity(&bytes))
+            }
+        })
+    }
+
+    #[inline]
+    fn way(&self, key: &[u8], affinity: &[u8]) -> Way {
+        let task = match self.tasks {
+            None => None,
+            Some(1) => Some(Task(0)),
+            Some(tasks) => Some(Task::of(partition_of(key, i32::from(tasks)))),
+        };
+        Way {
+            hash: key_hash(affinity),
+            task,
+        }
+    }
+}
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Says the lane.
+    hash: u64,
+    /// The task, if it changes.
+    task: Option<Task>,
+}
+
+impl Exchange {
+    /// Sends a record whose key could not be written at once, if the handler says so.
+    #[cold]
+    fn late(&mut self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
+        // As `place`, which has one caller: so it is a part of the loop there.
+        let again = |_: &mut Context<'_>| {
+            let bytes = self.key.encode(&record.key)?.unwrap_or_default();
+            Ok(self.way(&bytes, self.key.affinity(&bytes)))
+        };
+        if let Some(way) = self.site.rescue(error, &record, context, again)? {
+            self.send(way, record, context);
+        }
+        Ok(())
+    }
+
+    /// What was counted has the place of its last record, whose task was that of another key.
+    fn divide(&self, routed: &mut [Routed]) {
+        if self.tasks.is_none_or(|tasks| tasks == 1) {
+            return;
+        }
+        for Routed { record, .. } in routed {
+            // It was written before.
+            if let Ok(Way {
+                task: Some(task), ..
+            }) = self.place(&record.key)
+            {
+                record.origin.order = record.origin.order.in_task(task);
+            }
+        }
+    }
+
+    /// On its way, or into the count.
+    #[inline]
+    fn send(&mut self, way: Way, mut record: Record, context: &mut Context<'_>) {
+        if let Some(task) = way.task {
+            record.origin.order = record.origin.order.in_task(task);
+        }
+        let routed = Routed {
+            via: self.site.node,
+            stage: self.stage,
+            hash: way.hash,
+            record,
+        };
+        match &mut self.ahead {
+            // Null values aren't counted: who counts says so.
+            Some(ahead) if !routed.record.value.is_null() => {
+                let from = context.effects.routed.len();
+                ahead.add(routed, &mut context.effects.routed);
+                self.divide(&mut context.effects.routed[from..]);
+            }
+            _ => context.effects.routed.push(routed),
+        }
+    }
+}
+
+impl Operator for Exchange {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        _out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if self.ahead.is_none() {
+            context.effects.routed.reserve(input.len());
+        }
+        for record in input.drain(..) {
+            let way = if !record.key.is_null() {
+                match self.place(&record.key) {
+                    Ok(way) => way,
+                    // No topic stands here: who takes the record has to say what becomes of it.
+                    Err(_) if self.stays => self.by_origin(&record.origin),
+                    Err(error) => {
+                        self.late(error, record, context)?;
+                        continue;
+                    }
+                }
+            } else if self.keep_null {
+                self.by_origin(&record.origin)
+            } else {
+                context
+                    .effects
+                    .dropped
+                    .push((self.site.node, dropped::NULL_KEY));
+                continue;
+            };
+            self.send(way, record, context);
+        }
+        Ok(())
+    }
+
+    fn gathers(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    fn rest(&mut self, context: &mut Context<'_>) {
+        if let Some(ahead) = &mut self.ahead {
+            let from = context.effects.routed.len();
+            ahead.release(&mut context.effects.routed);
+            self.divide(&mut context.effects.routed[from..]);
+        }
+    }
+
+    fn barrier(&mut self, _out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.rest(context);
+        Ok(())
+    }
+}
+
+impl Exchange {
+    /// Records without a key keep the order of the partition they were read from.
+    fn by_origin(&self, origin: &Origin) -> Way {
+        let mut bytes = [0; 8];
+        bytes[..2].copy_from_slice(&origin.source.0.to_be_bytes());
+        bytes[2..4].copy_from_slice(&origin.topic.to_be_bytes());
+        bytes[4..].copy_from_slice(&origin.partition.0.to_be_bytes());
+        let partition = origin.partition.0.max(0);
+        Way {
+            hash: key_hash(&bytes),
+            task: (self.tasks).map(|tasks| Task::of(partition % i32::from(tasks.max(1)))),
+        }
+    }
+}

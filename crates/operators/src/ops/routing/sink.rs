@@ -1,0 +1,308 @@
+//! `sink` (`to`): writes records to a topic.
+//!
+//! Takes records, gives encoded ones to the outbox. Null keys and null values are legal. A function may
+//! choose the topic, a partitioner the partitions: several copies, or none (dropped and counted). All windows of a key
+//! go to one partition. Headers that name the schema of what was read go no further than they are true. Never produces:
+//! that is the outbox, inside the epoch's transaction.
+
+#[cfg(test)]
+mod tests;
+
+use crate::support::attach_scope::Guest;
+use crate::support::dropped;
+use crate::support::function::Function;
+use crate::support::node_context::Site;
+use crate::support::schema_ids::SchemaIds;
+use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions};
+use bytes::Bytes;
+use std::sync::Arc;
+use stoatflow_core::murmur2::partition_of;
+use stoatflow_core::{Error, ErrorKind, Partition, Record, Result, Serde, SinkId};
+
+/// Where the records of a sink go.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// The topic that the plan names.
+    pub topic: Option<Arc<str>>,
+    /// Chooses the topic.
+    pub choose: Option<Function>,
+    /// Chooses the partitions.
+    pub partitioner: Partitioner,
+}
+
+/// Who chooses the partition of a record.
+#[derive(Debug)]
+pub(crate) enum Partitioner {
+    /// The producer, by the key's bytes.
+    Producer,
+    /// As Kafka Streams' `WindowedStreamPartitioner`: the bytes of the key within the window, so that all windows of a
+    /// key are in one partition.
+    WindowedKey(Arc<dyn PartitionCounts>),
+    /// A function.
+    Function(Function, Arc<dyn PartitionCounts>),
+}
+
+/// The bytes of a key and a value.
+type Written = (Option<Bytes>, Option<Bytes>);
+
+/// A record, and where functions send it.
+struct Directed {
+    record: Record,
+    topic: Option<Arc<str>>,
+    partitions: Partitions,
+    /// How many partitions the topic has, if its key says which.
+    count: Option<u32>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    site: Site,
+    sink: SinkId,
+    key: Serde,
+    value: Serde,
+    ids: SchemaIds,
+    target: Target,
+    topics: Vec<Arc<str>>,
+    sized: Vec<(Arc<str>, u32)>,
+    partitions: Vec<Partitions>,
+}
+
+impl Sink {
+    pub fn new(
+        site: Site,
+        sink: SinkId,
+        (key, value): (Serde, Serde),
+        ids: SchemaIds,
+        target: Target,
+    ) -> Self {
+        Self {
+            site,
+            sink,
+            key,
+            value,
+            ids,
+            target,
+            topics: Vec::new(),
+            sized: Vec::new(),
+            partitions: Vec::new(),
+        }
+    }
+
+    fn choose_topics(&mut self, batch: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        match &self.target.choose {
+            Some(function) => function.topics(batch, &mut self.topics, context),
+            None => Ok(()),
+        }
+    }
+
+    fn choose_partitions(
+        &mut self,
+        batch: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.sized.clear();
+        let (function, counts) = match &self.target.partitioner {
+            Partitioner::Producer => return Ok(()),
+            Partitioner::WindowedKey(counts) => (None, counts),
+            Partitioner::Function(function, counts) => (Some(function), counts),
+        };
+        for (at, record) in batch.iter().enumerate() {
+            let Some(topic) = self.topics.get(at).or(self.target.topic.as_ref()) else {
+                return Err(Error::internal("a sink has neither a topic nor a function"));
+            };
+            let sized = match self.sized.last() {
+                Some((last, count)) if last == topic => (Arc::clone(last), *count),
+                _ => {
+                    let count = match counts.partitions(topic) {
+                        // The producer says what becomes of it.
+                        Err(e) if function.is_none() && e.kind() == ErrorKind::MissingTopic => 0,
+                        count => count.map_err(|e| self.site.locate(e, &record.origin))?,
+                    };
+                    (Arc::clone(topic), count)
+                }
+            };
+            self.sized.push(sized);
+        }
+        let Some(function) = function else {
+            return Ok(());
+        };
+        let topics = &mut self.topics;
+        let gone = |at: usize| {
+            if at < topics.len() {
+                topics.remove(at);
+            }
+        };
+        function.partitions(batch, &mut self.sized, &mut self.partitions, context, gone)
+    }
+
+    #[inline]
+    fn encode(&self, record: &Record) -> Result<Written> {
+        Ok((
+            self.key.encode(&record.key)?,
+            self.value.encode(&record.value)?,
+        ))
+    }
+
+    #[inline]
+    fn give(&self, record: Record, written: Written, context: &mut Context<'_>) {
+        context.effects.outputs.push(self.output(record, written));
+    }
+
+    #[inline]
+    fn output(&self, record: Record, (key, value): Written) -> Output {
+        Output {
+            sink: self.sink,
+            chosen: None,
+            key,
+            value,
+            timestamp: record.timestamp,
+            headers: self.ids.true_of(record.headers, &record.origin),
+            origin: record.origin,
+        }
+    }
+
+    /// Asks the handler; `None`: the record is left out.
+    #[cold]
+    fn rescue(
+        &self,
+        error: Error,
+        record: &Record,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Written>> {
+        let again = |_: &mut Context<'_>| self.encode(record);
+        self.site.rescue(error, record, context, again)
+    }
+
+    /// Gives a record that could not be written at once, if the handler says so.
+    #[cold]
+    fn late(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
+        if let Some(written) = self.rescue(error, &record, context)? {
+            self.give(record, written, context);
+        }
+        Ok(())
+    }
+
+    /// Writes records up to one that can't be written: what becomes of it is decided outside of its runtime.
+    fn write(
+        &self,
+        left: &mut impl Iterator<Item = Record>,
+        context: &mut Context<'_>,
+    ) -> Option<(Error, Record)> {
+        for record in left {
+            let key = match self.key.encode(&record.key) {
+                Ok(key) => key,
+                Err(error) => return Some((error, record)),
+            };
+            let value = match self.value.encode(&record.value) {
+                Ok(value) => value,
+                Err(error) => return Some((error, record)),
+            };
+            self.give(record, (key, value), context);
+        }
+        None
+    }
+
+    /// Sends records where functions said.
+    fn direct(
+        &mut self,
+        guest: &Guest,
+        input: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut topics = std::mem::take(&mut self.topics);
+        let mut partitions = std::mem::take(&mut self.partitions);
+        let mut sized = std::mem::take(&mut self.sized);
+        let by_key = matches!(self.target.partitioner, Partitioner::WindowedKey(_));
+        let mut counts_left = sized.drain(..).map(|(_, count)| count).filter(|_| by_key);
+        let mut topics_left = topics.drain(..);
+        let mut partitions_left = partitions.drain(..);
+        let mut left = input.drain(..).map(|record| Directed {
+            record,
+            topic: topics_left.next(),
+            partitions: partitions_left.next().flatten(),
+            count: counts_left.next(),
+        });
+        loop {
+            let failed = guest.inside(|| {
+                for directed in left.by_ref() {
+                    match self.encode(&directed.record) {
+                        Ok(written) => self.send(directed, written, context),
+                        Err(error) => return Some((error, directed)),
+                    }
+                }
+                None
+            });
+            let Some((error, directed)) = failed else {
+                break;
+            };
+            if let Some(written) = self.rescue(error, &directed.record, context)? {
+                self.send(directed, written, context);
+            }
+        }
+        drop(left);
+        drop((topics_left, partitions_left, counts_left));
+        (self.topics, self.partitions, self.sized) = (topics, partitions, sized);
+        Ok(())
+    }
+
+    fn by_windowed_key(&self, key: &Bytes, count: u32) -> Option<Partition> {
+        let count = i32::try_from(count).ok().filter(|count| *count > 1)?;
+        Some(Partition(partition_of(self.key.affinity(key), count)))
+    }
+
+    fn send(&self, directed: Directed, written: Written, context: &mut Context<'_>) {
+        let Directed {
+            record,
+            topic,
+            partitions,
+            count,
+        } = directed;
+        let to = |topic: Option<Arc<str>>, partition: Option<Partition>| {
+            let chosen = topic.is_some() || partition.is_some();
+            chosen.then(|| Box::new(Chosen { topic, partition }))
+        };
+        let by_key = count.and_then(|count| self.by_windowed_key(written.0.as_ref()?, count));
+        let mut output = self.output(record, written);
+        let effects = &mut *context.effects;
+        match partitions {
+            None => output.chosen = to(topic, by_key),
+            Some(chosen) => {
+                let Some((last, others)) = chosen.split_last() else {
+                    let reason = (self.site.node, dropped::NO_PARTITION);
+                    effects.dropped.push(reason);
+                    return;
+                };
+                for partition in others {
+                    output.chosen = to(topic.clone(), Some(*partition));
+                    effects.outputs.push(output.clone());
+                }
+                output.chosen = to(topic, Some(*last));
+            }
+        }
+        effects.outputs.push(output);
+    }
+}
+
+impl Operator for Sink {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        _out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.choose_topics(input, context)?;
+        self.choose_partitions(input, context)?;
+        context.effects.outputs.reserve(input.len());
+        let guest = Guest::of(&*input);
+        if self.target.choose.is_some() || !matches!(self.target.partitioner, Partitioner::Producer)
+        {
+            return self.direct(&guest, input, context);
+        }
+        let mut left = input.drain(..);
+        while let Some((error, record)) = guest.inside(|| self.write(&mut left, context)) {
+            self.late(error, record, context)?;
+        }
+        Ok(())
+    }
+}

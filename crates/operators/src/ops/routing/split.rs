@@ -1,0 +1,136 @@
+//! `split`: gives each record to the first branch that takes it.
+//!
+//! Takes records, gives them with routes: child `i` is the branch of predicate `i`, the one behind the
+//! last predicate is for what no branch took. Without it such records end here: the user's decision,
+//! not counted as dropped. Each predicate sees the whole rest of a batch at once, and no record more
+//! than once. Branches keep the order of records; between branches it is kept only where it shows.
+
+#[cfg(test)]
+mod tests;
+
+use crate::support::function::Function;
+use crate::{Context, Operator};
+use stoatflow_core::{Record, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Split {
+    predicates: Vec<Function>,
+    /// Is there a child behind the last predicate?
+    default: bool,
+    /// Does the order of records of different branches show below?
+    ordered: bool,
+    verdicts: Vec<bool>,
+    /// Per record of the batch, its branch.
+    branches: Vec<u32>,
+    /// What no predicate took so far: places in the batch, and the records themselves.
+    places: Vec<usize>,
+    rest: Vec<Record>,
+    spare: Vec<Record>,
+    slots: Vec<Option<Record>>,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+impl Split {
+    pub fn new(predicates: Vec<Function>, default: bool, ordered: bool) -> Self {
+        Self {
+            predicates,
+            default,
+            ordered,
+            verdicts: Vec::new(),
+            branches: Vec::new(),
+            places: Vec::new(),
+            rest: Vec::new(),
+            spare: Vec::new(),
+            slots: Vec::new(),
+        }
+    }
+
+    /// Gives the records of `rest` that the predicate takes to its branch, keeps the others.
+    fn take(
+        &mut self,
+        nth: usize,
+        branch: u32,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let places = &mut self.places;
+        let gone = |at: usize| {
+            places.remove(at);
+        };
+        self.predicates[nth].test_telling(&mut self.rest, &mut self.verdicts, context, gone)?;
+        let routes = &mut context.effects.routes;
+        let mut kept = 0;
+        for (at, record) in self.rest.drain(..).enumerate() {
+            let place = self.places[at];
+            if self.verdicts[at] {
+                if self.ordered {
+                    self.branches[place] = branch;
+                    self.slots[place] = Some(record);
+                } else {
+                    out.push(record);
+                    routes.push(branch);
+                }
+            } else {
+                self.places[kept] = place;
+                kept += 1;
+                self.spare.push(record);
+            }
+        }
+        self.places.truncate(kept);
+        std::mem::swap(&mut self.rest, &mut self.spare);
+        Ok(())
+    }
+}
+
+impl Operator for Split {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.places.clear();
+        self.places.extend(0..input.len());
+        self.branches.clear();
+        self.slots.clear();
+        if self.ordered {
+            self.branches.resize(input.len(), NOBODY);
+            self.slots.resize_with(input.len(), || None);
+        }
+        self.rest.clear();
+        self.rest.append(input);
+        for (branch, nth) in (0..).zip(0..self.predicates.len()) {
+            if self.rest.is_empty() {
+                break;
+            }
+            self.take(nth, branch, out, context)?;
+        }
+        let routes = &mut context.effects.routes;
+        if self.default {
+            let default = u32::try_from(self.predicates.len()).unwrap_or(NOBODY);
+            for (record, &place) in self.rest.drain(..).zip(&self.places) {
+                if self.ordered {
+                    self.branches[place] = default;
+                    self.slots[place] = Some(record);
+                } else {
+                    out.push(record);
+                    routes.push(default);
+                }
+            }
+        }
+        self.rest.clear();
+        for (slot, branch) in self.slots.drain(..).zip(&self.branches) {
+            if let Some(record) = slot {
+                out.push(record);
+                routes.push(*branch);
+            }
+        }
+        Ok(())
+    }
+
+    fn routes(&self) -> bool {
+        true
+    }
+}

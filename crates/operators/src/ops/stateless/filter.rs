@@ -1,0 +1,40 @@
+//! `filter`: keeps the records that the predicate accepts.
+//!
+//! Takes records (those with null values too), gives some of them, unchanged. A dropped record is the
+//! user's decision and isn't counted as dropped.
+
+use crate::api::operator::pour;
+use crate::support::function::Function;
+use crate::{Context, Operator};
+use stoatflow_core::{Record, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    function: Function,
+    verdicts: Vec<bool>,
+}
+
+impl Filter {
+    pub fn new(function: Function) -> Self {
+        Self {
+            function,
+            verdicts: Vec::new(),
+        }
+    }
+}
+
+impl Operator for Filter {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.function.test(input, &mut self.verdicts, context)?;
+        let mut verdicts = self.verdicts.iter();
+        input.retain(|_| verdicts.next().copied().unwrap_or(false));
+        pour(input, out);
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! `flat_map`: any number of keys and values for every record.
+//!
+//! Takes records, gives one per pair, with the time and headers of the record they came from.
+//! Walking to the new keys' lanes is `exchange`'s work.
+
+use crate::expr::Compiled;
+use crate::ops::stateless::flat_map_core::{Shape, Spread};
+use crate::support::function::{Function, Many};
+use crate::{Context, Operator, Udf};
+use stoatflow_core::{Datum, Record, Result};
+
+#[derive(Debug)]
+struct Pairs;
+
+impl Shape for Pairs {
+    type Item = (Datum, Datum);
+
+    fn call(
+        function: &Function,
+        udf: &dyn Udf,
+        batch: &mut Vec<Record>,
+        results: &mut Many<Self::Item>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        function.many_pairs(udf, batch, results, context)
+    }
+
+    fn push(record: &Record, element: Datum, out: &mut Vec<Record>) -> Result<()> {
+        let (key, value) = Compiled::pair(element)?;
+        out.push(record.with_pair(key, value));
+        Ok(())
+    }
+
+    fn make(record: &Record, (key, value): Self::Item) -> Record {
+        record.with_pair(key, value)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FlatMap(Spread<Pairs>);
+
+impl FlatMap {
+    pub fn new(function: Function) -> Self {
+        Self(Spread::new(function))
+    }
+}
+
+impl Operator for FlatMap {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        self.0.run(input, out, context)
+    }
+}

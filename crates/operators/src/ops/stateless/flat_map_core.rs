@@ -1,0 +1,110 @@
+//! What `flat_map` and `flat_map_values` share: any number of results for every record.
+//!
+//! Takes a batch and a function, gives one record per result, in order. Null where a native expression
+//! should give a list is dropped and counted. Never runs a function twice.
+
+use crate::support::dropped;
+use crate::support::function::{Callee, Function, Many};
+use crate::{Context, Udf};
+use stoatflow_core::{Datum, Error, Record, Result};
+
+/// How results of a type are called for and made into records.
+pub(crate) trait Shape {
+    /// A result.
+    type Item;
+    /// Foreign: all results of a batch, and where each record's end.
+    fn call(
+        function: &Function,
+        udf: &dyn Udf,
+        batch: &mut Vec<Record>,
+        results: &mut Many<Self::Item>,
+        context: &mut Context<'_>,
+    ) -> Result<()>;
+    /// Native: the record of an element of the list, straight into `out`.
+    fn push(record: &Record, element: Datum, out: &mut Vec<Record>) -> Result<()>;
+    /// Foreign: the record of a result.
+    fn make(record: &Record, item: Self::Item) -> Record;
+}
+
+/// What a native expression gives for a record that failed at first, if the handler says so.
+#[cold]
+fn late(
+    function: &Function,
+    error: Error,
+    record: &Record,
+    (out, before): (&mut Vec<Record>, usize),
+    context: &mut Context<'_>,
+    give: impl Fn(&Record, &mut Vec<Record>) -> Result<bool>,
+) -> Result<Option<bool>> {
+    let rescued = function.site.rescue(error, record, context, |_| {
+        out.truncate(before);
+        give(record, out)
+    })?;
+    if rescued.is_none() {
+        out.truncate(before);
+    }
+    Ok(rescued)
+}
+
+/// A function that gives any number of results, with its buffers.
+#[derive(Debug)]
+pub(crate) struct Spread<S: Shape> {
+    function: Function,
+    results: Many<S::Item>,
+}
+
+impl<S: Shape> Spread<S> {
+    pub fn new(function: Function) -> Self {
+        Self {
+            function,
+            results: Many::default(),
+        }
+    }
+
+    pub fn run(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let function = &self.function;
+        match &function.callee {
+            Callee::Native(expr) => {
+                let give = |record: &Record, out: &mut Vec<Record>| {
+                    let mut elements = Ok(());
+                    let listed = expr.each(record, &mut |element| {
+                        if let Err(e) = S::push(record, element, out) {
+                            elements = Err(e);
+                        }
+                    });
+                    listed
+                        .and_then(|listed| elements.map(|()| listed))
+                        .map_err(|e| function.locate(e, record))
+                };
+                for record in input.drain(..) {
+                    let before = out.len();
+                    let listed = match give(&record, out) {
+                        Ok(listed) => Some(listed),
+                        Err(error) => late(function, error, &record, (out, before), context, give)?,
+                    };
+                    if listed == Some(false) {
+                        let node = function.site.node;
+                        context.effects.dropped.push((node, dropped::NULL_LIST));
+                    }
+                }
+            }
+            Callee::Foreign(udf) => {
+                S::call(function, udf.as_ref(), input, &mut self.results, context)?;
+                let Many { items, ends } = &mut self.results;
+                let mut results = items.drain(..);
+                let mut start = 0;
+                for (record, end) in input.drain(..).zip(ends.drain(..)) {
+                    let own = results.by_ref().take(end - start);
+                    out.extend(own.map(|result| S::make(&record, result)));
+                    start = end;
+                }
+            }
+        }
+        Ok(())
+    }
+}

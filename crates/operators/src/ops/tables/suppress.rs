@@ -1,0 +1,377 @@
+//! `suppress`: holds a table's updates back, one per key, until their time has come.
+//!
+//! Takes updates at their key's lane, gives the last one of each key: when the window of the key closes
+//! (then only results, no tombstones), a time after the first update of the key, or at the barrier. An
+//! entry's place in the line is that of its first update; content, time and headers are those of its
+//! last one. The operator's stream time is the highest time of the updates that it saw.
+//!
+//! A full buffer gives its oldest early, or stops the engine. Bounds hold for each lane, as those of
+//! Kafka Streams do for each task; what a bounded buffer gives early so depends on the number of lanes.
+//!
+//! What waits is in memory, and once per key and epoch in the store, so that it survives a restart.
+
+mod buffer;
+pub(crate) mod codec;
+#[cfg(test)]
+mod tests;
+
+use crate::ops::tables::table_update;
+use crate::support::node_context::Site;
+use crate::support::waiting::{self, Tasks};
+use crate::{Context, LaneStore, Operator};
+use buffer::{Buffer, Waiting};
+use bytes::Bytes;
+use codec::Codec;
+use stoatflow_core::{ClockId, Datum, Epoch, Error, Order, Record, Result, Serde, StoreId, Task};
+use stoatflow_plan::{Until, WhenFull};
+use stoatflow_state::{KeyRange, Stored};
+
+/// What a suppress is made from.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub store: StoreId,
+    pub key: Serde,
+    pub value: Serde,
+    pub until: Until,
+    pub max_records: Option<u64>,
+    pub max_bytes: Option<u64>,
+    pub when_full: WhenFull,
+    pub clock: ClockId,
+    /// Do children need what was before?
+    pub old: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Suppress {
+    site: Site,
+    settings: Settings,
+    codec: Codec,
+    /// By task.
+    buffers: Vec<Buffer>,
+    /// The epoch whose barrier has passed here: what still comes in it must not wait for the next.
+    passed: Option<Epoch>,
+    /// Until the barrier: how many keys came before, which is their order.
+    turns: i64,
+}
+
+impl Suppress {
+    pub fn new(site: Site, settings: Settings) -> Self {
+        Self {
+            codec: Codec::new(settings.value.clone(), site.clone()),
+            site,
+            settings,
+            buffers: Vec::new(),
+            passed: None,
+            turns: 0,
+        }
+    }
+
+    /// The time that an update waits for, before the wait itself.
+    fn buffer_time(&mut self, record: &Record) -> Result<i64> {
+        match (self.settings.until, &record.key) {
+            (Until::WindowCloses { .. }, Datum::Windowed(window)) => Ok(window.end),
+            (Until::WindowCloses { .. }, key) => {
+                let error = Error::topology(format!(
+                    "suppress waits for a window to close, but the key is a {} without a window",
+                    key.type_name()
+                ))
+                .hint("suppress before the table is grouped anew, or suppress until a time limit");
+                Err(self.site.locate(error, &record.origin))
+            }
+            (Until::TimeLimit { .. }, _) => Ok(record.timestamp.0),
+            (Until::Barrier, _) => {
+                self.turns += 1;
+                Ok(self.turns)
+            }
+        }
+    }
+
+    /// What waits in a task. What waits for the barrier only does so in one line.
+    fn buffer(&mut self, task: Task) -> &mut Buffer {
+        let at = match self.settings.until {
+            Until::Barrier => 0,
+            Until::WindowCloses { .. } | Until::TimeLimit { .. } => task.index(),
+        };
+        if self.buffers.len() <= at {
+            self.buffers.resize_with(at + 1, Buffer::default);
+        }
+        &mut self.buffers[at]
+    }
+
+    fn hold(&mut self, task: Task, record: Record) -> Result<()> {
+        let key = self.settings.key.encode(&record.key);
+        let key = key.map_err(|e| self.site.locate(e, &record.origin))?;
+        let Some(key) = key else {
+            let error = Error::internal("a null key reached a table");
+            return Err(self.site.locate(error, &record.origin));
+        };
+        let time = self.buffer_time(&record)?;
+        let mut update = record;
+        self.buffer(task);
+        let at = if self.settings.until == Until::Barrier {
+            0
+        } else {
+            task.index()
+        };
+        let first = self.buffers[at].get(&key);
+        // One result for the whole epoch: what was before is what was before its first update.
+        if let (Until::Barrier, Some(first), Datum::Change(change)) =
+            (self.settings.until, first, &mut update.value)
+        {
+            change.old = table_update::old(&first.record.value).clone();
+        }
+        let bytes = if self.settings.max_bytes.is_some() {
+            self.codec.size(&key, &update, first)?
+        } else {
+            0
+        };
+        self.buffers[at].put(key, time, update, bytes);
+        Ok(())
+    }
+
+    /// Gives what is due in a task, unless that is the barrier's business: in the place of the record that made it due, or
+    /// in this one.
+    fn release_due(
+        &mut self,
+        task: Task,
+        place: Option<Order>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let wait = match self.settings.until {
+            Until::WindowCloses { grace_ms } => grace_ms,
+            Until::TimeLimit { limit_ms } => limit_ms,
+            Until::Barrier => return Ok(()),
+        };
+        let clock = self.settings.clock;
+        let task = context.clocks.task(task);
+        let due = context.clocks.stream(clock, task).saturating_sub(wait);
+        while let Some((key, mut waiting)) = self.buffer(task).pop_due(due) {
+            let made_due = waiting.time.saturating_add(wait);
+            let step = context.clocks.first_at(clock, task, made_due);
+            if let Some(order) = step.map(|step| step.order).or(place) {
+                waiting.record.origin.order = order;
+            }
+            self.give(task, (&key, waiting), out, context)?;
+        }
+        Ok(())
+    }
+
+    fn release_due_everywhere(
+        &mut self,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut tasks = context.clocks.tasks(self.settings.clock);
+        tasks.try_for_each(|task| self.release_due(task, None, out, context))
+    }
+
+    /// A full buffer gives its oldest, or fails.
+    fn keep_bounds(
+        &mut self,
+        task: Task,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Settings {
+            max_records,
+            max_bytes,
+            when_full,
+            ..
+        } = self.settings;
+        loop {
+            let buffer = self.buffer(task);
+            let (records, bytes) = (buffer.len() as u64, buffer.bytes() as u64);
+            if max_records.is_none_or(|max| records <= max)
+                && max_bytes.is_none_or(|max| bytes <= max)
+            {
+                break;
+            }
+            if when_full == WhenFull::Shutdown {
+                return Err(self.full(records, bytes));
+            }
+            let Some((key, waiting)) = buffer.pop() else {
+                break;
+            };
+            self.give(task, (&key, waiting), out, context)?;
+        }
+        Ok(())
+    }
+
+    fn full(&self, records: u64, bytes: u64) -> Error {
+        let bound = match (self.settings.max_records, self.settings.max_bytes) {
+            (Some(max), _) if records > max => {
+                format!("{records} updates, more than max_records={max}")
+            }
+            (_, Some(max)) => format!("{bytes} bytes, more than max_bytes={max}"),
+            _ => format!("{records} updates"),
+        };
+        self.site.name_node(
+            Error::user(format!("the buffer of a suppress is full: it holds {bound}"))
+                .hint("raise the bound of its Buffer, leave it unbounded, or let it give updates early with when_full=\"emit_early\""),
+        )
+    }
+
+    fn give(
+        &self,
+        task: Task,
+        (key, waiting): (&Bytes, Waiting),
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if waiting.saved {
+            let epoch = context.epoch;
+            let LaneStore { store, dirty } = context.store(self.settings.store);
+            store
+                .put(epoch, dirty, key, None)
+                .map_err(|e| self.site.name_node(e))?;
+            let affinity = self.settings.key.affinity(key);
+            waiting::note(
+                context,
+                (self.settings.clock, task),
+                (0, key),
+                affinity,
+                false,
+            )?;
+        }
+        let mut record = waiting.record;
+        let known = matches!(record.value, Datum::Change(_));
+        let change = table_update::split(record.value);
+        let nothing = change.new.is_null()
+            && match self.settings.until {
+                // A window that closes without a value (a merged session, a filtered result) says nothing.
+                Until::WindowCloses { .. } => true,
+                // Born and deleted between two barriers: nobody below ever heard of it.
+                Until::Barrier => known && change.old.is_null(),
+                Until::TimeLimit { .. } => false,
+            };
+        if !nothing {
+            record.value =
+                table_update::make(self.settings.old, change.old, change.new, change.latest);
+            out.push(record);
+        }
+        Ok(())
+    }
+
+    /// Writes what has changed and still waits.
+    fn save(&mut self, context: &mut Context<'_>) -> Result<()> {
+        if self.settings.until == Until::Barrier {
+            return Ok(());
+        }
+        let epoch = context.epoch;
+        for (task, buffer) in (0..).map(Task).zip(&mut self.buffers) {
+            for key in buffer.unsaved() {
+                let Some(waiting) = buffer.get_mut(&key) else {
+                    continue;
+                };
+                let bytes = self.codec.encode(waiting)?;
+                let stored = Stored {
+                    value: Datum::Bytes(bytes),
+                    timestamp: waiting.record.timestamp,
+                };
+                let LaneStore { store, dirty } = context.store(self.settings.store);
+                store
+                    .put(epoch, dirty, &key, Some(stored))
+                    .map_err(|e| self.site.name_node(e))?;
+                if !std::mem::replace(&mut waiting.saved, true) {
+                    let affinity = self.settings.key.affinity(&key);
+                    waiting::note(
+                        context,
+                        (self.settings.clock, task),
+                        (0, &key),
+                        affinity,
+                        true,
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn release_all(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        for at in 0..self.buffers.len() {
+            let task = Task(u16::try_from(at).unwrap_or(0));
+            while let Some((key, waiting)) = self.buffers[at].pop() {
+                self.give(task, (&key, waiting), out, context)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What came after the barrier, in the same epoch, is dealt with at once.
+    fn after_barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        if self.passed != Some(context.epoch) {
+            return Ok(());
+        }
+        if self.settings.until == Until::Barrier {
+            return self.release_all(out, context);
+        }
+        self.save(context)
+    }
+}
+
+impl Operator for Suppress {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for record in input.drain(..) {
+            let (clock, order) = (self.settings.clock, record.origin.order);
+            let task = context.clocks.task(order.task());
+            if context.clocks.follows_others() {
+                context.clocks.before(clock, &record);
+                self.release_due(task, Some(order), out, context)?;
+            }
+            context.clocks.observe(clock, &record);
+            self.hold(task, record)?;
+            if context.clocks.moves_with_records() {
+                self.release_due(task, Some(order), out, context)?;
+            }
+            self.keep_bounds(task, out, context)?;
+        }
+        self.after_barrier(out, context)
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let (epoch, share) = (context.epoch, context.share);
+        let LaneStore { store, .. } = context.store(self.settings.store);
+        let found = store
+            .scan(epoch, &KeyRange::default(), usize::MAX)
+            .map_err(|e| self.site.name_node(e))?;
+        let tasks = Tasks::read(self.settings.clock, context)?;
+        for (key, stored) in found {
+            let affinity = self.settings.key.affinity(&key);
+            if !share.owns(affinity) {
+                continue;
+            }
+            let task = tasks.of(context.clocks, (0, &key), affinity);
+            let record_key = self.settings.key.decode(Some(key.clone()));
+            let record_key = record_key.map_err(|e| self.site.name_node(e))?;
+            let (time, waiting) = self.codec.decode(record_key, &stored.value)?;
+            let bytes = if self.settings.max_bytes.is_some() {
+                self.codec.size(&key, &waiting.record, Some(&waiting))?
+            } else {
+                0
+            };
+            self.buffer(task).restore(key, time, waiting, bytes);
+        }
+        Ok(())
+    }
+
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.release_due_everywhere(out, context)
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.release_due_everywhere(out, context)?;
+        self.after_barrier(out, context)
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.passed = Some(context.epoch);
+        self.after_barrier(out, context)
+    }
+}

@@ -1,0 +1,54 @@
+//! `table`: keeps a topic's newest value per key.
+//!
+//! Takes records, writes them to its store as they come (an out-of-order record overwrites, as in
+//! Kafka Streams), gives every update on, unchanged ones and tombstones too. Null keys are dropped
+//! and counted. Never compares timestamps.
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::tables::table_update;
+use crate::support::dropped;
+use crate::support::table_writer::{Before, Keeper};
+use crate::{Context, Operator};
+use stoatflow_core::{Record, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Table {
+    keeper: Keeper,
+}
+
+impl Table {
+    pub fn new(keeper: Keeper) -> Self {
+        Self { keeper }
+    }
+}
+
+impl Operator for Table {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        for mut record in input.drain(..) {
+            if record.key.is_null() {
+                context
+                    .effects
+                    .dropped
+                    .push((self.keeper.site.node, dropped::NULL_KEY));
+                continue;
+            }
+            let value = table_update::into_new(std::mem::take(&mut record.value));
+            self.keeper
+                .keep(record, value, Before::Stored, out, context)?;
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.keeper.barrier(out);
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! `filter` and `filter_not` of a table: what does not fit is deleted below.
+//!
+//! Takes updates, gives a tombstone for each value that does not fit. It is left out only where the
+//! filter knows that there was nothing before: from its own store, or from its parent's old values. So
+//! over a table that has neither, every value that doesn't fit gives one, as in Kafka Streams. Over a
+//! versioned table none is left out: what was before an out-of-order update isn't what was there then.
+//! The predicate never sees null.
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::tables::table_update;
+use crate::support::function::{Function, in_turn};
+use crate::support::table_writer::{Before, Keeper};
+use crate::{Context, Operator};
+use stoatflow_core::{Change, Datum, Record, Result};
+
+/// What a table's filter does with its results.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filtering {
+    /// Keep what does not fit?
+    pub not: bool,
+    /// Send old values?
+    pub old: bool,
+    /// Is its table a versioned one?
+    pub versioned: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct TableFilter {
+    function: Function,
+    keeper: Option<Keeper>,
+    filtering: Filtering,
+    probes: Vec<Record>,
+    verdicts: Vec<bool>,
+}
+
+impl TableFilter {
+    pub fn new(function: Function, keeper: Option<Keeper>, filtering: Filtering) -> Self {
+        Self {
+            function: function.together(),
+            keeper,
+            filtering,
+            probes: Vec::new(),
+            verdicts: Vec::new(),
+        }
+    }
+}
+
+impl TableFilter {
+    fn take(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let Filtering {
+            not,
+            old: sends_old,
+            versioned,
+        } = self.filtering;
+        // With a store of its own, that says what was before.
+        let asks_old = sends_old && self.keeper.is_none();
+        if table_update::all_plain(input) {
+            self.function.test(input, &mut self.verdicts, context)?;
+        } else {
+            table_update::probe(input, asks_old, &mut self.probes);
+            let asked = self.probes.len();
+            self.function
+                .test(&mut self.probes, &mut self.verdicts, context)?;
+            let whole = self.probes.len() == asked;
+            self.probes.clear();
+            if !whole {
+                input.clear();
+                return Ok(());
+            }
+        }
+        let mut verdicts = self.verdicts.iter();
+        let mut kept = |value: Datum| {
+            let fits = !value.is_null() && verdicts.next().is_some_and(|fits| *fits != not);
+            if fits { value } else { Datum::Null }
+        };
+        for mut record in input.drain(..) {
+            let Change { old, new, latest } =
+                table_update::split(std::mem::take(&mut record.value));
+            let new = kept(new);
+            let old = if asks_old { kept(old) } else { Datum::Null };
+            if let Some(keeper) = &mut self.keeper {
+                let before = if sends_old && !versioned {
+                    Before::StoredUnlessIdle
+                } else {
+                    Before::Stored
+                };
+                keeper.keep(record, new, before, out, context)?;
+                continue;
+            }
+            if sends_old && !versioned && new.is_null() && old.is_null() {
+                continue;
+            }
+            record.value = table_update::make(sends_old, old, new, latest);
+            out.push(record);
+        }
+        Ok(())
+    }
+}
+
+impl Operator for TableFilter {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let singly = self.function.singly(input.len());
+        in_turn(singly, input, |batch| self.take(batch, out, context))
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.barrier(out);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! `group_by` of a table: an update moves from the old value's group to the new one's.
+//!
+//! Takes changes, gives changes under the keys that the function gives: one if both are the same key
+//! (so that the aggregation takes away and adds in one step), else one that takes away, then one that
+//! adds. A null value, and a pair with a null key or value, belongs to no group. Updates that aren't the
+//! newest of a versioned table are left out.
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::tables::table_update;
+use crate::support::function::{Function, in_turn};
+use crate::{Context, Operator};
+use stoatflow_core::{Change, Datum, Record, Result, Serde};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct TableGroupBy {
+    function: Function,
+    key: Serde,
+    probes: Vec<Record>,
+    pairs: Vec<(Datum, Datum)>,
+}
+
+impl TableGroupBy {
+    pub fn new(function: Function, key: Serde) -> Self {
+        Self {
+            function: function.together(),
+            key,
+            probes: Vec::new(),
+            pairs: Vec::new(),
+        }
+    }
+
+    /// Are two keys the same to the world? Foreign ones are, if their bytes are.
+    fn same(&self, a: &Datum, b: &Datum) -> Result<bool> {
+        Ok(a == b || self.key.encode(a)? == self.key.encode(b)?)
+    }
+}
+
+impl TableGroupBy {
+    fn take(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        input.retain(|record| table_update::is_latest(&record.value));
+        table_update::probe(input, true, &mut self.probes);
+        let asked = self.probes.len();
+        self.function
+            .pair(&mut self.probes, &mut self.pairs, context)?;
+        let whole = self.probes.len() == asked;
+        self.probes.clear();
+        if !whole {
+            input.clear();
+            return Ok(());
+        }
+        let mut pairs = std::mem::take(&mut self.pairs);
+        let mut results = pairs.drain(..);
+        let mut grouped = |value: &Datum| {
+            if value.is_null() {
+                return None;
+            }
+            results
+                .next()
+                .filter(|(key, value)| !key.is_null() && !value.is_null())
+        };
+        for mut record in input.drain(..) {
+            let Change { old, new, .. } = table_update::split(std::mem::take(&mut record.value));
+            let change = |old, new| Datum::change(old, new, true);
+            match (grouped(&new), grouped(&old)) {
+                (Some((key, new)), Some((old_key, old))) => {
+                    let same = |_: &mut Context<'_>| {
+                        self.same(&key, &old_key)
+                            .map_err(|e| self.function.locate(e, &record))
+                    };
+                    let site = &self.function.site;
+                    let Some(same) = site.attempt(&record, context, same)? else {
+                        continue;
+                    };
+                    if same {
+                        out.push(record.with_pair(key, change(old, new)));
+                    } else {
+                        out.push(record.with_pair(old_key, change(old, Datum::Null)));
+                        out.push(record.with_pair(key, change(Datum::Null, new)));
+                    }
+                }
+                (Some((key, new)), None) => {
+                    out.push(record.with_pair(key, change(Datum::Null, new)));
+                }
+                (None, Some((key, old))) => {
+                    out.push(record.with_pair(key, change(old, Datum::Null)));
+                }
+                (None, None) => {}
+            }
+        }
+        drop(results);
+        self.pairs = pairs;
+        Ok(())
+    }
+}
+
+impl Operator for TableGroupBy {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let singly = self.function.singly(input.len());
+        in_turn(singly, input, |batch| self.take(batch, out, context))
+    }
+}

@@ -1,0 +1,121 @@
+//! `transform_values` of a table: a transformer gives each key another value, and may read stores.
+//!
+//! Takes updates, gives updates with what the transformer makes of the values: of null too, unlike
+//! `map_values`, as in Kafka Streams. Where children need what was before, that comes from its store, or
+//! else the transformer is called for the old value too. A transformer forwards nothing.
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::process::Process;
+use crate::ops::tables::table_update;
+use crate::support::table_writer::{Before, Keeper};
+use crate::{Context, Operator};
+use stoatflow_core::{Change, Datum, Record, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct TransformValues {
+    transformer: Process,
+    keeper: Option<Keeper>,
+    old: bool,
+    asked: Vec<Record>,
+    results: Vec<Datum>,
+}
+
+impl TransformValues {
+    pub fn new(transformer: Process, keeper: Option<Keeper>, old: bool) -> Self {
+        Self {
+            transformer,
+            keeper,
+            old,
+            asked: Vec::new(),
+            results: Vec::new(),
+        }
+    }
+}
+
+impl TransformValues {
+    fn take(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let asks_old = self.old && self.keeper.is_none();
+        self.asked.clear();
+        for record in input.iter() {
+            let new = table_update::new(&record.value).clone();
+            self.asked.push(record.with_value(new));
+            if asks_old {
+                let old = table_update::old(&record.value).clone();
+                self.asked.push(record.with_value(old));
+            }
+        }
+        self.results.clear();
+        self.transformer
+            .transform(&self.asked, &mut self.results, context)?;
+        let whole = self.results.len() == self.asked.len();
+        self.asked.clear();
+        if !whole {
+            input.clear();
+            return Ok(());
+        }
+        let mut results = self.results.drain(..);
+        for mut record in input.drain(..) {
+            let Change { latest, .. } = table_update::split(std::mem::take(&mut record.value));
+            let new = results.next().unwrap_or_default();
+            if let Some(keeper) = &mut self.keeper {
+                keeper.keep(record, new, Before::Stored, out, context)?;
+                continue;
+            }
+            let old = asks_old.then(|| results.next()).flatten();
+            record.value = table_update::make(self.old, old.unwrap_or_default(), new, latest);
+            out.push(record);
+        }
+        Ok(())
+    }
+}
+
+impl Operator for TransformValues {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        // New and old value belong to one update: what is left out is both.
+        if self.transformer.is_lenient() && input.len() > 1 {
+            let mut one = Vec::with_capacity(1);
+            for record in input.drain(..) {
+                one.push(record);
+                self.take(&mut one, out, context)?;
+            }
+            return Ok(());
+        }
+        self.take(input, out, context)
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.transformer.open(context)
+    }
+
+    fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.transformer.punctuate(out, context)
+    }
+
+    fn next_punctuation(&self) -> Option<i64> {
+        self.transformer.next_punctuation()
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.barrier(out);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.transformer.close();
+    }
+}

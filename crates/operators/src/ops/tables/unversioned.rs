@@ -1,0 +1,29 @@
+//! Updates of a versioned table that count as those of any other from here on.
+//!
+//! Takes updates, also those that aren't the newest of their key; gives the same, each as the newest. Costs a look at each
+//! record.
+
+use crate::api::operator::pour;
+use crate::{Context, Operator};
+use stoatflow_core::{Datum, Record, Result};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Unversioned;
+
+impl Operator for Unversioned {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        _context: &mut Context<'_>,
+    ) -> Result<()> {
+        for record in input.iter_mut() {
+            if let Datum::Change(change) = &mut record.value {
+                change.latest = true;
+            }
+        }
+        pour(input, out);
+        Ok(())
+    }
+}

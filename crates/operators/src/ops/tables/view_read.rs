@@ -1,0 +1,321 @@
+//! Reads a table by key: from its store, or computed on the way from the stores above it.
+//!
+//! Takes the keys of a batch, gives for each what the table holds. Whole batches, so that functions on
+//! the way are called once for all keys, after every store was read: nobody waits for a store inside the
+//! interpreter. Reads what the lane's epoch sees, of any lane's keys. Never writes.
+
+mod lenient;
+#[cfg(test)]
+mod tests;
+
+use crate::ops::joins::joiner::{Joiner, Needs};
+use crate::ops::process::Process;
+use crate::support::function::Function;
+use crate::support::node_context::Site;
+use crate::{Context, LaneStore};
+use lenient::Looked;
+use stoatflow_core::{ClockId, Datum, Epoch, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_state::{SessionView, Stored, VersionedView, WindowView};
+
+/// Which version of a versioned table is read; of another one there is only the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AsOf {
+    Latest,
+    /// What held at the time of the record that asks.
+    Record,
+    /// The newest one that there was when the epoch began: all that its operator has told by then.
+    EpochStart,
+}
+
+impl AsOf {
+    /// Above what has no versions.
+    const fn whole(self) -> Self {
+        match self {
+            Self::Record | Self::Latest => Self::Latest,
+            Self::EpochStart => Self::EpochStart,
+        }
+    }
+
+    /// The epoch that it sees.
+    fn epoch(self, context: &Context<'_>) -> Epoch {
+        match self {
+            Self::EpochStart => Epoch(context.epoch.0.saturating_sub(1)),
+            Self::Latest | Self::Record => context.epoch,
+        }
+    }
+}
+
+/// How a store's keys are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    Plain,
+    Versioned(ClockId),
+    Window(ClockId),
+    Session(ClockId),
+}
+
+/// A store that a view reads.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub store: StoreId,
+    /// Of its keys; of windowed ones, of the keys within.
+    pub key: Serde,
+    pub shape: Shape,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum ViewRead {
+    Store(Read),
+    Filter {
+        of: Box<ViewRead>,
+        function: Function,
+        not: bool,
+    },
+    MapValues {
+        of: Box<ViewRead>,
+        function: Function,
+    },
+    TransformValues {
+        of: Box<ViewRead>,
+        transformer: Box<Process>,
+    },
+    Join {
+        left: Box<ViewRead>,
+        right: Box<ViewRead>,
+        needs: Needs,
+        joiner: Box<Joiner>,
+    },
+}
+
+impl ViewRead {
+    /// As `read`, for an operator that may leave records out: those for which a function on the way fails
+    /// are in `lost` (places in `asked`, in order), and missing in what is found.
+    pub fn look_up(
+        &mut self,
+        site: &Site,
+        asked: &[Record],
+        as_of: AsOf,
+        lost: &mut Vec<usize>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        lost.clear();
+        if !site.is_lenient() || matches!(self, Self::Store(_)) {
+            let found = self.read(asked, as_of, context);
+            return found.map_err(|e| site.name_node(e));
+        }
+        let mut all = Vec::with_capacity(asked.len());
+        let looked = self.look(site, asked, as_of, context)?;
+        for (at, looked) in looked.into_iter().enumerate() {
+            match looked {
+                Looked::Found(found) => all.push(found),
+                Looked::Lost => lost.push(at),
+            }
+        }
+        Ok(all)
+    }
+
+    /// What the table holds for the key of each record; nothing for a null key.
+    pub fn read(
+        &mut self,
+        asked: &[Record],
+        as_of: AsOf,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        match self {
+            Self::Store(read) => read.all(asked, as_of, context),
+            Self::Filter { of, .. } | Self::MapValues { of, .. } => {
+                let found = of.read(asked, as_of, context)?;
+                self.apply(asked, found, context)
+            }
+            Self::TransformValues { of, .. } => {
+                let found = of.read(asked, as_of.whole(), context)?;
+                self.apply(asked, found, context)
+            }
+            Self::Join {
+                left,
+                right,
+                needs,
+                joiner,
+            } => {
+                let left = left.read(asked, as_of.whole(), context)?;
+                let right = right.read(asked, as_of.whole(), context)?;
+                join(asked, (left, right), *needs, joiner, context)
+            }
+        }
+    }
+
+    /// What this one makes of what the one below has found; of a store or a join that is done already.
+    fn apply(
+        &mut self,
+        asked: &[Record],
+        mut found: Vec<Option<Stored>>,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        match self {
+            Self::Store(_) | Self::Join { .. } => {}
+            Self::Filter { function, not, .. } => {
+                let mut verdicts = Vec::new();
+                function.test(&mut probes(asked, &found), &mut verdicts, context)?;
+                let mut verdicts = verdicts.into_iter();
+                for held in &mut found {
+                    if held.is_some() && verdicts.next() == Some(*not) {
+                        *held = None;
+                    }
+                }
+            }
+            Self::MapValues { function, .. } => {
+                let mut probes = probes(asked, &found);
+                let set = |probe: &mut Record, value| probe.value = value;
+                function.one(&mut probes, &mut Vec::new(), context, set)?;
+                let mut results = probes.into_iter().map(|probe| probe.value);
+                for held in &mut found {
+                    let Some(stored) = held else { continue };
+                    match results.next() {
+                        Some(value) if !value.is_null() => stored.value = value,
+                        _ => *held = None,
+                    }
+                }
+            }
+            Self::TransformValues { transformer, .. } => {
+                // As in Kafka Streams it is called for keys that the table doesn't have, too.
+                let keyed = || asked.iter().zip(&found).filter(|(r, _)| !r.key.is_null());
+                let updates: Vec<Record> = keyed()
+                    .map(|(record, held)| {
+                        let value = held.as_ref().map(|held| held.value.clone());
+                        record.with_value(value.unwrap_or_default())
+                    })
+                    .collect();
+                let mut results = Vec::with_capacity(updates.len());
+                transformer.transform(&updates, &mut results, context)?;
+                let mut results = results.into_iter();
+                for (record, held) in asked.iter().zip(&mut found) {
+                    if record.key.is_null() {
+                        continue;
+                    }
+                    let timestamp = held.as_ref().map_or(Timestamp::UNKNOWN, |h| h.timestamp);
+                    let value = results.next().filter(|value| !value.is_null());
+                    *held = value.map(|value| Stored { value, timestamp });
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What a join finds for each record, of what both sides have.
+fn join(
+    asked: &[Record],
+    (left, right): (Vec<Option<Stored>>, Vec<Option<Stored>>),
+    needs: Needs,
+    joiner: &mut Joiner,
+    context: &mut Context<'_>,
+) -> Result<Vec<Option<Stored>>> {
+    let mut rows = Vec::with_capacity(asked.len());
+    for (record, (left, right)) in asked.iter().zip(left.into_iter().zip(right)) {
+        let (left, left_at) = parts(left);
+        let (right, right_at) = parts(right);
+        let met = needs.met(&left, &right);
+        if met {
+            joiner.add(&record.key, left, right, record.origin);
+        }
+        rows.push(met.then(|| left_at.max(right_at)));
+    }
+    let mut results = joiner.join(context)?.results;
+    let found = rows.into_iter().map(|row| {
+        let timestamp = row?;
+        let value = results.next().filter(|value| !value.is_null())?;
+        Some(Stored { value, timestamp })
+    });
+    Ok(found.collect())
+}
+
+/// What a function on the way gets: the key asked for, and the value found.
+fn probes(asked: &[Record], found: &[Option<Stored>]) -> Vec<Record> {
+    asked
+        .iter()
+        .zip(found)
+        .filter_map(|(record, held)| {
+            let value = held.as_ref()?.value.clone();
+            Some(record.with_value(value))
+        })
+        .collect()
+}
+
+fn parts(stored: Option<Stored>) -> (Datum, Timestamp) {
+    stored.map_or((Datum::Null, Timestamp(i64::MIN)), |stored| {
+        (stored.value, stored.timestamp)
+    })
+}
+
+impl Read {
+    fn all(
+        &self,
+        asked: &[Record],
+        as_of: AsOf,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Option<Stored>>> {
+        if !matches!(self.shape, Shape::Plain) {
+            let all = asked.iter().map(|record| self.one(record, as_of, context));
+            return all.collect();
+        }
+        // All keys are known before the first is read.
+        let keys = asked.iter().map(|record| self.key.encode(&record.key));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let LaneStore { store, .. } = &context.stores[usize::from(self.store.0)];
+        store.get_each(as_of.epoch(context), &keys)
+    }
+
+    /// Of a store with windows or versions.
+    fn one(
+        &self,
+        record: &Record,
+        as_of: AsOf,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Stored>> {
+        let epoch = as_of.epoch(context);
+        let (key, window) = match (&record.key, self.shape) {
+            (Datum::Windowed(w), Shape::Window(_) | Shape::Session(_)) => {
+                (&w.key, Some((w.start, w.end)))
+            }
+            (key, _) => (key, None),
+        };
+        let Some(bytes) = self.key.encode(key)? else {
+            return Ok(None);
+        };
+        let clock = match self.shape {
+            Shape::Versioned(clock) | Shape::Window(clock) | Shape::Session(clock) => Some(clock),
+            Shape::Plain => None,
+        };
+        let seen = clock.map_or(-1, |clock| context.clocks.as_of(clock, record));
+        let LaneStore { store, .. } = &context.stores[usize::from(self.store.0)];
+        match (self.shape, window) {
+            (Shape::Versioned(_), _) => {
+                let view = VersionedView::new(store, epoch, seen)?;
+                let version = match as_of {
+                    AsOf::Latest | AsOf::EpochStart => view.get(&bytes)?,
+                    AsOf::Record => view.get_as_of(&bytes, record.timestamp.0)?,
+                };
+                Ok(version.map(|version| Stored {
+                    value: version.value,
+                    timestamp: Timestamp(version.timestamp),
+                }))
+            }
+            (Shape::Window(_), Some((start, _))) => {
+                WindowView::new(store, epoch, seen)?.fetch(&bytes, start)
+            }
+            (Shape::Session(_), Some((start, end))) => {
+                let view = SessionView::new(store, epoch, seen)?;
+                let found = view.fetch_session(&bytes, start, end)?;
+                // A session's result has the time of its end.
+                Ok(found.map(|stored| Stored {
+                    timestamp: Timestamp(end),
+                    ..stored
+                }))
+            }
+            (Shape::Plain | Shape::Window(_) | Shape::Session(_), _) => Err(Error::internal(
+                "a windowed table was asked for a key without a window",
+            )),
+        }
+    }
+}

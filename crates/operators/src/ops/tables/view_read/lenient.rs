@@ -1,0 +1,143 @@
+//! A view read for an operator that may leave records out.
+//!
+//! Takes the records that ask, gives for each what is found, or that it is lost: the handler of who asks has said
+//! so. Record by record, so that one that fails takes no other along; only the rows of an async joiner are joined
+//! side by side, and each of them is decided about by itself. Never calls again for what has its result.
+
+use super::{AsOf, ViewRead, parts};
+use crate::Context;
+use crate::ops::joins::joiner::{Joiner, Needs};
+use crate::support::node_context::Site;
+use stoatflow_core::{Datum, Record, Result};
+use stoatflow_state::Stored;
+
+/// What comes of one that asks.
+#[derive(Clone, Debug)]
+pub(super) enum Looked {
+    Found(Option<Stored>),
+    Lost,
+}
+
+impl ViewRead {
+    /// Is an async joiner on the way?
+    fn awaits(&self) -> bool {
+        match self {
+            Self::Store(_) => false,
+            Self::Filter { of, .. }
+            | Self::MapValues { of, .. }
+            | Self::TransformValues { of, .. } => of.awaits(),
+            Self::Join {
+                left,
+                right,
+                joiner,
+                ..
+            } => joiner.awaits() || left.awaits() || right.awaits(),
+        }
+    }
+
+    pub(super) fn look(
+        &mut self,
+        site: &Site,
+        asked: &[Record],
+        as_of: AsOf,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<Looked>> {
+        if !self.awaits() {
+            let each = asked.iter().map(|record| {
+                attempt(site, record, context, |context| {
+                    self.read(std::slice::from_ref(record), as_of, context)
+                })
+            });
+            return each.collect();
+        }
+        let found = match self {
+            Self::Store(_) => Vec::new(),
+            Self::Filter { of, .. } | Self::MapValues { of, .. } => {
+                of.look(site, asked, as_of, context)?
+            }
+            Self::TransformValues { of, .. } => of.look(site, asked, as_of.whole(), context)?,
+            Self::Join {
+                left,
+                right,
+                needs,
+                joiner,
+            } => {
+                let left = left.look(site, asked, as_of.whole(), context)?;
+                let right = right.look(site, asked, as_of.whole(), context)?;
+                let both = asked.iter().zip(left.into_iter().zip(right));
+                if joiner.awaits() {
+                    return side_by_side(site, both, *needs, joiner, context);
+                }
+                let each = both.map(|(record, sides)| {
+                    let (Looked::Found(left), Looked::Found(right)) = sides else {
+                        return Ok(Looked::Lost);
+                    };
+                    attempt(site, record, context, |context| {
+                        let asked = std::slice::from_ref(record);
+                        let sides = (vec![left.clone()], vec![right.clone()]);
+                        super::join(asked, sides, *needs, joiner, context)
+                    })
+                });
+                return each.collect();
+            }
+        };
+        let each = asked.iter().zip(found).map(|(record, held)| {
+            let Looked::Found(held) = held else {
+                return Ok(Looked::Lost);
+            };
+            attempt(site, record, context, |context| {
+                self.apply(std::slice::from_ref(record), vec![held.clone()], context)
+            })
+        });
+        each.collect()
+    }
+}
+
+/// Tries it for one record.
+fn attempt(
+    site: &Site,
+    record: &Record,
+    context: &mut Context<'_>,
+    mut act: impl FnMut(&mut Context<'_>) -> Result<Vec<Option<Stored>>>,
+) -> Result<Looked> {
+    let found = site.attempt(record, context, |context| {
+        Ok(act(context)?.into_iter().next().flatten())
+    })?;
+    Ok(found.map_or(Looked::Lost, Looked::Found))
+}
+
+/// Joins all rows at once.
+fn side_by_side<'a>(
+    site: &Site,
+    both: impl Iterator<Item = (&'a Record, (Looked, Looked))>,
+    needs: Needs,
+    joiner: &mut Joiner,
+    context: &mut Context<'_>,
+) -> Result<Vec<Looked>> {
+    let (mut all, mut rows, mut asking) = (Vec::new(), Vec::new(), Vec::new());
+    for (record, sides) in both {
+        let (Looked::Found(left), Looked::Found(right)) = sides else {
+            all.push(Looked::Lost);
+            continue;
+        };
+        let (left, left_at) = parts(left);
+        let (right, right_at) = parts(right);
+        if needs.met(&left, &right) {
+            rows.push((all.len(), left_at.max(right_at)));
+            joiner.add(&record.key, left, right, record.origin);
+            asking.push(record);
+        }
+        all.push(Looked::Found(None));
+    }
+    let joined = joiner.join_for(site, &asking, context)?;
+    let values: Vec<Datum> = joined.results.collect();
+    for row in joined.lost {
+        all[rows[*row].0] = Looked::Lost;
+    }
+    for ((at, timestamp), value) in rows.into_iter().zip(values) {
+        if !value.is_null() {
+            all[at] = Looked::Found(Some(Stored { value, timestamp }));
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,113 @@
+//! Records that come too late for windows which may close by the clock.
+//!
+//! Whether they do the watermark doesn't know, and so the policy of their source wasn't asked about them. Takes what
+//! the operator is given; what it drops as late goes to the dead-letter topic of its source, if that has one. Never
+//! decides what is late, and asks no function: behind other operators a record is not the one that the function is for.
+
+use crate::support::dropped;
+use crate::support::error_policy::Handled;
+use crate::support::late::{LatePolicy, LateRecord, Verdict};
+use crate::support::node_context::Site;
+use crate::{Context, Foreign, NO_ORIGIN, Operator};
+use std::sync::Arc;
+use stoatflow_core::{ClockId, Datum, Error, Record, Result, Timestamp};
+use stoatflow_plan::PhysicalPlan;
+
+/// A policy that says the same of all, and the topic that it names.
+type ToTopic = (Arc<LatePolicy>, Arc<str>);
+
+/// See the module. There is none where no source has such a topic.
+pub(crate) struct TooLate {
+    site: Site,
+    /// By source.
+    policies: Vec<Option<ToTopic>>,
+}
+
+impl TooLate {
+    /// # Errors
+    /// `Internal` if the plan and the table of callables don't belong together.
+    pub fn new(plan: &PhysicalPlan, foreign: &Foreign, site: Site) -> Result<Option<Self>> {
+        let policies = plan.sources.iter().map(|source| {
+            let policy = LatePolicy::new(&source.late, &source.name, foreign, None)?;
+            Ok(policy.and_then(|policy| match policy.always() {
+                Some(Verdict::DeadLetter(topic)) => {
+                    let topic = Arc::clone(topic);
+                    Some((policy, topic))
+                }
+                _ => None,
+            }))
+        });
+        let policies = policies.collect::<Result<Vec<_>>>()?;
+        let has_any = policies.iter().any(Option::is_some);
+        Ok(has_any.then_some(Self { site, policies }))
+    }
+
+    /// As the operator processes all of it.
+    pub fn process(
+        &self,
+        inner: &mut dyn Operator,
+        time: ClockId,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut run = Vec::with_capacity(input.len());
+        let mut highest = Timestamp(i64::MIN);
+        for record in input.drain(..) {
+            // What is as new as all before it is never late; only what may be goes alone.
+            let now = context.clocks.as_of(time, &record).max(highest.0);
+            highest = highest.max(record.timestamp);
+            if record.timestamp.0 >= now {
+                run.push(record);
+                continue;
+            }
+            inner.process(&mut run, out, context)?;
+            run.clear();
+            let known = context.effects.dropped.len();
+            let late = Record {
+                value: Datum::Null,
+                ..record.clone()
+            };
+            run.push(record);
+            inner.process(&mut run, out, context)?;
+            run.clear();
+            self.send(&late, now, known, context);
+        }
+        inner.process(&mut run, out, context)
+    }
+
+    /// If it was dropped as late, counted behind `known`: it is a dead letter instead.
+    fn send(&self, record: &Record, now: i64, known: usize, context: &mut Context<'_>) {
+        let counted = (self.site.node, dropped::LATE);
+        let Some(at) = context.effects.dropped[known..]
+            .iter()
+            .position(|d| *d == counted)
+        else {
+            return;
+        };
+        let origin = record.origin;
+        let policy = self.policies.get(usize::from(origin.source.0));
+        let Some((policy, to)) = policy
+            .and_then(Option::as_ref)
+            .filter(|_| origin != NO_ORIGIN)
+        else {
+            return;
+        };
+        context.effects.dropped.remove(known + at);
+        let topic = self.site.topic_of(&origin).unwrap_or_default();
+        let late = LateRecord {
+            origin,
+            topic: &topic,
+            timestamp: record.timestamp,
+            watermark: now,
+        };
+        let letter = policy.letter(Arc::clone(to), late, context.place());
+        let error = Error::user("the windows of a record were closed when it came");
+        context.effects.handled.push(Handled {
+            node: self.site.node,
+            reason: dropped::LATE_DEAD_LETTER,
+            error: self.site.locate(error, &origin),
+            letter: Some(letter),
+        });
+    }
+}

@@ -1,0 +1,405 @@
+//! `count`, `reduce`, `aggregate` in sessions: records of a key that are at most a gap apart.
+//!
+//! Takes records at their key's lane. A record takes in every session that it touches, and gives one
+//! session; those it took in are deleted first, with a tombstone each. The merger gets the initial value
+//! first, then each session by its end; the new value comes last. Results carry no headers, and the
+//! session's end as their time.
+//!
+//! Null keys are dropped and don't move the time; null values are aggregated. Late is decided after
+//! merging: what a late record makes together with a session that is still kept may be in time. No
+//! function is called for a record that is too late.
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::windows::window::{
+    Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, Trigger, session_key_in, session_place,
+    split_session_place,
+};
+use crate::support::dropped;
+use crate::support::waiting::{Tasks, see_key};
+use crate::{Context, LaneStore, Operator};
+use bytes::Bytes;
+use std::iter::Peekable;
+use stoatflow_core::{ClockId, Datum, Record, Result, Timestamp};
+use stoatflow_state::{SessionView, Stored, session_changelog_key, session_key};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SessionAggregate {
+    kept: Kept,
+    folder: Folder,
+    gap_ms: i64,
+    /// Gap and grace: how long after its end a session may still grow.
+    open_ms: i64,
+    segment_ms: i64,
+    clock: ClockId,
+    closing: Closing,
+    rows: Rows,
+    /// Records, and the time up to which sessions are closed for them.
+    /// With what is closed at each, and the time before it.
+    batch: Vec<(Record, i64, i64)>,
+    touched: Vec<(i64, i64)>,
+}
+
+impl SessionAggregate {
+    pub fn new(
+        kept: Kept,
+        folder: Folder,
+        gap_ms: i64,
+        grace_ms: i64,
+        clock: ClockId,
+        on_close: bool,
+    ) -> Self {
+        let segment_ms = match stoatflow_state::Layout::session(kept.retention_ms) {
+            stoatflow_state::Layout::Session { segment_ms, .. } => segment_ms,
+            _ => kept.retention_ms,
+        };
+        let waiting = kept.waiting(clock, session_key_in);
+        Self {
+            kept,
+            folder,
+            gap_ms,
+            open_ms: gap_ms.saturating_add(grace_ms),
+            segment_ms,
+            clock,
+            closing: Closing::new(
+                on_close,
+                waiting,
+                clock,
+                (1, gap_ms.saturating_add(grace_ms)),
+            ),
+            rows: Rows::default(),
+            batch: Vec::new(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// Takes records up to the one after which closed sessions are to be given.
+    fn gather(
+        &mut self,
+        input: &mut Peekable<impl Iterator<Item = Record>>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Due>> {
+        let mut earliest = i64::MAX;
+        while let Some(record) = input.peek() {
+            let due = self.closing.before(context.clocks, earliest, record);
+            if due.is_some() {
+                return Ok(due);
+            }
+            let Some(record) = input.next() else { break };
+            if record.key.is_null() {
+                let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
+                context.effects.dropped.push(dropped);
+                continue;
+            }
+            let at = record.timestamp.0;
+            let before = context.clocks.before(self.clock, &record);
+            let stream = context.clocks.observe(self.clock, &record);
+            let close_time = stream.saturating_sub(self.open_ms);
+            earliest = earliest.min(at);
+            let due = self
+                .closing
+                .after(context.clocks, stream, earliest, &record);
+            let key = self.kept.keeper.key(&record)?;
+            see_key(context, self.kept.clock, record.task(), &key)?;
+            self.rows.add(key, &record);
+            self.batch.push((record, close_time, before));
+            if due.is_some() {
+                return Ok(due);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads all sessions that the batch can touch.
+    fn load(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let epoch = context.epoch;
+        let gap = self.gap_ms;
+        for row in self.rows.each() {
+            let observed = context.clocks.stream(self.kept.clock, row.task);
+            let LaneStore { store, .. } = context.store(self.kept.store());
+            let view = SessionView::new(store, epoch, observed).map_err(|e| self.kept.name(e))?;
+            let (from, to) = (row.low.saturating_sub(gap), row.high.saturating_add(gap));
+            let found = view
+                .find_sessions(&row.key, from, to, false)
+                .map_err(|e| self.kept.name(e))?;
+            let cells = found.into_iter();
+            row.cells
+                .extend(cells.map(|s| Cell::loaded((s.end, s.start), s.value)));
+        }
+        Ok(())
+    }
+
+    fn compute(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let Self {
+            kept,
+            folder,
+            closing,
+            rows,
+            batch,
+            touched,
+            gap_ms,
+            ..
+        } = self;
+        let folder = &*folder;
+        let node = kept.keeper.site.node;
+        folder.scope(&mut || {
+            for (at, (record, close_time, before)) in batch.drain(..).enumerate() {
+                // The newest record always makes a session that ends with it, in whichever lane it is.
+                context.clocks.see(kept.clock, record.task(), before);
+                let mut turn = Turn {
+                    kept: &mut *kept,
+                    folder,
+                    closing: &mut *closing,
+                    context: &mut *context,
+                    touched: &mut *touched,
+                    gap_ms: *gap_ms,
+                    close_time,
+                    out: &mut *out,
+                    record: &record,
+                };
+                if !turn.take(rows.of(at))? {
+                    context.effects.dropped.push((node, dropped::LATE));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn store(&mut self, context: &mut Context<'_>) -> Result<()> {
+        let epoch = context.epoch;
+        let segment_ms = self.segment_ms;
+        let LaneStore { store, dirty } = context.store(self.kept.store());
+        for Row { key, cells, .. } in self.rows.drain() {
+            for cell in cells.into_iter().filter(|cell| cell.changed) {
+                // Also what retention hides by now: it may still have to be given when it closes.
+                let internal = session_key(segment_ms, &key, cell.at.1, cell.at.0);
+                store
+                    .put(epoch, dirty, &internal, cell.current)
+                    .map_err(|e| self.kept.name(e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the sessions that are closed, by end, start and key.
+    fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let epoch = context.epoch;
+        loop {
+            let task = context.clocks.task(due.task);
+            let next = self.closing.waiting().pop_due(task, due.until, context)?;
+            let Some((end, place)) = next else {
+                return Ok(());
+            };
+            let Some((start, key)) = split_session_place(&place) else {
+                continue;
+            };
+            let internal = session_key(self.segment_ms, &key, start, end);
+            let store = &context.store(self.kept.store()).store;
+            let held = store.get(epoch, &internal).map_err(|e| self.kept.name(e))?;
+            let Some(held) = held else {
+                continue;
+            };
+            let Trigger { headers, origin } = self.closing.trigger(context.clocks, due, end);
+            out.push(Record {
+                key: self.kept.windowed(key, start, end)?,
+                value: self.kept.keeper.update(true, Datum::Null, held.value),
+                timestamp: Timestamp(end),
+                headers,
+                origin,
+            });
+        }
+    }
+}
+
+/// One record among the sessions of its key.
+struct Turn<'a, 'c> {
+    kept: &'a mut Kept,
+    folder: &'a Folder,
+    closing: &'a mut Closing,
+    context: &'a mut Context<'c>,
+    touched: &'a mut Vec<(i64, i64)>,
+    gap_ms: i64,
+    close_time: i64,
+    out: &'a mut Vec<Record>,
+    record: &'a Record,
+}
+
+impl Turn<'_, '_> {
+    /// `false`: the record is too late.
+    fn take(&mut self, row: &mut Row) -> Result<bool> {
+        let at = self.record.timestamp.0;
+        let (mut start, mut end) = (at, at);
+        let latest_start = at.saturating_add(self.gap_ms);
+        self.touched.clear();
+        for cell in row.from((at.saturating_sub(self.gap_ms), i64::MIN)) {
+            let task = self.record.task();
+            let shown = self.kept.shows(self.context.clocks, task, cell.at.0);
+            if shown && cell.at.1 <= latest_start && cell.held().is_some() {
+                self.touched.push(cell.at);
+                (start, end) = (start.min(cell.at.1), end.max(cell.at.0));
+            }
+        }
+        if end < self.close_time {
+            return Ok(false);
+        }
+        // Even a session whose bounds stay is deleted first; only one of a single instant is not.
+        let deletes = (start, end) != (at, at);
+        let Some((new, befores)) = self.fold(row, deletes)? else {
+            return Ok(true);
+        };
+        for (nth, before) in befores.into_iter().enumerate() {
+            self.remove(row, self.touched[nth], before)?;
+        }
+        self.put(row, (end, start), Datum::Null, new)?;
+        Ok(true)
+    }
+
+    /// What the record and the sessions that it touches are together, and what was in each that is to be
+    /// deleted. `None`: the record was left out, and nothing has changed.
+    fn fold(&mut self, row: &mut Row, deletes: bool) -> Result<Option<(Datum, Vec<Datum>)>> {
+        let mut found = Vec::with_capacity(self.touched.len());
+        for at in self.touched.iter() {
+            let cell = row.cell(*at);
+            self.kept.freeze(cell.passed_on.take(), self.out)?;
+            found.extend(cell.held().map(|held| held.value.clone()));
+        }
+        let (kept, folder, record) = (&*self.kept, self.folder, self.record);
+        let lenient = kept.keeper.site.is_lenient();
+        let whole = |_: &mut Context<'_>| {
+            let mut so_far = folder.start(record)?;
+            let mut befores = Vec::with_capacity(found.len());
+            for value in &found {
+                if deletes {
+                    befores.push(kept.before(value, record)?);
+                }
+                let value = if lenient {
+                    kept.keeper.spare(value, record)?
+                } else {
+                    value.clone()
+                };
+                so_far = folder.merge(so_far, value, record)?;
+            }
+            let new = folder.add(so_far, record)?;
+            kept.keeper.check(&new)?;
+            Ok((new, befores))
+        };
+        kept.keeper.site.attempt(record, self.context, whole)
+    }
+
+    fn remove(&mut self, row: &mut Row, at: (i64, i64), before: Datum) -> Result<()> {
+        self.put(row, at, before, Datum::Null)?;
+        // Born in this batch: the store never had it, unless it has one that retention hides.
+        if (self.kept).shows(self.context.clocks, self.record.task(), at.0) {
+            row.forget_new(at);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, row: &mut Row, at: (i64, i64), before: Datum, new: Datum) -> Result<()> {
+        let (end, start) = at;
+        let timestamp = Timestamp(end);
+        // Deleting moves the store's clock too.
+        let task = self.record.task();
+        self.context.clocks.see(self.kept.clock, task, end);
+        let cell = row.cell(at);
+        let existed = cell.held().is_some();
+        cell.put(Stored {
+            value: new.clone(),
+            timestamp,
+        });
+        if self.closing.is_enabled() {
+            let place = session_place(&row.key, start);
+            let task = self.context.clocks.task(task);
+            let waiting = self.closing.waiting();
+            return if new.is_null() {
+                waiting.remove(task, (end, &place), self.context)
+            } else {
+                waiting.insert(task, (end, place), self.context)
+            };
+        }
+        let place = if self.kept.keeper.is_cached() {
+            session_changelog_key(&row.key, start, end)
+        } else {
+            Bytes::new()
+        };
+        let trigger = Record {
+            timestamp,
+            origin: self.record.origin,
+            ..Record::default()
+        };
+        let outcome = Outcome {
+            key: Datum::windowed(self.record.key.clone(), start, end),
+            existed,
+            before,
+            new,
+            timestamp,
+        };
+        let passed_on = self.kept.forward(&place, &trigger, outcome, self.out)?;
+        row.cell(at).passed_on = passed_on;
+        Ok(())
+    }
+}
+
+impl Operator for SessionAggregate {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut records = input.drain(..).peekable();
+        loop {
+            let due = self.gather(&mut records, context)?;
+            if !self.batch.is_empty() {
+                self.load(context)?;
+                self.compute(out, context)?;
+                self.store(context)?;
+            }
+            match due {
+                Some(due) => self.close(&due, out, context)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        if !self.closing.is_enabled() {
+            return Ok(());
+        }
+        let (epoch, share) = (context.epoch, context.share);
+        let LaneStore { store, .. } = context.store(self.kept.store());
+        // As if nothing had expired: what retention hides may still have to be given.
+        let found = SessionView::new(store, epoch, -1)
+            .and_then(|view| view.find_keys(None, None, 0, i64::MAX, false))
+            .map_err(|e| self.kept.name(e))?;
+        let tasks = Tasks::read(self.clock, context)?;
+        for found in found {
+            let affinity = self.kept.key.affinity(&found.key);
+            if !share.owns(affinity) {
+                continue;
+            }
+            let place = session_place(&found.key, found.start);
+            let at = (found.end, place.as_ref());
+            if let Some(task) = self.closing.restored(context.clocks, &tasks, at) {
+                self.closing.waiting().restore(task, (found.end, place));
+            }
+        }
+        Ok(())
+    }
+
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let due = self.closing.everywhere(context.clocks);
+        due.iter().try_for_each(|due| self.close(due, out, context))
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.end_tick(out, context)
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.kept.keeper.barrier(out);
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! What aggregations in windows share: which windows a time is in, how values are folded, where they are
+//! kept, and when closed windows are given.
+//!
+//! Owned by the operators `window_aggregate`, `sliding_aggregate` and `session_aggregate`. A batch is
+//! worked on in three phases: read what it touches from the store, compute with the interpreter
+//! attached once, write what changed. So nobody waits for a disk or a lock inside the interpreter.
+
+mod assign;
+mod closing;
+mod folder;
+mod kept;
+mod rows;
+mod slots;
+
+pub(crate) use assign::Assign;
+pub(crate) use closing::{Closing, Due, Trigger};
+pub(crate) use folder::Folder;
+pub(crate) use kept::{Kept, Outcome, session_key_in, session_place, split_session_place};
+pub(crate) use rows::{Cell, Row, Rows};
+pub(crate) use slots::Slots;

@@ -1,0 +1,294 @@
+//! `on_window_close`: when closed windows are given, and which.
+//!
+//! Takes the times of records, says when a pass over the closed windows is due. Owns the index of what
+//! waits to be closed. Up to where windows were given is the mark of the operator's clock: it is kept
+//! with the commit, so that a restart gives nothing twice.
+//!
+//! With one lane the passes are those of Kafka Streams: one per record that moves the time, but not
+//! more than one per interval of wall time; looking counts, whether anything closed since or not. With
+//! several lanes there is no interval: what other lanes' records have closed comes out before the next record of its task,
+//! and at the end of the tick, each in the name of the record that closed it.
+
+use crate::ops::windows::window::Kept;
+use crate::support::waiting::{Tasks, Waiting};
+use crate::{Context, LaneClocks, LaneStore};
+use stoatflow_core::{ClockId, Datum, Headers, Origin, Record, Result, Task};
+use stoatflow_state::WindowView;
+
+/// In the name of which record something comes out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trigger {
+    pub headers: Headers,
+    pub origin: Origin,
+}
+
+/// A pass that is to be made over what is closed in a task.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Due {
+    pub task: Task,
+    /// Times up to here (start of a window, end of a session).
+    pub until: i64,
+    /// The record that moved the time.
+    pub trigger: Trigger,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    enabled: bool,
+    clock: ClockId,
+    /// From the start of a window (the end of a session) to its end, and from there to when it is closed.
+    reach: i64,
+    grace: i64,
+    /// By task: no pass before this wall time.
+    next: Vec<i64>,
+    waiting: Waiting,
+    /// The newest record: what closes with a barrier comes in its name.
+    origin: Origin,
+}
+
+impl Closing {
+    /// `waiting`: none yet, and how its keys are read.
+    pub fn new(
+        enabled: bool,
+        waiting: Waiting,
+        clock: ClockId,
+        (reach, grace): (i64, i64),
+    ) -> Self {
+        Self {
+            enabled,
+            clock,
+            reach,
+            grace,
+            next: Vec::new(),
+            waiting,
+            origin: Origin::default(),
+        }
+    }
+
+    /// Are windows given when they close (and only then)?
+    pub const fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// What waits to be closed.
+    pub const fn waiting(&mut self) -> &mut Waiting {
+        &mut self.waiting
+    }
+
+    /// The first time in a task that wasn't given yet.
+    fn frontier(&self, clocks: &LaneClocks, task: Task) -> i64 {
+        match clocks.mark(self.clock, task) {
+            mark if mark < 0 => 0,
+            mark => mark.saturating_sub(self.reach).saturating_add(1).max(0),
+        }
+    }
+
+    /// After a restart: in which task what has this time waits to be given, if it does.
+    pub fn restored(
+        &self,
+        clocks: &LaneClocks,
+        tasks: &Tasks,
+        (time, place): (i64, &[u8]),
+    ) -> Option<Task> {
+        if !clocks.is_apart(self.clock) {
+            let task = tasks.of(clocks, (time, place), self.waiting.key_in(place));
+            return (time >= self.frontier(clocks, task)).then_some(task);
+        }
+        // Without a row (there was one task only) it waits if no task can have given it.
+        tasks.known((time, place)).or_else(|| {
+            let mut all = clocks.tasks(self.clock);
+            all.all(|task| time >= self.frontier(clocks, task))
+                .then(|| tasks.of(clocks, (time, place), self.waiting.key_in(place)))
+        })
+    }
+
+    /// Up to which time windows are closed when the clock shows this.
+    const fn closed_by(&self, stream: i64) -> i64 {
+        stream.saturating_sub(self.grace)
+    }
+
+    /// Before a record: have records of other lanes closed something meanwhile? `earliest` is the earliest time that windows
+    /// can have which are not in the index yet.
+    pub fn before(
+        &mut self,
+        clocks: &mut LaneClocks,
+        earliest: i64,
+        record: &Record,
+    ) -> Option<Due> {
+        if !self.enabled || !clocks.follows_others() {
+            return None;
+        }
+        let stream = clocks.before(self.clock, record);
+        self.due(clocks, record.task(), stream, earliest, Trigger::default)
+    }
+
+    /// After a record, which has moved the clock to `stream`: is a pass due that finds something?
+    pub fn after(
+        &mut self,
+        clocks: &mut LaneClocks,
+        stream: i64,
+        earliest: i64,
+        record: &Record,
+    ) -> Option<Due> {
+        if !self.enabled {
+            return None;
+        }
+        self.origin = record.origin;
+        if !clocks.moves_with_records() {
+            return None;
+        }
+        if clocks.is_alone()
+            && let Some(interval) = clocks.emit_interval_ms
+        {
+            let at = record.task().index();
+            if self.next.len() <= at {
+                self.next.resize(at + 1, i64::MIN);
+            }
+            if clocks.wall.0 < self.next[at] {
+                return None;
+            }
+            self.next[at] = clocks.wall.0.saturating_add(interval);
+        }
+        let trigger = || Trigger {
+            headers: record.headers.clone(),
+            origin: record.origin,
+        };
+        self.due(clocks, record.task(), stream, earliest, trigger)
+    }
+
+    fn due(
+        &mut self,
+        clocks: &mut LaneClocks,
+        task: Task,
+        stream: i64,
+        earliest: i64,
+        trigger: impl FnOnce() -> Trigger,
+    ) -> Option<Due> {
+        let close_time = self.closed_by(stream);
+        let until = close_time.saturating_sub(self.reach);
+        if clocks.mark(self.clock, task) >= close_time || until < 0 {
+            return None;
+        }
+        clocks.set_mark(self.clock, task, close_time);
+        let finds = earliest <= until || self.waiting.line(clocks.task(task)).is_due(until);
+        finds.then(|| Due {
+            task,
+            until,
+            trigger: trigger(),
+        })
+    }
+
+    /// What all tasks have closed by now: at the end of a tick, when records of other lanes have moved the time, and at a
+    /// barrier, with the clocks of all lanes merged.
+    pub fn everywhere(&mut self, clocks: &mut LaneClocks) -> Vec<Due> {
+        let mut found = Vec::new();
+        if !self.enabled {
+            return found;
+        }
+        for task in clocks.tasks(self.clock) {
+            let stream = clocks.stream(self.clock, task);
+            let until = self.closed_by(stream).saturating_sub(self.reach);
+            if until < 0 {
+                continue;
+            }
+            clocks.set_mark(self.clock, task, self.closed_by(stream));
+            if self.waiting.line(clocks.task(task)).is_due(until) {
+                let trigger = Trigger {
+                    headers: None,
+                    origin: self.origin,
+                };
+                found.push(Due {
+                    task,
+                    until,
+                    trigger,
+                });
+            }
+        }
+        found
+    }
+
+    /// In the name of which record a window (a session) comes out that has this time: the one that closed it, in whichever
+    /// lane that is.
+    pub fn trigger(&self, clocks: &LaneClocks, due: &Due, time: i64) -> Trigger {
+        match clocks.name_at(self.clock, due.task, self.closes(time)) {
+            Some((origin, headers)) => Trigger {
+                headers: headers.clone(),
+                origin: *origin,
+            },
+            None => due.trigger.clone(),
+        }
+    }
+
+    /// Gives the windows that are due and that the store still shows, by start, then by key. `newest`: the start of the
+    /// newest window that the store has at a time.
+    pub fn give_windows(
+        &mut self,
+        kept: &Kept,
+        due: &Due,
+        (size, newest): (i64, impl Fn(i64) -> i64),
+        observed: i64,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let task = context.clocks.task(due.task);
+        while let Some((start, key)) = self.waiting.pop_due(task, due.until, context)? {
+            // As in Kafka Streams, whose store gives what starts at `observed - retention` when it closes, though it hides
+            // it from who reads a key: a window without a grace is that old when the next one begins, and closes it.
+            let observed = if !context.clocks.moves_with_records() {
+                // The watermark moves by a whole epoch at a time, which may be longer than a window is kept.
+                -1
+            } else {
+                let closes = self.closes(start);
+                match context.clocks.first_at(self.clock, due.task, closes) {
+                    Some(step) => newest(step.time).saturating_sub(1),
+                    None => observed.saturating_sub(1),
+                }
+            };
+            let store = &context.stores[usize::from(kept.store().0)].store;
+            let view = WindowView::new(store, context.epoch, observed);
+            let held = view.and_then(|view| view.fetch(&key, start));
+            let Some(held) = held.map_err(|e| kept.name(e))? else {
+                continue;
+            };
+            let Trigger { headers, origin } = self.trigger(context.clocks, due, start);
+            out.push(Record {
+                key: kept.windowed(key, start, start.saturating_add(size))?,
+                value: kept.keeper.update(true, Datum::Null, held.value),
+                timestamp: held.timestamp,
+                headers,
+                origin,
+            });
+        }
+        Ok(())
+    }
+
+    /// When what has this time (start of a window, end of a session) is closed.
+    const fn closes(&self, time: i64) -> i64 {
+        time.saturating_add(self.reach).saturating_add(self.grace)
+    }
+
+    /// After a restart: what this lane's keys have in the store and wasn't given yet.
+    pub fn load_windows(&mut self, kept: &Kept, context: &mut Context<'_>) -> Result<()> {
+        if !self.enabled {
+            return Ok(());
+        }
+        let (epoch, share) = (context.epoch, context.share);
+        let LaneStore { store, .. } = context.store(kept.store());
+        let found = WindowView::new(store, epoch, -1)
+            .and_then(|view| view.fetch_all(0, i64::MAX, false))
+            .map_err(|e| kept.name(e))?;
+        let tasks = Tasks::read(self.clock, context)?;
+        for (key, start, _) in found {
+            if !share.owns(self.waiting.affinity(&key)) {
+                continue;
+            }
+            if let Some(task) = self.restored(context.clocks, &tasks, (start, &key))
+                && kept.shows(context.clocks, task, start)
+            {
+                self.waiting.restore(task, (start, key));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Where a windowed aggregation keeps its results, and how it passes them on.
+//!
+//! Takes what an operator made of a record, gives updates whose key is a window's. Owns the store's
+//! number and clock, its retention, and the promise that what was passed on doesn't change any more
+//! (as in `fold`: foreign values are copied before the next step may change them).
+
+use crate::support::table_writer::{Keeper, Update};
+use crate::support::waiting::{Rows, Waiting};
+use crate::{LaneClocks, LaneStore};
+use bytes::{BufMut, Bytes, BytesMut};
+use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Task};
+
+/// What a record did to a window.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The key within its window.
+    pub key: Datum,
+    /// Had the store a value before?
+    pub existed: bool,
+    /// What the aggregation started from.
+    pub before: Datum,
+    /// What it made of that.
+    pub new: Datum,
+    /// The highest time in the window.
+    pub timestamp: stoatflow_core::Timestamp,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub keeper: Keeper,
+    pub key: Serde,
+    /// Of the newest window that the store has taken.
+    pub clock: ClockId,
+    pub retention_ms: i64,
+    /// Do updates leave the lane before they are encoded?
+    pub leaves_lane: bool,
+}
+
+impl Kept {
+    pub fn store(&self) -> StoreId {
+        self.keeper.store
+    }
+
+    pub fn lane_store<'a>(&self, stores: &'a mut [LaneStore]) -> &'a mut LaneStore {
+        &mut stores[usize::from(self.keeper.store.0)]
+    }
+
+    /// Does the store still show what has this time (start of a window, end of a session)?
+    pub fn shows(&self, clocks: &LaneClocks, task: Task, time: i64) -> bool {
+        time > (clocks.stream(self.clock, task)).saturating_sub(self.retention_ms)
+    }
+
+    /// Windows that wait to be closed; none yet.
+    pub fn waiting(&self, clock: ClockId, key_in: fn(&[u8]) -> &[u8]) -> Waiting {
+        Waiting::new(clock, self.key.clone(), key_in, Rows::OfAll)
+    }
+
+    /// The key of a window's results.
+    pub fn windowed(&self, key: Bytes, start: i64, end: i64) -> Result<Datum> {
+        let key = self.key.decode(Some(key)).map_err(|e| self.name(e))?;
+        Ok(Datum::windowed(key, start, end))
+    }
+
+    /// A value for the children that the next step can't change.
+    pub fn own(&self, value: &Datum, record: &Record) -> Result<Datum> {
+        match self.keeper.copy(value) {
+            Ok(copy) => Ok(copy.unwrap_or_else(|| value.clone())),
+            Err(e) => Err(self.keeper.locate(e, record)),
+        }
+    }
+
+    /// What was before, if children need it.
+    pub fn before(&self, value: &Datum, record: &Record) -> Result<Datum> {
+        if self.keeper.sends_old() {
+            self.own(value, record)
+        } else {
+            Ok(Datum::Null)
+        }
+    }
+
+    /// Passes an update on, now or at the barrier. Gives its place in `out` if its value may have to be
+    /// frozen before the window's next step.
+    pub fn forward(
+        &mut self,
+        place: &Bytes,
+        trigger: &Record,
+        outcome: Outcome,
+        out: &mut Vec<Record>,
+    ) -> Result<Option<usize>> {
+        let Outcome {
+            key,
+            existed,
+            before,
+            new,
+            timestamp,
+        } = outcome;
+        let foreign = matches!(&new, Datum::Opaque(object) if object.changes());
+        let record = Record {
+            key,
+            value: Datum::Null,
+            timestamp: trigger.timestamp,
+            headers: trigger.headers.clone(),
+            origin: trigger.origin,
+        };
+        let value = self.keeper.update(existed, before, new);
+        let update = Update {
+            existed,
+            value,
+            timestamp,
+        };
+        self.keeper.forward(place, record, update, out);
+        if !foreign || self.keeper.is_cached() {
+            return Ok(None);
+        }
+        let last = out.len() - 1;
+        if self.leaves_lane {
+            self.keeper.freeze(&mut out[last])?;
+            return Ok(None);
+        }
+        Ok(Some(last))
+    }
+
+    /// An update that waits in `out` gets a value of its own.
+    pub fn freeze(&self, place: Option<usize>, out: &mut [Record]) -> Result<()> {
+        match place.and_then(|at| out.get_mut(at)) {
+            Some(record) => self.keeper.freeze(record),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the node to an error that no single record caused.
+    pub fn name(&self, error: Error) -> Error {
+        self.keeper.site.name_node(error)
+    }
+}
+
+/// A count was asked of something else.
+pub(crate) fn not_a_count(found: &Datum) -> Error {
+    Error::incompatible(format!(
+        "the store of a count holds a value of type {}",
+        found.type_name()
+    ))
+    .hint("keep counts with Serdes.int64(), and delete a store that was written with another serde")
+}
+
+/// A session's place among those of equal end: by start, then by key.
+pub(crate) fn session_place(key: &[u8], start: i64) -> Bytes {
+    let mut place = BytesMut::with_capacity(8 + key.len());
+    place.put_i64(start);
+    place.put_slice(key);
+    place.freeze()
+}
+
+/// Takes it apart: start and key.
+pub(crate) fn split_session_place(place: &Bytes) -> Option<(i64, Bytes)> {
+    let start = place.first_chunk::<8>()?;
+    Some((i64::from_be_bytes(*start), place.slice(8..)))
+}
+
+/// The key in a session's place.
+pub(crate) fn session_key_in(place: &[u8]) -> &[u8] {
+    place.get(8..).unwrap_or_default()
+}

@@ -1,0 +1,168 @@
+//! The windows that a batch works on, each once.
+//!
+//! Takes internal keys of a window store, gives what they hold: read from the store before the
+//! interpreter is attached, written back afterwards with one write per window. Empty between batches;
+//! keeps its buffers.
+
+use crate::ops::windows::window::{Folder, Kept, Outcome};
+use crate::{Context, LaneStore, key_hash};
+use bytes::Bytes;
+use hashbrown::HashTable;
+use stoatflow_core::{Datum, Epoch, Record, Result, Timestamp};
+use stoatflow_state::{KeyValueStore, Stored};
+
+/// One window.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    hash: u64,
+    /// Its key in the store; empty: the store doesn't keep it any more.
+    pub key: Bytes,
+    pub current: Option<Stored>,
+    /// Where in the batch's output its last update is.
+    pub passed_on: Option<usize>,
+    /// Is it other than in the store? A record that was left out has changed nothing.
+    pub changed: bool,
+}
+
+impl Slot {
+    /// What it holds: taken, because it will be another value, or only looked at, if the record may yet
+    /// be left out.
+    fn held(&mut self, stays: bool) -> Option<Stored> {
+        if stays {
+            self.current.clone()
+        } else {
+            self.current.take()
+        }
+    }
+}
+
+/// What a record did to a window.
+#[derive(Debug)]
+pub(crate) struct Folded {
+    /// Had the window a value before?
+    pub existed: bool,
+    /// What the aggregation started from, if children need it.
+    pub before: Datum,
+    pub new: Datum,
+    /// The highest time in the window.
+    pub timestamp: Timestamp,
+}
+
+impl Folded {
+    /// To be passed on under a window's key.
+    pub fn under(self, key: Datum) -> Outcome {
+        let Self {
+            existed,
+            before,
+            new,
+            timestamp,
+        } = self;
+        Outcome {
+            key,
+            existed,
+            before,
+            new,
+            timestamp,
+        }
+    }
+}
+
+impl Slot {
+    /// Takes a record into the window. What it passed on before doesn't change any more. `None`: the record
+    /// was left out, and the window is as it was.
+    pub fn fold(
+        &mut self,
+        record: &Record,
+        folder: &Folder,
+        kept: &Kept,
+        out: &mut [Record],
+        context: &mut Context<'_>,
+    ) -> Result<Option<Folded>> {
+        kept.freeze(self.passed_on.take(), out)?;
+        let held = self.held(kept.keeper.site.is_lenient());
+        let held = held.filter(|held| !held.value.is_null());
+        let existed = held.is_some();
+        let own = record.timestamp;
+        let timestamp = held.as_ref().map_or(own, |held| held.timestamp.max(own));
+        let held = held.map(|held| held.value);
+        let Some((before, new)) = folder.turn(kept, held, record, context)? else {
+            return Ok(None);
+        };
+        self.changed = true;
+        self.current = Some(Stored {
+            value: new.clone(),
+            // A deletion has the time of the record that caused it, as in Kafka Streams.
+            timestamp: if new.is_null() {
+                record.timestamp
+            } else {
+                timestamp
+            },
+        });
+        Ok(Some(Folded {
+            existed,
+            before,
+            new,
+            timestamp,
+        }))
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    index: HashTable<usize>,
+    slots: Vec<Slot>,
+}
+
+impl Slots {
+    /// The slot of a window, loaded if it is new.
+    pub fn load(&mut self, store: &KeyValueStore, epoch: Epoch, key: Bytes) -> Result<usize> {
+        let hash = key_hash(&key);
+        let Self { index, slots } = self;
+        if let Some(&at) = index.find(hash, |&at| slots[at].key == key) {
+            return Ok(at);
+        }
+        let current = store.get(epoch, &key)?;
+        index.insert_unique(hash, slots.len(), |&at| slots[at].hash);
+        slots.push(Slot {
+            hash,
+            key,
+            current,
+            passed_on: None,
+            changed: false,
+        });
+        Ok(slots.len() - 1)
+    }
+
+    /// A slot for a window that the store doesn't keep any more.
+    pub fn forgotten(&mut self) -> usize {
+        self.slots.push(Slot {
+            hash: 0,
+            key: Bytes::new(),
+            current: None,
+            passed_on: None,
+            changed: false,
+        });
+        self.slots.len() - 1
+    }
+
+    pub fn get(&mut self, at: usize) -> &mut Slot {
+        &mut self.slots[at]
+    }
+
+    /// Forgets all of them: nothing is written.
+    pub fn forget(&mut self) {
+        self.index.clear();
+        self.slots.clear();
+    }
+
+    /// Writes every window that changed: all of them, unless records were left out.
+    pub fn store(&mut self, into: &mut LaneStore, epoch: Epoch) -> Result<()> {
+        self.index.clear();
+        let LaneStore { store, dirty } = into;
+        self.slots
+            .drain(..)
+            .filter(|slot| slot.changed && !slot.key.is_empty())
+            .try_for_each(|slot| store.put(epoch, dirty, &slot.key, slot.current))
+    }
+}

@@ -1,0 +1,251 @@
+//! `count`, `reduce`, `aggregate` in tumbling, hopping and unlimited windows.
+//!
+//! Takes records at their key's lane, gives the aggregate of each window that a record is in, the
+//! earliest first. A window takes records as long as its end plus grace is above the operator's stream
+//! time; a record that no window takes is dropped and counted as late. Null keys are dropped and don't
+//! move the time; null values are aggregated. The result's time is the highest in the window.
+//!
+//! A window that its store no longer keeps (retention) starts afresh with every record, as in Kafka
+//! Streams. With `on_window_close` results come once, by window start, then by key.
+
+#[cfg(test)]
+mod tests;
+
+use crate::ops::windows::window::{Assign, Closing, Due, Folder, Kept, Slots};
+use crate::support::dropped;
+use crate::support::waiting::see_key;
+use crate::{Context, Operator};
+use std::iter::Peekable;
+use stoatflow_core::{ClockId, Datum, Record, Result};
+use stoatflow_state::WindowView;
+
+/// A record in a window.
+#[derive(Debug)]
+struct Task {
+    record: usize,
+    slot: usize,
+    start: i64,
+    end: i64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct WindowAggregate {
+    kept: Kept,
+    folder: Folder,
+    assign: Assign,
+    clock: ClockId,
+    grace_ms: i64,
+    closing: Closing,
+    slots: Slots,
+    batch: Vec<Record>,
+    tasks: Vec<Task>,
+}
+
+/// What the operator is made from, beside its store and function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windowing {
+    pub assign: Assign,
+    pub clock: ClockId,
+    pub grace_ms: i64,
+    pub on_close: bool,
+}
+
+impl WindowAggregate {
+    pub fn new(kept: Kept, folder: Folder, windowing: Windowing) -> Self {
+        let Windowing {
+            assign,
+            clock,
+            grace_ms,
+            on_close,
+        } = windowing;
+        let waiting = kept.waiting(clock, |key| key);
+        Self {
+            kept,
+            folder,
+            assign,
+            clock,
+            grace_ms,
+            closing: Closing::new(on_close, waiting, clock, (assign.size(), grace_ms)),
+            slots: Slots::default(),
+            batch: Vec::new(),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// Takes records up to the one after which closed windows are to be given; reads what they touch.
+    fn gather(
+        &mut self,
+        input: &mut Peekable<impl Iterator<Item = Record>>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Due>> {
+        while let Some(record) = input.peek() {
+            let due = self.closing.before(context.clocks, i64::MAX, record);
+            if due.is_some() {
+                return Ok(due);
+            }
+            let Some(record) = input.next() else { break };
+            if record.key.is_null() {
+                let dropped = (self.kept.keeper.site.node, dropped::NULL_KEY);
+                context.effects.dropped.push(dropped);
+                continue;
+            }
+            if context.clocks.follows_others() {
+                // The newest record always makes the newest window, in whichever lane it is.
+                let before = context.clocks.before(self.clock, &record);
+                let newest = self.assign.newest(before);
+                context.clocks.see(self.kept.clock, record.task(), newest);
+            }
+            let stream = context.clocks.observe(self.clock, &record);
+            let close_time = stream.saturating_sub(self.grace_ms);
+            let at = self.batch.len();
+            self.assign(at, &record, close_time, context)?;
+            let due = self
+                .closing
+                .after(context.clocks, stream, i64::MAX, &record);
+            self.batch.push(record);
+            if due.is_some() {
+                return Ok(due);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a record into its open windows.
+    fn assign(
+        &mut self,
+        at: usize,
+        record: &Record,
+        close_time: i64,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let tasks = self.tasks.len();
+        let mut key = None;
+        for (start, end) in self.assign.windows(record.timestamp.0) {
+            if end <= close_time {
+                continue;
+            }
+            let key = match &key {
+                Some(key) => key,
+                None => {
+                    let bytes = self.kept.keeper.key(record)?;
+                    see_key(context, self.kept.clock, record.task(), &bytes)?;
+                    key.insert(bytes)
+                }
+            };
+            let observed = context.clocks.see(self.kept.clock, record.task(), start);
+            let store = &self.kept.lane_store(context.stores).store;
+            let admitted = WindowView::new(store, context.epoch, observed)
+                .map(|mut view| view.admit(key, start));
+            let slot = match admitted {
+                Ok(Some(internal)) => self.slots.load(store, context.epoch, internal),
+                Ok(None) => Ok(self.slots.forgotten()),
+                Err(e) => Err(e),
+            };
+            let slot = slot.map_err(|e| self.kept.keeper.locate(e, record))?;
+            if self.closing.is_enabled() {
+                let task = context.clocks.task(record.task());
+                let waiting = self.closing.waiting();
+                waiting.insert(task, (start, key.clone()), context)?;
+            }
+            self.tasks.push(Task {
+                record: at,
+                slot,
+                start,
+                end,
+            });
+        }
+        if self.tasks.len() == tasks {
+            let dropped = (self.kept.keeper.site.node, dropped::LATE);
+            context.effects.dropped.push(dropped);
+        }
+        Ok(())
+    }
+
+    fn compute(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let Self {
+            kept,
+            folder,
+            closing,
+            slots,
+            batch,
+            tasks,
+            ..
+        } = self;
+        // A record that fails in one of its windows goes into no later one, as in Kafka Streams.
+        let mut lost = None;
+        folder.scope(&mut || {
+            tasks.drain(..).try_for_each(|task| {
+                if lost == Some(task.record) {
+                    return Ok(());
+                }
+                let record = &batch[task.record];
+                let slot = slots.get(task.slot);
+                let Some(folded) = slot.fold(record, folder, kept, out, context)? else {
+                    lost = Some(task.record);
+                    return Ok(());
+                };
+                if closing.is_enabled() {
+                    return Ok(());
+                }
+                let key = Datum::windowed(record.key.clone(), task.start, task.end);
+                let outcome = folded.under(key);
+                slot.passed_on = kept.forward(&slot.key, record, outcome, out)?;
+                Ok(())
+            })
+        })?;
+        batch.clear();
+        Ok(())
+    }
+
+    /// Gives the windows that are closed.
+    fn close(&mut self, due: &Due, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let observed = context.clocks.stream(self.kept.clock, due.task);
+        let (size, assign) = (self.assign.size(), self.assign);
+        let newest = move |time| assign.newest(time);
+        self.closing
+            .give_windows(&self.kept, due, (size, newest), observed, out, context)
+    }
+}
+
+impl Operator for WindowAggregate {
+    fn process(
+        &mut self,
+        input: &mut Vec<Record>,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut records = input.drain(..).peekable();
+        loop {
+            let due = self.gather(&mut records, context)?;
+            self.compute(out, context)?;
+            let epoch = context.epoch;
+            let stored = self
+                .slots
+                .store(self.kept.lane_store(context.stores), epoch);
+            stored.map_err(|e| self.kept.name(e))?;
+            match due {
+                Some(due) => self.close(&due, out, context)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
+        self.closing.load_windows(&self.kept, context)
+    }
+
+    fn end_tick(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        let due = self.closing.everywhere(context.clocks);
+        due.iter().try_for_each(|due| self.close(due, out, context))
+    }
+
+    fn advance(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+        self.end_tick(out, context)
+    }
+
+    fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
+        self.kept.keeper.barrier(out);
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! What becomes of a record that is older than the watermark: the policy of its source.
+//!
+//! Takes the policy of the plan, and late records where a callable has to see them, a batch at a time;
+//! gives a verdict for each, and dead letters without their bodies. The engine counts, leaves out and
+//! sends. Never looks at a window: the grace of windows comes later, for what goes in.
+
+#[cfg(test)]
+mod tests;
+
+use crate::support::error_policy::{Letter, Place, header};
+use crate::{Failed, Foreign, PartitionCounts, Udf};
+use std::sync::Arc;
+use stoatflow_core::{Error, ErrorKind, Late, Origin, Record, Result, Timestamp};
+
+/// What becomes of one record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes in; each window decides by its grace.
+    Grace,
+    /// It is left out.
+    Drop,
+    /// It is left out, and goes to this topic.
+    DeadLetter(Arc<str>),
+}
+
+impl Verdict {
+    /// How it is counted: `policy` of the metric.
+    #[must_use]
+    pub const fn policy(&self) -> &'static str {
+        match self {
+            Self::Grace => "grace",
+            Self::Drop => "drop",
+            Self::DeadLetter(_) => "dlq",
+        }
+    }
+}
+
+/// A late record, as far as its dead letter goes.
+#[derive(Clone, Copy, Debug)]
+pub struct LateRecord<'a> {
+    /// Where it was read.
+    pub origin: Origin,
+    /// Its topic.
+    pub topic: &'a str,
+    /// When it happened.
+    pub timestamp: Timestamp,
+    /// The watermark that had passed it.
+    pub watermark: i64,
+}
+
+#[derive(Clone, Debug)]
+enum Says {
+    /// The same of all.
+    Always(Verdict),
+    /// What a callable gives, and the topics that it may name unasked.
+    Ask(Arc<dyn Udf>, Arc<[String]>),
+}
+
+/// See the module. There is none where every record goes in.
+#[derive(Debug)]
+pub struct LatePolicy {
+    says: Says,
+    node: Arc<str>,
+    counts: Option<Arc<dyn PartitionCounts>>,
+}
+
+impl LatePolicy {
+    /// The policy of a source; `None` if all of its records go in.
+    ///
+    /// # Errors
+    /// `Internal` if the plan and the table of callables don't belong together.
+    pub fn new(
+        late: &Late,
+        node: &str,
+        foreign: &Foreign,
+        counts: Option<&Arc<dyn PartitionCounts>>,
+    ) -> Result<Option<Arc<Self>>> {
+        let says = match late {
+            Late::Grace => return Ok(None),
+            Late::Call(calling) => {
+                Says::Ask(foreign.udf(calling.udf)?, calling.topics.clone().into())
+            }
+            plain => Says::Always(verdict(plain)?),
+        };
+        Ok(Some(Arc::new(Self {
+            says,
+            node: node.into(),
+            counts: counts.cloned(),
+        })))
+    }
+
+    /// What it says of every record, if nobody has to be asked: then records need not be decoded.
+    #[must_use]
+    pub const fn always(&self) -> Option<&Verdict> {
+        match &self.says {
+            Says::Always(verdict) => Some(verdict),
+            Says::Ask(..) => None,
+        }
+    }
+
+    /// Asks about late records of one topic, in their order: a verdict for each.
+    ///
+    /// # Errors
+    /// [`Failed`] if the callable raises, gives something else, or a topic that doesn't exist.
+    pub fn ask(
+        &self,
+        batch: &[Record],
+        topic: &str,
+        watermark: i64,
+        out: &mut Vec<Verdict>,
+    ) -> Result<(), Failed> {
+        let (udf, declared) = match &self.says {
+            Says::Ask(udf, declared) => (udf, declared),
+            Says::Always(verdict) => {
+                out.extend(batch.iter().map(|_| verdict.clone()));
+                return Ok(());
+            }
+        };
+        let told = |error: Error| {
+            error.at(|at| {
+                at.node = Some(self.node.to_string());
+                at.function = Some(udf.name().to_owned());
+            })
+        };
+        let mut said = Vec::with_capacity(batch.len());
+        udf.late(batch, topic, watermark, &mut said)
+            .map_err(|Failed { at, error }| Failed {
+                at,
+                error: told(error),
+            })?;
+        if said.len() != batch.len() {
+            let error = Error::internal("a late policy gave fewer answers than records");
+            return Err(Failed { at: 0, error });
+        }
+        for (at, late) in said.iter().enumerate() {
+            let known = self.find(late, declared, topic);
+            let found = known.and_then(|()| verdict(late)).map_err(told);
+            out.push(found.map_err(|error| Failed { at, error })?);
+        }
+        Ok(())
+    }
+
+    /// A topic that nobody has declared must exist, and must not be the one that the record comes from.
+    fn find(&self, said: &Late, declared: &[String], own: &str) -> Result<()> {
+        let Late::Dlq(to) = said else {
+            return Ok(());
+        };
+        if to == own {
+            return Err(Error::user(format!(
+                "a late policy gave DLQ(\"{to}\") for a record of that topic: it would be late there again, for ever"
+            ))
+            .hint("name another topic"));
+        }
+        let counts = self.counts.as_ref();
+        let Some(counts) = counts.filter(|_| !declared.contains(to)) else {
+            return Ok(());
+        };
+        counts.partitions(to).map(drop).map_err(|e| match e.kind() {
+            ErrorKind::MissingTopic => Error::missing_topic(format!(
+                "a late policy gave DLQ(\"{to}\"), but there is no such topic"
+            ))
+            .hint("create it, or name another one"),
+            _ => e,
+        })
+    }
+
+    /// A dead letter, whose body the engine adds.
+    #[must_use]
+    pub fn letter(&self, to: Arc<str>, late: LateRecord<'_>, place: Place) -> Letter {
+        let LateRecord {
+            origin,
+            topic,
+            timestamp,
+            watermark,
+        } = late;
+        let message = format!(
+            "the record is {} ms older than the watermark {watermark}",
+            watermark.saturating_sub(timestamp.0)
+        );
+        let headers = vec![
+            header("kind", "late"),
+            header("node", (*self.node).to_owned()),
+            header("message", message),
+            header("topic", topic.to_owned()),
+            header("partition", origin.partition.to_string()),
+            header("offset", origin.offset.to_string()),
+            header("timestamp", timestamp.0.to_string()),
+            header("watermark", watermark.to_string()),
+            header("lane", place.lane.0.to_string()),
+            header("epoch", place.epoch.0.to_string()),
+        ];
+        Letter {
+            topic: to,
+            origin,
+            timestamp,
+            headers,
+        }
+    }
+}
+
+fn verdict(late: &Late) -> Result<Verdict> {
+    match late {
+        Late::Grace => Ok(Verdict::Grace),
+        Late::Drop => Ok(Verdict::Drop),
+        Late::Dlq(topic) => Ok(Verdict::DeadLetter(topic.as_str().into())),
+        Late::Call(_) => Err(Error::internal("a late policy gave another callable")),
+    }
+}

@@ -1,0 +1,163 @@
+//! Where an operator stands: what it needs to say where something went wrong.
+//!
+//! Takes an error and the origin of a record, gives the error with node, function, topic, partition
+//! and offset. Never swallows and never decides.
+
+use crate::support::error_policy::{Judge, Outcome};
+use crate::{Context, NO_ORIGIN};
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, NodeId, Origin, Record, Result, SourceId};
+use stoatflow_plan::PhysicalPlan;
+
+/// Topics by source, shared by all operators of a chain.
+pub(crate) type Topics = Arc<[Vec<String>]>;
+
+/// Node, name and topics, and who decides about records that fail here.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub node: NodeId,
+    name: Arc<str>,
+    topics: Topics,
+    judge: Option<Arc<Judge>>,
+}
+
+impl Site {
+    pub fn new(node: NodeId, name: &str, topics: Topics) -> Self {
+        Self {
+            node,
+            name: name.into(),
+            topics,
+            judge: None,
+        }
+    }
+
+    /// The same place with another judge.
+    pub fn judged_by(mut self, judge: Option<Arc<Judge>>) -> Self {
+        self.judge = judge;
+        self
+    }
+
+    /// May records that fail be left out?
+    pub fn is_lenient(&self) -> bool {
+        self.judge.is_some()
+    }
+
+    /// Decides about a record that failed; `attempts` failed before. The error has its coordinates.
+    pub fn judge(
+        &self,
+        error: Error,
+        record: &Record,
+        attempts: u32,
+        context: &mut Context<'_>,
+    ) -> Result<Outcome> {
+        let Some(judge) = &self.judge else {
+            return Err(error);
+        };
+        let place = context.place();
+        let handled = &mut context.effects.handled;
+        judge.judge(error, record, None, attempts + 1, place, handled)
+    }
+
+    /// The same without a wait before it is tried again: says how long that is to be.
+    pub fn decide(
+        &self,
+        error: Error,
+        record: &Record,
+        attempts: u32,
+        context: &mut Context<'_>,
+    ) -> Result<(Outcome, Duration)> {
+        let Some(judge) = &self.judge else {
+            return Err(error);
+        };
+        let place = context.place();
+        let handled = &mut context.effects.handled;
+        judge.decide(error, record, None, attempts + 1, place, handled)
+    }
+
+    /// Tries something with a record until it is done, or the record is given up: then `None`.
+    pub fn attempt<T>(
+        &self,
+        record: &Record,
+        context: &mut Context<'_>,
+        mut act: impl FnMut(&mut Context<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match act(context) {
+            Ok(done) => Ok(Some(done)),
+            Err(error) => self.rescue(error, record, context, act),
+        }
+    }
+
+    /// As `attempt`, when the first one has failed.
+    #[cold]
+    pub fn rescue<T>(
+        &self,
+        mut error: Error,
+        record: &Record,
+        context: &mut Context<'_>,
+        mut act: impl FnMut(&mut Context<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut attempts = 0;
+        loop {
+            let located = self.locate(error, &record.origin);
+            match self.judge(located, record, attempts, context)? {
+                Outcome::Again => attempts += 1,
+                Outcome::Gone => return Ok(None),
+            }
+            error = match act(context) {
+                Ok(done) => return Ok(Some(done)),
+                Err(error) => error,
+            };
+        }
+    }
+
+    pub fn topics(plan: &PhysicalPlan) -> Topics {
+        plan.sources
+            .iter()
+            .map(|source| source.topics.clone())
+            .collect()
+    }
+
+    /// The topic that a record was read from. One that joined by pattern while running isn't in the
+    /// plan; the engine knows it.
+    pub fn topic_of(&self, origin: &Origin) -> Option<String> {
+        self.topics
+            .get(usize::from(origin.source.0))
+            .and_then(|topics| topics.get(usize::from(origin.topic)))
+            .cloned()
+    }
+
+    /// The source and the number of a topic, by its name.
+    pub fn find_topic(&self, name: &[u8]) -> Option<(SourceId, u16)> {
+        let mut sources = (0..).map(SourceId).zip(self.topics.iter());
+        sources.find_map(|(source, topics)| {
+            let at = topics.iter().position(|topic| topic.as_bytes() == name)?;
+            Some((source, u16::try_from(at).ok()?))
+        })
+    }
+
+    /// Adds the node, for what no single record caused.
+    pub fn name_node(&self, error: Error) -> Error {
+        error.at(|at| at.node = Some(self.name.to_string()))
+    }
+
+    /// Adds the coordinates of a record.
+    pub fn locate(&self, error: Error, origin: &Origin) -> Error {
+        self.locate_call(error, origin, None)
+    }
+
+    /// Adds the coordinates of a record and the function that worked on it.
+    pub fn locate_call(&self, error: Error, origin: &Origin, function: Option<&str>) -> Error {
+        if *origin == NO_ORIGIN {
+            let error = error.at(|at| at.function = function.map(str::to_owned));
+            return self.name_node(error);
+        }
+        error.at(|at| {
+            at.node = Some(self.name.to_string());
+            at.function = function.map(str::to_owned);
+            at.topic = self.topic_of(origin);
+            at.partition = Some(origin.partition);
+            at.offset = Some(origin.offset);
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! What all operators that keep a table share: which store, how it writes keys and values, whether
+//! children need old values, and whether updates go on at once or wait for the barrier.
+//!
+//! Takes records and results, gives key bytes and forwarded updates. Never computes a value.
+
+use crate::expr::aggregation::State;
+use crate::ops::tables::table_update;
+use crate::support::dropped;
+use crate::support::node_context::Site;
+use crate::support::update_cache::SharedHeld;
+use crate::{Context, LaneStore};
+use bytes::Bytes;
+use stoatflow_core::{ClockId, Datum, Error, Record, Result, Serde, StoreId, Timestamp};
+use stoatflow_state::{PutResult, Stored, VersionedView};
+
+/// Store, key serde and held updates of one operator.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    pub site: Site,
+    pub store: StoreId,
+    key: Serde,
+    value: Serde,
+    old: bool,
+    /// Of a versioned store: its clock.
+    versions: Option<ClockId>,
+    held: Option<SharedHeld>,
+}
+
+/// How updates go on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sending {
+    /// With the value before?
+    pub old: bool,
+    /// Where they wait for the barrier, if there is to be one per key and epoch.
+    pub held: Option<SharedHeld>,
+    /// Of a versioned store: the clock of what it has taken.
+    pub versions: Option<ClockId>,
+}
+
+/// What an operator made of a record.
+#[derive(Debug)]
+pub(crate) struct Update {
+    /// Had the store a value before?
+    pub existed: bool,
+    /// What the store has now, as the children get it (see [`Keeper::update`]).
+    pub value: Datum,
+    /// And since when.
+    pub timestamp: Timestamp,
+}
+
+/// What was before an update.
+#[derive(Debug)]
+pub(crate) enum Before {
+    /// The store knows.
+    Stored,
+    /// The store knows, and from nothing to nothing is no update at all.
+    StoredUnlessIdle,
+    /// This.
+    Given(Datum),
+}
+
+impl Keeper {
+    pub fn new(site: Site, store: StoreId, key: Serde, value: Serde, sending: Sending) -> Self {
+        Self {
+            site,
+            store,
+            key,
+            value,
+            old: sending.old,
+            versions: sending.versions,
+            held: sending.held,
+        }
+    }
+
+    pub fn is_cached(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Does its store keep versions?
+    pub fn is_versioned(&self) -> bool {
+        self.versions.is_some()
+    }
+
+    /// The latest version of a record's key.
+    pub fn latest(&self, record: &Record, context: &mut Context<'_>) -> Result<Option<Stored>> {
+        let key = self.key(record)?;
+        let clock = self.versions;
+        let seen = clock.map_or(-1, |clock| context.clocks.before(clock, record));
+        let epoch = context.epoch;
+        let store = &context.store(self.store).store;
+        let found = VersionedView::new(store, epoch, seen).and_then(|view| view.get(&key));
+        let found = found.map_err(|e| self.locate(e, record))?;
+        Ok(found.map(|version| Stored {
+            value: version.value,
+            timestamp: Timestamp(version.timestamp),
+        }))
+    }
+
+    /// What the store has for a record's key now.
+    pub fn stored(&self, record: &Record, context: &mut Context<'_>) -> Result<Option<Stored>> {
+        if self.is_versioned() {
+            return self.latest(record, context);
+        }
+        let key = self.key(record)?;
+        let epoch = context.epoch;
+        let found = context.store(self.store).store.get(epoch, &key);
+        found.map_err(|e| self.locate(e, record))
+    }
+
+    /// Do children need what was before?
+    pub fn sends_old(&self) -> bool {
+        self.old
+    }
+
+    /// May an aggregation take this record? Counts it if not.
+    pub fn admits(&self, record: &Record, context: &mut Context<'_>) -> bool {
+        let reason = if record.key.is_null() {
+            dropped::NULL_KEY
+        } else if record.value.is_null() {
+            dropped::NULL_VALUE
+        } else {
+            return true;
+        };
+        context.effects.dropped.push((self.site.node, reason));
+        false
+    }
+
+    /// The bytes of a record's key.
+    #[inline]
+    pub fn key(&self, record: &Record) -> Result<Bytes> {
+        match self.key.encode(&record.key) {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => Err(self.locate(Error::internal("a null key reached a store"), record)),
+            Err(e) => Err(self.locate(e, record)),
+        }
+    }
+
+    /// A new value as the children get it. `old` is what an aggregation started from; what the cache
+    /// holds back starts from the store, which had nothing if nothing `existed`.
+    pub fn update(&self, existed: bool, old: Datum, new: Datum) -> Datum {
+        if !self.old {
+            return new;
+        }
+        let known = existed || !self.is_cached();
+        Datum::change(if known { old } else { Datum::Null }, new, true)
+    }
+
+    /// Writes what a key of a table is worth now, and passes the update on.
+    pub fn keep(
+        &mut self,
+        record: Record,
+        new: Datum,
+        before: Before,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let key = self.key(&record)?;
+        if let Some(clock) = self.versions {
+            return self.keep_version(clock, &key, record, new, before, out, context);
+        }
+        let timestamp = record.timestamp;
+        // A null value deletes, at this time.
+        let stored = Some(Stored {
+            value: new.clone(),
+            timestamp,
+        });
+        let epoch = context.epoch;
+        let LaneStore { store, dirty } = context.store(self.store);
+        let asked = self.old && !matches!(before, Before::Given(_));
+        let reads = asked || self.is_cached() || matches!(before, Before::StoredUnlessIdle);
+        // Where nobody asks what was there, a plain write needs no read.
+        let read = if reads {
+            store.update(epoch, dirty, &key, |old| Ok((stored, old.cloned())))
+        } else {
+            store.put(epoch, dirty, &key, stored).map(|()| None)
+        };
+        let found = read.map_err(|e| self.locate(e, &record))?;
+        let existed = found.is_some();
+        if !existed && new.is_null() && matches!(before, Before::StoredUnlessIdle) {
+            return Ok(());
+        }
+        let old = match before {
+            Before::Given(old) if !self.is_cached() => old,
+            _ => found.map_or(Datum::Null, |found| found.value),
+        };
+        let value = table_update::make(self.old, old, new, true);
+        let update = Update {
+            existed,
+            value,
+            timestamp,
+        };
+        self.forward(&key, record, update, out);
+        Ok(())
+    }
+
+    /// Writes a version of a key, and passes the update on: marked if it isn't the latest, not at all
+    /// if it is too old to be kept.
+    #[allow(clippy::too_many_arguments)] // as `keep`, and what it has found out
+    fn keep_version(
+        &self,
+        clock: ClockId,
+        key: &Bytes,
+        mut record: Record,
+        new: Datum,
+        before: Before,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (epoch, order) = (context.epoch, record.origin.order);
+        let seen = context.clocks.before(clock, &record);
+        let LaneStore { store, dirty } = context.store(self.store);
+        let put = || {
+            let mut view = VersionedView::new(store, epoch, seen)?;
+            let old = match before {
+                Before::Given(old) => old,
+                _ if self.old => view.get(key)?.map(|v| v.value).unwrap_or_default(),
+                _ => Datum::Null,
+            };
+            let put = view.put(dirty, key, Some(new.clone()), record.timestamp.0)?;
+            Ok((old, put, view.observed()))
+        };
+        let (old, put, seen) = put().map_err(|e| self.locate(e, &record))?;
+        context.clocks.observe_at(clock, order, seen);
+        let latest = match put {
+            PutResult::NotPut => return Ok(()),
+            PutResult::Undefined => true,
+            PutResult::ValidTo(_) => false,
+        };
+        record.value = table_update::make(self.old, old, new, latest);
+        out.push(record);
+        Ok(())
+    }
+
+    /// Passes an update on, now or at the barrier.
+    pub fn forward(
+        &mut self,
+        key: &Bytes,
+        mut record: Record,
+        update: Update,
+        out: &mut Vec<Record>,
+    ) {
+        let Update {
+            existed,
+            value,
+            timestamp,
+        } = update;
+        // A tombstone held by the cache keeps the time of the record that caused it, as in Kafka Streams.
+        if !(self.is_cached() && table_update::new(&value).is_null()) {
+            record.timestamp = timestamp;
+        }
+        record.value = value;
+        match &mut self.held {
+            Some(held) => held.lock().hold(key, existed, record),
+            None => out.push(record),
+        }
+    }
+
+    /// Gives a record a foreign value of its own, if it has one: as it would come back from the store.
+    pub fn freeze(&self, record: &mut Record) -> Result<()> {
+        let value = match &mut record.value {
+            Datum::Change(change) => &mut change.new,
+            value => value,
+        };
+        let copy = self.copy(value);
+        match copy {
+            Ok(None) => Ok(()),
+            Ok(Some(copy)) => {
+                *value = copy;
+                Ok(())
+            }
+            Err(e) => Err(self.locate(e, record)),
+        }
+    }
+
+    /// A copy of a foreign value, which somebody may change in place; others need none.
+    pub fn copy(&self, value: &Datum) -> Result<Option<Datum>> {
+        if !matches!(value, Datum::Opaque(object) if object.changes()) {
+            return Ok(None);
+        }
+        let bytes = self.value.encode(value)?;
+        self.value.decode(bytes).map(Some)
+    }
+
+    /// A value that a function may change: a copy, if it is one that can be changed in place.
+    pub fn spare(&self, value: &Datum, record: &Record) -> Result<Datum> {
+        let copy = self.copy(value).map_err(|e| self.locate(e, record))?;
+        Ok(copy.unwrap_or_else(|| value.clone()))
+    }
+
+    /// Can the store write this? Asked where a record that fails may be left out: at the end of the epoch
+    /// it would be too late for that.
+    pub fn check(&self, value: &Datum) -> Result<()> {
+        // What a native aggregate holds was asked when it came: to write all of it for each record would be too much.
+        let asked = matches!(self.value, Serde::Json) && State::of(value).is_some();
+        if self.site.is_lenient() && !asked {
+            self.value.encode(value)?;
+        }
+        Ok(())
+    }
+
+    pub fn barrier(&mut self, out: &mut Vec<Record>) {
+        if let Some(held) = &mut self.held {
+            held.lock().release(out);
+        }
+    }
+
+    pub fn locate(&self, error: Error, record: &Record) -> Error {
+        self.site.locate(error, &record.origin)
+    }
+}

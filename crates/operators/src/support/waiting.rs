@@ -1,0 +1,272 @@
+//! What waits for a time, in each task.
+//!
+//! Takes keys with the task and the time they wait for; gives those that are due in a task. After a restart a key's
+//! bytes say which task it is in: murmur2, by which Kafka's Java clients partition. Of what waits elsewhere, because a
+//! producer partitions in another way, a row in the engine's store `clocks` says where: clock, 0, time, key. It is
+//! written and deleted with what waits. Windows stay in their store when they have been given, so of those all that
+//! wait have such a row, unless tasks are murmur2's by their nature. Owns the index of one lane's keys and these rows.
+
+#[cfg(test)]
+mod tests;
+
+use crate::support::time_index::TimeIndex;
+use crate::{Context, LaneClocks, LaneStore};
+use bytes::{BufMut, Bytes, BytesMut};
+use std::collections::HashMap;
+use std::sync::Arc;
+use stoatflow_core::{ClockId, Datum, Error, Result, Serde, Task, Timestamp};
+use stoatflow_state::{KeyRange, Stored, time_key};
+
+/// So many rows are read at a time when a lane starts.
+const CHUNK: usize = 4096;
+
+/// What has a row that says where it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// What waits in another task than the one that its key says.
+    OfAway,
+    /// All that waits.
+    OfAll,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    clock: ClockId,
+    key: Serde,
+    /// The key's bytes in what waits.
+    key_in: fn(&[u8]) -> &[u8],
+    rows: Rows,
+    lines: Vec<TimeIndex>,
+}
+
+impl Waiting {
+    pub fn new(clock: ClockId, key: Serde, key_in: fn(&[u8]) -> &[u8], rows: Rows) -> Self {
+        Self {
+            clock,
+            key,
+            key_in,
+            rows,
+            lines: Vec::new(),
+        }
+    }
+
+    /// What waits in a task.
+    pub fn line(&mut self, task: Task) -> &mut TimeIndex {
+        if self.lines.len() <= task.index() {
+            self.lines.resize_with(task.index() + 1, TimeIndex::default);
+        }
+        &mut self.lines[task.index()]
+    }
+
+    /// All lines, by task.
+    pub fn lines(&self) -> impl Iterator<Item = (Task, &TimeIndex)> {
+        (0..).map(Task).zip(&self.lines)
+    }
+
+    /// The key's bytes in what waits.
+    pub fn key_in<'a>(&self, place: &'a [u8]) -> &'a [u8] {
+        (self.key_in)(place)
+    }
+
+    /// The bytes that say in which lane it waits.
+    pub fn affinity<'a>(&self, place: &'a [u8]) -> &'a [u8] {
+        self.key.affinity(self.key_in(place))
+    }
+
+    /// Adds what waits; nothing happens if it waits there.
+    pub fn insert(
+        &mut self,
+        task: Task,
+        (time, place): (i64, Bytes),
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if self.line(task).insert(time, place.clone()) && self.has_row(context, task, &place) {
+            keep(context, (self.clock, task), (time, &place))?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what waits; nothing happens if it doesn't wait there.
+    pub fn remove(
+        &mut self,
+        task: Task,
+        (time, place): (i64, &Bytes),
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        if self.line(task).remove(time, place) && self.has_row(context, task, place) {
+            write(context, self.clock, (time, place), None)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the first in a task's line, if it is due at `until` or before.
+    pub fn pop_due(
+        &mut self,
+        task: Task,
+        until: i64,
+        context: &mut Context<'_>,
+    ) -> Result<Option<(i64, Bytes)>> {
+        let due = self.line(task).pop_due(until);
+        if let Some((time, place)) = &due
+            && self.has_row(context, task, place)
+        {
+            write(context, self.clock, (*time, place), None)?;
+        }
+        Ok(due)
+    }
+
+    fn has_row(&self, context: &Context<'_>, task: Task, place: &[u8]) -> bool {
+        match self.rows {
+            Rows::OfAll => context.clocks.rows.is_some() && context.clocks.is_apart(self.clock),
+            Rows::OfAway => is_away(context, self.clock, task, self.affinity(place)),
+        }
+    }
+
+    /// Adds what waited before a restart.
+    pub fn restore(&mut self, task: Task, (time, place): (i64, Bytes)) {
+        self.line(task).insert(time, place);
+    }
+}
+
+/// Does something wait in another task than the one that its key says?
+fn is_away(context: &Context<'_>, clock: ClockId, task: Task, affinity: &[u8]) -> bool {
+    let clocks = &context.clocks;
+    clocks.rows.is_some() && clocks.has_tasks(clock) && clocks.task_of(clock, affinity) != task
+}
+
+/// Something waits in a task from now on, or no more: if its key doesn't say the task, a row does.
+pub(crate) fn note(
+    context: &mut Context<'_>,
+    (clock, task): (ClockId, Task),
+    at: (i64, &[u8]),
+    affinity: &[u8],
+    waits: bool,
+) -> Result<()> {
+    match (is_away(context, clock, task, affinity), waits) {
+        (false, _) => Ok(()),
+        (true, true) => keep(context, (clock, task), at),
+        (true, false) => write(context, clock, at, None),
+    }
+}
+
+fn keep(context: &mut Context<'_>, (clock, task): (ClockId, Task), at: (i64, &[u8])) -> Result<()> {
+    let value = Datum::Bytes(Bytes::copy_from_slice(&task.0.to_be_bytes()));
+    let timestamp = Timestamp(at.0.max(0));
+    write(context, clock, at, Some(Stored { value, timestamp }))
+}
+
+fn write(
+    context: &mut Context<'_>,
+    clock: ClockId,
+    (time, place): (i64, &[u8]),
+    stored: Option<Stored>,
+) -> Result<()> {
+    let Some((id, names)) = context.clocks.rows.clone() else {
+        return Ok(());
+    };
+    let mut key = prefix(&names[usize::from(clock.0)], 8 + place.len());
+    key.put_slice(&time_key(time, place));
+    let epoch = context.epoch;
+    let LaneStore { store, dirty } = context.store(id);
+    store.put(epoch, dirty, &key.freeze(), stored)
+}
+
+fn prefix(name: &[u8], more: usize) -> BytesMut {
+    let mut key = BytesMut::with_capacity(name.len() + 1 + more);
+    key.put_slice(name);
+    key.put_u8(0);
+    key
+}
+
+/// A key was seen in a task. The first that is elsewhere than it says leaves a row: clock, 0. Who reads a store then
+/// knows that a row's task isn't known.
+pub(crate) fn see_key(
+    context: &mut Context<'_>,
+    clock: ClockId,
+    task: Task,
+    key: &[u8],
+) -> Result<()> {
+    let clocks = &mut context.clocks;
+    if !clocks.is_apart(clock) || clocks.seen_away(clock) || clocks.task_of(clock, key) == task {
+        return Ok(());
+    }
+    clocks.see_away(clock);
+    let Some((id, names)) = clocks.rows.clone() else {
+        return Ok(());
+    };
+    let row = away_row(&names[usize::from(clock.0)]);
+    let (value, timestamp) = (Datum::Bytes(Bytes::new()), Timestamp(0));
+    let epoch = context.epoch;
+    let LaneStore { store, dirty } = context.store(id);
+    store.put(epoch, dirty, &row, Some(Stored { value, timestamp }))
+}
+
+/// The key of the row that is there if keys of this clock are elsewhere than they say.
+#[must_use]
+pub fn away_row(clock: &[u8]) -> Bytes {
+    prefix(clock, 0).freeze()
+}
+
+/// Which task was each in that waited before a restart?
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    clock: ClockId,
+    known: HashMap<Bytes, Task>,
+}
+
+impl Tasks {
+    /// Reads the rows.
+    pub fn read(clock: ClockId, context: &mut Context<'_>) -> Result<Self> {
+        let mut known = HashMap::new();
+        if let Some((id, names)) = context.clocks.rows.clone() {
+            let prefix = prefix(&names[usize::from(clock.0)], 1).freeze();
+            let mut after = BytesMut::from(&prefix[..prefix.len() - 1]);
+            after.put_u8(1);
+            let mut range = KeyRange {
+                from: Some(prefix.clone()),
+                to: Some(after.freeze()),
+                reverse: false,
+            };
+            let (epoch, store) = (context.epoch, Arc::clone(&context.store(id).store));
+            loop {
+                let found = store.scan(epoch, &range, CHUNK)?;
+                let Some((last, _)) = found.last() else { break };
+                range.from = Some([last.as_ref(), &[0]].concat().into());
+                for (key, stored) in found {
+                    if key.len() == prefix.len() {
+                        continue;
+                    }
+                    known.insert(key.slice(prefix.len()..), task_in(&stored)?);
+                }
+            }
+        }
+        Ok(Self { clock, known })
+    }
+
+    /// Of this one, if there is a row of it.
+    pub fn known(&self, (time, place): (i64, &[u8])) -> Option<Task> {
+        if self.known.is_empty() {
+            return None;
+        }
+        self.known.get(&time_key(time, place)).copied()
+    }
+
+    /// Of this one.
+    pub fn of(&self, clocks: &LaneClocks, at: (i64, &[u8]), affinity: &[u8]) -> Task {
+        let by_key = || clocks.task(clocks.task_of(self.clock, affinity));
+        self.known(at).unwrap_or_else(by_key)
+    }
+}
+
+fn task_in(stored: &Stored) -> Result<Task> {
+    let task = match &stored.value {
+        Datum::Bytes(bytes) => bytes.first_chunk(),
+        _ => None,
+    };
+    let task = task.ok_or_else(|| {
+        Error::state_corrupt("a row of the store of stream times says no task")
+            .hint("check that nothing else writes to the changelog topic of 'clocks'")
+    })?;
+    Ok(Task(u16::from_be_bytes(*task)))
+}
