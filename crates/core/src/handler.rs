@@ -1,7 +1,7 @@
 //! What becomes of a record that can't be read, processed or written.
 //!
 //! Gives the words that users choose from, per application, source and operator, as plain data that
-//! crosses the border in the plan. Never decides for a record: that is `operators::judge`.
+//! crosses the border in the plan. Never decides for a record: that is `operators::error_policy`.
 
 use ::serde::{Deserialize, Serialize};
 
