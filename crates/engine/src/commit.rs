@@ -12,13 +12,13 @@ pub mod outbox;
 mod refetch;
 
 use crate::admin::status::CommitStatus;
-use crate::commit::commit_failure::{Evidence, Failed};
-use crate::commit::guard::Guard;
+use crate::commit::commit_failure::{CommitFailure, FailedStep};
+use crate::commit::guard::InstanceGuard;
 use crate::commit::offsets_topic::OffsetsTopic;
-use crate::commit::outbox::OutItem;
-use crate::commit::refetch::reread;
+use crate::commit::outbox::OutboxItem;
+use crate::commit::refetch::refetch;
 use crate::lane::stream_time;
-use crate::runtime::failpoint::Place;
+use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ use stoatflow_protocol::{CommitMachine, CommitOrder, Decision, Step, Verdict};
 use stoatflow_state::{Backend, EpochBatch, KeyRange, KeyValueStore, Sealed};
 
 /// How long a clean end may take to be noted.
-const FAREWELL: Duration = Duration::from_secs(5);
+const CLEAN_END_TIMEOUT: Duration = Duration::from_secs(5);
 /// How soon is looked again for records that the producer keeps back.
-const PURSUIT: Duration = Duration::from_millis(1);
+const PENDING_POLL: Duration = Duration::from_millis(1);
 
 /// How often it is noted that the local stores are current.
-const NOTED_EVERY_MS: i64 = 60_000;
+const NOTE_CURRENT_EVERY_MS: i64 = 60_000;
 
 /// A store and where its changelog goes.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub struct CommitParts {
     /// The producer, opened (which fenced older ones).
     pub producer: Box<dyn Producer>,
     /// For a producer whose records nothing fences.
-    pub guard: Option<Guard>,
+    pub guard: Option<InstanceGuard>,
     /// The local back end.
     pub backend: Arc<dyn Backend>,
     /// Stores by number.
@@ -111,7 +111,7 @@ pub struct CommitRoom {
     /// The epoch that the open transaction belongs to.
     open: Epoch,
     begun: bool,
-    inbox: VecDeque<OutItem>,
+    inbox: VecDeque<OutboxItem>,
     /// Records of later epochs, which wait for their transaction.
     held: VecDeque<(Epoch, Vec<ProducerRecord>, i64)>,
     cut: Option<Cut>,
@@ -119,7 +119,7 @@ pub struct CommitRoom {
     seals: u32,
     outputs: u64,
     /// The room in flight of records that the producer still keeps back.
-    owed: i64,
+    unacknowledged: i64,
     /// Up to when the local stores are noted to be current, by the broker's clock.
     current_at: Option<Timestamp>,
     /// How often producer ids have rolled over in this run.
@@ -146,7 +146,7 @@ impl CommitRoom {
             sealed: Writes::default(),
             seals: 0,
             outputs: 0,
-            owed: 0,
+            unacknowledged: 0,
             current_at: None,
             rollovers: 0,
             parts,
@@ -165,9 +165,9 @@ impl CommitRoom {
     /// # Errors
     /// What the producer and the back end fail with. The transaction is aborted where that is right.
     pub fn step(&mut self, wait: Duration) -> Result<bool> {
-        self.pursue().inspect_err(|_| self.abandon())?;
-        let wait = if self.owed > 0 {
-            wait.min(PURSUIT)
+        self.poll_pending().inspect_err(|_| self.abandon())?;
+        let wait = if self.unacknowledged > 0 {
+            wait.min(PENDING_POLL)
         } else {
             wait
         };
@@ -184,8 +184,8 @@ impl CommitRoom {
     }
 
     /// Has the producer go on with what it keeps back, and gives up the room of what it doesn't.
-    fn pursue(&mut self) -> Result<()> {
-        if self.owed > 0 {
+    fn poll_pending(&mut self) -> Result<()> {
+        if self.unacknowledged > 0 {
             let kept = i64::try_from(self.parts.producer.pursue()?).unwrap_or(i64::MAX);
             self.release_beyond(kept);
         }
@@ -193,20 +193,20 @@ impl CommitRoom {
     }
 
     fn release_beyond(&mut self, kept: i64) {
-        if self.owed > kept {
-            self.parts.shared.release(self.owed - kept);
-            self.owed = kept;
+        if self.unacknowledged > kept {
+            self.parts.shared.release(self.unacknowledged - kept);
+            self.unacknowledged = kept;
         }
     }
 
-    fn handle(&mut self, item: OutItem) -> Result<()> {
+    fn handle(&mut self, item: OutboxItem) -> Result<()> {
         match item {
-            OutItem::Records {
+            OutboxItem::Records {
                 epoch,
                 records,
                 bytes,
             } => self.take(epoch, records, bytes)?,
-            OutItem::Letters {
+            OutboxItem::DeadLetters {
                 epoch,
                 letters,
                 bytes,
@@ -214,10 +214,10 @@ impl CommitRoom {
                 let (group, timeout) = (&self.parts.group, self.parts.timeout);
                 let clock = self.parts.shared.clock.as_ref();
                 let broker = self.parts.broker.as_ref();
-                let records = reread(broker, group, letters, timeout, clock)?;
+                let records = refetch(broker, group, letters, timeout, clock)?;
                 self.take(epoch, records, bytes)?;
             }
-            OutItem::Cut {
+            OutboxItem::Cut {
                 epoch,
                 cut,
                 records,
@@ -230,7 +230,7 @@ impl CommitRoom {
                     at,
                 });
             }
-            OutItem::Sealed {
+            OutboxItem::Sealed {
                 epoch,
                 stores,
                 drops,
@@ -255,25 +255,25 @@ impl CommitRoom {
     }
 
     fn send(&mut self, mut records: Vec<ProducerRecord>, bytes: i64) -> Result<()> {
-        self.assure()?;
+        self.prove_sole_instance()?;
         self.begin()?;
-        self.parts.shared.failpoints.reach(Place::EpochSend)?;
+        self.parts.shared.failpoints.reach(Failpoint::EpochSend)?;
         self.outputs += records.len() as u64;
         self.parts
             .shared
             .status
             .records_out
             .fetch_add(records.len() as u64, Relaxed);
-        self.owed += bytes;
+        self.unacknowledged += bytes;
         self.parts.producer.send(&mut records)?;
-        self.pursue()
+        self.poll_pending()
     }
 
     /// Before anything is sent: is this still the one instance? Asks the broker only if the last proof is too
     /// old, by committing again what is committed.
-    fn assure(&mut self) -> Result<()> {
+    fn prove_sole_instance(&mut self) -> Result<()> {
         let asked = self.parts.shared.clock.monotonic();
-        let Some(standing) = self.parts.guard.as_ref().and_then(|g| g.question(asked)) else {
+        let Some(standing) = self.parts.guard.as_ref().and_then(|g| g.renewal(asked)) else {
             return Ok(());
         };
         self.commit_only(&standing, self.parts.timeout)?;
@@ -300,7 +300,7 @@ impl CommitRoom {
 
     fn flush(&mut self) -> Result<()> {
         if self.outputs > 0 {
-            self.assure()?;
+            self.prove_sole_instance()?;
         }
         self.parts.producer.flush(self.parts.timeout)?;
         self.release_beyond(0);
@@ -342,7 +342,7 @@ impl CommitRoom {
                     last = now;
                     decision = match done {
                         Ok(()) => self.machine.succeeded(),
-                        Err(error) => return Err(self.give_up(step, error, &cut)),
+                        Err(error) => return Err(self.commit_failed(step, error, &cut)),
                     };
                 }
                 Decision::Done(epoch) => {
@@ -376,7 +376,7 @@ impl CommitRoom {
             Step::Offsets => {
                 self.begin()?;
                 let cut = match &mut self.parts.guard {
-                    Some(guard) => guard.coming(&cut.entries),
+                    Some(guard) => guard.begin_commit(&cut.entries),
                     None => &cut.entries,
                 };
                 self.parts.producer.offsets(&self.parts.group, cut, timeout)
@@ -428,7 +428,7 @@ impl CommitRoom {
                 );
             }
         }
-        (self.parts.shared.failpoints).reach(Place::CommitDuringApply)?;
+        (self.parts.shared.failpoints).reach(Failpoint::CommitDuringApply)?;
         self.parts.backend.apply(batch)?;
         self.note_current()
     }
@@ -438,7 +438,7 @@ impl CommitRoom {
         let Some(now) = self.parts.producer.append_time() else {
             return Ok(());
         };
-        let due = |then: Timestamp| now.0.saturating_sub(then.0) >= NOTED_EVERY_MS;
+        let due = |then: Timestamp| now.0.saturating_sub(then.0) >= NOTE_CURRENT_EVERY_MS;
         if self.current_at.is_some_and(|then| !due(then)) {
             return Ok(());
         }
@@ -482,7 +482,7 @@ impl CommitRoom {
         self.open = epoch.next();
         self.seals = 0;
         self.outputs = 0;
-        shared.announce(epoch);
+        shared.set_committed(epoch);
     }
 
     fn send_held(&mut self) -> Result<()> {
@@ -498,20 +498,20 @@ impl CommitRoom {
         Ok(())
     }
 
-    fn give_up(&mut self, step: Step, error: Error, cut: &Cut) -> Error {
+    fn commit_failed(&mut self, step: Step, error: Error, cut: &Cut) -> Error {
         let epoch = self.open;
         let decision = self.machine.failed(error.kind());
         let shared = &self.parts.shared;
-        let failed = Failed {
+        let failed = FailedStep {
             epoch,
             step,
             unknown: decision == Decision::Stop(Verdict::Unknown),
             error: &error,
             at: shared.clock.now(),
         };
-        let evidence = Evidence::of(&failed, (&cut.entries, cut.records), &shared.status);
-        tracing::error!(%epoch, ?step, ?decision, %error, evidence = evidence.line(), "commit failed");
-        shared.status.commit_failed(evidence);
+        let failure = CommitFailure::of(&failed, (&cut.entries, cut.records), &shared.status);
+        tracing::error!(%epoch, ?step, ?decision, %error, evidence = failure.line(), "commit failed");
+        shared.status.commit_failed(failure);
         if let Decision::Abort(_) = decision {
             self.abandon();
         }
@@ -530,14 +530,17 @@ impl CommitRoom {
         // Under at-least-once the rows of the last commit are on their way still.
         if self.parts.offsets.is_some()
             && self.parts.guarantee == Guarantee::AtLeastOnce
-            && let Err(error) = self.parts.producer.flush(FAREWELL.min(self.parts.timeout))
+            && let Err(error) = self
+                .parts
+                .producer
+                .flush(CLEAN_END_TIMEOUT.min(self.parts.timeout))
         {
             tracing::warn!(%error, "the last rows of the offsets topic may be missing; the group's offsets have it all");
         }
-        let Some(cut) = self.parts.guard.as_ref().and_then(Guard::farewell) else {
+        let Some(cut) = self.parts.guard.as_ref().and_then(InstanceGuard::clean_end) else {
             return;
         };
-        if let Err(error) = self.commit_only(&cut, FAREWELL.min(self.parts.timeout)) {
+        if let Err(error) = self.commit_only(&cut, CLEAN_END_TIMEOUT.min(self.parts.timeout)) {
             tracing::warn!(%error, "the clean end was not noted; the next start waits a moment");
         }
     }
@@ -552,14 +555,14 @@ impl CommitRoom {
     }
 }
 
-const fn place_before(step: Step) -> Place {
+const fn place_before(step: Step) -> Failpoint {
     match step {
-        Step::Changelog => Place::CommitBeforeChangelog,
-        Step::Flush => Place::CommitBeforeFlush,
-        Step::Offsets => Place::CommitBeforeOffsets,
-        Step::Commit => Place::CommitBeforeCommit,
-        Step::Apply => Place::CommitBeforeApply,
-        Step::Announce => Place::CommitAfterApply,
+        Step::Changelog => Failpoint::CommitBeforeChangelog,
+        Step::Flush => Failpoint::CommitBeforeFlush,
+        Step::Offsets => Failpoint::CommitBeforeOffsets,
+        Step::Commit => Failpoint::CommitBeforeCommit,
+        Step::Apply => Failpoint::CommitBeforeApply,
+        Step::Announce => Failpoint::CommitAfterApply,
     }
 }
 

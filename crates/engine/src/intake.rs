@@ -11,15 +11,15 @@ pub mod timestamps;
 pub mod watermarks;
 
 use crate::intake::dispatch::Dispatch;
-use crate::intake::timestamps::Extract;
-use crate::runtime::failpoint::Place;
+use crate::intake::timestamps::TimestampAssigner;
+use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::Result;
 use stoatflow_log::{Consumer, ConsumerRecord};
-use stoatflow_protocol::Answers;
+use stoatflow_protocol::Fetch;
 
 /// How many records one fetch may bring.
 const FETCH_MAX: usize = 4096;
@@ -29,7 +29,7 @@ pub struct Intake {
     shared: Arc<Shared>,
     consumer: Box<dyn Consumer>,
     dispatch: Dispatch,
-    extract: Extract,
+    timestamps: TimestampAssigner,
     fetched: Vec<ConsumerRecord>,
     /// Slots that must not be fetched now; in order.
     paused: Vec<u32>,
@@ -42,13 +42,13 @@ impl Intake {
         shared: Arc<Shared>,
         consumer: Box<dyn Consumer>,
         dispatch: Dispatch,
-        extract: Extract,
+        timestamps: TimestampAssigner,
     ) -> Self {
         Self {
             shared,
             consumer,
             dispatch,
-            extract,
+            timestamps,
             fetched: Vec::new(),
             paused: Vec::new(),
         }
@@ -63,7 +63,7 @@ impl Intake {
     /// Does it call functions of the user?
     #[must_use]
     pub fn calls_out(&self) -> bool {
-        self.extract.calls_out()
+        self.timestamps.calls_out()
     }
 
     /// Fetches only what may be fetched.
@@ -96,38 +96,39 @@ impl Intake {
     pub fn step(&mut self, wait: bool) -> Result<bool> {
         let stopping = self.shared.is_stopping();
         let mut moved = false;
-        self.dispatch.look_at_gate();
+        self.dispatch.check_global_tables();
         self.pause()?;
         let reading = !stopping && self.dispatch.wants_more();
         // What nobody can send nobody is silent about.
         let away = self.shared.status.broker_away.load(Relaxed);
-        self.dispatch.reading(reading && !away);
+        self.dispatch.set_reading(reading && !away);
         if reading {
             let idle = wait && (!self.dispatch.has_buffered() || self.dispatch.is_waiting());
             let timeout = if idle {
-                self.dispatch.patience()
+                self.dispatch.max_wait()
             } else {
                 Duration::ZERO
             };
-            self.shared.failpoints.reach(Place::IntakeFetch)?;
-            let deferral = self.dispatch.deferral();
-            self.consumer.defer(deferral);
+            self.shared.failpoints.reach(Failpoint::IntakeFetch)?;
+            let delay = self.dispatch.fetch_delay();
+            self.consumer.defer(delay);
             self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;
             moved |= !self.fetched.is_empty();
-            let answers = match deferral {
-                Some(_) if self.consumer.has_asked() => Answers::UnderWay,
-                Some(_) if moved => Answers::Came,
-                _ => Answers::Whenever,
+            let answers = match delay {
+                Some(_) if self.consumer.has_asked() => Fetch::Pending,
+                Some(_) if moved => Fetch::Arrived,
+                _ => Fetch::Unscheduled,
             };
-            self.dispatch.hears(answers, self.consumer.usual_answer());
-            self.extract.extract(&mut self.fetched)?;
-            if self.fetched.is_empty() {
-                self.dispatch.passed(&self.consumer.positions());
-            }
-            self.dispatch.accept(&mut self.fetched, self.extract.said());
-            let consumer = &self.consumer;
             self.dispatch
-                .look_who_is_behind(|slot| consumer.caught_up(slot));
+                .on_fetch_state(answers, self.consumer.usual_answer());
+            self.timestamps.assign(&mut self.fetched)?;
+            if self.fetched.is_empty() {
+                self.dispatch.skip_to(&self.consumer.positions());
+            }
+            self.dispatch
+                .accept(&mut self.fetched, self.timestamps.watermark_updates());
+            let consumer = &self.consumer;
+            self.dispatch.check_lagging(|slot| consumer.caught_up(slot));
         }
         if !stopping {
             let admitted = self.dispatch.admit();
@@ -137,8 +138,8 @@ impl Intake {
                 self.shared.wait_for_credit(Duration::from_millis(2));
             }
         }
-        self.dispatch.look_at_barrier();
-        self.dispatch.look_at_time();
+        self.dispatch.check_barrier();
+        self.dispatch.check_time();
         moved |= self.dispatch.barrier_if_due(stopping)?;
         if self.dispatch.is_settled() {
             let now = u64::try_from(self.shared.clock.monotonic().as_millis()).unwrap_or(u64::MAX);

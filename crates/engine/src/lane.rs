@@ -18,8 +18,8 @@ mod tick;
 
 pub(crate) use dead_letters::with_body;
 
-use crate::intake::source_partitions::Slots;
-use crate::lane::queue::{Barrier, Item};
+use crate::intake::source_partitions::SourcePartitions;
+use crate::lane::queue::{Barrier, LaneItem};
 use crate::lane::stream_time::Timing;
 use crate::runtime::shared::Shared;
 use effects::Siblings;
@@ -74,7 +74,7 @@ pub struct LaneParts {
     /// All stores, by number.
     pub stores: Vec<LaneStore>,
     /// The partitions that are read.
-    pub slots: Slots,
+    pub slots: SourcePartitions,
     /// Topics of the sinks, by number.
     pub sinks: Arc<[Arc<str>]>,
     /// What may be too large for them.
@@ -94,15 +94,15 @@ pub struct LaneRoom {
     plan: Arc<PhysicalPlan>,
     chains: Vec<Chain>,
     stores: Vec<LaneStore>,
-    slots: Slots,
+    slots: SourcePartitions,
     sinks: Arc<[Arc<str>]>,
     limits: OutputLimits,
     batch_max: usize,
     stages: Vec<StageState>,
     /// Items that a barrier has let go: older than anything else.
-    ready: VecDeque<Item>,
+    ready: VecDeque<LaneItem>,
     /// Items from lanes.
-    inbox: VecDeque<Item>,
+    inbox: VecDeque<LaneItem>,
     effects: Effects,
     timing: Arc<Timing>,
     /// Time as each stage sees it, because stages may be in different epochs. A lane that is alone and goes
@@ -266,24 +266,24 @@ impl LaneRoom {
     pub fn step(&mut self) -> Result<bool> {
         self.open()?;
         let queue = &self.shared.queues[self.id.0 as usize];
-        queue.take_inner(&mut self.inbox);
+        queue.take_from_lanes(&mut self.inbox);
         let Some(item) = self
             .ready
             .pop_front()
             .or_else(|| self.inbox.pop_front())
-            .or_else(|| queue.take_front())
+            .or_else(|| queue.take_dispatched())
         else {
             return Ok(false);
         };
         let lane = self.id;
         self.handle(item)
-            .and_then(|()| self.rest())
+            .and_then(|()| self.on_idle())
             .map_err(|e| e.at(|at| at.lane = Some(lane)))?;
         Ok(true)
     }
 
     /// What was held back while there was more to do goes on when there is nothing.
-    fn rest(&mut self) -> Result<()> {
+    fn on_idle(&mut self) -> Result<()> {
         if self.gathering.is_empty() || self.has_work() {
             return Ok(());
         }
@@ -359,20 +359,20 @@ impl LaneRoom {
             || !self.shared.queues[self.id.0 as usize].is_empty()
     }
 
-    fn handle(&mut self, item: Item) -> Result<()> {
+    fn handle(&mut self, item: LaneItem) -> Result<()> {
         let (epoch, stage) = match &item {
-            Item::Input { epoch, .. } => (*epoch, StageId(0)),
-            Item::Tick { epoch, stage, .. } => (*epoch, *stage),
-            Item::Routed { .. } => {
+            LaneItem::Input { epoch, .. } => (*epoch, StageId(0)),
+            LaneItem::Tick { epoch, stage, .. } => (*epoch, *stage),
+            LaneItem::Routed { .. } => {
                 self.keep(item);
                 return Ok(());
             }
-            Item::Seal { epoch } => {
+            LaneItem::Seal { epoch } => {
                 return self.seal(*epoch);
             }
-            Item::Open => return self.open_all(),
+            LaneItem::Open => return self.open_all(),
             // Of an epoch that is ending: nothing may go before them.
-            Item::Report { .. } | Item::Release { .. } => return self.meet(item),
+            LaneItem::Report { .. } | LaneItem::Release { .. } => return self.meet(item),
         };
         let state = &mut self.stages[usize::from(stage.0)];
         if epoch > state.epoch {
@@ -380,7 +380,7 @@ impl LaneRoom {
             return Ok(());
         }
         match item {
-            Item::Input {
+            LaneItem::Input {
                 mut batch,
                 mut bytes,
                 ..
@@ -392,18 +392,18 @@ impl LaneRoom {
                 self.end(began, bytes);
                 done
             }
-            Item::Tick { mark, steps, .. } => self.tick((epoch, stage), mark, steps),
-            Item::Open
-            | Item::Routed { .. }
-            | Item::Seal { .. }
-            | Item::Report { .. }
-            | Item::Release { .. } => Ok(()),
+            LaneItem::Tick { mark, steps, .. } => self.tick((epoch, stage), mark, steps),
+            LaneItem::Open
+            | LaneItem::Routed { .. }
+            | LaneItem::Seal { .. }
+            | LaneItem::Report { .. }
+            | LaneItem::Release { .. } => Ok(()),
         }
     }
 
     /// Until its tick ends.
-    fn keep(&mut self, item: Item) {
-        if let Item::Routed {
+    fn keep(&mut self, item: LaneItem) {
+        if let LaneItem::Routed {
             tick,
             from,
             stage,
@@ -422,15 +422,15 @@ impl LaneRoom {
         }
     }
 
-    fn meet(&mut self, item: Item) -> Result<()> {
+    fn meet(&mut self, item: LaneItem) -> Result<()> {
         match item {
-            Item::Report {
+            LaneItem::Report {
                 epoch,
                 stage,
                 lane,
                 times,
             } => self.report((epoch, stage, lane), times),
-            Item::Release {
+            LaneItem::Release {
                 epoch,
                 stage,
                 times,

@@ -15,7 +15,7 @@ use stoatflow_state::{Backend, KeyRange};
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct StoreRequest {
     /// The store's name.
     pub store: String,
     /// The columns of its values; `None`: the values tell.
@@ -24,7 +24,7 @@ pub struct Question {
     pub max_rows: usize,
 }
 
-impl Question {
+impl StoreRequest {
     /// Reads from a snapshot of the stores that it needs.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Question {
 
 /// The state of the run that is on, and who reads it.
 #[derive(Debug, Default)]
-pub struct Readers(Mutex<Inner>);
+pub struct StoreReaders(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -77,7 +77,7 @@ struct Inner {
     open: Vec<Weak<OpenSnapshot>>,
 }
 
-impl Readers {
+impl StoreReaders {
     /// A run has begun.
     pub fn begin(&self, state: &Arc<dyn Backend>) {
         self.0.lock().state = Some(Arc::downgrade(state));
@@ -103,12 +103,12 @@ impl Readers {
     /// Reads.
     ///
     /// # Errors
-    /// `Config` if nothing runs, or as [`Question::of`].
+    /// `Config` if nothing runs, or as [`StoreRequest::of`].
     pub fn ask(
         &self,
         plan: &PhysicalPlan,
         foreign: &Foreign,
-        question: Question,
+        question: StoreRequest,
     ) -> Result<StoreBatches> {
         question.of(plan, foreign, |stores| {
             // Under the lock: a run that ends meanwhile must find what was opened.
@@ -134,7 +134,7 @@ impl Inner {
 ///
 /// # Errors
 /// What the state fails with.
-pub fn listed(listing: &Listing, state: &dyn Backend) -> Result<Vec<Parked>> {
+pub fn read_listing(listing: &Listing, state: &dyn Backend) -> Result<Vec<Parked>> {
     let rows = state.scan(listing.store, &KeyRange::default(), usize::MAX)?;
     let entries = rows.iter();
     entries

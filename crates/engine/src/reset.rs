@@ -21,10 +21,10 @@ mod mark;
 pub use mark::refuse_unfinished;
 
 use crate::admin::status::Status;
-use crate::commit::offsets_topic::{self, OffsetsTopic, Rows};
+use crate::commit::offsets_topic::{self, OffsetRows, OffsetsTopic};
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::shared::Shared;
-use crate::startup::{Blueprint, Standing};
+use crate::startup::{CommittedOffsets, EngineSpec};
 use mark::Before;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ pub struct Plan {
 
 /// A reset under way. Dropped in the middle, it has to be made again before the application starts.
 pub struct Reset {
-    ground: Ground,
+    facts: ResetFacts,
     plan: Plan,
     before: Vec<Before>,
     producer: Box<dyn Producer>,
@@ -65,10 +65,10 @@ pub struct Reset {
 ///
 /// # Errors
 /// What keeps an application from starting; `Config` for a topic that is not read.
-pub fn preview(blueprint: &Blueprint, request: &Request) -> Result<Plan> {
-    let ground = Ground::of(blueprint)?;
-    let standing = ground.standing().map_err(|e| {
-        let patience = ground.blueprint.settings.transaction_timeout.as_secs();
+pub fn preview(spec: &EngineSpec, request: &Request) -> Result<Plan> {
+    let facts = ResetFacts::of(spec)?;
+    let committed_offsets = facts.committed_offsets().map_err(|e| {
+        let patience = facts.spec.settings.transaction_timeout.as_secs();
         match e.kind() {
             ErrorKind::Unavailable => e.hint(format!(
                 "check the broker; if an instance was killed a moment ago its transaction is still open: ask again in {patience} s, or reset without asking (--yes), which ends it"
@@ -76,7 +76,7 @@ pub fn preview(blueprint: &Blueprint, request: &Request) -> Result<Plan> {
             _ => e,
         }
     })?;
-    Ok(ground.plan(request, &standing)?.0)
+    Ok(facts.plan(request, &committed_offsets)?.0)
 }
 
 /// Makes a reset from beginning to end; `agree` sees what it will do and may still refuse.
@@ -85,17 +85,17 @@ pub fn preview(blueprint: &Blueprint, request: &Request) -> Result<Plan> {
 /// As [`preview`]; `Fenced` if an instance was started meanwhile; whatever a broker or a disk fails with. After any error it
 /// can be made again.
 pub fn reset(
-    blueprint: &Blueprint,
+    spec: &EngineSpec,
     request: &Request,
     agree: impl FnOnce(&Plan) -> Result<()>,
 ) -> Result<Plan> {
-    let mut reset = Reset::open(blueprint, request)?;
+    let mut reset = Reset::open(spec, request)?;
     agree(&reset.plan)?;
     reset.begin()?;
-    reset.discard_state()?;
+    reset.wipe_state()?;
     reset.delete_changelogs()?;
     // An instance that was just starting when it was fenced may have restored old state from them meanwhile.
-    reset.discard_state()?;
+    reset.wipe_state()?;
     reset.end()
 }
 
@@ -104,29 +104,29 @@ impl Reset {
     ///
     /// # Errors
     /// As [`reset`].
-    pub fn open(blueprint: &Blueprint, request: &Request) -> Result<Self> {
-        let ground = Ground::of(blueprint)?;
-        let (house, settings) = (&ground.blueprint, &ground.blueprint.settings);
+    pub fn open(spec: &EngineSpec, request: &Request) -> Result<Self> {
+        let facts = ResetFacts::of(spec)?;
+        let (spec, settings) = (&facts.spec, &facts.spec.settings);
         // Nothing but offsets is committed. In either guarantee this is the id that is fenced.
         let mode = ProducerMode::Transactional {
             id: settings.application_id.clone(),
             timeout: settings.transaction_timeout,
         };
         // Before anybody is stopped for it: a mistyped topic is told at once.
-        ground.check(request)?;
-        let producer = house
+        facts.check(request)?;
+        let producer = spec
             .components
             .broker
             .producer(&mode, settings.broker_wait)?;
-        let fenced = house.components.clock.monotonic();
-        let standing = ground.standing()?;
-        if !house.outwait(&ground.shared, &standing, fenced)? {
+        let fenced = spec.components.clock.monotonic();
+        let committed_offsets = facts.committed_offsets()?;
+        if !spec.await_transactions(&facts.shared, &committed_offsets, fenced)? {
             return Err(stopped());
         }
-        let (plan, before) = ground.plan(request, &standing)?;
-        let offsets = ground.offsets(standing.rows, &plan)?;
+        let (plan, before) = facts.plan(request, &committed_offsets)?;
+        let offsets = facts.offsets(committed_offsets.rows, &plan)?;
         Ok(Self {
-            ground,
+            facts,
             plan,
             before,
             producer,
@@ -153,11 +153,11 @@ impl Reset {
     ///
     /// # Errors
     /// As [`reset`].
-    pub fn discard_state(&mut self) -> Result<()> {
-        let ground = &self.ground;
-        ground
-            .blueprint
-            .discard_state_patiently(&ground.shared, &ground.specs)
+    pub fn wipe_state(&mut self) -> Result<()> {
+        let facts = &self.facts;
+        facts
+            .spec
+            .wipe_state_when_unlocked(&facts.shared, &facts.specs)
     }
 
     /// Deletes the changelog topics.
@@ -165,13 +165,12 @@ impl Reset {
     /// # Errors
     /// As [`reset`].
     pub fn delete_changelogs(&mut self) -> Result<()> {
-        let house = &self.ground.blueprint;
-        let names = self.ground.changelogs();
+        let spec = &self.facts.spec;
+        let names = self.facts.changelogs();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        house
-            .components
+        spec.components
             .broker
-            .delete_topics(&names, house.settings.broker_wait)
+            .delete_topics(&names, spec.settings.broker_wait)
     }
 
     /// Commits the new positions without the mark: the application may start.
@@ -203,13 +202,10 @@ impl Reset {
     }
 
     fn commit(&mut self, cut: &[CutEntry]) -> Result<()> {
-        let house = &self.ground.blueprint;
-        let (group, timeout) = (
-            &house.settings.application_id,
-            house.settings.commit_timeout,
-        );
-        let deleted = self.ground.changelogs();
-        let now = house.components.clock.now();
+        let spec = &self.facts.spec;
+        let (group, timeout) = (&spec.settings.application_id, spec.settings.commit_timeout);
+        let deleted = self.facts.changelogs();
+        let now = spec.components.clock.now();
         let rows = self.offsets.as_mut();
         let mut rows = rows.map_or_else(Vec::new, |topic| topic.rewind(cut, &deleted, now));
         let producer = &mut self.producer;
@@ -239,56 +235,53 @@ impl Reset {
 }
 
 /// What is known before anything is decided.
-struct Ground {
+struct ResetFacts {
     /// With the topics that patterns match.
-    blueprint: Blueprint,
+    spec: EngineSpec,
     shared: Arc<Shared>,
     topics: BTreeMap<String, TopicInfo>,
     specs: Vec<Store>,
 }
 
-impl Ground {
-    fn of(blueprint: &Blueprint) -> Result<Self> {
-        let (plan, settings) = (&blueprint.plan, &blueprint.settings);
+impl ResetFacts {
+    fn of(spec: &EngineSpec) -> Result<Self> {
+        let (plan, settings) = (&spec.plan, &spec.settings);
         if settings.ensure_explicit_naming {
             stoatflow_plan::require_explicit_names(plan)?;
         }
         let status = Status::new(&settings.application_id, Arc::clone(plan), settings.lanes);
-        let shared = blueprint.shared(Arc::new(status), Failpoints::default());
-        let names = blueprint.matched(&shared)?.ok_or_else(stopped)?;
-        let blueprint = blueprint.resolved(&names)?;
-        let topics = blueprint.reach_topics(&shared)?.ok_or_else(stopped)?;
-        let specs = blueprint.specs(&blueprint.timing())?;
-        let ground = Self {
-            blueprint,
+        let shared = spec.shared(Arc::new(status), Failpoints::default());
+        let names = spec.matched(&shared)?.ok_or_else(stopped)?;
+        let spec = spec.resolved(&names)?;
+        let topics = spec.reach_topics(&shared)?.ok_or_else(stopped)?;
+        let specs = spec.specs(&spec.timing())?;
+        let facts = Self {
+            spec,
             shared,
             topics,
             specs,
         };
-        match ground
+        match facts
             .changelogs()
             .iter()
-            .find(|c| ground.topics.contains_key(*c))
+            .find(|c| facts.topics.contains_key(*c))
         {
             Some(own) => Err(Error::topology(format!(
                 "the topology reads its own changelog topic '{own}', which a reset would delete"
             ))
             .hint("read what the topology writes from a topic of its own: to(...)")),
-            None => Ok(ground),
+            None => Ok(facts),
         }
     }
 
-    fn standing(&self) -> Result<Standing> {
-        let standing = self.blueprint.standing(&self.shared, &self.topics)?;
-        standing.ok_or_else(stopped)
+    fn committed_offsets(&self) -> Result<CommittedOffsets> {
+        let committed_offsets = self.spec.committed_offsets(&self.shared, &self.topics)?;
+        committed_offsets.ok_or_else(stopped)
     }
 
     /// The offsets topic, made if need be. What is read again is known by its id of today.
-    fn offsets(&self, rows: Rows, plan: &Plan) -> Result<Option<OffsetsTopic>> {
-        let (settings, broker) = (
-            &self.blueprint.settings,
-            self.blueprint.components.broker.as_ref(),
-        );
+    fn offsets(&self, rows: OffsetRows, plan: &Plan) -> Result<Option<OffsetsTopic>> {
+        let (settings, broker) = (&self.spec.settings, self.spec.components.broker.as_ref());
         if broker.forgetting() == Forgetting::Nothing {
             return Ok(None);
         }
@@ -305,7 +298,7 @@ impl Ground {
 
     fn changelogs(&self) -> Vec<String> {
         let logged = self.specs.iter().filter(|s| s.logged);
-        logged.map(|s| self.blueprint.changelog_of(s)).collect()
+        logged.map(|s| self.spec.changelog_of(s)).collect()
     }
 
     /// Is the request about what is read?
@@ -322,19 +315,23 @@ impl Ground {
         decide(request, &facts).map(drop)
     }
 
-    fn plan(&self, request: &Request, standing: &Standing) -> Result<(Plan, Vec<Before>)> {
-        let house = &self.blueprint;
-        let (broker, wait) = (&house.components.broker, house.settings.broker_wait);
+    fn plan(
+        &self,
+        request: &Request,
+        committed_offsets: &CommittedOffsets,
+    ) -> Result<(Plan, Vec<Before>)> {
+        let spec = &self.spec;
+        let (broker, wait) = (&spec.components.broker, spec.settings.broker_wait);
         self.check(request)?;
-        let partitions = &standing.partitions;
-        let committed = standing.committed.iter();
+        let partitions = &committed_offsets.partitions;
+        let committed = committed_offsets.committed.iter();
         let before: Vec<Before> = committed.map(|c| Before::of(c.as_ref())).collect();
         let ranges = broker.ranges(partitions, wait)?;
-        let since = match request.target.since(house.components.clock.now()) {
+        let since = match request.target.since(spec.components.clock.now()) {
             Some(time) => broker.offsets_for_times(partitions, time, wait)?,
             None => vec![None; partitions.len()],
         };
-        let globals = house.plan.sources.iter().filter(|s| s.global);
+        let globals = spec.plan.sources.iter().filter(|s| s.global);
         let globals: BTreeSet<&str> = globals
             .flat_map(|s| s.topics.iter().map(String::as_str))
             .collect();
@@ -351,9 +348,9 @@ impl Ground {
                 since,
             })
             .collect();
-        let state = house.state_place();
+        let state = spec.state_directory();
         let plan = Plan {
-            application: house.settings.application_id.clone(),
+            application: spec.settings.application_id.clone(),
             address: broker.address(),
             begun: before.iter().any(|b| b.begun),
             moves: decide(request, &facts)?,
@@ -365,8 +362,8 @@ impl Ground {
 
     /// Changelog topics that exist, with the number of their offsets.
     fn sizes(&self) -> Result<Vec<(String, u64)>> {
-        let house = &self.blueprint;
-        let (broker, wait) = (&house.components.broker, house.settings.broker_wait);
+        let spec = &self.spec;
+        let (broker, wait) = (&spec.components.broker, spec.settings.broker_wait);
         let names = self.changelogs();
         let asked: Vec<&str> = names.iter().map(String::as_str).collect();
         let size = |topic: TopicInfo| {

@@ -33,15 +33,15 @@ pub type Spawn<'a> = &'a dyn Fn(&str, Box<dyn FnOnce() + Send>) -> Result<JoinHa
 
 /// Who does the work.
 #[derive(Clone, Copy)]
-pub enum Hands<'a> {
+pub enum Parallelism<'a> {
     /// The caller, alone.
-    One,
+    Sequential,
     /// The caller reads, so many threads load.
-    Many(Spawn<'a>, usize),
+    Threads(Spawn<'a>, usize),
 }
 
 /// What a restore needs.
-pub struct Recovery<'a> {
+pub struct Restore<'a> {
     /// Stop requests, clock and status.
     pub shared: &'a Arc<Shared>,
     /// Where changelogs are.
@@ -61,7 +61,7 @@ pub struct Recovery<'a> {
     /// Offsets behind the last record that a commit leaves in a changelog.
     pub markers: i64,
     /// Who does it.
-    pub hands: Hands<'a>,
+    pub parallelism: Parallelism<'a>,
     /// Who wants to know.
     pub listener: Option<RestoreListener>,
 }
@@ -78,7 +78,7 @@ struct Task {
     end: Offset,
 }
 
-impl Recovery<'_> {
+impl Restore<'_> {
     /// Reads what is missing. `false` if a stop was asked for before every store had caught up.
     ///
     /// # Errors
@@ -157,7 +157,11 @@ impl Recovery<'_> {
             }
             if let Some(why) = wipe {
                 // A wipe takes the whole store, so every partition starts over.
-                tracing::warn!(store = name, "rebuilding the local store: {}", said(why));
+                tracing::warn!(
+                    store = name,
+                    "rebuilding the local store: {}",
+                    describe(why)
+                );
                 backend.wipe(id)?;
                 wiped.push((index, why));
             }
@@ -189,7 +193,7 @@ impl Recovery<'_> {
 }
 
 /// In words.
-const fn said(why: WipeReason) -> &'static str {
+const fn describe(why: WipeReason) -> &'static str {
     match why {
         WipeReason::Truncated => "the changelog no longer has what it lacks",
         WipeReason::TooOld => {

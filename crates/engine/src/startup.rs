@@ -13,22 +13,22 @@ mod split_backend;
 mod stores;
 mod wipe_state;
 
-pub(crate) use await_transactions::Standing;
+pub(crate) use await_transactions::CommittedOffsets;
 pub use stores::layout;
 
 use crate::admin::status::Status;
-use crate::commit::guard::Guard;
-use crate::commit::offsets_topic::{OffsetsTopic, Rows};
+use crate::commit::guard::InstanceGuard;
+use crate::commit::offsets_topic::{OffsetRows, OffsetsTopic};
 use crate::commit::{CommitParts, CommitRoom, LoggedStore};
 use crate::intake::Intake;
-use crate::intake::dispatch::{Dispatch, Limits};
-use crate::intake::source_partitions::Slots;
-use crate::intake::timestamps::Extract;
+use crate::intake::dispatch::{AdmissionLimits, Dispatch};
+use crate::intake::source_partitions::SourcePartitions;
+use crate::intake::timestamps::TimestampAssigner;
 use crate::lane::stream_time::Timing;
 use crate::lane::{LaneParts, LaneRoom};
 use crate::reset;
-use crate::restore::{Hands, Recovery};
-use crate::runtime::failpoint::{Failpoints, Place};
+use crate::restore::{Parallelism, Restore};
+use crate::runtime::failpoint::{Failpoint, Failpoints};
 use crate::runtime::shared::Shared;
 use crate::startup::components::Components;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(15);
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// All rooms of one run.
-pub struct House {
+pub struct EngineParts {
     /// What they share.
     pub shared: Arc<Shared>,
     /// Consumer and dispatch.
@@ -62,21 +62,21 @@ pub struct House {
     /// The committed state.
     pub backend: Arc<dyn Backend>,
     /// What is read.
-    pub slots: Slots,
+    pub slots: SourcePartitions,
 }
 
 /// Who furnishes.
 #[derive(Clone, Copy)]
-pub struct Host<'a> {
+pub struct StartupContext<'a> {
     /// Told of every state.
-    pub enter: &'a dyn Fn(Lifecycle),
+    pub on_state: &'a dyn Fn(Lifecycle),
     /// Who does what can be done side by side.
-    pub hands: Hands<'a>,
+    pub parallelism: Parallelism<'a>,
 }
 
 /// What a house is made of.
 #[derive(Clone)]
-pub struct Blueprint {
+pub struct EngineSpec {
     /// What runs.
     pub plan: Arc<PhysicalPlan>,
     /// Functions and serdes from outside.
@@ -87,7 +87,7 @@ pub struct Blueprint {
     pub components: Components,
 }
 
-impl Blueprint {
+impl EngineSpec {
     /// What rooms share, before any of them exists (the admin port needs it while restoring).
     #[must_use]
     pub fn shared(&self, status: Arc<Status>, failpoints: Failpoints) -> Arc<Shared> {
@@ -105,8 +105,12 @@ impl Blueprint {
     ///
     /// # Errors
     /// Everything that can keep an application from starting.
-    pub fn furnish(&self, shared: &Arc<Shared>, host: &Host<'_>) -> Result<Option<House>> {
-        (host.enter)(Lifecycle::Starting);
+    pub fn build(
+        &self,
+        shared: &Arc<Shared>,
+        context: &StartupContext<'_>,
+    ) -> Result<Option<EngineParts>> {
+        (context.on_state)(Lifecycle::Starting);
         if self.settings.ensure_explicit_naming {
             stoatflow_plan::require_explicit_names(&self.plan)?;
         }
@@ -119,11 +123,15 @@ impl Blueprint {
                 tracing::info!(source = source.name, topics = ?source.topics, "topics that match");
             }
         }
-        resolved.build(shared, host)
+        resolved.build_resolved(shared, context)
     }
 
     /// As [`Self::furnish`], with every source's topics known.
-    fn build(&self, shared: &Arc<Shared>, host: &Host<'_>) -> Result<Option<House>> {
+    fn build_resolved(
+        &self,
+        shared: &Arc<Shared>,
+        context: &StartupContext<'_>,
+    ) -> Result<Option<EngineParts>> {
         let settings = &self.settings;
         let broker = &self.components.broker;
         let Some(topics) = self.reach_topics(shared)? else {
@@ -138,16 +146,16 @@ impl Blueprint {
         let mode = self.producer_mode();
         let mut producer = broker.producer(&mode, settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
-        shared.failpoints.reach(Place::StartFenced)?;
+        shared.failpoints.reach(Failpoint::StartFenced)?;
         self.provable(producer.as_ref())?;
-        let Some(standing) = self.standing(shared, &topics)? else {
+        let Some(committed_offsets) = self.committed_offsets(shared, &topics)? else {
             return Ok(None);
         };
-        reset::refuse_unfinished(&settings.application_id, &standing.committed)?;
-        if !self.outwait(shared, &standing, fenced)? {
+        reset::refuse_unfinished(&settings.application_id, &committed_offsets.committed)?;
+        if !self.await_transactions(shared, &committed_offsets, fenced)? {
             return Ok(None);
         }
-        let mut offsets = self.offsets(&standing.rows, &topics, &changelogs)?;
+        let mut offsets = self.offsets(&committed_offsets.rows, &topics, &changelogs)?;
         let now = match &mut offsets {
             Some(offsets) => {
                 let clock = self.components.clock.as_ref();
@@ -159,8 +167,8 @@ impl Blueprint {
             return Ok(None);
         };
         let stores = self.stores(&backend, &changelogs, &specs)?;
-        (host.enter)(Lifecycle::Restoring);
-        let recovery = Recovery {
+        (context.on_state)(Lifecycle::Restoring);
+        let recovery = Restore {
             shared,
             broker: broker.as_ref(),
             backend: &backend,
@@ -171,7 +179,7 @@ impl Blueprint {
             memory: settings.state_memory_max_bytes / 4,
             now,
             markers: i64::from(settings.guarantee == Guarantee::ExactlyOnceV2),
-            hands: host.hands,
+            parallelism: context.parallelism,
             listener: self.components.on_restore.clone(),
         };
         if !recovery.run()? {
@@ -181,13 +189,13 @@ impl Blueprint {
             timing.load(&stores[usize::from(id.0)].store)?;
         }
         let state = (stores.as_slice(), backend.as_ref());
-        let slots = self.slots(broker.as_ref(), &topics, state, &standing)?;
+        let slots = self.slots(broker.as_ref(), &topics, state, &committed_offsets)?;
         if offsets
             .as_ref()
             .is_some_and(|o| o.is_behind(&start(&slots)))
         {
             // What is not in the topic yet is committed with the first epoch, and soon.
-            shared.ask_for_commit();
+            shared.request_commit();
         }
         timing.begin_with(&slots, shared, settings.guarantee);
         // Where time is the watermark, records of other lanes don't move it.
@@ -201,7 +209,7 @@ impl Blueprint {
                 .map(|s| (s.partition.clone(), s.start))
                 .collect::<Vec<_>>(),
         )?;
-        let extract = Extract::new(
+        let timestamps = TimestampAssigner::new(
             Arc::clone(shared),
             Arc::clone(&slots),
             self.plan.sources.iter().map(|s| s.name.clone()).collect(),
@@ -225,13 +233,13 @@ impl Blueprint {
         };
         let lanes = (0..settings.lanes)
             .map(|id| self.lane(Lane(id), shared, &slots, &stores, &timing, &options));
-        let house = House {
+        let parts = EngineParts {
             lanes: lanes.collect::<Result<_>>()?,
-            intake: Intake::new(Arc::clone(shared), consumer, dispatch, extract),
+            intake: Intake::new(Arc::clone(shared), consumer, dispatch, timestamps),
             commit: CommitRoom::new(CommitParts {
                 shared: Arc::clone(shared),
                 guard: (!producer.sends_are_fenced())
-                    .then(|| Guard::new(self.components.lease, &start(&slots))),
+                    .then(|| InstanceGuard::new(self.components.lease, &start(&slots))),
                 producer,
                 backend: Arc::clone(&backend),
                 stores: stores.clone(),
@@ -249,7 +257,7 @@ impl Blueprint {
             backend,
             slots,
         };
-        Ok(Some(house))
+        Ok(Some(parts))
     }
 
     /// Where nothing fences what is sent, only committed offsets tell two instances apart, and who reads
@@ -286,7 +294,7 @@ impl Blueprint {
     /// `Incompatible` if a topic was deleted and made anew.
     fn offsets(
         &self,
-        rows: &Rows,
+        rows: &OffsetRows,
         sources: &BTreeMap<String, TopicInfo>,
         changelogs: &[Option<Arc<str>>],
     ) -> Result<Option<OffsetsTopic>> {
@@ -300,7 +308,7 @@ impl Blueprint {
         let ids: BTreeMap<Arc<str>, Arc<str>> = topics
             .filter_map(|topic| Some((Arc::clone(&topic.name), Arc::clone(topic.id.as_ref()?))))
             .collect();
-        rows.refuse_remade(&settings.application_id, &ids, changelogs)?;
+        rows.refuse_recreated(&settings.application_id, &ids, changelogs)?;
         let application = &settings.application_id;
         Ok(Some(OffsetsTopic::new(application, rows.clone(), ids)))
     }
@@ -323,8 +331,8 @@ impl Blueprint {
         }
     }
 
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> AdmissionLimits {
+        AdmissionLimits {
             in_flight: i64::try_from(self.settings.in_flight_max_bytes).unwrap_or(i64::MAX),
             batch: self.settings.batch_max_records,
             idle: self.settings.max_task_idle,
@@ -337,7 +345,7 @@ impl Blueprint {
         &self,
         id: Lane,
         shared: &Arc<Shared>,
-        slots: &Slots,
+        slots: &SourcePartitions,
         stores: &[LoggedStore],
         timing: &Arc<Timing>,
         options: &ChainOptions,
@@ -375,8 +383,8 @@ impl Blueprint {
 }
 
 /// The cut before anything is processed.
-fn start(slots: &Slots) -> Vec<CutEntry> {
-    let entry = |slot: &crate::intake::source_partitions::Slot| CutEntry {
+fn start(slots: &SourcePartitions) -> Vec<CutEntry> {
+    let entry = |slot: &crate::intake::source_partitions::SourcePartition| CutEntry {
         partition: slot.partition.clone(),
         offset: slot.start,
         metadata: slot.progress.encode(),

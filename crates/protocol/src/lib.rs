@@ -23,5 +23,5 @@ pub use lifecycle::Lifecycle;
 pub use rendezvous::Rendezvous;
 pub use restarts::Restarts;
 pub use restore::{Age, RestoreFacts, RestorePlan, WipeReason, on_damage};
-pub use schedule::{Answers, Schedule, ScheduleFacts};
+pub use schedule::{Fetch, Schedule, ScheduleFacts};
 pub use watermark::{Aligned, Rule, Strategy, Watermarks};

@@ -16,14 +16,14 @@ const GRACE: Duration = Duration::from_micros(500);
 
 /// What is known of the records that were asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answers {
+pub enum Fetch {
     /// They come as they come.
     #[default]
-    Whenever,
+    Unscheduled,
     /// The epoch's are asked for at its end, and have not come yet.
-    UnderWay,
+    Pending,
     /// The epoch's were asked for at its end, and are here.
-    Came,
+    Arrived,
 }
 
 /// What is known when the question is asked.
@@ -46,7 +46,7 @@ pub struct ScheduleFacts {
     /// Is the engine stopping?
     pub stopping: bool,
     /// Have records come that were asked for?
-    pub answers: Answers,
+    pub fetch: Fetch,
     /// How long they usually take to come.
     pub usual_answer: Duration,
 }
@@ -91,10 +91,10 @@ impl Schedule {
     /// When an epoch with records ends: so long after the last barrier.
     #[must_use]
     pub fn ends(&self, facts: &ScheduleFacts) -> Duration {
-        match facts.answers {
-            Answers::Whenever => self.gap(facts),
-            Answers::UnderWay => self.gap(facts) + GRACE.max(facts.usual_answer / 2),
-            Answers::Came => self.asks(facts),
+        match facts.fetch {
+            Fetch::Unscheduled => self.gap(facts),
+            Fetch::Pending => self.gap(facts) + GRACE.max(facts.usual_answer / 2),
+            Fetch::Arrived => self.asks(facts),
         }
     }
 

@@ -19,10 +19,10 @@ use std::time::Duration;
 use stoatflow_core::{
     Bytes, Clock, Error, Handler, Header, ManualClock, Partition, Result, Timestamp, TopicPartition,
 };
-use stoatflow_engine::query::Readers;
-use stoatflow_engine::query::listed;
+use stoatflow_engine::query::StoreReaders;
+use stoatflow_engine::query::read_listing;
 use stoatflow_engine::runtime::inline::Inline;
-use stoatflow_engine::startup::Blueprint;
+use stoatflow_engine::startup::EngineSpec;
 use stoatflow_engine::startup::components::Components;
 use stoatflow_log::{Broker, ConsumerRecord, NewTopic, ProducerMode, ProducerRecord, embedded};
 use stoatflow_operators::{Foreign, offload};
@@ -59,8 +59,8 @@ pub struct Driver {
 struct World {
     engine: Option<Inline>,
     /// Who reads its stores.
-    readers: Readers,
-    blueprint: Blueprint,
+    readers: StoreReaders,
+    spec: EngineSpec,
     clock: Arc<ManualClock>,
     broker: Arc<embedded::EmbeddedBroker>,
     drained: BTreeMap<String, i64>,
@@ -128,7 +128,7 @@ impl World {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             ..Components::new(Arc::clone(&broker) as Arc<dyn Broker>)
         };
-        let blueprint = Blueprint {
+        let spec = EngineSpec {
             plan: Arc::new(from_the_beginning(&plan.plan)),
             foreign: Arc::new(Foreign {
                 runtime: Some(Arc::new(PyRuntime { pauses: false })),
@@ -137,11 +137,11 @@ impl World {
             settings: Arc::new(settings),
             components,
         };
-        let engine = Some(Inline::start(&blueprint)?);
+        let engine = Some(Inline::start(&spec)?);
         Ok(Self {
             engine,
-            readers: Readers::default(),
-            blueprint,
+            readers: StoreReaders::default(),
+            spec,
             clock,
             broker,
             drained: BTreeMap::new(),
@@ -160,13 +160,13 @@ impl World {
     }
 
     fn run(&mut self) -> Result<()> {
-        self.go(Inline::settle_and_commit)
+        self.go(Inline::run_and_commit)
     }
 
     /// Runs until nothing moves, without a commit: what was appended is processed in its order, whatever
     /// the timestamps in other topics say.
     fn settle(&mut self) -> Result<()> {
-        self.go(Inline::settle)
+        self.go(Inline::run_until_idle)
     }
 
     fn pipe(&mut self, record: ProducerRecord) -> Result<()> {
@@ -188,7 +188,7 @@ impl World {
             // A failed engine aborts what is open, as the product does.
             self.readers.end();
             if let Some(mut engine) = self.engine.take() {
-                engine.house().commit.abandon();
+                engine.parts().commit.abandon();
             }
         }
         done
@@ -361,7 +361,7 @@ impl Driver {
     fn advance_watermark(&self, py: Python<'_>, to: i64) -> PyResult<()> {
         self.with(py, |world| {
             let engine = world.engine()?;
-            engine.house().shared.ask_for_watermark(to);
+            engine.parts().shared.request_watermark(to);
             world.held = world.held.take().map(|_| None);
             world.run()
         })
@@ -370,7 +370,7 @@ impl Driver {
     /// The application's watermark of the last commit; -1: none yet.
     fn watermark(&self, py: Python<'_>) -> PyResult<i64> {
         self.with(py, |world| {
-            let shared = &world.engine()?.house().shared;
+            let shared = &world.engine()?.parts().shared;
             Ok(shared.status.watermark.load(Relaxed))
         })
     }
@@ -399,10 +399,10 @@ impl Driver {
         self.with(py, |world| {
             world.readers.end();
             world.engine = None;
-            let mut settings = (*world.blueprint.settings).clone();
+            let mut settings = (*world.spec.settings).clone();
             settings.lanes = lanes;
-            world.blueprint.settings = Arc::new(settings);
-            world.engine = Some(Inline::start(&world.blueprint)?);
+            world.spec.settings = Arc::new(settings);
+            world.engine = Some(Inline::start(&world.spec)?);
             world.run()
         })
     }
@@ -461,10 +461,10 @@ impl Driver {
     ) -> PyResult<StoreBatches> {
         let question = question(name, schema, max_rows)?;
         let batches = self.with(py, |world| {
-            let backend = Arc::clone(&world.engine()?.house().backend);
+            let backend = Arc::clone(&world.engine()?.parts().backend);
             world.readers.begin(&backend);
-            let blueprint = &world.blueprint;
-            let (plan, foreign) = (&blueprint.plan, &blueprint.foreign);
+            let spec = &world.spec;
+            let (plan, foreign) = (&spec.plan, &spec.foreign);
             world.readers.ask(plan, foreign, question)
         })?;
         Ok(StoreBatches::new(batches))
@@ -473,9 +473,9 @@ impl Driver {
     /// What an offload has parked, as of the last commit.
     fn parked<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<crate::parked::Entry<'py>>> {
         let found = self.with(py, |world| {
-            let blueprint = &world.blueprint;
-            let listing = offload::parked(&blueprint.plan, &blueprint.foreign, name)?;
-            listed(&listing, world.engine()?.house().backend.as_ref())
+            let spec = &world.spec;
+            let listing = offload::parked(&spec.plan, &spec.foreign, name)?;
+            read_listing(&listing, world.engine()?.parts().backend.as_ref())
         })?;
         crate::parked::entries(py, &found)
     }
@@ -484,7 +484,7 @@ impl Driver {
     fn produced_topics(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |world| {
             let mut written = Vec::new();
-            let plan = &world.blueprint.plan;
+            let plan = &world.spec.plan;
             let known = |name: &str| {
                 plan.sources
                     .iter()

@@ -14,7 +14,7 @@ use std::time::Duration;
 use stoatflow_core::{Error, Offset, Timestamp};
 use stoatflow_engine::Components;
 use stoatflow_engine::reset;
-use stoatflow_engine::startup::Blueprint;
+use stoatflow_engine::startup::EngineSpec;
 use stoatflow_protocol::reset::{Move, Request, Target};
 
 /// Makes a reset, or with no `agree` only tells what it would do.
@@ -38,15 +38,15 @@ pub fn reset_application(
     let Ground {
         settings, broker, ..
     } = Ground::new(py, plan, &pairs, broker)?;
-    let blueprint = Blueprint {
+    let spec = EngineSpec {
         plan: Arc::clone(&plan.plan),
         foreign: Arc::clone(&plan.foreign),
         settings: Arc::new(settings),
         components: Components::new(broker),
     };
     let done = py.detach(|| match agree {
-        None => reset::preview(&blueprint, &request),
-        Some(agree) => reset::reset(&blueprint, &request, |plan| ask(&agree, plan)),
+        None => reset::preview(&spec, &request),
+        Some(agree) => reset::reset(&spec, &request, |plan| ask(&agree, plan)),
     });
     match done {
         Ok(plan) => Ok(shown(&plan)),

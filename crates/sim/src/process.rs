@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, ErrorKind};
 use stoatflow_engine::runtime::inline::Turn;
-use stoatflow_engine::startup::Blueprint;
+use stoatflow_engine::startup::EngineSpec;
 use stoatflow_engine::{Components, Inline};
 use stoatflow_state::memory::MemoryBackend;
 
@@ -73,13 +73,13 @@ impl Process {
         let caller = job
             .asking()
             .map(|asking| Caller::new(world, number, asking, schedule.rng().split()));
-        let blueprint = Blueprint {
+        let spec = EngineSpec {
             plan: Arc::clone(&job.plan),
             foreign: job.foreign(caller.clone()),
             settings: Arc::new(settings),
             components,
         };
-        match Inline::start(&blueprint) {
+        match Inline::start(&spec) {
             Ok(engine) => {
                 if let Some(caller) = &caller {
                     caller.started();
@@ -112,7 +112,7 @@ impl Process {
 
     /// The application's watermark, as it stands there.
     pub fn watermark(&mut self) -> i64 {
-        self.engine.house().shared.status.watermark.load(Relaxed)
+        self.engine.parts().shared.status.watermark.load(Relaxed)
     }
 
     /// Lets a room take a turn. `Ok(Some(..))` if the process ended by it.
@@ -122,15 +122,15 @@ impl Process {
     pub fn turn(&mut self, turn: Turn, rng: &mut SimRng) -> Result<Option<End>, String> {
         let world = Arc::clone(&self.instance.world);
         if let Some(caller) = &self.caller {
-            let run = &self.engine.house().shared.run;
+            let run = &self.engine.parts().shared.run;
             caller.hurry(run.is_hurried() || run.has_ended());
             caller.answer_due();
         }
         match self.engine.take(turn) {
             Ok(moved) => {
                 world.event(format!("#{} {turn:?} {moved}", self.number()));
-                if self.stopping && self.engine.house().intake.is_settled() {
-                    self.engine.house().commit.close();
+                if self.stopping && self.engine.parts().intake.is_settled() {
+                    self.engine.parts().commit.close();
                     return Ok(Some(End::Stopped));
                 }
                 Ok(None)
@@ -168,7 +168,7 @@ impl Process {
             }
         }
         if rng.chance(5000) {
-            self.engine.house().commit.abandon();
+            self.engine.parts().commit.abandon();
         }
     }
 
@@ -181,7 +181,7 @@ impl Process {
     pub fn stop(&mut self) {
         self.instance.stopping();
         self.stopping = true;
-        self.engine.house().shared.stop();
+        self.engine.parts().shared.stop();
     }
 
     /// Pulls the plug.

@@ -17,8 +17,8 @@
 //! those bytes: what e+1 does to the object never leaks into e.
 
 mod access;
-mod approach;
 mod order;
+mod prefetch;
 mod rows;
 mod scan;
 mod seal;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{ManualClock, Offset, Settings, Timestamp};
 use stoatflow_engine::runtime::inline::Turn;
-use stoatflow_engine::startup::Blueprint;
+use stoatflow_engine::startup::EngineSpec;
 use stoatflow_engine::{Components, Inline};
 use stoatflow_log::{Broker, ConsumerRecord, NewTopic};
 use stoatflow_operators::Foreign;
@@ -52,7 +52,7 @@ impl Floor {
             state_dir: PathBuf::new(),
             ..settings.expect("settings")
         };
-        let blueprint = Blueprint {
+        let spec = EngineSpec {
             plan: Arc::new(plan),
             foreign: Arc::new(Foreign::default()),
             settings: Arc::new(settings),
@@ -63,7 +63,7 @@ impl Floor {
             },
         };
         let batch = job.values().enumerate().map(fetched).collect();
-        let engine = Inline::start(&blueprint).expect("an engine on a fresh broker");
+        let engine = Inline::start(&spec).expect("an engine on a fresh broker");
         let mut floor = Self { engine, batch };
         floor.warm_up();
         floor
@@ -72,10 +72,10 @@ impl Floor {
     /// How much may be in flight begins small: with every barrier that takes no time it grows.
     fn warm_up(&mut self) {
         for _ in 0..30 {
-            self.engine.house().intake.dispatch().barrier();
+            self.engine.parts().intake.dispatch().barrier();
             self.walk_lanes();
             self.commit();
-            self.engine.house().intake.dispatch().admit();
+            self.engine.parts().intake.dispatch().admit();
         }
     }
 
@@ -90,16 +90,16 @@ impl Floor {
     pub fn sealed(job: &jobs::Job, lanes: u32) -> Self {
         let mut floor = Self::admitted(job, lanes);
         floor.walk_lanes();
-        floor.engine.house().intake.dispatch().barrier();
+        floor.engine.parts().intake.dispatch().barrier();
         floor.walk_lanes();
         floor
     }
 
     /// Everything that was read goes to the lanes.
     pub fn dispatch(&mut self) {
-        let dispatch = self.engine.house().intake.dispatch();
+        let dispatch = self.engine.parts().intake.dispatch();
         dispatch.accept(&mut self.batch, &mut Vec::new());
-        dispatch.look_who_is_behind(|_| true);
+        dispatch.check_lagging(|_| true);
         dispatch.admit();
         let admitted: i64 = dispatch.positions().map(|(next, _)| next.0).sum();
         assert_eq!(admitted, RECORDS as i64, "there is room for all of them");
@@ -107,7 +107,7 @@ impl Floor {
 
     /// Lanes take turns until none has anything to do.
     pub fn walk_lanes(&mut self) {
-        let lanes = self.engine.house().lanes.len();
+        let lanes = self.engine.parts().lanes.len();
         loop {
             let mut moved = false;
             for lane in 0..lanes {

@@ -5,7 +5,7 @@
 
 use super::{Shared, answer, millis};
 use crate::admin::status::{LaneStatus, Status};
-use crate::admin::thread_activity::{AtWork, INTAKE};
+use crate::admin::thread_activity::{INTAKE, ThreadActivity};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -32,7 +32,7 @@ pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
     let body = json!({
         "monotonic_ms": now,
         "lanes": lanes,
-        "intake": json!({ "call": call(&shared.status.at_work(INTAKE, now)) }),
+        "intake": json!({ "call": call(&shared.status.thread_activity(INTAKE, now)) }),
         "threads": os_threads(Path::new("/proc/self/task")),
     });
     answer(StatusCode::OK, &body)
@@ -57,14 +57,14 @@ pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
             "max": status.commit_quantile_us(1.0),
         },
         "recent": status.recent_commits(),
-        "failed": status.evidence(),
+        "failed": status.commit_failure(),
         "at_ms": shared.clock.now().0,
     });
     answer(StatusCode::OK, &body)
 }
 
 /// The function that a thread is in, and the record that it has got.
-fn call(at: &AtWork) -> Value {
+fn call(at: &ThreadActivity) -> Value {
     if !at.is_in_function() {
         return Value::Null;
     }
@@ -90,7 +90,7 @@ fn lane(number: usize, lane: &LaneStatus, status: &Status, now: u64) -> Value {
         "since_ms": working.then_some(since),
         "for_ms": working.then_some(current),
         "stage": lane.stage_plus_one.load(Relaxed).checked_sub(1),
-        "call": call(&status.lane_at_work(id, now)),
+        "call": call(&status.lane_activity(id, now)),
         "epoch": lane.epoch.load(Relaxed),
         "records": lane.records.load(Relaxed),
         "busy_ms": busy,

@@ -29,7 +29,7 @@ enum Callee {
 
 /// What a function of a node has cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spent {
+pub struct FunctionCost {
     /// The node.
     pub node: String,
     /// What it does.
@@ -47,7 +47,7 @@ pub struct Spent {
     pub awaited: Option<CallCounts>,
 }
 
-impl Spent {
+impl FunctionCost {
     /// With what another function of the same node and line has cost.
     pub fn add(&mut self, other: &Self) {
         self.calls += other.calls;
@@ -62,13 +62,13 @@ impl Spent {
 
 /// The functions of a plan.
 #[derive(Clone, Debug, Default)]
-pub struct Calls {
+pub struct FunctionCalls {
     all: Vec<Call>,
     /// By their addresses: what they are called, and the nodes that call them.
     known: BTreeMap<usize, (String, Vec<String>)>,
 }
 
-impl Calls {
+impl FunctionCalls {
     /// Of a plan.
     #[must_use]
     pub fn of(plan: &PhysicalPlan, foreign: &Foreign) -> Self {
@@ -156,7 +156,7 @@ impl Calls {
 
     /// What they have cost until now.
     #[must_use]
-    pub fn spent(&self) -> Vec<Spent> {
+    pub fn spent(&self) -> Vec<FunctionCost> {
         let spent = self.all.iter().filter_map(|call| {
             let (function, cost, awaited) = match &call.callee {
                 Callee::Function(udf) => (udf.name(), udf.cost(), None),
@@ -171,7 +171,7 @@ impl Calls {
                 inside,
                 waiting,
             } = cost?;
-            Some(Spent {
+            Some(FunctionCost {
                 node: call.node.clone(),
                 op: call.op,
                 function: function.to_owned(),

@@ -2,14 +2,14 @@
 //! read.
 //!
 //! Takes the partitions that are read; gives their ends to what can be seen, and ends a run that more partitions
-//! have come for ([`Shared::grow`]). Has a thread and a client of its own: no room ever waits for it.
+//! have come for ([`Shared::restart_for_new_partitions`]). Has a thread and a client of its own: no room ever waits for it.
 
-use crate::admin::open_transactions::{HeldBack, Watch, owner};
+use crate::admin::open_transactions::{HeldBack, OpenTransactionWatch, owner};
 use crate::admin::status::PartitionStatus;
-use crate::intake::source_partitions::{Slot, Slots};
-use crate::runtime::failpoint::Place;
+use crate::intake::source_partitions::{SourcePartition, SourcePartitions};
+use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
-use crate::startup::Blueprint;
+use crate::startup::EngineSpec;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, TopicPartition};
@@ -23,8 +23,8 @@ const WATCH_EVERY: Duration = Duration::from_secs(5);
 const ASK: Duration = Duration::from_secs(2);
 
 /// The partitions before anything is read.
-pub(crate) fn first_report(slots: &Slots) -> Vec<PartitionStatus> {
-    let first = |slot: &Slot| PartitionStatus {
+pub(crate) fn first_report(slots: &SourcePartitions) -> Vec<PartitionStatus> {
+    let first = |slot: &SourcePartition| PartitionStatus {
         topic: slot.partition.topic.to_string(),
         partition: slot.partition.partition.0,
         position: slot.start.0,
@@ -44,14 +44,14 @@ pub(crate) fn first_report(slots: &Slots) -> Vec<PartitionStatus> {
 
 /// Looks at the ends of partitions now and then, so that lag can be told, and whether the broker answers; and
 /// more rarely whether there is more to read.
-pub(crate) fn observe(shared: &Shared, blueprint: &Blueprint, slots: &Slots) {
-    let (clock, broker) = (&shared.clock, blueprint.components.broker.as_ref());
+pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePartitions) {
+    let (clock, broker) = (&shared.clock, spec.components.broker.as_ref());
     let partitions: Vec<_> = slots.iter().map(|s| s.partition.clone()).collect();
     let mut looked = clock.monotonic();
-    let (mut watch, mut watched) = (Watch::new(partitions.len()), Duration::ZERO);
+    let (mut watch, mut watched) = (OpenTransactionWatch::new(partitions.len()), Duration::ZERO);
     while !shared.is_aborting() && !shared.is_drained() {
         let asked = clock.monotonic();
-        if let Err(error) = shared.failpoints.reach(Place::ObserveEnds) {
+        if let Err(error) = shared.failpoints.reach(Failpoint::ObserveEnds) {
             shared.fail(error);
         }
         match broker.ranges(&partitions, ASK) {
@@ -59,7 +59,7 @@ pub(crate) fn observe(shared: &Shared, blueprint: &Blueprint, slots: &Slots) {
                 shared.status.broker_answers();
                 if asked.saturating_sub(watched) >= WATCH_EVERY {
                     watched = asked;
-                    look_for_open_transactions(shared, broker, &mut watch, &partitions, &ranges);
+                    find_open_transactions(shared, broker, &mut watch, &partitions, &ranges);
                 }
                 shared.status.with_partitions(|known| {
                     for (partition, range) in known.iter_mut().zip(ranges) {
@@ -73,9 +73,9 @@ pub(crate) fn observe(shared: &Shared, blueprint: &Blueprint, slots: &Slots) {
             }
             Err(error) => tracing::debug!(%error, "the ends of partitions are not known"),
         }
-        if asked.saturating_sub(looked) >= blueprint.settings.metadata_max_age {
+        if asked.saturating_sub(looked) >= spec.settings.metadata_max_age {
             looked = asked;
-            let grown = blueprint.has_grown(slots).unwrap_or_else(|error| {
+            let grown = spec.has_new_partitions(slots).unwrap_or_else(|error| {
                 // Asked again the next time; but what no broker's return mends has to be known.
                 if error.kind() != ErrorKind::Unavailable {
                     tracing::warn!(%error, "new partitions can't be looked for");
@@ -87,7 +87,7 @@ pub(crate) fn observe(shared: &Shared, blueprint: &Blueprint, slots: &Slots) {
                     application = shared.status.application_id,
                     "there are new partitions to read; going on with them from the last commit"
                 );
-                shared.grow();
+                shared.restart_for_new_partitions();
             }
         }
         shared.wait_for_drain(OBSERVE_EVERY);
@@ -95,10 +95,10 @@ pub(crate) fn observe(shared: &Shared, blueprint: &Blueprint, slots: &Slots) {
 }
 
 /// Notes which partitions an open transaction holds back, and tells of those that stand still for long.
-fn look_for_open_transactions(
+fn find_open_transactions(
     shared: &Shared,
     broker: &dyn Broker,
-    watch: &mut Watch,
+    watch: &mut OpenTransactionWatch,
     partitions: &[TopicPartition],
     ranges: &[Range],
 ) {
@@ -112,7 +112,7 @@ fn look_for_open_transactions(
     let now = (shared.clock.monotonic(), shared.clock.now());
     let both = ranges.iter().zip(ends).enumerate();
     let mut held: Vec<Option<HeldBack>> = both
-        .map(|(at, (range, high))| watch.look(at, (range.stable_end, high), now))
+        .map(|(at, (range, high))| watch.update(at, (range.stable_end, high), now))
         .collect();
     let news: Vec<usize> = (0..partitions.len())
         .filter(|at| watch.is_news(*at, now.0))

@@ -5,7 +5,7 @@
 
 use super::Shared;
 use super::debug::ProcStat;
-use crate::admin::function_calls::Spent;
+use crate::admin::function_calls::FunctionCost;
 use crate::admin::status::{PartitionStatus, Status};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -247,14 +247,14 @@ impl Engine {
 
     fn calls(&self, families: &mut Families<'_>) -> fmt::Result {
         // Summed by labels: one line of code may make several functions of a node.
-        let mut spent: BTreeMap<(String, String), Spent> = BTreeMap::new();
+        let mut spent: BTreeMap<(String, String), FunctionCost> = BTreeMap::new();
         for one in self.status.calls.spent() {
             match spent.entry((one.node.clone(), one.function.clone())) {
                 Entry::Vacant(free) => drop(free.insert(one)),
                 Entry::Occupied(mut sum) => sum.get_mut().add(&one),
             }
         }
-        let labels = |one: &Spent| {
+        let labels = |one: &FunctionCost| {
             vec![
                 ("node", one.node.clone()),
                 ("function", one.function.clone()),
@@ -263,7 +263,7 @@ impl Engine {
         let rows = || spent.values().map(|one| (labels(one), one));
         families.counter(
             "function_calls",
-            "Calls of a function of a node",
+            "FunctionCalls of a function of a node",
             rows().map(|(labels, sums)| (labels, sums.calls)),
         )?;
         families.counter(
@@ -280,7 +280,7 @@ impl Engine {
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         families.gauge(
             "async_calls_under_way",
-            "Calls of an async function that run or stand in line",
+            "FunctionCalls of an async function that run or stand in line",
             rows().map(|(labels, counts)| (labels, gauge(counts.under_way))),
         )?;
         families.gauge(
@@ -290,7 +290,7 @@ impl Engine {
         )?;
         families.counter(
             "async_calls_failed",
-            "Calls of an async function that failed, after all attempts",
+            "FunctionCalls of an async function that failed, after all attempts",
             rows().map(|(labels, counts)| (labels, counts.failed)),
         )?;
         families.counter(

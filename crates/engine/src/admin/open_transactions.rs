@@ -50,15 +50,15 @@ struct Seen {
 
 /// All partitions.
 #[derive(Debug)]
-pub(crate) struct Watch(Vec<Seen>);
+pub(crate) struct OpenTransactionWatch(Vec<Seen>);
 
-impl Watch {
+impl OpenTransactionWatch {
     pub fn new(partitions: usize) -> Self {
         Self(vec![Seen::default(); partitions])
     }
 
     /// Takes the ends of a partition; what holds it back, if anything does.
-    pub fn look(
+    pub fn update(
         &mut self,
         partition: usize,
         (stable_end, high_watermark): (Offset, Offset),

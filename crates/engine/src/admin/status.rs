@@ -3,9 +3,9 @@
 //! Takes relaxed atomic counts from every room, gives snapshots as plain data. Owns no behaviour: no
 //! room ever decides by what stands here. Reading never waits for a lane, the interpreter or a broker.
 
-use crate::admin::function_calls::Calls;
+use crate::admin::function_calls::FunctionCalls;
 use crate::admin::open_transactions::HeldBack;
-use crate::commit::commit_failure::Evidence;
+use crate::commit::commit_failure::CommitFailure;
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -180,7 +180,7 @@ pub struct Status {
     /// Records that entered each node.
     pub nodes: Vec<AtomicU64>,
     /// Functions, and what they cost.
-    pub calls: Calls,
+    pub calls: FunctionCalls,
     /// Input records admitted.
     pub records_in: AtomicU64,
     /// Output records handed to the producer (sinks only).
@@ -228,7 +228,7 @@ struct Detail {
     late: Vec<(String, &'static str, u64)>,
     error: Option<ErrorStatus>,
     /// The last commit that failed.
-    evidence: Option<Evidence>,
+    commit_failure: Option<CommitFailure>,
     /// Since when the broker has not answered.
     silent_since: Option<Duration>,
     commit_seconds: hdrhistogram::Histogram<u64>,
@@ -253,7 +253,7 @@ impl Status {
             lanes: (0..lanes).map(|_| LaneStatus::default()).collect(),
             intake: Arc::default(),
             nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
-            calls: Calls::default(),
+            calls: FunctionCalls::default(),
             plan,
             records_in: AtomicU64::new(0),
             records_out: AtomicU64::new(0),
@@ -281,7 +281,7 @@ impl Status {
                 dropped: Vec::new(),
                 late: Vec::new(),
                 error: None,
-                evidence: None,
+                commit_failure: None,
                 silent_since: None,
                 commit_seconds,
             }),
@@ -291,7 +291,7 @@ impl Status {
     /// The same, with the functions that the plan calls.
     #[must_use]
     pub fn calling(mut self, foreign: &Foreign) -> Self {
-        self.calls = Calls::of(&self.plan, foreign);
+        self.calls = FunctionCalls::of(&self.plan, foreign);
         self
     }
 
@@ -355,7 +355,7 @@ impl Status {
     }
 
     /// It begins anew: what was in the rooms is gone, and the error with it.
-    pub fn begin_anew(&self) {
+    pub fn reset_for_restart(&self) {
         self.in_flight_bytes.store(0, Relaxed);
         self.staged_bytes.store(0, Relaxed);
         for lane in &self.lanes {
@@ -372,13 +372,13 @@ impl Status {
     }
 
     /// A commit has failed. What is known of it stays, also when the engine begins anew.
-    pub fn commit_failed(&self, evidence: Evidence) {
-        self.detail.lock().evidence = Some(evidence);
+    pub fn commit_failed(&self, commit_failure: CommitFailure) {
+        self.detail.lock().commit_failure = Some(commit_failure);
     }
 
     /// The last commit that failed.
-    pub fn evidence(&self) -> Option<Evidence> {
-        self.detail.lock().evidence.clone()
+    pub fn commit_failure(&self) -> Option<CommitFailure> {
+        self.detail.lock().commit_failure.clone()
     }
 
     /// The broker has answered.

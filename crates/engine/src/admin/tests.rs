@@ -283,7 +283,10 @@ fn threads_show_the_record_that_a_function_has_got() {
     });
     assert_eq!((call(&inside, 1), call(&inside, 0)), (wanted, Value::Null));
     assert_eq!(call(&after, 1), Value::Null);
-    let shown = port.status.at_work("stoatflow-lane-1", 0).to_string();
+    let shown = port
+        .status
+        .thread_activity("stoatflow-lane-1", 0)
+        .to_string();
     assert_eq!(shown, "stoatflow-lane-1");
 }
 
@@ -400,9 +403,9 @@ fn unknown_paths_list_the_endpoints_and_each_of_them_answers() {
         body["error"].as_str().unwrap().contains("/metricz"),
         "{body}"
     );
-    let listed = body["endpoints"].as_object().unwrap();
-    assert_eq!(listed.len(), ENDPOINTS.len());
-    for path in listed.keys() {
+    let read_listing = body["endpoints"].as_object().unwrap();
+    assert_eq!(read_listing.len(), ENDPOINTS.len());
+    for path in read_listing.keys() {
         assert_eq!(port.ask("GET", path).0, 200, "{path}");
         assert_eq!(port.ask("POST", path).0, 405, "{path}");
     }

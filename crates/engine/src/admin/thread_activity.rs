@@ -21,7 +21,7 @@ pub(crate) fn lane_thread(lane: Lane) -> String {
 
 /// See the module. What isn't known is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AtWork {
+pub struct ThreadActivity {
     /// The thread's name.
     #[serde(skip)]
     pub thread: String,
@@ -49,7 +49,7 @@ pub struct AtWork {
     pub id: Option<u64>,
 }
 
-impl AtWork {
+impl ThreadActivity {
     /// Is it in a function of the user?
     #[must_use]
     pub const fn is_in_function(&self) -> bool {
@@ -70,7 +70,7 @@ impl AtWork {
     }
 }
 
-impl fmt::Display for AtWork {
+impl fmt::Display for ThreadActivity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.thread)?;
         let mut say = |what: &str, value: Option<String>| match value {
@@ -91,24 +91,24 @@ impl fmt::Display for AtWork {
 
 impl Status {
     /// What the thread of this name is doing. `now_ms`: monotonic.
-    pub(crate) fn at_work(&self, thread: &str, now_ms: u64) -> AtWork {
+    pub(crate) fn thread_activity(&self, thread: &str, now_ms: u64) -> ThreadActivity {
         let lane = thread.strip_prefix(LANE).and_then(|n| n.parse().ok());
         match lane {
-            Some(lane) => self.lane_at_work(Lane(lane), now_ms),
+            Some(lane) => self.lane_activity(Lane(lane), now_ms),
             None if thread == INTAKE => self.in_function(thread, &self.intake, now_ms),
-            None => AtWork {
+            None => ThreadActivity {
                 thread: thread.to_owned(),
-                ..AtWork::default()
+                ..ThreadActivity::default()
             },
         }
     }
 
     /// What a lane is doing.
-    pub(crate) fn lane_at_work(&self, lane: Lane, now_ms: u64) -> AtWork {
+    pub(crate) fn lane_activity(&self, lane: Lane, now_ms: u64) -> ThreadActivity {
         let status = self.lane(lane);
         let since = status.busy_since_ms.load(Relaxed);
         let found = self.in_function(&lane_thread(lane), &status.at_hand, now_ms);
-        AtWork {
+        ThreadActivity {
             lane: Some(lane.0),
             stage: status.stage_plus_one.load(Relaxed).checked_sub(1),
             for_ms: found
@@ -118,11 +118,11 @@ impl Status {
         }
     }
 
-    fn in_function(&self, thread: &str, at_hand: &AtHand, now_ms: u64) -> AtWork {
-        let mut found = AtWork {
+    fn in_function(&self, thread: &str, at_hand: &AtHand, now_ms: u64) -> ThreadActivity {
+        let mut found = ThreadActivity {
             thread: thread.to_owned(),
             id: at_hand.thread(),
-            ..AtWork::default()
+            ..ThreadActivity::default()
         };
         let Some(running) = at_hand.running() else {
             return found;
@@ -135,7 +135,7 @@ impl Status {
         found
     }
 
-    fn add_record(&self, found: &mut AtWork, running: Running) {
+    fn add_record(&self, found: &mut ThreadActivity, running: Running) {
         let Some(origin) = running.origin else {
             return;
         };

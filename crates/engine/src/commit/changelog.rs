@@ -58,7 +58,7 @@ impl CommitRoom {
         if rows.is_empty() {
             return Ok(());
         }
-        self.assure()?;
+        self.prove_sole_instance()?;
         self.parts.producer.send(&mut rows)
     }
 
@@ -95,7 +95,7 @@ impl CommitRoom {
                 continue;
             }
             (self.parts.shared.status.changelog_out).fetch_add(records.len() as u64, Relaxed);
-            self.assure()?;
+            self.prove_sole_instance()?;
             self.outputs += records.len() as u64;
             self.parts.producer.send(&mut records)?;
         }

@@ -13,7 +13,7 @@ use stoatflow_protocol::Step;
 
 /// Where the epoch ended in a partition, and where the one before it did.
 #[derive(Clone, Debug, Serialize)]
-pub struct CutEvidence {
+pub struct FailedPosition {
     /// Topic.
     pub topic: String,
     /// Partition.
@@ -26,7 +26,7 @@ pub struct CutEvidence {
 
 /// What a lane had done.
 #[derive(Clone, Debug, Serialize)]
-pub struct LaneEvidence {
+pub struct FailedLane {
     /// Its number.
     pub lane: usize,
     /// Its open epoch.
@@ -39,7 +39,7 @@ pub struct LaneEvidence {
 
 /// A commit that failed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Evidence {
+pub struct CommitFailure {
     /// Its epoch.
     pub epoch: u64,
     /// The step that failed.
@@ -53,14 +53,14 @@ pub struct Evidence {
     /// Input records of the epoch.
     pub records: u64,
     /// What it was to commit.
-    pub cut: Vec<CutEvidence>,
+    pub cut: Vec<FailedPosition>,
     /// All lanes at that moment.
-    pub lanes: Vec<LaneEvidence>,
+    pub lanes: Vec<FailedLane>,
 }
 
 /// What failed, where, and whether the outcome is known.
 #[derive(Debug)]
-pub struct Failed<'a> {
+pub struct FailedStep<'a> {
     /// The epoch.
     pub epoch: Epoch,
     /// The step.
@@ -73,33 +73,33 @@ pub struct Failed<'a> {
     pub at: Timestamp,
 }
 
-impl Evidence {
+impl CommitFailure {
     /// Collects it.
     #[must_use]
-    pub fn of(failed: &Failed<'_>, (cut, records): (&[CutEntry], u64), status: &Status) -> Self {
+    pub fn of(
+        failed: &FailedStep<'_>,
+        (cut, records): (&[CutEntry], u64),
+        status: &Status,
+    ) -> Self {
         let known = status.partitions();
         let cut = cut.iter().map(|entry| {
             let (topic, partition) = (&entry.partition.topic, entry.partition.partition.0);
             let before = known
                 .iter()
                 .find(|p| p.topic == **topic && p.partition == partition);
-            CutEvidence {
+            FailedPosition {
                 topic: topic.to_string(),
                 partition,
                 offset: entry.offset.0,
                 committed: before.map_or(-1, |p| p.committed),
             }
         });
-        let lanes = status
-            .lanes
-            .iter()
-            .enumerate()
-            .map(|(lane, l)| LaneEvidence {
-                lane,
-                epoch: l.epoch.load(Relaxed),
-                records: l.records.load(Relaxed),
-                queued: l.queued_items.load(Relaxed).max(0),
-            });
+        let lanes = status.lanes.iter().enumerate().map(|(lane, l)| FailedLane {
+            lane,
+            epoch: l.epoch.load(Relaxed),
+            records: l.records.load(Relaxed),
+            queued: l.queued_items.load(Relaxed).max(0),
+        });
         Self {
             epoch: failed.epoch.0,
             step: format!("{:?}", failed.step).to_lowercase(),

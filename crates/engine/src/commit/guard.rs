@@ -16,57 +16,57 @@ const MARK: &str = ";held";
 
 /// See the module.
 #[derive(Debug)]
-pub struct Guard {
+pub struct InstanceGuard {
     hold: Hold,
     /// What is committed, or would be if nothing were processed; marked.
-    standing: Vec<CutEntry>,
+    committed: Vec<CutEntry>,
     /// What is being committed.
-    coming: Option<Vec<CutEntry>>,
+    pending: Option<Vec<CutEntry>>,
     /// Is a mark of ours committed?
     marked: bool,
 }
 
-impl Guard {
+impl InstanceGuard {
     /// Before anything is sent; `start` is where reading starts.
     #[must_use]
     pub fn new(lease: Lease, start: &[CutEntry]) -> Self {
         Self {
             hold: Hold::new(lease),
-            standing: mark(start),
-            coming: None,
+            committed: mark(start),
+            pending: None,
             marked: false,
         }
     }
 
     /// The cut to commit again, if the broker must be asked before anything is sent now.
     #[must_use]
-    pub fn question(&self, now: Duration) -> Option<Vec<CutEntry>> {
-        self.hold.must_ask(now).then(|| self.standing.clone())
+    pub fn renewal(&self, now: Duration) -> Option<Vec<CutEntry>> {
+        self.hold.must_ask(now).then(|| self.committed.clone())
     }
 
     /// A cut is being committed; gives it with the mark.
-    pub fn coming(&mut self, cut: &[CutEntry]) -> &[CutEntry] {
-        self.coming.insert(mark(cut))
+    pub fn begin_commit(&mut self, cut: &[CutEntry]) -> &[CutEntry] {
+        self.pending.insert(mark(cut))
     }
 
     /// A commit that was asked for at this time has succeeded.
     pub fn committed(&mut self, asked: Duration) {
         self.hold.proven(asked);
         self.marked = true;
-        if let Some(cut) = self.coming.take() {
-            self.standing = cut;
+        if let Some(cut) = self.pending.take() {
+            self.committed = cut;
         }
     }
 
     /// What a clean end commits: the same without the mark. `None` if there is no mark of ours.
     #[must_use]
-    pub fn farewell(&self) -> Option<Vec<CutEntry>> {
+    pub fn clean_end(&self) -> Option<Vec<CutEntry>> {
         let unmarked = |entry: &CutEntry| CutEntry {
             metadata: entry.metadata.trim_end_matches(MARK).to_owned(),
             ..entry.clone()
         };
         self.marked
-            .then(|| self.standing.iter().map(unmarked).collect())
+            .then(|| self.committed.iter().map(unmarked).collect())
     }
 }
 

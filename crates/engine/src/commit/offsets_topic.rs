@@ -17,7 +17,7 @@ mod choose;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use choose::{Origin, choose};
+pub(crate) use choose::{PositionOrigin, choose_position};
 
 use crate::runtime::shared::Shared;
 use bytes::Bytes;
@@ -37,7 +37,7 @@ const BATCH: usize = 2_048;
 
 /// Its name.
 #[must_use]
-pub fn topic_of(application: &str) -> String {
+pub fn topic_name(application: &str) -> String {
     format!("{application}-offsets")
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn new_topic(application: &str, replication: i32) -> NewTopic {
         ("segment.bytes", "8388608"),
     ];
     NewTopic {
-        name: topic_of(application),
+        name: topic_name(application),
         partitions: 1,
         replication,
         config: config.map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec(),
@@ -58,13 +58,13 @@ pub(crate) fn new_topic(application: &str, replication: i32) -> NewTopic {
 
 /// What stands in the topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rows {
+pub(crate) struct OffsetRows {
     pub positions: BTreeMap<TopicPartition, Committed>,
     /// Ids of topics.
     pub topics: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-impl Rows {
+impl OffsetRows {
     /// Reads the topic to its end; nothing stands in one that does not exist. `None` if a stop was asked for.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Rows {
         shared: &Shared,
     ) -> Result<Option<Self>> {
         let mut rows = Self::default();
-        let topic: Arc<str> = topic_of(application).into();
+        let topic: Arc<str> = topic_name(application).into();
         if broker
             .topics(&[&topic], timeout)?
             .iter()
@@ -162,7 +162,7 @@ impl Rows {
     }
 
     /// The first topic that is not the one that positions were committed for, with its id then and now.
-    fn remade<'a>(&'a self, now: &'a BTreeMap<Arc<str>, Arc<str>>) -> Option<[&'a Arc<str>; 3]> {
+    fn recreated<'a>(&'a self, now: &'a BTreeMap<Arc<str>, Arc<str>>) -> Option<[&'a Arc<str>; 3]> {
         let both = now.iter().filter_map(|(name, id)| {
             let (name, then) = self.topics.get_key_value(name)?;
             (then != id).then_some([name, then, id])
@@ -174,13 +174,13 @@ impl Rows {
     ///
     /// # Errors
     /// `Incompatible`, with the topic and the next step.
-    pub fn refuse_remade(
+    pub fn refuse_recreated(
         &self,
         application: &str,
         now: &BTreeMap<Arc<str>, Arc<str>>,
         changelogs: &[Option<Arc<str>>],
     ) -> Result<()> {
-        let Some([name, then, id]) = self.remade(now) else {
+        let Some([name, then, id]) = self.recreated(now) else {
             return Ok(());
         };
         let (lost, next) = if changelogs.iter().flatten().any(|c| c == name) {
@@ -210,7 +210,7 @@ impl Rows {
 #[derive(Clone, Debug)]
 pub struct OffsetsTopic {
     name: Arc<str>,
-    rows: Rows,
+    rows: OffsetRows,
     /// Ids of topics that are not in it yet.
     ids: BTreeMap<Arc<str>, Arc<str>>,
     started: Timestamp,
@@ -221,12 +221,12 @@ pub struct OffsetsTopic {
 impl OffsetsTopic {
     pub(crate) fn new(
         application: &str,
-        rows: Rows,
+        rows: OffsetRows,
         mut ids: BTreeMap<Arc<str>, Arc<str>>,
     ) -> Self {
         ids.retain(|name, id| rows.topics.get(name) != Some(id));
         Self {
-            name: topic_of(application).into(),
+            name: topic_name(application).into(),
             rows,
             ids,
             started: Timestamp(0),

@@ -16,7 +16,7 @@ use stoatflow_state::{KeyRange, Sealed};
 
 /// A dead letter whose record is not at hand any more.
 #[derive(Debug)]
-pub struct Unread {
+pub struct PendingDeadLetter {
     /// Where the record is.
     pub from: TopicPartition,
     /// And at which offset.
@@ -27,7 +27,7 @@ pub struct Unread {
 
 /// What commit can find.
 #[derive(Debug)]
-pub enum OutItem {
+pub enum OutboxItem {
     /// Output records of an epoch.
     Records {
         /// The epoch.
@@ -38,11 +38,11 @@ pub enum OutItem {
         bytes: i64,
     },
     /// Dead letters of an epoch whose records are to be read again.
-    Letters {
+    DeadLetters {
         /// The epoch.
         epoch: Epoch,
         /// The letters.
-        letters: Vec<Unread>,
+        letters: Vec<PendingDeadLetter>,
         /// As of `Records`.
         bytes: i64,
     },
@@ -73,7 +73,7 @@ pub enum OutItem {
 /// What waits.
 #[derive(Debug)]
 struct Waiting {
-    items: VecDeque<OutItem>,
+    items: VecDeque<OutboxItem>,
     /// Are there records?
     records: bool,
     /// How many lanes have sealed the epoch that is being sealed.
@@ -108,12 +108,12 @@ impl Outbox {
     }
 
     /// Appends; never waits. Wakes commit if that is worth it: a cut alone, and what one lane of several has sealed, is not.
-    pub fn push(&self, item: OutItem) {
+    pub fn push(&self, item: OutboxItem) {
         let mut waiting = self.waiting.lock();
         match &item {
-            OutItem::Records { .. } | OutItem::Letters { .. } => waiting.records = true,
-            OutItem::Cut { .. } => {}
-            OutItem::Sealed { .. } => {
+            OutboxItem::Records { .. } | OutboxItem::DeadLetters { .. } => waiting.records = true,
+            OutboxItem::Cut { .. } => {}
+            OutboxItem::Sealed { .. } => {
                 waiting.seals += 1;
                 // Nobody seals an epoch before the one before is committed.
                 if waiting.seals == self.lanes {
@@ -130,7 +130,7 @@ impl Outbox {
     }
 
     /// Moves everything to `inbox` (which must be empty), waiting at most this long for records or a whole epoch.
-    pub fn take_all(&self, inbox: &mut VecDeque<OutItem>, wait: Duration) -> bool {
+    pub fn take_all(&self, inbox: &mut VecDeque<OutboxItem>, wait: Duration) -> bool {
         assert!(inbox.is_empty(), "what was taken before is done");
         let mut waiting = self.waiting.lock();
         if !waiting.records && !waiting.complete && !wait.is_zero() {

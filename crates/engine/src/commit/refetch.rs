@@ -5,7 +5,7 @@
 //! epoch's transaction; letters are rare, so a reader is opened for them and closed again. Never waits
 //! longer than a commit may take.
 
-use crate::commit::outbox::Unread;
+use crate::commit::outbox::PendingDeadLetter;
 use crate::lane::with_body;
 use std::time::Duration;
 use stoatflow_core::{Clock, Error, Header, Offset, Result, TopicPartition};
@@ -25,10 +25,10 @@ const FETCH: usize = 1024;
 ///
 /// # Errors
 /// `Unavailable` if the broker doesn't give them in time; then the epoch is aborted, and all of it comes again.
-pub fn reread(
+pub fn refetch(
     broker: &dyn Broker,
     group: &str,
-    letters: Vec<Unread>,
+    letters: Vec<PendingDeadLetter>,
     timeout: Duration,
     clock: &dyn Clock,
 ) -> Result<Vec<ProducerRecord>> {
@@ -56,7 +56,7 @@ pub fn reread(
         .collect())
 }
 
-fn place(letter: &Unread) -> (&TopicPartition, Offset) {
+fn place(letter: &PendingDeadLetter) -> (&TopicPartition, Offset) {
     (&letter.from, letter.offset)
 }
 
@@ -71,7 +71,7 @@ impl Reader<'_> {
     fn run(
         &mut self,
         from: &TopicPartition,
-        letters: &[Unread],
+        letters: &[PendingDeadLetter],
         wanted: &[usize],
         found: &mut [Option<ProducerRecord>],
     ) -> Result<()> {

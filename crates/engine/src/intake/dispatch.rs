@@ -8,19 +8,19 @@
 //! the lanes, the cut, and the admission (law 7). Never decodes a value, never waits.
 
 mod epochs;
+mod event_times;
 mod offload_backpressure;
-mod overlay;
-mod standing;
+mod stalled_watermark;
 mod task_idle;
 mod ticks;
-mod times;
+mod uncommitted_bytes;
 
-use crate::intake::global_table_gate::{Gate, GateFacts};
-use crate::intake::source_partitions::Slots;
-use crate::intake::timestamps::Said;
-use crate::lane::queue::Item;
+use crate::intake::global_table_gate::{GateFacts, GlobalTableGate};
+use crate::intake::source_partitions::SourcePartitions;
+use crate::intake::timestamps::WatermarkUpdate;
+use crate::lane::queue::LaneItem;
 use crate::runtime::shared::Shared;
-use overlay::Overlay;
+use event_times::EventTimes;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use std::time::Duration;
 use stoatflow_core::{Epoch, Offset, Timestamp};
 use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::{jump_hash, key_hash};
-use stoatflow_protocol::{Admission, Answers, Schedule};
+use stoatflow_protocol::{Admission, Fetch, Schedule};
 use stoatflow_state::KeyValueStore;
-use task_idle::Awaited;
+use task_idle::TaskIdle;
 use ticks::Ticks;
-use times::Times;
+use uncommitted_bytes::UncommittedBytes;
 
 /// Added to a record's bytes in the budget: its structs in queues.
 const RECORD_OVERHEAD: i64 = 128;
@@ -43,7 +43,7 @@ const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 
 /// Limits of admission.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct AdmissionLimits {
     /// Bytes in flight between dispatch and lanes.
     pub in_flight: i64,
     /// Most records per batch.
@@ -66,16 +66,16 @@ struct Buffer {
 #[derive(Debug)]
 pub struct Dispatch {
     shared: Arc<Shared>,
-    slots: Slots,
+    slots: SourcePartitions,
     schedule: Schedule,
-    limits: Limits,
+    limits: AdmissionLimits,
     admission: Admission,
     /// The epoch whose barrier the admission has heard of.
     heard: Epoch,
     buffers: Vec<Buffer>,
     heads: BinaryHeap<Reverse<(Timestamp, u32)>>,
     /// Global tables come first.
-    gate: Gate,
+    gate: GlobalTableGate,
     /// Heads of what has to wait for them.
     gated: Vec<Reverse<(Timestamp, u32)>>,
     /// Heads of partitions that wait: for their groups, or for room where their records are parked.
@@ -86,15 +86,15 @@ pub struct Dispatch {
     full: Vec<u32>,
     buffered_bytes: i64,
     /// Partitions that have nothing here, and may have older records than others.
-    awaited: Awaited,
+    task_idle: TaskIdle,
     staged: Vec<(Vec<ConsumerRecord>, i64)>,
     epoch: Epoch,
     cut: Vec<Offset>,
-    times: Times,
+    times: EventTimes,
     ticks: Ticks,
     epoch_records: u64,
     epoch_bytes: u64,
-    overlay: Overlay,
+    uncommitted: UncommittedBytes,
     /// Did the cut move past something that is no record (the end of a transaction)?
     skipped: bool,
     /// Is there a partition of which nothing is committed yet? Where reading began would be asked again
@@ -102,7 +102,7 @@ pub struct Dispatch {
     fresh: bool,
     last_barrier: Duration,
     /// Is what the reader was asked for here, and how long does that usually take?
-    answers: Answers,
+    fetch: Fetch,
     usual_answer: Duration,
     /// How long lanes had worked at the last barrier, and of that since the one before.
     worked: Duration,
@@ -122,23 +122,23 @@ impl Dispatch {
     #[must_use]
     pub fn new(
         shared: Arc<Shared>,
-        slots: Slots,
+        slots: SourcePartitions,
         schedule: Schedule,
-        limits: Limits,
+        limits: AdmissionLimits,
         by_watermark: bool,
         stores: Vec<Arc<KeyValueStore>>,
     ) -> Self {
         let now = shared.clock.monotonic();
         let dispatch = Self {
             may_hold: slots.iter().any(|slot| !slot.parks_at.is_empty()),
-            times: Times::new(&slots, by_watermark, now),
+            times: EventTimes::new(&slots, by_watermark, now),
             ticks: Ticks::new(&shared.status.plan, now),
             held: Vec::new(),
             full: Vec::new(),
             buffers: slots.iter().map(|_| Buffer::default()).collect(),
-            awaited: Awaited::new(&slots, limits.idle),
+            task_idle: TaskIdle::new(&slots, limits.idle),
             heads: BinaryHeap::new(),
-            gate: Gate::new(
+            gate: GlobalTableGate::new(
                 (0..)
                     .zip(slots.iter())
                     .filter_map(|(at, slot)| Some((at, slot.global_end?)))
@@ -151,11 +151,11 @@ impl Dispatch {
             cut: slots.iter().map(|s| s.start).collect(),
             epoch_records: 0,
             epoch_bytes: 0,
-            overlay: Overlay::new(stores, schedule.max_bytes / 32),
+            uncommitted: UncommittedBytes::new(stores, schedule.max_bytes / 32),
             skipped: false,
             fresh: slots.iter().any(|s| s.fresh),
             last_barrier: now,
-            answers: Answers::Whenever,
+            fetch: Fetch::Unscheduled,
             usual_answer: Duration::ZERO,
             worked: Duration::ZERO,
             work: Duration::ZERO,
@@ -168,15 +168,15 @@ impl Dispatch {
             schedule,
             limits,
         };
-        dispatch.look_at_answers();
-        dispatch.say_when_it_opens();
+        dispatch.check_answers();
+        dispatch.publish_reopen_threshold();
         dispatch
     }
 
     /// May something be fetched?
     #[must_use]
     pub fn wants_more(&self) -> bool {
-        self.has_room() || (self.gate.is_open() && self.awaited.is_anybody_behind())
+        self.has_room() || (self.gate.is_open() && self.task_idle.is_waiting_for_data())
     }
 
     /// Is there room for more of every partition?
@@ -192,10 +192,10 @@ impl Dispatch {
     }
 
     /// Takes what was fetched, and what functions said of it.
-    pub fn accept(&mut self, fetched: &mut Vec<ConsumerRecord>, said: &mut Vec<Said>) {
+    pub fn accept(&mut self, fetched: &mut Vec<ConsumerRecord>, said: &mut Vec<WatermarkUpdate>) {
         for said in said.drain(..) {
             self.times
-                .said(said.slot as usize, said.offset, said.watermark);
+                .announce_watermark(said.slot as usize, said.offset, said.watermark);
         }
         let weighed = self.times.is_aligned() || self.may_hold;
         for record in fetched.drain(..) {
@@ -203,7 +203,7 @@ impl Dispatch {
             let turn = self.turn(&record);
             let buffer = &mut self.buffers[slot as usize];
             if buffer.records.is_empty() {
-                self.awaited.has_some(slot as usize);
+                self.task_idle.on_buffered(slot as usize);
                 let head = Reverse((turn, slot));
                 if self.gate.is_open() || self.gate.is_global(slot as usize) {
                     self.heads.push(head);
@@ -230,25 +230,25 @@ impl Dispatch {
     /// stores hold of it grow without end. A small record may write many times its size: both count.
     fn epoch_size(&mut self) -> u64 {
         let admitted = self.epoch_bytes;
-        admitted + self.overlay.written(admitted, &self.shared.status)
+        admitted + self.uncommitted.written(admitted, &self.shared.status)
     }
 
-    fn say_when_it_opens(&self) {
+    fn publish_reopen_threshold(&self) {
         let below = self.admission.opens_below();
         self.shared.opens_below.store(below, Relaxed);
     }
 
     /// The reader was asked for more: who has been read up to the end that it knows of? Asked of those of whom
     /// it may have changed.
-    pub fn look_who_is_behind(&mut self, caught_up: impl Fn(u32) -> bool) {
+    pub fn check_lagging(&mut self, caught_up: impl Fn(u32) -> bool) {
         let now = self.shared.clock.monotonic();
-        self.awaited.look(now, caught_up);
+        self.task_idle.refresh(now, caught_up);
     }
 
     /// Is somebody waited for?
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.gate.is_open() && self.awaited.is_anybody(self.shared.clock.monotonic())
+        self.gate.is_open() && self.task_idle.is_waiting(self.shared.clock.monotonic())
     }
 
     /// Moves buffered records to lanes while there is credit; true if any moved.
@@ -261,16 +261,16 @@ impl Dispatch {
             self.admission.barrier_took(Duration::from_micros(
                 self.shared.last_align_us.load(Relaxed),
             ));
-            self.say_when_it_opens();
+            self.publish_reopen_threshold();
         }
-        self.let_go();
-        let mut waits = self.gate.is_open() && self.awaited.is_anybody(now);
+        self.release_held();
+        let mut waits = self.gate.is_open() && self.task_idle.is_waiting(now);
         while self.has_credit() && !waits {
             let Some(Reverse((_, slot))) = self.heads.pop() else {
                 break;
             };
             let index = slot as usize;
-            let most = self.take_room(index);
+            let most = self.reserve_room(index);
             if most == 0 {
                 let head = self.buffers[index].records.front();
                 let held = head.map(|head| Reverse((head.timestamp, slot)));
@@ -295,33 +295,32 @@ impl Dispatch {
                 self.take_one(slot);
                 taken += 1;
                 if bound.is_some() {
-                    self.times.gave(index, self.cut[index], now);
+                    self.times.passed(index, self.cut[index], now);
                 }
             }
-            self.give_room_back(index, most - taken);
+            self.return_room(index, most - taken);
             if self.buffers[index].records.is_empty() {
-                waits = self.awaited.has_none(index, now) && self.gate.is_open();
+                waits = self.task_idle.on_drained(index, now) && self.gate.is_open();
             }
             if taken > 0 && bound.is_none() {
-                self.times.gave(index, self.cut[index], now);
+                self.times.passed(index, self.cut[index], now);
             }
             // Others of its group can go on only if its own bound has moved too.
             if taken > 0 && self.times.is_aligned() && self.times.bound(index) != bound {
-                self.let_go();
+                self.release_held();
             }
             moved += taken as u64;
         }
-        self.look_who_is_full();
+        self.check_full();
         self.flush_staged();
         self.tick_if_due(now);
-        self.up_to_date =
-            self.up_to_date || (!self.has_buffered() && !self.awaited.has_more_to_come());
+        self.up_to_date = self.up_to_date || (!self.has_buffered() && !self.task_idle.is_lagging());
         self.shared.status.records_in.fetch_add(moved, Relaxed);
         moved > 0
     }
 
     /// Who waited for its group or for room and need not any more goes on.
-    fn let_go(&mut self) {
+    fn release_held(&mut self) {
         let mut at = 0;
         while let Some(Reverse((_, slot))) = self.held.get(at) {
             let slot = *slot as usize;
@@ -337,7 +336,7 @@ impl Dispatch {
     }
 
     /// Who waits and has enough to wait with is not fetched until it has used up half of that.
-    fn look_who_is_full(&mut self) {
+    fn check_full(&mut self) {
         if self.held.is_empty() && self.full.is_empty() {
             return;
         }
@@ -356,19 +355,19 @@ impl Dispatch {
     }
 
     /// Looks what time has come to without records: who is idle, and what the watermark was asked to be.
-    pub fn look_at_time(&mut self) {
+    pub fn check_time(&mut self) {
         let (buffers, gate) = (&self.buffers, self.gate.is_open());
         let is_waiting = |at: usize| !gate || !buffers[at].records.is_empty();
-        self.times.look(&self.shared, is_waiting);
+        self.times.update(&self.shared, is_waiting);
         if gate {
             let others = self.buffered_bytes > 0;
             let now = self.shared.clock.monotonic();
-            self.awaited.say_who_keeps_others(now, others);
+            self.task_idle.warn_about_long_wait(now, others);
         }
     }
 
     /// Looks whether lanes keep a barrier waiting.
-    pub fn look_at_barrier(&self) {
+    pub fn check_barrier(&self) {
         let waits = (self.shared.clock.monotonic()).saturating_sub(self.last_barrier);
         let on_its_way = self.shared.sealed().0 + 1 < self.epoch.0;
         let late = on_its_way && waits >= LONGEST_WAIT_FOR_ROOM;
@@ -376,8 +375,8 @@ impl Dispatch {
     }
 
     /// Are records being fetched? While they are not, nobody is silent.
-    pub fn reading(&mut self, is: bool) {
-        self.times.reading(is, &self.shared);
+    pub fn set_reading(&mut self, is: bool) {
+        self.times.set_reading(is, &self.shared);
     }
 
     /// Has time come further without a record, so that a barrier has to say it?
@@ -387,9 +386,9 @@ impl Dispatch {
     }
 
     /// Looks whether global tables stand, if others wait for them.
-    pub fn look_at_gate(&mut self) {
+    pub fn check_global_tables(&mut self) {
         let opened = !self.gate.is_open()
-            && self.gate.look(GateFacts {
+            && self.gate.update(GateFacts {
                 cut: &self.cut,
                 open: self.epoch,
                 filled: self.epoch_records > 0 || self.skipped,
@@ -398,7 +397,7 @@ impl Dispatch {
         if opened {
             // Before the first record that may look at them.
             for queue in &self.shared.queues {
-                queue.push(Item::Open);
+                queue.push(LaneItem::Open);
             }
             self.heads.extend(self.gated.drain(..));
         }
@@ -464,7 +463,7 @@ impl Dispatch {
         if batch.is_empty() {
             return;
         }
-        let item = Item::Input {
+        let item = LaneItem::Input {
             epoch: self.epoch,
             batch: std::mem::take(batch),
             bytes: std::mem::take(bytes),
@@ -481,7 +480,7 @@ impl Dispatch {
     }
 
     /// Lets others see where everybody is.
-    fn show(&self, watermark: i64) {
+    fn report_partitions(&self, watermark: i64) {
         let status = &self.shared.status;
         status.watermark.store(watermark, Relaxed);
         status.with_partitions(|known| {
@@ -492,13 +491,13 @@ impl Dispatch {
                 let mut held = self.held.iter();
                 held.any(|Reverse((_, slot))| *slot as usize == at)
             };
-            self.times.show(known, waits);
+            self.times.report(known, waits);
         });
     }
 
     /// The reader has come to these positions: past what transactions leave behind besides records.
     /// Without this a group would lag behind a transactional producer for ever.
-    pub fn passed(&mut self, positions: &[Offset]) {
+    pub fn skip_to(&mut self, positions: &[Offset]) {
         for ((at, position), buffer) in self.cut.iter_mut().zip(positions).zip(&self.buffers) {
             if buffer.records.is_empty() && position > at {
                 *at = *position;

@@ -11,7 +11,7 @@ mod tests;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Gate {
+pub struct GlobalTableGate {
     state: State,
     /// Slots of global sources, and where they ended.
     globals: Vec<(usize, Offset)>,
@@ -39,7 +39,7 @@ pub struct GateFacts<'a> {
     pub committed: Epoch,
 }
 
-impl Gate {
+impl GlobalTableGate {
     /// For the slots of global sources.
     #[must_use]
     pub const fn new(globals: Vec<(usize, Offset)>) -> Self {
@@ -70,7 +70,7 @@ impl Gate {
     }
 
     /// Looks again; true if it has just opened.
-    pub fn look(&mut self, facts: GateFacts<'_>) -> bool {
+    pub fn update(&mut self, facts: GateFacts<'_>) -> bool {
         if let State::Reading = self.state
             && self
                 .globals

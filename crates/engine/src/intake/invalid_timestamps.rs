@@ -13,7 +13,7 @@ use stoatflow_log::ConsumerRecord;
 
 /// Why a record has no time.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct InvalidTimestamp {
     error: Error,
     /// Has it one that is too far ahead of the clock?
     pub ahead: bool,
@@ -23,7 +23,7 @@ pub struct Refusal {
     pub partition_time: i64,
 }
 
-impl Refusal {
+impl InvalidTimestamp {
     /// With the coordinates of the record.
     #[must_use]
     pub const fn new(error: Error, ahead: bool, timestamp: Timestamp, partition_time: i64) -> Self {
@@ -47,21 +47,21 @@ impl Refusal {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Refused {
+pub struct InvalidTimestamps {
     count: AtomicUsize,
-    all: Mutex<BTreeMap<(u32, Offset), Refusal>>,
+    all: Mutex<BTreeMap<(u32, Offset), InvalidTimestamp>>,
 }
 
-impl Refused {
+impl InvalidTimestamps {
     /// Before the record is admitted.
-    pub fn put(&self, record: &ConsumerRecord, refusal: Refusal) {
+    pub fn put(&self, record: &ConsumerRecord, refusal: InvalidTimestamp) {
         let mut all = self.all.lock();
         all.insert((record.slot, record.offset), refusal);
         self.count.store(all.len(), Ordering::Release);
     }
 
     /// Those of a batch, by their places in it and in their order. They are the lane's now.
-    pub fn take(&self, batch: &[ConsumerRecord]) -> Vec<(usize, Refusal)> {
+    pub fn take(&self, batch: &[ConsumerRecord]) -> Vec<(usize, InvalidTimestamp)> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }

@@ -1,6 +1,6 @@
 //! Which partition goes to which source: the table that turns a fetched record into records.
 
-use crate::intake::timestamps::TimeOf;
+use crate::intake::timestamps::Extractor;
 use crate::intake::watermarks::{Progress, WatermarkOf};
 use std::sync::Arc;
 use stoatflow_core::{
@@ -11,7 +11,7 @@ use stoatflow_operators::{Judge, LatePolicy};
 
 /// One source that reads a slot's topic.
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct SourceBinding {
     /// The source.
     pub source: SourceId,
     /// Index of the topic in that source's list.
@@ -30,7 +30,7 @@ pub struct Reader {
 
 /// One partition that is read.
 #[derive(Clone, Debug)]
-pub struct Slot {
+pub struct SourcePartition {
     /// Which.
     pub partition: TopicPartition,
     /// Where reading starts.
@@ -40,9 +40,9 @@ pub struct Slot {
     /// How far its time was at the last commit.
     pub progress: Progress,
     /// Who gets its records.
-    pub readers: Vec<Reader>,
+    pub bindings: Vec<SourceBinding>,
     /// How the time of its records is found.
-    pub time: TimeOf,
+    pub time: Extractor,
     /// How far it may be ahead of the clock, in milliseconds; `None`: however far.
     pub max_ahead: Option<i64>,
     /// What is expected of their order.
@@ -56,38 +56,38 @@ pub struct Slot {
 }
 
 /// All partitions, in the order of the consumer's assignment.
-pub type Slots = Arc<[Slot]>;
+pub type SourcePartitions = Arc<[SourcePartition]>;
 
-impl Slot {
+impl SourcePartition {
     /// Does a record with this origin come from here?
     #[must_use]
     pub fn has(&self, origin: &Origin) -> bool {
-        let mut readers = self.readers.iter();
+        let mut bindings = self.bindings.iter();
         self.partition.partition == origin.partition
-            && readers.any(|r| (r.source, r.topic) == (origin.source, origin.topic))
+            && bindings.any(|r| (r.source, r.topic) == (origin.source, origin.topic))
     }
 
     /// Does everybody who reads it have a handler for records that can't be read?
     #[must_use]
     pub fn asks(&self) -> bool {
-        !self.readers.is_empty() && self.readers.iter().all(|r| r.judge.is_some())
+        !self.bindings.is_empty() && self.bindings.iter().all(|r| r.judge.is_some())
     }
 
     /// The part of a key's bytes that decides the lane.
     #[must_use]
     pub fn affinity<'a>(&self, key: &'a [u8]) -> &'a [u8] {
-        self.readers
+        self.bindings
             .first()
             .map_or(key, |reader| reader.key.affinity(key))
     }
 }
 
-impl Reader {
+impl SourceBinding {
     /// Decodes a fetched record for this source.
     ///
     /// # Errors
     /// `Serde` with the coordinates of the record.
-    pub fn decode(&self, slot: &Slot, fetched: &ConsumerRecord) -> Result<Record> {
+    pub fn decode(&self, slot: &SourcePartition, fetched: &ConsumerRecord) -> Result<Record> {
         let located = |e: stoatflow_core::Error| {
             e.at(|at| {
                 at.topic = Some(slot.partition.topic.to_string());
@@ -106,7 +106,7 @@ impl Reader {
 
     /// Where a record comes from.
     #[must_use]
-    pub fn origin(&self, slot: &Slot, fetched: &ConsumerRecord) -> Origin {
+    pub fn origin(&self, slot: &SourcePartition, fetched: &ConsumerRecord) -> Origin {
         Origin {
             source: self.source,
             topic: self.topic,

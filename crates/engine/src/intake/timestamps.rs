@@ -7,8 +7,8 @@
 //! watermark of their partition is from a record on. A user's function is called with a whole batch at a time;
 //! while it runs, lanes go on with what they have.
 
-use crate::intake::invalid_timestamps::Refusal;
-use crate::intake::source_partitions::{Reader, Slot, Slots};
+use crate::intake::invalid_timestamps::InvalidTimestamp;
+use crate::intake::source_partitions::{SourceBinding, SourcePartition, SourcePartitions};
 use crate::runtime::shared::Shared;
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// How the time of a partition's records is found.
 #[derive(Clone)]
-pub enum TimeOf {
+pub enum Extractor {
     /// The record's; a negative one is an error.
     FailOnInvalid,
     /// The record's; a negative one drops it.
@@ -39,7 +39,7 @@ pub enum TimeOf {
     Function(Arc<dyn Udf>),
 }
 
-impl TimeOf {
+impl Extractor {
     /// Does it tell the same time?
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -62,7 +62,7 @@ impl TimeOf {
     }
 }
 
-impl fmt::Debug for TimeOf {
+impl fmt::Debug for Extractor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::FailOnInvalid => "FailOnInvalid",
@@ -77,7 +77,7 @@ impl fmt::Debug for TimeOf {
 
 /// What a function said of the watermark, with the record at this offset.
 #[derive(Clone, Copy, Debug)]
-pub struct Said {
+pub struct WatermarkUpdate {
     /// The slot.
     pub slot: u32,
     /// The record.
@@ -88,9 +88,9 @@ pub struct Said {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Extract {
+pub struct TimestampAssigner {
     shared: Arc<Shared>,
-    slots: Slots,
+    slots: SourcePartitions,
     /// Names of sources by number, for what is counted.
     sources: Vec<String>,
     /// The highest time of each slot; -1: none.
@@ -99,34 +99,34 @@ pub struct Extract {
     plain: bool,
     /// How far times may be ahead of the clock, where they may not be anything.
     max_ahead: Option<i64>,
-    ahead: Ahead,
+    ahead: AheadOfClock,
     /// What functions have said of each slot's watermark; -1: nothing.
     watermarks: Vec<i64>,
-    said: Vec<Said>,
+    watermark_updates: Vec<WatermarkUpdate>,
     marks: Vec<Option<i64>>,
     batch: Vec<Record>,
     times: Vec<i64>,
     /// Places of records that can't be decoded.
     unreadable: Vec<(usize, Error)>,
     /// What a function or an expression said of each record of a run.
-    told: Vec<Result<i64>>,
+    results: Vec<Result<i64>>,
     /// Of a run: those without a time, in their order.
     refused: Vec<Offset>,
 }
 
-impl Extract {
+impl TimestampAssigner {
     /// For these partitions, from the times that were committed.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, slots: Slots, sources: Vec<String>) -> Self {
+    pub fn new(shared: Arc<Shared>, slots: SourcePartitions, sources: Vec<String>) -> Self {
         Self {
             highest: slots.iter().map(|s| s.progress.stream_time.0).collect(),
-            plain: slots
-                .iter()
-                .all(|s| matches!(s.time, TimeOf::FailOnInvalid) && s.watermark.function.is_none()),
+            plain: slots.iter().all(|s| {
+                matches!(s.time, Extractor::FailOnInvalid) && s.watermark.function.is_none()
+            }),
             max_ahead: slots.iter().find_map(|s| s.max_ahead),
-            ahead: Ahead::default(),
+            ahead: AheadOfClock::default(),
             watermarks: slots.iter().map(|s| s.progress.watermark).collect(),
-            said: Vec::new(),
+            watermark_updates: Vec::new(),
             marks: Vec::new(),
             shared,
             slots,
@@ -134,7 +134,7 @@ impl Extract {
             batch: Vec::new(),
             times: Vec::new(),
             unreadable: Vec::new(),
-            told: Vec::new(),
+            results: Vec::new(),
             refused: Vec::new(),
         }
     }
@@ -142,13 +142,13 @@ impl Extract {
     /// Does it ask functions of the user?
     #[must_use]
     pub fn calls_out(&self) -> bool {
-        let decodes = |slot: &Slot| {
-            let serdes = slot.readers.iter().flat_map(|r| [&r.key, &r.value]);
+        let decodes = |slot: &SourcePartition| {
+            let serdes = slot.bindings.iter().flat_map(|r| [&r.key, &r.value]);
             serdes.into_iter().any(|s| matches!(s, Serde::Custom(_)))
         };
-        let asks = |slot: &Slot| match &slot.time {
-            TimeOf::Function(_) => true,
-            TimeOf::Expression(_) => decodes(slot),
+        let asks = |slot: &SourcePartition| match &slot.time {
+            Extractor::Function(_) => true,
+            Extractor::Expression(_) => decodes(slot),
             _ => slot.watermark.function.is_some(),
         };
         self.slots.iter().any(asks)
@@ -159,7 +159,7 @@ impl Extract {
     /// # Errors
     /// `User` for a time that can't be, with the record's coordinates, and what the function fails with, where no
     /// handler is to be asked.
-    pub fn extract(&mut self, fetched: &mut Vec<ConsumerRecord>) -> Result<()> {
+    pub fn assign(&mut self, fetched: &mut Vec<ConsumerRecord>) -> Result<()> {
         let possible = 0..=latest(self.max_ahead, &self.shared);
         if self.plain && fetched.iter().all(|r| possible.contains(&r.timestamp.0)) {
             return Ok(());
@@ -177,8 +177,8 @@ impl Extract {
     }
 
     /// What functions have said of watermarks since it was emptied.
-    pub const fn said(&mut self) -> &mut Vec<Said> {
-        &mut self.said
+    pub const fn watermark_updates(&mut self) -> &mut Vec<WatermarkUpdate> {
+        &mut self.watermark_updates
     }
 
     /// Neighbours of one partition. A time that stays negative drops the record.
@@ -190,19 +190,19 @@ impl Extract {
         let latest = latest(slot.max_ahead, &self.shared);
         self.refused.clear();
         match &slot.time {
-            TimeOf::Function(udf) => self.ask(udf.as_ref(), slot, run, (highest, latest))?,
-            TimeOf::Expression(expression) => {
+            Extractor::Function(udf) => self.ask(udf.as_ref(), slot, run, (highest, latest))?,
+            Extractor::Expression(expression) => {
                 // Who reads it first is asked for all, as functions are.
-                if let Some(reader) = slot.readers.first() {
+                if let Some(reader) = slot.bindings.first() {
                     let read = run.iter().map(|record| reader.decode(slot, record));
                     let times = read.map(|record| expression.time(&record?));
-                    self.told.extend(times);
+                    self.results.extend(times);
                 }
             }
             _ => {}
         }
-        let mut told = std::mem::take(&mut self.told);
-        let mut said = told.drain(..);
+        let mut results = std::mem::take(&mut self.results);
+        let mut said = results.drain(..);
         let mut lost = 0;
         for record in run.iter_mut() {
             let now = || self.shared.clock.now().0;
@@ -210,7 +210,10 @@ impl Extract {
                 let known = slot.time.known(record.timestamp.0, highest, now);
                 known.ok_or_else(|| invalid(record))
             });
-            match time.map_err(NoTime::from).and_then(|t| in_time(t, latest)) {
+            match time
+                .map_err(InvalidTime::from)
+                .and_then(|t| in_time(t, latest))
+            {
                 Ok(time) => {
                     record.timestamp = Timestamp(time);
                     highest = highest.max(time);
@@ -225,13 +228,13 @@ impl Extract {
         }
         self.ahead.tell(&self.shared, &slot.partition);
         drop(said);
-        self.told = told;
+        self.results = results;
         self.highest[at] = highest;
         if let Some(udf) = &slot.watermark.function {
             self.ask_watermarks(udf.as_ref(), slot, run)?;
         }
         if lost > 0 {
-            let source = slot.readers.first().map_or(0, |r| usize::from(r.source.0));
+            let source = slot.bindings.first().map_or(0, |r| usize::from(r.source.0));
             let name = self.sources.get(source).map_or("?", String::as_str);
             tracing::warn!(source = name, partition = %slot.partition, records = lost, "dropped: a negative timestamp");
             self.shared
@@ -242,10 +245,15 @@ impl Extract {
     }
 
     /// Decodes a run for a function of the user; `timed`: their times are known, and who has none is left out.
-    fn decode(&mut self, slot: &Slot, run: &[ConsumerRecord], timed: bool) -> Result<()> {
+    fn decode(
+        &mut self,
+        slot: &SourcePartition,
+        run: &[ConsumerRecord],
+        timed: bool,
+    ) -> Result<()> {
         self.batch.clear();
         self.unreadable.clear();
-        let Some(reader) = slot.readers.first() else {
+        let Some(reader) = slot.bindings.first() else {
             return Ok(());
         };
         for (at, record) in run.iter().enumerate() {
@@ -262,7 +270,7 @@ impl Extract {
         Ok(())
     }
 
-    fn failed(&self, failed: Failed, slot: &Slot) -> Error {
+    fn failed(&self, failed: Failed, slot: &SourcePartition) -> Error {
         match self.batch.get(failed.at) {
             Some(record) => at_offset(failed.error, slot, record.origin.offset),
             None => failed.error,
@@ -270,7 +278,12 @@ impl Extract {
     }
 
     /// Asks what the watermark is from each record on.
-    fn ask_watermarks(&mut self, udf: &dyn Udf, slot: &Slot, run: &[ConsumerRecord]) -> Result<()> {
+    fn ask_watermarks(
+        &mut self,
+        udf: &dyn Udf,
+        slot: &SourcePartition,
+        run: &[ConsumerRecord],
+    ) -> Result<()> {
         self.decode(slot, run, true)?;
         let number = run[0].slot;
         let at = number as usize;
@@ -286,7 +299,7 @@ impl Extract {
         for (record, mark) in self.batch.drain(..).zip(&self.marks) {
             if let Some(watermark) = mark.filter(|mark| *mark > self.watermarks[at]) {
                 self.watermarks[at] = watermark;
-                self.said.push(Said {
+                self.watermark_updates.push(WatermarkUpdate {
                     slot: number,
                     offset: record.origin.offset,
                     watermark,
@@ -300,11 +313,11 @@ impl Extract {
     fn ask(
         &mut self,
         udf: &dyn Udf,
-        slot: &Slot,
+        slot: &SourcePartition,
         run: &[ConsumerRecord],
         (mut highest, latest): (i64, i64),
     ) -> Result<()> {
-        if slot.readers.is_empty() {
+        if slot.bindings.is_empty() {
             return Ok(());
         }
         self.decode(slot, run, false)?;
@@ -326,7 +339,7 @@ impl Extract {
                 if *time <= latest {
                     highest = highest.max(*time);
                 }
-                tell(&mut self.told, &mut unreadable, Ok(*time));
+                tell(&mut self.results, &mut unreadable, Ok(*time));
             }
             if let Err(mut failed) = done {
                 failed.at = asked;
@@ -334,11 +347,11 @@ impl Extract {
                 if !slot.asks() || !is_of_a_record(&error) {
                     return Err(error);
                 }
-                tell(&mut self.told, &mut unreadable, Err(error));
+                tell(&mut self.results, &mut unreadable, Err(error));
                 asked += 1;
             }
         }
-        self.told.extend(unreadable.map(|(_, error)| Err(error)));
+        self.results.extend(unreadable.map(|(_, error)| Err(error)));
         self.batch.clear();
         Ok(())
     }
@@ -346,14 +359,14 @@ impl Extract {
 
 /// Why a record has no time.
 #[derive(Debug)]
-pub struct NoTime {
+pub struct InvalidTime {
     /// What went wrong.
     pub error: Error,
     /// Is it too far ahead of the clock?
     pub ahead: bool,
 }
 
-impl From<Error> for NoTime {
+impl From<Error> for InvalidTime {
     fn from(error: Error) -> Self {
         let ahead = false;
         Self { error, ahead }
@@ -365,7 +378,7 @@ fn latest(max_ahead: Option<i64>, shared: &Shared) -> i64 {
     max_ahead.map_or(i64::MAX, |ahead| shared.clock.now().0.saturating_add(ahead))
 }
 
-fn in_time(time: i64, latest: i64) -> Result<i64, NoTime> {
+fn in_time(time: i64, latest: i64) -> Result<i64, InvalidTime> {
     if time <= latest {
         return Ok(time);
     }
@@ -374,56 +387,56 @@ fn in_time(time: i64, latest: i64) -> Result<i64, NoTime> {
         time.saturating_sub(latest)
     ))
     .hint("correct the clock where the record was made; let the source leave such records out (on_error=DLQ(...) or log_and_continue()), or raise max.timestamp.ahead.ms");
-    Err(NoTime { error, ahead: true })
+    Err(InvalidTime { error, ahead: true })
 }
 
 /// Records that are too far ahead, for the log: it is told of the first, then at most so often.
 #[derive(Debug, Default)]
-struct Ahead {
+struct AheadOfClock {
     /// Since it was told.
     records: u64,
-    told: Option<Duration>,
+    logged_at: Option<Duration>,
 }
 
-impl Ahead {
+impl AheadOfClock {
     fn tell(&mut self, shared: &Shared, partition: &TopicPartition) {
         let now = shared.clock.monotonic();
-        let due = |told| now.saturating_sub(told) >= TELL_EVERY;
-        if self.records == 0 || !self.told.is_none_or(due) {
+        let due = |then| now.saturating_sub(then) >= TELL_EVERY;
+        if self.records == 0 || !self.logged_at.is_none_or(due) {
             return;
         }
         let records = std::mem::take(&mut self.records);
-        self.told = Some(now);
+        self.logged_at = Some(now);
         tracing::warn!(%partition, records, "records are further ahead of the clock than max.timestamp.ahead.ms allows; they move no time, and the handlers of their sources decide about them. Next: correct the clock of who makes them");
     }
 }
 
 /// What was said of the next record, behind those that can't be decoded.
 fn tell(
-    told: &mut Vec<Result<i64>>,
+    results: &mut Vec<Result<i64>>,
     unreadable: &mut std::iter::Peekable<std::vec::IntoIter<(usize, Error)>>,
     said: Result<i64>,
 ) {
-    while let Some((_, error)) = unreadable.next_if(|(at, _)| *at == told.len()) {
-        told.push(Err(error));
+    while let Some((_, error)) = unreadable.next_if(|(at, _)| *at == results.len()) {
+        results.push(Err(error));
     }
-    told.push(said);
+    results.push(said);
 }
 
 /// A record without a time: its lane asks the handler of its source. Until then it moves no time.
 fn refuse(
     shared: &Shared,
-    slot: &Slot,
+    slot: &SourcePartition,
     record: &mut ConsumerRecord,
     highest: i64,
-    no_time: NoTime,
+    no_time: InvalidTime,
 ) -> Result<()> {
     let error = at_offset(no_time.error, slot, record.offset);
     if !slot.asks() {
         return Err(error);
     }
-    let refusal = Refusal::new(error, no_time.ahead, record.timestamp, highest);
-    shared.refused.put(record, refusal);
+    let refusal = InvalidTimestamp::new(error, no_time.ahead, record.timestamp, highest);
+    shared.invalid_timestamps.put(record, refusal);
     record.timestamp = Timestamp(highest.max(0));
     Ok(())
 }
@@ -433,16 +446,16 @@ fn refuse(
 /// # Errors
 /// As before.
 pub fn again(
-    slot: &Slot,
-    reader: &Reader,
+    slot: &SourcePartition,
+    reader: &SourceBinding,
     fetched: &ConsumerRecord,
     partition_time: i64,
     shared: &Shared,
-) -> Result<Option<Record>, NoTime> {
+) -> Result<Option<Record>, InvalidTime> {
     let latest = latest(slot.max_ahead, shared);
     let mut record = reader.decode(slot, fetched)?;
     let time = match &slot.time {
-        TimeOf::Function(udf) => {
+        Extractor::Function(udf) => {
             let mut times = Vec::new();
             let batch = std::slice::from_ref(&record);
             let before = (partition_time, latest);
@@ -450,14 +463,14 @@ pub fn again(
                 .map_err(|failed| at_offset(failed.error, slot, fetched.offset))?;
             times.first().copied()
         }
-        TimeOf::Expression(expression) => {
+        Extractor::Expression(expression) => {
             let time = expression.time(&record);
             Some(time.map_err(|error| at_offset(error, slot, fetched.offset))?)
         }
         known => known.known(fetched.timestamp.0, partition_time, || shared.clock.now().0),
     };
     let time = time.ok_or_else(|| at_offset(invalid(fetched), slot, fetched.offset))?;
-    let time = in_time(time, latest).map_err(|no_time| NoTime {
+    let time = in_time(time, latest).map_err(|no_time| InvalidTime {
         error: at_offset(no_time.error, slot, fetched.offset),
         ..no_time
     })?;
@@ -465,7 +478,7 @@ pub fn again(
     Ok((time >= 0).then_some(record))
 }
 
-fn at_offset(error: Error, slot: &Slot, offset: Offset) -> Error {
+fn at_offset(error: Error, slot: &SourcePartition, offset: Offset) -> Error {
     error.at(|at| {
         at.topic = Some(slot.partition.topic.to_string());
         at.partition = Some(slot.partition.partition);

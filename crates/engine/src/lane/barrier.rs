@@ -9,10 +9,10 @@
 //! [`stoatflow_protocol::Rendezvous`].
 
 use super::LaneRoom;
-use crate::commit::outbox::OutItem;
-use crate::lane::queue::{Barrier, Item, Mark};
+use crate::commit::outbox::OutboxItem;
+use crate::lane::queue::{Barrier, LaneItem, TickEnd};
 use crate::lane::stream_time;
-use crate::runtime::failpoint::Place;
+use crate::runtime::failpoint::Failpoint;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Error, Lane, Result, StageId, StoreId, Timestamp};
@@ -32,7 +32,7 @@ impl LaneRoom {
         let index = usize::from(stage.0);
         assert_eq!(self.stages[index].epoch, epoch, "barriers come in order");
         self.watermark = watermark;
-        self.shared.failpoints.reach(Place::LaneBarrier)?;
+        self.shared.failpoints.reach(Failpoint::LaneBarrier)?;
         let timing = self.timing.stages[index];
         if timing.timed || self.timing.wall {
             self.set_wall(self.shared.clock.now());
@@ -40,7 +40,7 @@ impl LaneRoom {
         self.run_at_end(stage, (barrier, 0), Chain::barrier)?;
         let view = self.view(stage);
         if timing.timed && self.share.lanes > 1 {
-            self.shared.queues[0].push(Item::Report {
+            self.shared.queues[0].push(LaneItem::Report {
                 epoch,
                 stage,
                 lane: self.id,
@@ -93,7 +93,7 @@ impl LaneRoom {
         // All lanes go on from the very same times: what they do next is a function of them.
         let times: Arc<Times> = Arc::new(self.views[view].times().clone());
         for queue in &self.shared.queues {
-            queue.push(Item::Release {
+            queue.push(LaneItem::Release {
                 epoch,
                 stage,
                 times: Arc::clone(&times),
@@ -153,13 +153,13 @@ impl LaneRoom {
                 "an epoch ends in a stage without a barrier",
             ));
         };
-        let mark = Mark {
+        let mark = TickEnd {
             tick,
             barrier: Some(barrier),
         };
         if self.arrive((epoch, stage), mark) {
             for queue in &self.shared.queues {
-                queue.push(Item::Seal { epoch });
+                queue.push(LaneItem::Seal { epoch });
             }
         }
         // What fast lanes sent for the next epoch comes before what waits in the inbox: it is older.
@@ -181,7 +181,7 @@ impl LaneRoom {
         if let Some(clock) = self.timing.application {
             let asked = self.known[usize::from(clock.0)].first();
             self.shared
-                .ask_for_watermark(asked.map_or(-1, |time| time.newest));
+                .request_watermark(asked.map_or(-1, |time| time.newest));
         }
         if timing.punctuates {
             self.next_punctuation[stage] = self.chains[stage].next_punctuation();
@@ -203,7 +203,7 @@ impl LaneRoom {
 
     /// Every lane has finished every stage.
     pub(super) fn seal(&mut self, epoch: Epoch) -> Result<()> {
-        self.shared.failpoints.reach(Place::LaneSeal)?;
+        self.shared.failpoints.reach(Failpoint::LaneSeal)?;
         self.keep_times(epoch)?;
         let mut stores = Vec::with_capacity(self.to_seal.len());
         for (id, dirty) in std::mem::take(&mut self.to_seal) {
@@ -213,14 +213,14 @@ impl LaneRoom {
         self.status().epoch.store(epoch.next().0, Relaxed);
         let seal_stage = StageId(u16::try_from(self.stages.len()).unwrap_or(u16::MAX));
         let drops = self.expired();
-        self.shared.outbox.push(OutItem::Sealed {
+        self.shared.outbox.push(OutboxItem::Sealed {
             epoch,
             lane: self.id,
             stores,
             drops,
         });
         if self.shared.alignment.arrive(epoch.0, seal_stage) {
-            self.shared.seal(epoch);
+            self.shared.set_sealed(epoch);
         }
         Ok(())
     }

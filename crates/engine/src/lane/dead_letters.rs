@@ -5,9 +5,9 @@
 //! batch at hand; for a record that has walked on, the commit room reads them again. Never decides.
 
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
-use crate::commit::outbox::{OutItem, Unread};
-use crate::intake::invalid_timestamps::Refusal;
-use crate::intake::source_partitions::{Reader, Slot};
+use crate::commit::outbox::{OutboxItem, PendingDeadLetter};
+use crate::intake::invalid_timestamps::InvalidTimestamp;
+use crate::intake::source_partitions::{SourceBinding, SourcePartition};
 use crate::intake::timestamps::again;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ impl LaneRoom {
     pub(super) fn unreadable(
         &mut self,
         error: Error,
-        reader: &Reader,
-        slot: &Slot,
+        reader: &SourceBinding,
+        slot: &SourcePartition,
         fetched: &ConsumerRecord,
     ) -> Result<Option<Record>> {
         self.ask_reader(error, (reader, slot), fetched, &mut || {
@@ -35,11 +35,11 @@ impl LaneRoom {
 
     /// A record that has no time: likewise. Tried again it may get one that drops it.
     #[cold]
-    pub(super) fn untimed(
+    pub(super) fn invalid_time(
         &mut self,
-        refusal: &mut Refusal,
-        reader: &Reader,
-        slot: &Slot,
+        refusal: &mut InvalidTimestamp,
+        reader: &SourceBinding,
+        slot: &SourcePartition,
         fetched: &ConsumerRecord,
     ) -> Result<Option<Record>> {
         let (shared, name) = (
@@ -73,7 +73,7 @@ impl LaneRoom {
     fn ask_reader(
         &mut self,
         mut error: Error,
-        (reader, slot): (&Reader, &Slot),
+        (reader, slot): (&SourceBinding, &SourcePartition),
         fetched: &ConsumerRecord,
         again: &mut dyn FnMut() -> Result<Option<Record>>,
     ) -> Result<Option<Record>> {
@@ -114,7 +114,7 @@ impl LaneRoom {
     }
 
     /// Asks about outputs that the producer would refuse: known now, while the transaction is whole.
-    pub(super) fn weed_out(&mut self, stage: StageId) -> Result<()> {
+    pub(super) fn check_output_sizes(&mut self, stage: StageId) -> Result<()> {
         let Some(largest) = self.limits.largest else {
             return Ok(());
         };
@@ -160,12 +160,12 @@ impl LaneRoom {
     }
 
     /// Counts, logs, and sends letters. `at_hand`: the input that the stage has worked on.
-    pub(super) fn settle_handled(
+    pub(super) fn send_handled(
         &mut self,
         stage: StageId,
         at_hand: &[ConsumerRecord],
     ) -> Result<()> {
-        self.weed_out(stage)?;
+        self.check_output_sizes(stage)?;
         if self.effects.handled.is_empty() {
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl LaneRoom {
                 }
                 (None, Some(slot)) => {
                     weight[1] += weigh(&bare);
-                    unread.push(Unread {
+                    unread.push(PendingDeadLetter {
                         from: TopicPartition::clone(&slot.partition),
                         offset: origin.offset,
                         record: bare,
@@ -211,11 +211,11 @@ impl LaneRoom {
                 }
             }
         }
-        self.send_letters(stage, records, weight[0]);
+        self.send_dead_letters(stage, records, weight[0]);
         let epoch = self.stages[usize::from(stage.0)].epoch;
         if !unread.is_empty() {
             self.shared.admit(weight[1]);
-            self.shared.outbox.push(OutItem::Letters {
+            self.shared.outbox.push(OutboxItem::DeadLetters {
                 epoch,
                 letters: unread,
                 bytes: weight[1],
@@ -225,13 +225,18 @@ impl LaneRoom {
     }
 
     /// Sends letters that have their bodies, if there are any.
-    pub(super) fn send_letters(&self, stage: StageId, records: Vec<ProducerRecord>, bytes: i64) {
+    pub(super) fn send_dead_letters(
+        &self,
+        stage: StageId,
+        records: Vec<ProducerRecord>,
+        bytes: i64,
+    ) {
         if records.is_empty() {
             return;
         }
         let epoch = self.stages[usize::from(stage.0)].epoch;
         self.shared.admit(bytes);
-        self.shared.outbox.push(OutItem::Records {
+        self.shared.outbox.push(OutboxItem::Records {
             epoch,
             records,
             bytes,
@@ -256,7 +261,7 @@ impl LaneRoom {
     }
 
     /// The partition that an origin names; `None` for [`NO_ORIGIN`].
-    fn slot_of(&self, origin: &Origin) -> Option<&Slot> {
+    fn slot_of(&self, origin: &Origin) -> Option<&SourcePartition> {
         if *origin == NO_ORIGIN {
             return None;
         }

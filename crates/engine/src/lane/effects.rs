@@ -1,8 +1,8 @@
 //! What leaves a lane: outputs to the outbox, re-keyed records to their lanes, drops to the counters.
 
 use super::{LaneRoom, OUTPUT_OVERHEAD, length};
-use crate::commit::outbox::OutItem;
-use crate::lane::queue::Item;
+use crate::commit::outbox::OutboxItem;
+use crate::lane::queue::LaneItem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Order, Result, StageId};
@@ -68,7 +68,7 @@ impl Siblings {
 impl LaneRoom {
     /// Sends what operators left behind: outputs to the outbox, re-keyed records to their lanes.
     pub(super) fn send_effects(&mut self, stage: StageId) -> Result<()> {
-        self.settle_handled(stage, &[])?;
+        self.send_handled(stage, &[])?;
         let epoch = self.stages[usize::from(stage.0)].epoch;
         for (node, reason) in self.effects.dropped.drain(..) {
             self.shared
@@ -80,7 +80,7 @@ impl LaneRoom {
             self.shared.status.dropped(node, reason, count);
         }
         if std::mem::take(&mut self.effects.commit_asked) {
-            self.shared.ask_for_commit();
+            self.shared.request_commit();
         }
         if !self.effects.outputs.is_empty() {
             let sinks = &self.sinks;
@@ -104,7 +104,7 @@ impl LaneRoom {
                 })
                 .collect();
             self.shared.admit(bytes);
-            self.shared.outbox.push(OutItem::Records {
+            self.shared.outbox.push(OutboxItem::Records {
                 epoch,
                 records,
                 bytes,
@@ -154,7 +154,7 @@ impl LaneRoom {
                     .fetch_add(1, Relaxed);
                 let capacity = batch.len();
                 let batch = std::mem::replace(batch, Vec::with_capacity(capacity));
-                self.shared.queues[lane].push(Item::Routed {
+                self.shared.queues[lane].push(LaneItem::Routed {
                     tick,
                     from: self.id,
                     stage: exchange.stage,

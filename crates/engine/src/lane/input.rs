@@ -12,7 +12,7 @@ use stoatflow_log::ConsumerRecord;
 
 impl LaneRoom {
     pub(super) fn input(&mut self, batch: &mut [ConsumerRecord]) -> Result<()> {
-        let mut refused = self.shared.refused.take(batch);
+        let mut refused = self.shared.invalid_timestamps.take(batch);
         let late = self.late(batch, &refused)?;
         for (at, refusal) in &refused {
             batch[*at].timestamp = refusal.timestamp;
@@ -27,12 +27,12 @@ impl LaneRoom {
         for (at, fetched) in batch.iter().enumerate() {
             let slot = &slots[fetched.slot as usize];
             let mut refusal = refused.next_if(|(of, _)| *of == at);
-            for (which, reader) in slot.readers.iter().enumerate() {
+            for (which, reader) in slot.bindings.iter().enumerate() {
                 if late.next_if_eq(&(at, which)).is_some() {
                     continue;
                 }
                 let read = match &mut refusal {
-                    Some((_, refusal)) => self.untimed(refusal, reader, slot, fetched)?,
+                    Some((_, refusal)) => self.invalid_time(refusal, reader, slot, fetched)?,
                     None => match reader.decode(slot, fetched) {
                         Ok(record) => Some(record),
                         Err(error) => self.unreadable(error, reader, slot, fetched)?,
@@ -63,7 +63,7 @@ impl LaneRoom {
                 self.shared.run.came_to_park(offload, records);
             }
         }
-        self.settle_handled(StageId(0), batch)?;
+        self.send_handled(StageId(0), batch)?;
         self.send_effects(StageId(0))
     }
 

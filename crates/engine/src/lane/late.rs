@@ -7,8 +7,8 @@
 
 use super::LaneRoom;
 use super::dead_letters::{weigh, with_body};
-use crate::intake::invalid_timestamps::Refusal;
-use crate::intake::source_partitions::{Reader, Slot};
+use crate::intake::invalid_timestamps::InvalidTimestamp;
+use crate::intake::source_partitions::{SourceBinding, SourcePartition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{Record, Result, StageId};
@@ -25,7 +25,7 @@ impl LaneRoom {
     pub(super) fn late(
         &self,
         batch: &[ConsumerRecord],
-        refused: &[(usize, Refusal)],
+        refused: &[(usize, InvalidTimestamp)],
     ) -> Result<Vec<Spot>> {
         let watermark = self.views[self.view(StageId(0))].watermark;
         if batch.iter().all(|f| f.timestamp.0 >= watermark) {
@@ -38,7 +38,7 @@ impl LaneRoom {
     fn judge_late(
         &self,
         batch: &[ConsumerRecord],
-        refused: &[(usize, Refusal)],
+        refused: &[(usize, InvalidTimestamp)],
         watermark: i64,
     ) -> Result<Vec<Spot>> {
         let slots = Arc::clone(&self.slots);
@@ -57,7 +57,7 @@ impl LaneRoom {
             if slot.global_end.is_some() || slot.answers_end.is_some() {
                 continue;
             }
-            for (which, reader) in slot.readers.iter().enumerate() {
+            for (which, reader) in slot.bindings.iter().enumerate() {
                 let Some(policy) = &reader.late else {
                     let count = places.len() as u64;
                     self.count_late(slot, reader, &Verdict::Grace, count);
@@ -76,7 +76,7 @@ impl LaneRoom {
     /// Counts, logs, and sends letters.
     fn settle_late(
         &self,
-        (slot, reader, policy): (&Slot, &Reader, &LatePolicy),
+        (slot, reader, policy): (&SourcePartition, &SourceBinding, &LatePolicy),
         said: &[(usize, Verdict)],
         batch: &[ConsumerRecord],
         watermark: i64,
@@ -109,10 +109,16 @@ impl LaneRoom {
         for (verdict, count) in counts.into_iter().flatten() {
             self.count_late(slot, reader, verdict, count);
         }
-        self.send_letters(StageId(0), letters, weight);
+        self.send_dead_letters(StageId(0), letters, weight);
     }
 
-    fn count_late(&self, slot: &Slot, reader: &Reader, verdict: &Verdict, count: u64) {
+    fn count_late(
+        &self,
+        slot: &SourcePartition,
+        reader: &SourceBinding,
+        verdict: &Verdict,
+        count: u64,
+    ) {
         let status = &self.shared.status;
         let (topic, policy) = (&slot.partition.topic, verdict.policy());
         status.late(topic, policy, count);
@@ -131,8 +137,8 @@ impl LaneRoom {
 /// be decoded is not among them: it goes on, and the handler of its source is asked about it there.
 fn verdicts(
     policy: &LatePolicy,
-    reader: &Reader,
-    slot: &Slot,
+    reader: &SourceBinding,
+    slot: &SourcePartition,
     (batch, places, watermark): (&[ConsumerRecord], &[usize], i64),
 ) -> Result<Vec<(usize, Verdict)>> {
     if let Some(verdict) = policy.always() {

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 /// The end of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct TickEnd {
     /// Its number: each is one more than the one before.
     pub tick: u64,
     /// Does an epoch end with it?
@@ -36,7 +36,7 @@ pub const PARTS: u64 = 4;
 
 /// What a lane can find in its queue.
 #[derive(Debug)]
-pub enum Item {
+pub enum LaneItem {
     /// Records from dispatch.
     Input {
         /// Their epoch.
@@ -70,7 +70,7 @@ pub enum Item {
         /// The stage it ends for.
         stage: StageId,
         /// The tick, and the end of the epoch, if it is that too.
-        mark: Mark,
+        mark: TickEnd,
         /// How its records move the time, if anybody asks.
         steps: Option<Arc<Steps>>,
     },
@@ -106,71 +106,71 @@ pub enum Item {
 /// The queue: two doors, each in its own order.
 #[derive(Debug, Default)]
 pub struct LaneQueue {
-    doors: Mutex<Doors>,
+    queues: Mutex<LaneQueues>,
     wake: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Doors {
+struct LaneQueues {
     /// From dispatch: inputs and the ticks of stage 0.
-    front: VecDeque<Item>,
+    dispatched: VecDeque<LaneItem>,
     /// From lanes: routed records, the ticks of later stages, meetings, seals. Served first: what is on its
     /// way is finished before more is begun, or the barrier of one epoch would wait for the inputs of
     /// the next.
-    inner: VecDeque<Item>,
+    from_lanes: VecDeque<LaneItem>,
 }
 
 impl LaneQueue {
     /// Appends; never waits.
-    pub fn push(&self, item: Item) {
-        let mut doors = self.doors.lock();
-        let was_empty = doors.front.is_empty() && doors.inner.is_empty();
+    pub fn push(&self, item: LaneItem) {
+        let mut queues = self.queues.lock();
+        let was_empty = queues.dispatched.is_empty() && queues.from_lanes.is_empty();
         match &item {
-            Item::Input { .. }
-            | Item::Open
-            | Item::Tick {
+            LaneItem::Input { .. }
+            | LaneItem::Open
+            | LaneItem::Tick {
                 stage: StageId(0), ..
-            } => doors.front.push_back(item),
-            _ => doors.inner.push_back(item),
+            } => queues.dispatched.push_back(item),
+            _ => queues.from_lanes.push_back(item),
         }
-        drop(doors);
+        drop(queues);
         if was_empty {
             self.wake.notify_one();
         }
     }
 
     /// Takes what came from lanes since the last time: moved to the end of `inbox`.
-    pub fn take_inner(&self, inbox: &mut VecDeque<Item>) {
-        let mut doors = self.doors.lock();
+    pub fn take_from_lanes(&self, inbox: &mut VecDeque<LaneItem>) {
+        let mut queues = self.queues.lock();
         if inbox.is_empty() {
-            std::mem::swap(&mut doors.inner, inbox);
+            std::mem::swap(&mut queues.from_lanes, inbox);
         } else {
-            inbox.append(&mut doors.inner);
+            inbox.append(&mut queues.from_lanes);
         }
     }
 
     /// Takes the next item from dispatch.
-    pub fn take_front(&self) -> Option<Item> {
-        self.doors.lock().front.pop_front()
+    pub fn take_dispatched(&self) -> Option<LaneItem> {
+        self.queues.lock().dispatched.pop_front()
     }
 
     /// Takes the next item from dispatch if it is records of this epoch: with their weight.
     pub fn take_input_of(&self, wanted: Epoch) -> Option<(Vec<ConsumerRecord>, i64)> {
-        let front = &mut self.doors.lock().front;
-        match front.front() {
-            Some(Item::Input { epoch, .. }) if *epoch == wanted => {}
+        let dispatched = &mut self.queues.lock().dispatched;
+        match dispatched.front() {
+            Some(LaneItem::Input { epoch, .. }) if *epoch == wanted => {}
             _ => return None,
         }
-        match front.pop_front() {
-            Some(Item::Input { batch, bytes, .. }) => Some((batch, bytes)),
+        match dispatched.pop_front() {
+            Some(LaneItem::Input { batch, bytes, .. }) => Some((batch, bytes)),
             _ => None,
         }
     }
 
     /// Is anything waiting?
     pub fn is_empty(&self) -> bool {
-        let doors = self.doors.lock();
-        doors.front.is_empty() && doors.inner.is_empty()
+        let queues = self.queues.lock();
+        queues.dispatched.is_empty() && queues.from_lanes.is_empty()
     }
 
     /// Waits until something may be there.

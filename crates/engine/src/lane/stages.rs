@@ -3,7 +3,7 @@
 //! Takes the plan, gives the state of all stages at the start and the exchanges between them. Never moves.
 
 use super::tick::Arrivals;
-use crate::lane::queue::Item;
+use crate::lane::queue::LaneItem;
 use crate::lane::stream_time::Timing;
 use std::collections::VecDeque;
 use stoatflow_core::{Epoch, NodeId, StageId, StoreId};
@@ -20,7 +20,7 @@ pub(super) struct StageState {
     /// Records that came through exchanges, until their tick ends.
     pub arrived: Arrivals,
     /// Items of later epochs.
-    pub held: VecDeque<Item>,
+    pub held: VecDeque<LaneItem>,
     /// Stores that only this stage writes.
     pub stores: Vec<StoreId>,
     /// Stores that other stages write too, which may be in another epoch: what this stage has written.

@@ -5,7 +5,7 @@
 
 pub mod groups;
 
-use crate::intake::source_partitions::Slots;
+use crate::intake::source_partitions::SourcePartitions;
 use crate::runtime::shared::Shared;
 use bytes::{BufMut, Bytes, BytesMut};
 use groups::{Groups, Tasks};
@@ -148,7 +148,7 @@ impl Timing {
     }
 
     /// With the partitions that are read.
-    pub fn divide(&mut self, plan: &PhysicalPlan, slots: &Slots, alone: bool) {
+    pub fn divide(&mut self, plan: &PhysicalPlan, slots: &SourcePartitions, alone: bool) {
         let tasks = Tasks::new(plan, slots);
         self.rules = self.groups.rules(plan, &tasks, alone);
         let timed = timed_below(plan);
@@ -161,7 +161,7 @@ impl Timing {
     /// The watermark that was committed, and what it was asked to be by then. And how far the records have
     /// come that are committed as processed: under at-least-once a crash may lose the row that says it, and
     /// what was due by then would wait for a record that may never come.
-    pub fn begin_with(&mut self, slots: &Slots, shared: &Shared, guarantee: Guarantee) {
+    pub fn begin_with(&mut self, slots: &SourcePartitions, shared: &Shared, guarantee: Guarantee) {
         let committed = slots.iter().map(|slot| slot.progress.application);
         self.watermark = committed.max().unwrap_or(-1);
         let status = &shared.status;
@@ -181,7 +181,7 @@ impl Timing {
                 let read = own.map(|slot| slot.progress.stream_time.0);
                 time.stream = read.fold(time.stream, i64::max);
             }
-            shared.ask_for_watermark(time.newest);
+            shared.request_watermark(time.newest);
         }
     }
 

@@ -6,7 +6,7 @@
 //! Upstream stages go on with later ticks meanwhile. Never waits.
 
 use super::LaneRoom;
-use crate::lane::queue::{Barrier, Item, Mark, PARTS};
+use crate::lane::queue::{Barrier, LaneItem, PARTS, TickEnd};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
@@ -166,7 +166,7 @@ impl LaneRoom {
     pub(super) fn tick(
         &mut self,
         (epoch, stage): (Epoch, StageId),
-        mark: Mark,
+        mark: TickEnd,
         steps: Option<Arc<Steps>>,
     ) -> Result<()> {
         self.take_arrived(stage, mark.tick, steps)?;
@@ -290,12 +290,12 @@ impl LaneRoom {
     }
 
     /// The lane is done with a tick in which no epoch ends.
-    fn pass_tick(&mut self, (epoch, stage): (Epoch, StageId), mark: Mark) {
+    fn pass_tick(&mut self, (epoch, stage): (Epoch, StageId), mark: TickEnd) {
         self.arrive((epoch, stage), mark);
     }
 
     /// The lane has sent all of a tick: whoever is the last tells the next stage. True if there is none.
-    pub(super) fn arrive(&mut self, (epoch, stage): (Epoch, StageId), mark: Mark) -> bool {
+    pub(super) fn arrive(&mut self, (epoch, stage): (Epoch, StageId), mark: TickEnd) -> bool {
         let next = StageId(stage.0 + 1);
         let is_last = usize::from(next.0) == self.stages.len();
         self.stages[usize::from(stage.0)].tick = mark.tick + 1;
@@ -314,12 +314,12 @@ impl LaneRoom {
             return false;
         }
         if stage == StageId(0) {
-            self.shared.took(mark.tick);
+            self.shared.set_taken(mark.tick);
         }
         if !is_last {
             let steps = self.shared.take_steps(mark.tick, next);
             for queue in &self.shared.queues {
-                queue.push(Item::Tick {
+                queue.push(LaneItem::Tick {
                     epoch,
                     stage: next,
                     mark,

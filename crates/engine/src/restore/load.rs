@@ -5,8 +5,8 @@
 //! and who gives a third one waits. Never reads.
 
 use super::progress::Progress;
-use super::{Hands, Recovery, Task};
-use crate::runtime::failpoint::Place;
+use super::{Parallelism, Restore, Task};
+use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
 use crate::runtime::threads::spawn::panicked;
 use parking_lot::Mutex;
@@ -58,7 +58,7 @@ impl Loader {
             .iter()
             .map(|p| (self.tasks[p.task].partition.partition, p.reached))
             .collect();
-        self.shared.failpoints.reach(Place::RestoreBatch)?;
+        self.shared.failpoints.reach(Failpoint::RestoreBatch)?;
         self.backend.bulk_load(id, job.run, &positions)?;
         if job.last {
             self.backend.loaded(id)?;
@@ -90,12 +90,12 @@ pub(super) struct Loaders {
 }
 
 impl Loaders {
-    pub fn new(recovery: &Recovery<'_>, tasks: &Arc<[Task]>, progress: &Progress) -> Result<Self> {
-        let ids = recovery.stores.iter().map(|s| s.store.id());
+    pub fn new(restore: &Restore<'_>, tasks: &Arc<[Task]>, progress: &Progress) -> Result<Self> {
+        let ids = restore.stores.iter().map(|s| s.store.id());
         let mut loaders = Self {
             here: Loader {
-                shared: Arc::clone(recovery.shared),
-                backend: Arc::clone(recovery.backend),
+                shared: Arc::clone(restore.shared),
+                backend: Arc::clone(restore.backend),
                 ids: ids.collect(),
                 tasks: Arc::clone(tasks),
                 progress: progress.clone(),
@@ -104,7 +104,7 @@ impl Loaders {
             threads: Vec::new(),
             failure: Arc::default(),
         };
-        if let Hands::Many(spawn, count) = recovery.hands {
+        if let Parallelism::Threads(spawn, count) = restore.parallelism {
             let mut stores: Vec<usize> = tasks.iter().map(|t| t.store).collect();
             stores.dedup();
             for number in 0..count.clamp(1, stores.len().max(1)) {

@@ -5,7 +5,7 @@
 //! everything was told. Never decides anything.
 
 use super::load::Part;
-use super::{Hands, Recovery, Task, said};
+use super::{Parallelism, Restore, Task, describe};
 use crate::admin::status::RestoreProgress;
 use crate::runtime::shared::Shared;
 use parking_lot::Mutex;
@@ -95,12 +95,12 @@ pub(super) struct Progress(Arc<Inner>);
 
 impl Progress {
     pub fn new(
-        recovery: &Recovery<'_>,
+        restore: &Restore<'_>,
         tasks: &Arc<[Task]>,
         wiped: &[(usize, WipeReason)],
     ) -> Result<Self> {
-        let (shared, stores) = (recovery.shared, recovery.stores);
-        let (listener, hands) = (recovery.listener.clone(), recovery.hands);
+        let (shared, stores) = (restore.shared, restore.stores);
+        let (listener, parallelism) = (restore.listener.clone(), restore.parallelism);
         let names: Vec<String> = stores.iter().map(|s| s.store.name().to_owned()).collect();
         let total = |store| -> u64 {
             let of_store = tasks.iter().filter(|t| t.store == store);
@@ -112,7 +112,8 @@ impl Progress {
                 store: name.clone(),
                 total: total(at),
                 complete: !tasks.iter().any(|t| t.store == at),
-                rebuilt: (wiped.iter().find(|(store, _)| *store == at)).map(|(_, why)| said(*why)),
+                rebuilt: (wiped.iter().find(|(store, _)| *store == at))
+                    .map(|(_, why)| describe(*why)),
                 ..RestoreProgress::default()
             })
             .collect();
@@ -121,10 +122,10 @@ impl Progress {
                 shared.status.restoring(entry.clone());
             }
         }
-        let listener = match (listener.filter(|_| !tasks.is_empty()), hands) {
+        let listener = match (listener.filter(|_| !tasks.is_empty()), parallelism) {
             (None, _) => Told::Nobody,
-            (Some(listener), Hands::One) => Told::Here(listener),
-            (Some(listener), Hands::Many(spawn, _)) => {
+            (Some(listener), Parallelism::Sequential) => Told::Here(listener),
+            (Some(listener), Parallelism::Threads(spawn, _)) => {
                 let (way, events) = channel::<RestoreEvent>();
                 let body = Box::new(move || events.iter().for_each(|event| listener(&event)));
                 Told::There(way, spawn("stoatflow-restore-listener", body)?)

@@ -5,7 +5,7 @@
 //! memory of the restore. Never waits for the back end longer than it takes to finish two runs.
 
 use super::load::{Job, Loaders, Part};
-use super::{Recovery, Task};
+use super::{Restore, Task};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result};
 use stoatflow_log::RecordRef;
@@ -32,7 +32,7 @@ struct Mark {
 }
 
 struct Reader<'a> {
-    recovery: &'a Recovery<'a>,
+    restore: &'a Restore<'a>,
     tasks: &'a [Task],
     marks: Vec<Mark>,
     /// The open run of each store.
@@ -48,16 +48,16 @@ struct Reader<'a> {
 
 /// Reads until every partition has reached its end; `false` if a stop was asked for, or if a loader
 /// has ended.
-pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -> Result<bool> {
-    let shared = recovery.shared;
-    let mut consumer = recovery.broker.bulk_consumer(recovery.group)?;
+pub(super) fn read(restore: &Restore<'_>, tasks: &[Task], loaders: &Loaders) -> Result<bool> {
+    let shared = restore.shared;
+    let mut consumer = restore.broker.bulk_consumer(restore.group)?;
     let start: Vec<_> = tasks
         .iter()
         .map(|t| (t.partition.clone(), t.from))
         .collect();
     consumer.assign(&start)?;
     let mut reader = Reader {
-        recovery,
+        restore,
         tasks,
         marks: tasks
             .iter()
@@ -66,13 +66,13 @@ pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -
                 ..Mark::default()
             })
             .collect(),
-        runs: recovery
+        runs: restore
             .stores
             .iter()
             .map(|_| RestoreRun::default())
             .collect(),
-        limit: (recovery.memory / loaders.runs()).max(LEAST_RUN),
-        ramp: (recovery.memory / loaders.runs() / FRACTION).max(LEAST_RUN),
+        limit: (restore.memory / loaders.runs()).max(LEAST_RUN),
+        ramp: (restore.memory / loaders.runs() / FRACTION).max(LEAST_RUN),
         given: 0,
         total: tasks.iter().map(|t| distance(t.from, t.end)).sum(),
     };
@@ -96,11 +96,11 @@ pub(super) fn read(recovery: &Recovery<'_>, tasks: &[Task], loaders: &Loaders) -
         } else {
             Duration::ZERO
         };
-        if silent > recovery.timeout {
+        if silent > restore.timeout {
             return Err(Error::unavailable(format!(
                 "no changelog record came from {} for {} s during restore",
-                recovery.broker.address(),
-                recovery.timeout.as_secs()
+                restore.broker.address(),
+                restore.timeout.as_secs()
             )));
         }
         if !reader.hand_over(&positions, loaders)? {
@@ -118,7 +118,7 @@ impl Reader<'_> {
         let Some(key) = record.key.filter(|_| record.offset < task.end) else {
             return Ok(());
         };
-        let layout = self.recovery.stores[task.store].store.layout();
+        let layout = self.restore.stores[task.store].store.layout();
         layout
             .restore_into(
                 &mut self.runs[task.store],

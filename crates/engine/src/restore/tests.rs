@@ -164,9 +164,9 @@ impl Stand {
         producer.commit(SOON).unwrap();
     }
 
-    fn run(&self, hands: Hands<'_>, memory: usize) -> Result<bool> {
+    fn run(&self, parallelism: Parallelism<'_>, memory: usize) -> Result<bool> {
         let heard = Arc::clone(&self.heard);
-        Recovery {
+        Restore {
             shared: &self.shared,
             broker: self.broker.as_ref(),
             backend: &(Arc::clone(&self.backend) as Arc<dyn Backend>),
@@ -176,7 +176,7 @@ impl Stand {
             memory,
             now: None,
             markers: 1,
-            hands,
+            parallelism,
             listener: Some(Arc::new(move |e: &RestoreEvent| {
                 heard.lock().push(e.clone())
             })),
@@ -229,14 +229,14 @@ fn thread(name: &str, body: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>> 
     Ok(made.unwrap())
 }
 
-const MANY: Hands<'static> = Hands::Many(&thread, 2);
+const MANY: Parallelism<'static> = Parallelism::Threads(&thread, 2);
 
 #[test]
 fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
-    for hands in [Hands::One, MANY] {
+    for parallelism in [Parallelism::Sequential, MANY] {
         for memory in [LITTLE, 1 << 30] {
             let stand = Stand::new(|_, _| Ok(()));
-            assert!(stand.run(hands, memory).unwrap());
+            assert!(stand.run(parallelism, memory).unwrap());
             stand.check(RECORDS);
             let mut loaded = stand.backend.loaded.lock().clone();
             loaded.sort();
@@ -250,7 +250,7 @@ fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
                 .iter()
                 .for_each(|name| stand.write(name, RECORDS..RECORDS + 10));
             stand.heard.lock().clear();
-            assert!(stand.run(hands, memory).unwrap());
+            assert!(stand.run(parallelism, memory).unwrap());
             stand.check(RECORDS + 10);
             let heard = stand.heard.lock();
             let records: u64 = heard
@@ -275,9 +275,9 @@ fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
 
 #[test]
 fn every_partition_is_told_of_from_start_to_end() {
-    for hands in [Hands::One, MANY] {
+    for parallelism in [Parallelism::Sequential, MANY] {
         let stand = Stand::new(|_, _| Ok(()));
-        assert!(stand.run(hands, LITTLE).unwrap());
+        assert!(stand.run(parallelism, LITTLE).unwrap());
         let heard = stand.heard.lock();
         for name in NAMES {
             let mut all = 0;
@@ -317,7 +317,7 @@ fn every_partition_is_told_of_from_start_to_end() {
 
 #[test]
 fn a_stop_ends_it_and_the_next_start_goes_on() {
-    for hands in [Hands::One, MANY] {
+    for parallelism in [Parallelism::Sequential, MANY] {
         let asked: Arc<Mutex<Option<Arc<Shared>>>> = Arc::default();
         let seen = Arc::clone(&asked);
         let stand = Stand::new(move |_, _| {
@@ -328,7 +328,7 @@ fn a_stop_ends_it_and_the_next_start_goes_on() {
         });
         *asked.lock() = Some(Arc::clone(&stand.shared));
         assert!(
-            !stand.run(hands, LITTLE).unwrap(),
+            !stand.run(parallelism, LITTLE).unwrap(),
             "it must not say that it is done"
         );
         let suspended = |e: &RestoreEvent| matches!(e.step, RestoreStep::Suspended { .. });
@@ -339,19 +339,19 @@ fn a_stop_ends_it_and_the_next_start_goes_on() {
             shared: Stand::new(|_, _| Ok(())).shared,
             ..stand
         };
-        assert!(again.run(hands, LITTLE).unwrap());
+        assert!(again.run(parallelism, LITTLE).unwrap());
         again.check(RECORDS);
     }
 }
 
 #[test]
 fn a_failed_loader_ends_it_with_its_error() {
-    for hands in [Hands::One, MANY] {
+    for parallelism in [Parallelism::Sequential, MANY] {
         let stand = Stand::new(|store, _| match store {
             StoreId(1) => Err(Error::new(ErrorKind::DiskFull, "no space")),
             _ => Ok(()),
         });
-        let error = stand.run(hands, LITTLE).unwrap_err();
+        let error = stand.run(parallelism, LITTLE).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DiskFull);
         assert!(stand.backend.positions(StoreId(1)).unwrap().is_empty());
     }
@@ -385,7 +385,7 @@ fn reading_goes_on_while_a_run_is_loaded() {
 #[test]
 fn a_listener_that_panics_stops_nothing() {
     let stand = Stand::new(|_, _| Ok(()));
-    let recovery = Recovery {
+    let restore = Restore {
         shared: &stand.shared,
         broker: stand.broker.as_ref(),
         backend: &(Arc::clone(&stand.backend) as Arc<dyn Backend>),
@@ -395,9 +395,9 @@ fn a_listener_that_panics_stops_nothing() {
         memory: LITTLE,
         now: None,
         markers: 1,
-        hands: MANY,
+        parallelism: MANY,
         listener: Some(Arc::new(|_: &RestoreEvent| panic!("on purpose"))),
     };
-    assert!(recovery.run().unwrap());
+    assert!(restore.run().unwrap());
     stand.check(RECORDS);
 }

@@ -20,7 +20,7 @@ pub const VARIABLE: &str = "STOATFLOW_FAILPOINTS";
 
 /// Where a fault can strike, in the order in which a run meets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Failpoint {
     /// The producer is open, which has fenced older ones; the state directory is not open yet.
     StartFenced,
     /// A batch of a changelog was read and is about to go to the back end.
@@ -55,25 +55,25 @@ pub enum Place {
 }
 
 /// Every place with its name.
-pub const PLACES: &[(Place, &str)] = &[
-    (Place::StartFenced, "start.fenced"),
-    (Place::RestoreBatch, "restore.batch"),
-    (Place::IntakeFetch, "intake.fetch"),
-    (Place::EpochSend, "epoch.send"),
-    (Place::LaneBarrier, "lane.barrier"),
-    (Place::LaneSeal, "lane.seal"),
-    (Place::CommitBeforeChangelog, "commit.before-changelog"),
-    (Place::CommitBeforeFlush, "commit.before-flush"),
-    (Place::CommitBeforeOffsets, "commit.before-offsets"),
-    (Place::CommitBeforeCommit, "commit.before-commit"),
-    (Place::CommitBeforeApply, "commit.before-apply"),
-    (Place::CommitDuringApply, "commit.during-apply"),
-    (Place::CommitAfterApply, "commit.after-apply"),
-    (Place::ShutdownBarrier, "shutdown.barrier"),
-    (Place::ObserveEnds, "observe.ends"),
+pub const PLACES: &[(Failpoint, &str)] = &[
+    (Failpoint::StartFenced, "start.fenced"),
+    (Failpoint::RestoreBatch, "restore.batch"),
+    (Failpoint::IntakeFetch, "intake.fetch"),
+    (Failpoint::EpochSend, "epoch.send"),
+    (Failpoint::LaneBarrier, "lane.barrier"),
+    (Failpoint::LaneSeal, "lane.seal"),
+    (Failpoint::CommitBeforeChangelog, "commit.before-changelog"),
+    (Failpoint::CommitBeforeFlush, "commit.before-flush"),
+    (Failpoint::CommitBeforeOffsets, "commit.before-offsets"),
+    (Failpoint::CommitBeforeCommit, "commit.before-commit"),
+    (Failpoint::CommitBeforeApply, "commit.before-apply"),
+    (Failpoint::CommitDuringApply, "commit.during-apply"),
+    (Failpoint::CommitAfterApply, "commit.after-apply"),
+    (Failpoint::ShutdownBarrier, "shutdown.barrier"),
+    (Failpoint::ObserveEnds, "observe.ends"),
 ];
 
-impl Place {
+impl Failpoint {
     /// As the variable has it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -84,7 +84,7 @@ impl Place {
 
 /// What happens there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FailpointAction {
     /// SIGKILL, at once or so long after the place was met, while the engine goes on.
     Kill(Duration),
     /// SIGSTOP: the process stands still until somebody sends SIGCONT.
@@ -97,7 +97,7 @@ pub enum Fault {
     Sleep(Duration),
 }
 
-impl FromStr for Fault {
+impl FromStr for FailpointAction {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -117,8 +117,8 @@ impl FromStr for Fault {
 /// One entry of the variable.
 #[derive(Debug)]
 struct Armed {
-    place: Place,
-    fault: Fault,
+    place: Failpoint,
+    fault: FailpointAction,
     /// At which meeting it strikes, counted from 1; only then.
     at: u64,
     met: AtomicU64,
@@ -166,7 +166,7 @@ impl Failpoints {
     /// # Errors
     /// `Unavailable` if that is what was asked for.
     #[inline]
-    pub fn reach(&self, place: Place) -> Result<()> {
+    pub fn reach(&self, place: Failpoint) -> Result<()> {
         match &self.0 {
             None => Ok(()),
             Some(armed) => meet(armed, place),
@@ -175,7 +175,7 @@ impl Failpoints {
 }
 
 #[cold]
-fn meet(armed: &[Armed], place: Place) -> Result<()> {
+fn meet(armed: &[Armed], place: Failpoint) -> Result<()> {
     for one in armed.iter().filter(|one| one.place == place) {
         if one.met.fetch_add(1, Relaxed) + 1 == one.at {
             tracing::warn!(place = place.name(), fault = ?one.fault, "failpoint");
@@ -187,8 +187,8 @@ fn meet(armed: &[Armed], place: Place) -> Result<()> {
 
 fn strike(armed: &Armed) -> Result<()> {
     match armed.fault {
-        Fault::Kill(Duration::ZERO) => signal(libc::SIGKILL),
-        Fault::Kill(later) => {
+        FailpointAction::Kill(Duration::ZERO) => signal(libc::SIGKILL),
+        FailpointAction::Kill(later) => {
             let end = move || {
                 wait(later);
                 signal(libc::SIGKILL);
@@ -199,16 +199,16 @@ fn strike(armed: &Armed) -> Result<()> {
                 .spawn(end)
                 .map_err(|e| Error::internal("the failpoint has no thread").caused_by(e))?;
         }
-        Fault::Stop => signal(libc::SIGSTOP),
-        Fault::Error => {
+        FailpointAction::Stop => signal(libc::SIGSTOP),
+        FailpointAction::Error => {
             return Err(Error::unavailable(format!(
                 "the failpoint {} says that the broker is away",
                 armed.place.name()
             ))
             .hint(format!("it was armed by {VARIABLE}; start again without")));
         }
-        Fault::Panic => panic!("the failpoint {} was told to", armed.place.name()),
-        Fault::Sleep(time) => wait(time),
+        FailpointAction::Panic => panic!("the failpoint {} was told to", armed.place.name()),
+        FailpointAction::Sleep(time) => wait(time),
     }
     Ok(())
 }

@@ -5,9 +5,9 @@
 
 use crate::admin::status::Status;
 use crate::lane::LaneRoom;
-use crate::restore::Hands;
+use crate::restore::Parallelism;
 use crate::runtime::failpoint::Failpoints;
-use crate::startup::{Blueprint, Host, House};
+use crate::startup::{EngineParts, EngineSpec, StartupContext};
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Result};
@@ -26,7 +26,7 @@ pub enum Turn {
 
 /// The host.
 pub struct Inline {
-    house: House,
+    parts: EngineParts,
 }
 
 impl Inline {
@@ -34,55 +34,55 @@ impl Inline {
     ///
     /// # Errors
     /// What keeps an application from starting.
-    pub fn start(blueprint: &Blueprint) -> Result<Self> {
-        Self::start_with(blueprint, Failpoints::default())
+    pub fn start(spec: &EngineSpec) -> Result<Self> {
+        Self::start_with(spec, Failpoints::default())
     }
 
     /// As [`Self::start`], with faults that are to happen.
     ///
     /// # Errors
     /// What keeps an application from starting.
-    pub fn start_with(blueprint: &Blueprint, failpoints: Failpoints) -> Result<Self> {
+    pub fn start_with(spec: &EngineSpec, failpoints: Failpoints) -> Result<Self> {
         let status = Status::new(
-            &blueprint.settings.application_id,
-            Arc::clone(&blueprint.plan),
-            blueprint.settings.lanes,
+            &spec.settings.application_id,
+            Arc::clone(&spec.plan),
+            spec.settings.lanes,
         );
-        let status = Arc::new(status.calling(&blueprint.foreign));
-        let shared = blueprint.shared(status, failpoints);
-        let house = blueprint
-            .furnish(
+        let status = Arc::new(status.calling(&spec.foreign));
+        let shared = spec.shared(status, failpoints);
+        let parts = spec
+            .build(
                 &shared,
-                &Host {
-                    enter: &|state| {
+                &StartupContext {
+                    on_state: &|state| {
                         shared.status.enter(state, shared.clock.now());
                     },
-                    hands: Hands::One,
+                    parallelism: Parallelism::Sequential,
                 },
             )?
             .ok_or_else(|| {
                 Error::internal("an inline engine was asked to stop while it was starting")
             })?;
-        let mut house = house;
-        house.lanes.iter_mut().try_for_each(LaneRoom::open)?;
+        let mut parts = parts;
+        parts.lanes.iter_mut().try_for_each(LaneRoom::open)?;
         shared.status.enter(Lifecycle::Running, shared.clock.now());
-        Ok(Self { house })
+        Ok(Self { parts })
     }
 
     /// The end: processors are told. A crash doesn't call this.
     pub fn close(&mut self) {
-        self.house.lanes.iter_mut().for_each(LaneRoom::close);
+        self.parts.lanes.iter_mut().for_each(LaneRoom::close);
     }
 
     /// The rooms.
-    pub const fn house(&mut self) -> &mut House {
-        &mut self.house
+    pub const fn parts(&mut self) -> &mut EngineParts {
+        &mut self.parts
     }
 
     /// All turns that can be taken.
     #[must_use]
     pub fn turns(&self) -> Vec<Turn> {
-        let lanes = (0..self.house.lanes.len()).map(Turn::Lane);
+        let lanes = (0..self.parts.lanes.len()).map(Turn::Lane);
         std::iter::once(Turn::Intake)
             .chain(lanes)
             .chain(std::iter::once(Turn::Commit))
@@ -95,9 +95,9 @@ impl Inline {
     /// What the room fails with; the engine is dead then.
     pub fn take(&mut self, turn: Turn) -> Result<bool> {
         match turn {
-            Turn::Intake => self.house.intake.step(false),
-            Turn::Lane(lane) => self.house.lanes[lane].step(),
-            Turn::Commit => self.house.commit.step(Duration::ZERO),
+            Turn::Intake => self.parts.intake.step(false),
+            Turn::Lane(lane) => self.parts.lanes[lane].step(),
+            Turn::Commit => self.parts.commit.step(Duration::ZERO),
         }
     }
 
@@ -105,10 +105,10 @@ impl Inline {
     ///
     /// # Errors
     /// As [`Inline::take`].
-    pub fn settle(&mut self) -> Result<()> {
+    pub fn run_until_idle(&mut self) -> Result<()> {
         loop {
             let mut moved = self.take(Turn::Intake)?;
-            for lane in 0..self.house.lanes.len() {
+            for lane in 0..self.parts.lanes.len() {
                 while self.take(Turn::Lane(lane))? {
                     moved = true;
                 }
@@ -124,23 +124,23 @@ impl Inline {
     ///
     /// # Errors
     /// As [`Inline::take`].
-    pub fn settle_and_commit(&mut self) -> Result<()> {
-        self.settle()?;
+    pub fn run_and_commit(&mut self) -> Result<()> {
+        self.run_until_idle()?;
         // Once, however long the clock has been moved: a schedule says itself how often it fires then.
-        if self.house.intake.is_settled() && self.house.intake.dispatch().punctuation_due() {
-            self.house.intake.dispatch().barrier();
-            self.settle()?;
+        if self.parts.intake.is_settled() && self.parts.intake.dispatch().punctuation_due() {
+            self.parts.intake.dispatch().barrier();
+            self.run_until_idle()?;
         }
         // A commit can bring new input: a topic may be a sink and a source of the same topology. It can bring a
         // watermark that a processor has asked for, and timers and ticks may wait for the cut after theirs, with
         // no record to bring it.
-        while !self.house.intake.is_settled()
-            || self.house.intake.dispatch().time_is_due()
-            || self.house.shared.run.timers_wait()
-            || self.house.shared.run.ticks_wait()
+        while !self.parts.intake.is_settled()
+            || self.parts.intake.dispatch().time_is_due()
+            || self.parts.shared.run.timers_wait()
+            || self.parts.shared.run.ticks_wait()
         {
-            self.house.intake.dispatch().barrier();
-            self.settle()?;
+            self.parts.intake.dispatch().barrier();
+            self.run_until_idle()?;
         }
         Ok(())
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Living(Mutex<BTreeSet<String>>);
+pub(crate) struct LiveThreads(Mutex<BTreeSet<String>>);
 
-impl Living {
+impl LiveThreads {
     /// One begins.
     pub fn add(&self, thread: &str) {
         self.0.lock().insert(thread.to_owned());

@@ -12,7 +12,7 @@ const LARGE: libc::c_int = 256 << 10;
 /// See the module; for the whole process, and to be done again without harm.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(clippy::disallowed_methods)] // glibc's settings, not ours
-pub(crate) fn keep_large_blocks_apart() {
+pub(crate) fn set_mmap_threshold() {
     let said = std::env::var("GLIBC_TUNABLES").unwrap_or_default();
     let is_set = std::env::var_os("MALLOC_MMAP_THRESHOLD_").is_some();
     if !is_set && !said.contains("glibc.malloc.mmap_threshold") {
@@ -23,7 +23,7 @@ pub(crate) fn keep_large_blocks_apart() {
 
 /// See the module.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) const fn keep_large_blocks_apart() {}
+pub(crate) const fn set_mmap_threshold() {}
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu"))]
 mod tests;

@@ -3,10 +3,10 @@
 
 use crate::admin::status::Status;
 use crate::commit::outbox::Outbox;
-use crate::intake::invalid_timestamps::Refused;
+use crate::intake::invalid_timestamps::InvalidTimestamps;
 use crate::lane::queue::LaneQueue;
 use crate::runtime::failpoint::Failpoints;
-use crate::runtime::live_threads::Living;
+use crate::runtime::live_threads::LiveThreads;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -54,7 +54,7 @@ pub struct Shared {
     /// The way to commit.
     pub outbox: Outbox,
     /// Records on their way to lanes that have no time.
-    pub refused: Refused,
+    pub invalid_timestamps: InvalidTimestamps,
     /// Weight of all records that wait in a lane's queue (law 7).
     pub in_flight: AtomicI64,
     /// Below so much intake lets in more: before, waking it is no use.
@@ -70,8 +70,8 @@ pub struct Shared {
     /// Wall time at which a punctuation is due by the clock, as lane 0 knows it; `i64::MAX`: none.
     pub next_punctuation: AtomicI64,
     /// What the application's watermark is asked to be at least, from the next barrier on.
-    asked_watermark: AtomicI64,
-    commit_asked: AtomicBool,
+    requested_watermark: AtomicI64,
+    commit_requested: AtomicBool,
     sealed: AtomicU64,
     committed: AtomicU64,
     stopping: AtomicBool,
@@ -81,7 +81,7 @@ pub struct Shared {
     failure: Mutex<Option<Error>>,
     ending: (Mutex<Ending>, Condvar),
     /// Its threads that have not ended.
-    pub(crate) living: Living,
+    pub(crate) live_threads: LiveThreads,
     credit: (Mutex<()>, Condvar),
 }
 
@@ -116,15 +116,15 @@ impl Shared {
             steps: (0..=stages).map(|_| Mutex::default()).collect(),
             taken: AtomicU64::new(0),
             outbox: Outbox::new(lanes),
-            refused: Refused::default(),
+            invalid_timestamps: InvalidTimestamps::default(),
             in_flight: AtomicI64::new(0),
             opens_below: AtomicI64::new(i64::MAX),
             failpoints,
             last_commit_us: AtomicU64::new(0),
             last_align_us: AtomicU64::new(0),
             next_punctuation: AtomicI64::new(i64::MAX),
-            asked_watermark: AtomicI64::new(-1),
-            commit_asked: AtomicBool::new(false),
+            requested_watermark: AtomicI64::new(-1),
+            commit_requested: AtomicBool::new(false),
             sealed: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -133,7 +133,7 @@ impl Shared {
             drained: (AtomicBool::new(false), Mutex::new(()), Condvar::new()),
             failure: Mutex::new(None),
             ending: (Mutex::default(), Condvar::new()),
-            living: Living::default(),
+            live_threads: LiveThreads::default(),
             credit: (Mutex::new(()), Condvar::new()),
         }
     }
@@ -172,50 +172,54 @@ impl Shared {
     }
 
     /// All lanes have taken a tick from dispatch.
-    pub fn took(&self, tick: u64) {
+    pub fn set_taken(&self, tick: u64) {
         self.taken.store(tick, Ordering::Release);
         self.wake_intake();
     }
 
     /// All lanes have finished an epoch.
-    pub fn seal(&self, epoch: Epoch) {
+    pub fn set_sealed(&self, epoch: Epoch) {
         self.sealed.store(epoch.0, Ordering::Release);
         self.run.hurry(false);
     }
 
     /// An epoch is done: dispatch may put the next barrier in.
-    pub fn announce(&self, epoch: Epoch) {
+    pub fn set_committed(&self, epoch: Epoch) {
         self.committed.store(epoch.0, Ordering::Release);
         self.wake_intake();
     }
 
     /// An operator asks for a commit soon.
-    pub fn ask_for_commit(&self) {
-        self.commit_asked.store(true, Ordering::Relaxed);
+    pub fn request_commit(&self) {
+        self.commit_requested.store(true, Ordering::Relaxed);
         self.wake_intake();
     }
 
-    /// Has one been asked for since [`Self::commit_comes`]?
-    pub fn is_commit_asked(&self) -> bool {
-        self.commit_asked.load(Ordering::Relaxed)
+    /// Has one been asked for since [`Self::commit_begins`]?
+    pub fn is_commit_requested(&self) -> bool {
+        self.commit_requested.load(Ordering::Relaxed)
     }
 
     /// A barrier is under way: it serves who has asked so far.
-    pub fn commit_comes(&self) {
+    pub fn commit_begins(&self) {
         self.run.answers_are_given();
-        self.commit_asked.store(false, Ordering::Relaxed);
+        self.commit_requested.store(false, Ordering::Relaxed);
     }
 
     /// Somebody asks for an application's watermark of at least this.
-    pub fn ask_for_watermark(&self, at_least: i64) {
-        if self.asked_watermark.fetch_max(at_least, Ordering::Relaxed) < at_least {
+    pub fn request_watermark(&self, at_least: i64) {
+        if self
+            .requested_watermark
+            .fetch_max(at_least, Ordering::Relaxed)
+            < at_least
+        {
             self.wake_intake();
         }
     }
 
     /// What has been asked for so far; -1: nothing.
-    pub fn asked_watermark(&self) -> i64 {
-        self.asked_watermark.load(Ordering::Relaxed)
+    pub fn requested_watermark(&self) -> i64 {
+        self.requested_watermark.load(Ordering::Relaxed)
     }
 
     /// How long until a punctuation, a timer, a batch or a parked record is due by the clock; `None`: nobody
@@ -278,13 +282,13 @@ impl Shared {
     }
 
     /// There is more to read than this run was furnished for: it ends cleanly, and the next one reads all.
-    pub fn grow(&self) {
+    pub fn restart_for_new_partitions(&self) {
         self.grown.store(true, Ordering::Release);
         self.leave();
     }
 
-    /// Does it end because of [`Self::grow`]?
-    pub fn has_grown(&self) -> bool {
+    /// Does it end because of [`Self::restart_for_new_partitions`]?
+    pub fn has_new_partitions(&self) -> bool {
         self.grown.load(Ordering::Acquire)
     }
 
@@ -300,7 +304,7 @@ impl Shared {
     }
 
     /// The run has ended.
-    pub fn ended(&self) {
+    pub fn set_ended(&self) {
         self.ending.0.lock().over = true;
         self.ending.1.notify_all();
     }
@@ -320,7 +324,7 @@ impl Shared {
     }
 
     /// Intake has ended: everything admitted is committed, or nothing more will be.
-    pub fn drained(&self) {
+    pub fn set_drained(&self) {
         self.drained.0.store(true, Ordering::Release);
         self.wake_all();
     }

@@ -5,18 +5,18 @@
 //! thread each, so that they never hold up a worker (law 9). The admin port lives on the runtime and
 //! answers from counters, whatever the lanes do (law 8).
 
-use crate::admin::lag_monitor::{first_report, observe};
+use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::status::Status;
 use crate::admin::thread_activity::lane_thread;
 use crate::admin::{AdminOptions, serve};
 use crate::lane::LaneRoom;
-use crate::query::{Question, Readers, listed};
-use crate::restore::{Hands, RestoreListener};
+use crate::query::{StoreReaders, StoreRequest, read_listing};
+use crate::restore::{Parallelism, RestoreListener};
 use crate::runtime::failpoint::Failpoints;
-use crate::runtime::malloc::keep_large_blocks_apart;
+use crate::runtime::malloc::set_mmap_threshold;
 use crate::runtime::shared::Shared;
 use crate::startup::components::Components;
-use crate::startup::{Blueprint, Host, House};
+use crate::startup::{EngineParts, EngineSpec, StartupContext};
 use parking_lot::{Condvar, Mutex};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ mod stop_request;
 mod watchdog;
 
 use spawn::{PanicGuard, Threads, hosted, panicked, spawn};
-use stop_request::{Asked, Current, Outcome, tell};
+use stop_request::{Current, Outcome, StopRequest, signal};
 
 /// `/health/ready` calls an engine stalled after this long without a commit although records wait.
 const STALL_AFTER: Duration = Duration::from_secs(45);
@@ -65,14 +65,14 @@ pub struct Engine {
 }
 
 struct Inner {
-    blueprint: Blueprint,
+    spec: EngineSpec,
     status: Arc<Status>,
     settings_view: serde_json::Value,
     listener: Option<Listener>,
     shared: Mutex<Current>,
     admin: Mutex<Option<SocketAddr>>,
     /// The state of the run that is on, for questions from outside.
-    readers: Readers,
+    readers: StoreReaders,
     outcome: Mutex<Outcome>,
     ended: Condvar,
 }
@@ -91,7 +91,7 @@ impl Engine {
     ) -> Self {
         let status = Status::new(&settings.application_id, Arc::clone(&plan), settings.lanes);
         let status = Arc::new(status.calling(&foreign));
-        let blueprint = Blueprint {
+        let spec = EngineSpec {
             plan,
             foreign,
             settings: Arc::new(settings),
@@ -102,13 +102,13 @@ impl Engine {
         };
         Self {
             inner: Arc::new(Inner {
-                blueprint,
+                spec,
                 status,
                 settings_view,
                 listener,
                 shared: Mutex::default(),
                 admin: Mutex::new(None),
-                readers: Readers::default(),
+                readers: StoreReaders::default(),
                 outcome: Mutex::default(),
                 ended: Condvar::new(),
             }),
@@ -123,7 +123,7 @@ impl Engine {
     /// `Config` if it was started before, or if the environment arms a failpoint that doesn't exist.
     pub fn start(&self) -> Result<()> {
         let failpoints = Failpoints::from_environment()?;
-        keep_large_blocks_apart();
+        set_mmap_threshold();
         {
             let mut outcome = self.inner.outcome.lock();
             if std::mem::replace(&mut outcome.started, true) || outcome.over {
@@ -145,12 +145,13 @@ impl Engine {
             spawn("stoatflow-main", move || {
                 let guard = MainGuard(Arc::clone(&inner));
                 inner.outcome.lock().main = Some(std::thread::current().id());
-                let (result, shared) = inner.live_on(shared, &failpoints, runtime.handle());
+                let (result, shared) =
+                    inner.run_with_restarts(shared, &failpoints, runtime.handle());
                 drop(stop_admin);
                 runtime.shutdown_timeout(Duration::from_secs(5));
                 inner.end(result.err(), &shared);
                 inner.outcome.lock().all_ended = true;
-                shared.ended();
+                shared.set_ended();
                 drop(guard);
             })
         });
@@ -162,20 +163,23 @@ impl Engine {
 
     /// Asks for a clean stop: drain, final barrier, commit. What takes longer than `within` is given up then.
     pub fn request_stop(&self, within: Option<Duration>) {
-        let now = self.inner.blueprint.components.clock.monotonic();
-        self.ask(Asked::Stop, within.map(|within| now.saturating_add(within)));
+        let now = self.inner.spec.components.clock.monotonic();
+        self.request(
+            StopRequest::Stop,
+            within.map(|within| now.saturating_add(within)),
+        );
     }
 
     /// Asks for a stop that commits nothing more. A function that doesn't come back is left behind after a second
     /// or two.
     pub fn abort(&self) {
-        self.ask(Asked::Abort, None);
+        self.request(StopRequest::Abort, None);
     }
 
     /// `shutdown.timeout.ms`.
     #[must_use]
     pub fn shutdown_timeout(&self) -> Duration {
-        self.inner.blueprint.settings.shutdown_timeout
+        self.inner.spec.settings.shutdown_timeout
     }
 
     /// Has it ended while a thread of it goes on? Such a thread comes back to the interpreter, which must not be
@@ -186,14 +190,14 @@ impl Engine {
         outcome.left && !outcome.all_ended
     }
 
-    fn ask(&self, what: Asked, stop_by: Option<Duration>) {
+    fn request(&self, what: StopRequest, stop_by: Option<Duration>) {
         let mut current = self.inner.shared.lock();
-        current.asked = current.asked.max(what);
+        current.requested = current.requested.max(what);
         current.stop_by = current.stop_by.or(stop_by);
         match &current.run {
-            Some(shared) => tell(shared, what, stop_by),
+            Some(shared) => signal(shared, what, stop_by),
             None => {
-                let now = self.inner.blueprint.components.clock.now();
+                let now = self.inner.spec.components.clock.now();
                 self.inner.enter(Lifecycle::Stopped, now);
                 self.inner.outcome.lock().over = true;
                 self.inner.ended.notify_all();
@@ -242,8 +246,8 @@ impl Engine {
             return Err(Error::config("this application is running")
                 .hint("close it, then remove its local state"));
         }
-        let blueprint = &self.inner.blueprint;
-        blueprint.discard_state(&blueprint.specs(&blueprint.timing())?)
+        let spec = &self.inner.spec;
+        spec.wipe_state(&spec.specs(&spec.timing())?)
     }
 
     /// What can be seen.
@@ -257,7 +261,7 @@ impl Engine {
     /// # Errors
     /// What the broker fails with; `MissingTopic` if nothing matches a pattern.
     pub fn source_topics(&self) -> Result<Vec<String>> {
-        self.inner.blueprint.source_topics()
+        self.inner.spec.source_topics()
     }
 
     /// What an offload has parked, as of the last commit.
@@ -265,18 +269,18 @@ impl Engine {
     /// # Errors
     /// `Config` if there is no such offload, or nothing runs; what the state fails with.
     pub fn parked(&self, offload: &str) -> Result<Vec<Parked>> {
-        let blueprint = &self.inner.blueprint;
-        let listing = offload::parked(&blueprint.plan, &blueprint.foreign, offload)?;
-        listed(&listing, self.inner.readers.state()?.as_ref())
+        let spec = &self.inner.spec;
+        let listing = offload::parked(&spec.plan, &spec.foreign, offload)?;
+        read_listing(&listing, self.inner.readers.state()?.as_ref())
     }
 
     /// What a store holds, as of the last commit.
     ///
     /// # Errors
     /// `Config` if there is no such store, or nothing runs; what the state fails with.
-    pub fn store_batches(&self, question: Question) -> Result<StoreBatches> {
-        let blueprint = &self.inner.blueprint;
-        let (plan, foreign) = (&blueprint.plan, &blueprint.foreign);
+    pub fn store_batches(&self, question: StoreRequest) -> Result<StoreBatches> {
+        let spec = &self.inner.spec;
+        let (plan, foreign) = (&spec.plan, &spec.foreign);
         self.inner.readers.ask(plan, foreign, question)
     }
 
@@ -291,37 +295,37 @@ impl Inner {
     /// A new run.
     fn begin(&self, failpoints: &Failpoints) -> Arc<Shared> {
         let status = Arc::clone(&self.status);
-        let shared = self.blueprint.shared(status, failpoints.clone());
+        let shared = self.spec.shared(status, failpoints.clone());
         let mut current = self.shared.lock();
         // Asked while one run had ended and the next had not begun.
-        tell(&shared, current.asked, current.stop_by);
+        signal(&shared, current.requested, current.stop_by);
         current.run = Some(Arc::clone(&shared));
         shared
     }
 
     /// One run after the other, as long as only the broker was away or more is to be read; the last one's
     /// end.
-    fn live_on(
+    fn run_with_restarts(
         self: &Arc<Self>,
         mut shared: Arc<Shared>,
         failpoints: &Failpoints,
         runtime: &Handle,
     ) -> (Result<()>, Arc<Shared>) {
-        let settings = &self.blueprint.settings;
-        let clock = &self.blueprint.components.clock;
+        let settings = &self.spec.settings;
+        let clock = &self.spec.components.clock;
         let mut restarts = Restarts::new(settings.restart_max, settings.restart_window);
         let mut has_run = false;
-        let mut blueprint = self.blueprint.clone();
+        let mut spec = self.spec.clone();
         loop {
-            let error = match self.live(&blueprint, &shared, runtime) {
+            let error = match self.run_once(&spec, &shared, runtime) {
                 Ok(End::Stopped) => return (Ok(()), shared),
                 Ok(End::Grown(backend)) => {
-                    if self.shared.lock().asked != Asked::Nothing {
+                    if self.shared.lock().requested != StopRequest::Nothing {
                         return (Ok(()), shared);
                     }
-                    shared.ended();
-                    blueprint.components.backend = Some(backend);
-                    self.status.begin_anew();
+                    shared.set_ended();
+                    spec.components.backend = Some(backend);
+                    self.status.reset_for_restart();
                     self.enter(Lifecycle::Starting, clock.now());
                     shared = self.begin(failpoints);
                     shared.run.go_on();
@@ -332,11 +336,11 @@ impl Inner {
             // What a failed run has left of its state is only to be trusted as it stands on the disk, and who reads
             // must not keep it open.
             self.readers.end();
-            blueprint = self.blueprint.clone();
+            spec = self.spec.clone();
             // A first start that finds no broker is somebody's typing error more often than an outage.
             has_run |= self.status.state() == Lifecycle::Running;
-            let asked = self.shared.lock().asked;
-            let pause = (has_run && asked == Asked::Nothing)
+            let asked = self.shared.lock().requested;
+            let pause = (has_run && asked == StopRequest::Nothing)
                 .then(|| restarts.next(error.kind(), clock.monotonic()))
                 .flatten();
             let Some(pause) = pause else {
@@ -348,9 +352,9 @@ impl Inner {
                 pause_ms = pause.as_millis(),
                 "the broker was away; beginning anew from the last commit"
             );
-            shared.ended();
+            shared.set_ended();
             self.status.restarts.fetch_add(1, Relaxed);
-            self.status.begin_anew();
+            self.status.reset_for_restart();
             self.enter(Lifecycle::Starting, clock.now());
             shared = self.begin(failpoints);
             shared.run.go_on();
@@ -374,7 +378,7 @@ impl Inner {
     }
 
     fn open_admin(&self, runtime: &Handle, stop: watch::Receiver<bool>) -> Result<()> {
-        let Some(listen) = self.blueprint.settings.admin_listen.clone() else {
+        let Some(listen) = self.spec.settings.admin_listen.clone() else {
             return Ok(());
         };
         let options = AdminOptions {
@@ -382,7 +386,7 @@ impl Inner {
             stall_after: STALL_AFTER,
             version: env!("CARGO_PKG_VERSION"),
         };
-        let clock = Arc::clone(&self.blueprint.components.clock);
+        let clock = Arc::clone(&self.spec.components.clock);
         let address = serve(
             runtime,
             options,
@@ -396,22 +400,22 @@ impl Inner {
     }
 
     /// From start to end. A failure of any room is returned after all of them have stopped.
-    fn live(
+    fn run_once(
         self: &Arc<Self>,
-        blueprint: &Blueprint,
+        spec: &EngineSpec,
         shared: &Arc<Shared>,
         runtime: &Handle,
     ) -> Result<End> {
         let (this, run) = (Arc::clone(self), Arc::clone(shared));
-        spawn("stoatflow-bounds", move || this.keep_bounds(&run))?;
-        let clock = Arc::clone(&blueprint.components.clock);
-        let Some(house) = self.furnish(blueprint, shared)? else {
+        spawn("stoatflow-bounds", move || this.enforce_time_limits(&run))?;
+        let clock = Arc::clone(&spec.components.clock);
+        let Some(parts) = self.build_parts(spec, shared)? else {
             return Ok(End::Stopped);
         };
-        self.readers.begin(&house.backend);
+        self.readers.begin(&parts.backend);
         self.enter(Lifecycle::Running, clock.now());
-        let foreign = blueprint.plan.calls_out();
-        let House {
+        let foreign = spec.plan.calls_out();
+        let EngineParts {
             intake,
             lanes,
             commit,
@@ -419,20 +423,20 @@ impl Inner {
             slots,
             stores,
             ..
-        } = house;
+        } = parts;
         // In the order in which they end. One that can't be started ends those that were.
         let mut threads = Threads::new(shared);
         let mut tasks = Vec::new();
         {
             let (run, shared, mut room) = (Arc::clone(shared), Arc::clone(shared), intake);
             let this = Arc::clone(self);
-            let guest = blueprint.foreign.runtime.clone();
+            let guest = spec.foreign.runtime.clone();
             let guest = guest.filter(|_| room.calls_out());
             let read = move || {
                 while !(shared.is_aborting() || shared.is_stopping() && room.is_settled()) {
                     // A failure asks for a stop too, in this order; then it isn't the owner who stops it.
                     if shared.is_stopping() && !shared.is_aborting() {
-                        if !shared.has_grown() {
+                        if !shared.has_new_partitions() {
                             this.enter(Lifecycle::Stopping, shared.clock.now());
                         }
                         shared.wait_for_credit(Duration::from_millis(2));
@@ -443,7 +447,7 @@ impl Inner {
                         Ok(_) => {}
                     }
                 }
-                shared.drained();
+                shared.set_drained();
             };
             threads.spawn("stoatflow-intake", move || {
                 hosted(guest.as_deref(), (&run.status.intake, &run), read);
@@ -468,14 +472,14 @@ impl Inner {
             let (shared, this) = (Arc::clone(shared), Arc::clone(self));
             self.status.report_partitions(first_report(&slots));
             threads.spawn("stoatflow-observe", move || {
-                observe(&shared, &this.blueprint, &slots);
+                monitor_lag(&shared, &this.spec, &slots);
             });
         }
         for lane in lanes {
             let (name, shared) = (lane_thread(lane.id()), Arc::clone(shared));
             if foreign {
                 let runtime = runtime.clone();
-                let guest = blueprint.foreign.runtime.clone();
+                let guest = spec.foreign.runtime.clone();
                 threads.spawn(&name, move || {
                     let at = Arc::clone(&shared.status.lane(lane.id()).at_hand);
                     let run = Arc::clone(&shared);
@@ -499,28 +503,28 @@ impl Inner {
         drop(stores);
         match shared.take_failure() {
             Some(error) => Err(error),
-            None if shared.has_grown() => Ok(End::Grown(backend)),
+            None if shared.has_new_partitions() => Ok(End::Grown(backend)),
             None => Ok(End::Stopped),
         }
     }
 
-    fn furnish(&self, blueprint: &Blueprint, shared: &Arc<Shared>) -> Result<Option<House>> {
-        let enter = |state| self.enter(state, blueprint.components.clock.now());
+    fn build_parts(&self, spec: &EngineSpec, shared: &Arc<Shared>) -> Result<Option<EngineParts>> {
+        let enter = |state| self.enter(state, spec.components.clock.now());
         // One core reads, the others load.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let host = Host {
-            enter: &enter,
-            hands: Hands::Many(
+        let host = StartupContext {
+            on_state: &enter,
+            parallelism: Parallelism::Threads(
                 &|name, body| spawn(name, body),
                 (cores - 1).clamp(1, LOADERS),
             ),
         };
-        blueprint.furnish(shared, &host)
+        spec.build(shared, &host)
     }
 
     fn end(&self, error: Option<Error>, shared: &Shared) {
         self.readers.end();
-        let now = self.blueprint.components.clock.now();
+        let now = self.spec.components.clock.now();
         let error = error.map(Arc::new);
         {
             let mut outcome = self.outcome.lock();
@@ -573,7 +577,7 @@ impl Drop for MainGuard {
         let run = self.0.shared.lock().run.clone();
         if let Some(shared) = run {
             self.0.end(Some(panicked("stoatflow-main")), &shared);
-            shared.ended();
+            shared.set_ended();
         }
     }
 }

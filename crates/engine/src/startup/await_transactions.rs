@@ -4,9 +4,9 @@
 //! was fenced and before changelog ends and input are read. Waits nothing after a clean end or a first
 //! start. Never fences: opening the producer did.
 
-use super::Blueprint;
+use super::EngineSpec;
 use crate::commit::guard::is_marked;
-use crate::commit::offsets_topic::{Origin, Rows, choose};
+use crate::commit::offsets_topic::{OffsetRows, PositionOrigin, choose_position};
 use crate::runtime::shared::Shared;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use stoatflow_log::{Committed, Forgetting, TopicInfo};
 const STEP: Duration = Duration::from_millis(100);
 
 /// What is committed for everything that is read.
-pub(crate) struct Standing {
+pub(crate) struct CommittedOffsets {
     /// All partitions of all topics, in order.
     pub partitions: Vec<TopicPartition>,
     /// Of each, what is committed.
     pub committed: Vec<Option<Committed>>,
     /// What stands in the offsets topic.
-    pub rows: Rows,
+    pub rows: OffsetRows,
 }
 
-impl Standing {
+impl CommittedOffsets {
     /// Of these partitions, in the order asked.
     pub(super) fn of(&self, partitions: &[TopicPartition]) -> Vec<Option<Committed>> {
         let known: BTreeMap<_, _> = self.partitions.iter().zip(&self.committed).collect();
@@ -36,13 +36,13 @@ impl Standing {
     }
 }
 
-impl Blueprint {
+impl EngineSpec {
     /// Final only once an older instance is fenced. `None` if a stop was asked for.
-    pub(crate) fn standing(
+    pub(crate) fn committed_offsets(
         &self,
         shared: &Shared,
         topics: &BTreeMap<String, TopicInfo>,
-    ) -> Result<Option<Standing>> {
+    ) -> Result<Option<CommittedOffsets>> {
         let of = |t: &TopicInfo| {
             let name = Arc::clone(&t.name);
             (0..t.partitions).map(move |p| TopicPartition::new(Arc::clone(&name), p))
@@ -53,8 +53,8 @@ impl Blueprint {
         let broker = self.components.broker.as_ref();
         let mut committed = broker.committed(group, &partitions, timeout)?;
         let rows = match broker.forgetting() {
-            Forgetting::Nothing => Rows::default(),
-            Forgetting::Expires => match Rows::read(broker, group, timeout, shared)? {
+            Forgetting::Nothing => OffsetRows::default(),
+            Forgetting::Expires => match OffsetRows::read(broker, group, timeout, shared)? {
                 Some(rows) => rows,
                 None => return Ok(None),
             },
@@ -62,12 +62,12 @@ impl Blueprint {
         for (partition, committed) in partitions.iter().zip(&mut committed) {
             let group = committed.take();
             let said = group.as_ref().map(|c| c.offset.0);
-            let (chosen, origin) = choose(group, rows.positions.get(partition));
+            let (chosen, origin) = choose_position(group, rows.positions.get(partition));
             let at = chosen.as_ref().map(|c| c.offset.0);
             tell(origin, partition, said, at);
             *committed = chosen;
         }
-        Ok(Some(Standing {
+        Ok(Some(CommittedOffsets {
             partitions,
             committed,
             rows,
@@ -75,13 +75,13 @@ impl Blueprint {
     }
 
     /// `fenced` is when the producer was open. `false` if a stop was asked for.
-    pub(crate) fn outwait(
+    pub(crate) fn await_transactions(
         &self,
         shared: &Shared,
-        standing: &Standing,
+        committed_offsets: &CommittedOffsets,
         fenced: Duration,
     ) -> Result<bool> {
-        let marks = standing.committed.iter().flatten();
+        let marks = committed_offsets.committed.iter().flatten();
         let marks = marks.map(|c| is_marked(&c.metadata));
         let patience = self.components.lease.patience(marks);
         let clock = &self.components.clock;
@@ -106,20 +106,23 @@ impl Blueprint {
 }
 
 /// Says where a position comes from, if that is out of the ordinary.
-fn tell(origin: Origin, partition: &TopicPartition, group: Option<i64>, at: Option<i64>) {
+fn tell(origin: PositionOrigin, partition: &TopicPartition, group: Option<i64>, at: Option<i64>) {
     match origin {
-        Origin::Nowhere | Origin::Both | Origin::Group | Origin::Ahead => {}
-        Origin::Expired => tracing::info!(
+        PositionOrigin::Nowhere
+        | PositionOrigin::Both
+        | PositionOrigin::Group
+        | PositionOrigin::Ahead => {}
+        PositionOrigin::Expired => tracing::info!(
             %partition,
             at,
             "the broker has forgotten the group's offset (offsets.retention.minutes); going on from the offsets topic"
         ),
-        Origin::Moved => tracing::warn!(
+        PositionOrigin::Moved => tracing::warn!(
             %partition,
             at,
             "the group's offset was set by another program; going on from there"
         ),
-        Origin::Lost => tracing::warn!(
+        PositionOrigin::Lost => tracing::warn!(
             %partition,
             at,
             group,

@@ -4,7 +4,7 @@
 //! Takes the plan's handlers (those of the settings are in it by now), gives judges. Finds missing dead-letter
 //! topics before anything is read. Never makes a topic: a typo must be seen.
 
-use super::Blueprint;
+use super::EngineSpec;
 use crate::lane::OutputLimits;
 use crate::startup::partition_counts::BrokerPartitions;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use stoatflow_plan::{Op, Source};
 /// What librdkafka takes if nobody says otherwise (`message.max.bytes`).
 const LARGEST: usize = 1_000_000;
 
-impl Blueprint {
+impl EngineSpec {
     pub(super) fn partition_counts(&self) -> Arc<dyn PartitionCounts> {
         BrokerPartitions::new(&self.components, self.settings.broker_wait)
     }

@@ -3,10 +3,10 @@
 //! Takes the plan's sources, gives the partitions to read with their positions and readers. Waits for
 //! the broker within its budget. Never makes a source topic.
 
-use super::{Blueprint, Standing};
+use super::{CommittedOffsets, EngineSpec};
 use crate::commit::LoggedStore;
-use crate::intake::source_partitions::{Reader, Slot, Slots};
-use crate::intake::timestamps::TimeOf;
+use crate::intake::source_partitions::{SourceBinding, SourcePartition, SourcePartitions};
+use crate::intake::timestamps::Extractor;
 use crate::intake::watermarks::{Progress, WatermarkOf};
 use crate::runtime::shared::Shared;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ use stoatflow_state::Backend;
 /// How long one question to the broker may take.
 const ASK: Duration = Duration::from_secs(3);
 
-impl Blueprint {
+impl EngineSpec {
     /// All topics there are, if a source has a pattern. `None` if a stop was asked for.
     pub(crate) fn matched(&self, shared: &Shared) -> Result<Option<Vec<Arc<str>>>> {
         if self.plan.sources.iter().all(|s| s.pattern.is_none()) {
@@ -37,7 +37,7 @@ impl Blueprint {
         let mut plan = (*self.plan).clone();
         let specs = self.specs(&self.timing())?;
         let changelogs: BTreeSet<String> = specs.iter().map(|s| self.changelog_of(s)).collect();
-        let offsets = crate::commit::offsets_topic::topic_of(&self.settings.application_id);
+        let offsets = crate::commit::offsets_topic::topic_name(&self.settings.application_id);
         let own =
             |name: &str| name.starts_with("__") || name == offsets || changelogs.contains(name);
         plan.handlers = plan.handlers.or(&self.settings.handlers);
@@ -84,7 +84,7 @@ impl Blueprint {
     ///
     /// # Errors
     /// What the broker fails with.
-    pub(crate) fn has_grown(&self, slots: &Slots) -> Result<bool> {
+    pub(crate) fn has_new_partitions(&self, slots: &SourcePartitions) -> Result<bool> {
         let broker = &self.components.broker;
         let topics = self.source_topics()?;
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
@@ -155,10 +155,10 @@ impl Blueprint {
         broker: &dyn Broker,
         topics: &BTreeMap<String, TopicInfo>,
         (stores, backend): (&[LoggedStore], &dyn Backend),
-        standing: &Standing,
-    ) -> Result<Slots> {
+        committed_offsets: &CommittedOffsets,
+    ) -> Result<SourcePartitions> {
         let timeout = self.settings.broker_wait;
-        let mut slots: BTreeMap<TopicPartition, Slot> = BTreeMap::new();
+        let mut slots: BTreeMap<TopicPartition, SourcePartition> = BTreeMap::new();
         let mut resets: BTreeMap<TopicPartition, Reset> = BTreeMap::new();
         let default = if self.settings.reset_to_earliest {
             Reset::Earliest
@@ -176,7 +176,7 @@ impl Blueprint {
                 .map(|ahead| i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX));
             let mark = self.settings.watermark_default;
             let watermark = WatermarkOf::source(source, mark, &self.foreign, &mut groups)?;
-            let unlogged = source.global && self.begin_anew(source, stores, backend)?;
+            let unlogged = source.global && self.empty_unlogged_table(source, stores, backend)?;
             let judge = self.reading(source)?;
             let late = self.late_policy(source)?;
             for (index, topic) in source.topics.iter().enumerate() {
@@ -196,19 +196,21 @@ impl Blueprint {
                     if unlogged {
                         from_begin.insert(partition.clone());
                     }
-                    let slot = slots.entry(partition.clone()).or_insert_with(|| Slot {
-                        partition,
-                        start: Offset(0),
-                        fresh: true,
-                        progress: Progress::NONE,
-                        readers: Vec::new(),
-                        time: time.clone(),
-                        max_ahead,
-                        watermark: watermark.clone(),
-                        global_end: source.global.then_some(Offset(0)),
-                        answers_end: source.answers.then_some(Offset(0)),
-                        parks_at: Vec::new(),
-                    });
+                    let slot = slots
+                        .entry(partition.clone())
+                        .or_insert_with(|| SourcePartition {
+                            partition,
+                            start: Offset(0),
+                            fresh: true,
+                            progress: Progress::NONE,
+                            bindings: Vec::new(),
+                            time: time.clone(),
+                            max_ahead,
+                            watermark: watermark.clone(),
+                            global_end: source.global.then_some(Offset(0)),
+                            answers_end: source.answers.then_some(Offset(0)),
+                            parks_at: Vec::new(),
+                        });
                     slot.parks_at.extend(parks_at(&self.plan, source.id));
                     if !slot.time.is_same(&time) {
                         return Err(two_extractors(topic));
@@ -216,7 +218,7 @@ impl Blueprint {
                     if !slot.watermark.is_same(&watermark) {
                         return Err(two_watermarks(topic));
                     }
-                    slot.readers.push(Reader {
+                    slot.bindings.push(SourceBinding {
                         source: source.id,
                         topic: u16::try_from(index).unwrap_or(u16::MAX),
                         entry: source.entry,
@@ -229,7 +231,7 @@ impl Blueprint {
             }
         }
         let partitions: Vec<TopicPartition> = slots.keys().cloned().collect();
-        let committed = standing.of(&partitions);
+        let committed = committed_offsets.of(&partitions);
         let ranges = broker.ranges(&partitions, timeout)?;
         let known = self.known(&partitions, &committed);
         let mut nowhere = Vec::new();
@@ -301,20 +303,20 @@ impl Blueprint {
         Ok(found.into_iter().next().flatten())
     }
 
-    fn time_of(&self, extractor: &TimestampExtractor) -> Result<TimeOf> {
+    fn time_of(&self, extractor: &TimestampExtractor) -> Result<Extractor> {
         Ok(match extractor {
-            TimestampExtractor::Udf(index) => TimeOf::Function(self.foreign.udf(*index)?),
-            TimestampExtractor::Expr(e) => TimeOf::Expression(Arc::new(Compiled::new(e)?)),
-            TimestampExtractor::FailOnInvalid => TimeOf::FailOnInvalid,
-            TimestampExtractor::LogAndSkip => TimeOf::LogAndSkip,
-            TimestampExtractor::UsePartitionTime => TimeOf::UsePartitionTime,
-            TimestampExtractor::Wallclock => TimeOf::Wallclock,
+            TimestampExtractor::Udf(index) => Extractor::Function(self.foreign.udf(*index)?),
+            TimestampExtractor::Expr(e) => Extractor::Expression(Arc::new(Compiled::new(e)?)),
+            TimestampExtractor::FailOnInvalid => Extractor::FailOnInvalid,
+            TimestampExtractor::LogAndSkip => Extractor::LogAndSkip,
+            TimestampExtractor::UsePartitionTime => Extractor::UsePartitionTime,
+            TimestampExtractor::Wallclock => Extractor::Wallclock,
         })
     }
 
     /// A global table without a changelog is its topic: it is read again from the beginning, into an
     /// empty store (what was deleted and compacted away meanwhile must not stay).
-    fn begin_anew(
+    fn empty_unlogged_table(
         &self,
         source: &Source,
         stores: &[LoggedStore],
@@ -359,10 +361,10 @@ fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
 /// A topic may have several sources, as long as each names it: what a pattern adds by chance to
 /// another source would read it twice, and with that one's reset and key.
 fn once(sources: &[Source]) -> Result<()> {
-    let mut readers: BTreeMap<&str, &Source> = BTreeMap::new();
+    let mut known: BTreeMap<&str, &Source> = BTreeMap::new();
     for source in sources {
         for topic in &source.topics {
-            let Some(other) = readers.insert(topic, source) else {
+            let Some(other) = known.insert(topic, source) else {
                 continue;
             };
             let (matching, other) = if source.pattern.is_some() {

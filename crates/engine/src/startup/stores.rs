@@ -3,7 +3,7 @@
 //! Takes the plan's stores (and the engine's own), gives them opened, each with the layout of its kind.
 //! Never reads a changelog: that is [`crate::restore`].
 
-use super::{Blueprint, LOCK_PATIENCE};
+use super::{EngineSpec, LOCK_PATIENCE};
 use crate::commit::LoggedStore;
 use crate::commit::offsets_topic;
 use crate::lane::stream_time;
@@ -70,7 +70,7 @@ fn topic_config(store: &Store, additional_ms: i64) -> Vec<(String, String)> {
         .collect()
 }
 
-impl Blueprint {
+impl EngineSpec {
     /// Makes changelog topics that don't exist, and the offsets topic; gives the names of changelogs by store.
     pub(super) fn changelogs(
         &self,
@@ -158,7 +158,7 @@ impl Blueprint {
         let (memory, layouts): (Vec<StoreLayout>, Vec<StoreLayout>) = layouts
             .into_iter()
             .partition(|l| in_memory(&specs[usize::from(l.id.0)]));
-        let dir = self.state_place();
+        let dir = self.state_directory();
         let clock = &self.components.clock;
         let began = clock.monotonic();
         let mut rebuild = self.settings.rebuild_damaged_state;

@@ -3,7 +3,7 @@
 //! Takes the settings; removes the data that [`super::stores`] opens and the directories that it leaves empty. Never
 //! touches a broker, and never what somebody has open.
 
-use super::{Blueprint, LOCK_PATIENCE};
+use super::{EngineSpec, LOCK_PATIENCE};
 use crate::runtime::shared::Shared;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use stoatflow_state::rocksdb::RocksBackend;
 /// How soon the lock is tried again.
 const STEP: Duration = Duration::from_millis(200);
 
-impl Blueprint {
+impl EngineSpec {
     /// Where the local state is.
     #[must_use]
-    pub fn state_place(&self) -> PathBuf {
+    pub fn state_directory(&self) -> PathBuf {
         self.settings.state_dir.join("rocksdb")
     }
 
@@ -25,11 +25,11 @@ impl Blueprint {
     ///
     /// # Errors
     /// `StateLocked` if a process has it open, `Config` if it can't be removed.
-    pub fn discard_state(&self, specs: &[Store]) -> Result<()> {
+    pub fn wipe_state(&self, specs: &[Store]) -> Result<()> {
         if let Some(backend) = &self.components.backend {
             return specs.iter().try_for_each(|spec| backend.wipe(spec.id));
         }
-        let place = self.state_place();
+        let place = self.state_directory();
         if !place.exists() {
             return Ok(());
         }
@@ -54,11 +54,11 @@ impl Blueprint {
     }
 
     /// The same beside an older instance that is fenced and has not noticed yet.
-    pub(crate) fn discard_state_patiently(&self, shared: &Shared, specs: &[Store]) -> Result<()> {
+    pub(crate) fn wipe_state_when_unlocked(&self, shared: &Shared, specs: &[Store]) -> Result<()> {
         let clock = &self.components.clock;
         let began = clock.monotonic();
         loop {
-            match self.discard_state(specs) {
+            match self.wipe_state(specs) {
                 Err(error)
                     if error.kind() == ErrorKind::StateLocked
                         && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>

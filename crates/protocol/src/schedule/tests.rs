@@ -125,15 +125,15 @@ fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
     for (usual_answer, asked, waits) in [(MS(2), 8, 11), (MS(40), 5, 30)] {
         let facts = ScheduleFacts {
             usual_answer,
-            answers: Answers::UnderWay,
+            fetch: Fetch::Pending,
             ..Default::default()
         };
         assert_eq!(schedule().asks(&facts), MS(asked));
         assert_eq!(schedule().ends(&facts), MS(waits));
     }
-    assert_eq!(end(Answers::Whenever), MS(10));
-    assert_eq!(end(Answers::Came), asks);
-    assert!(MS(10) < end(Answers::UnderWay) && end(Answers::UnderWay) < MS(11));
+    assert_eq!(end(Fetch::Unscheduled), MS(10));
+    assert_eq!(end(Fetch::Arrived), asks);
+    assert!(MS(10) < end(Fetch::Pending) && end(Fetch::Pending) < MS(11));
     let due = |since_barrier, answers, records| {
         schedule().is_due(&ScheduleFacts {
             since_barrier,
@@ -142,9 +142,9 @@ fn an_epoch_that_asks_at_its_end_ends_with_the_answer() {
             ..Default::default()
         })
     };
-    assert!(due(asks, Answers::Came, 1));
-    assert!(!due(asks, Answers::Came, 0), "nothing has come");
-    assert!(!due(MS(9), Answers::Came, 1), "it came sooner");
-    assert!(!due(MS(10), Answers::UnderWay, 1));
-    assert!(due(MS(11), Answers::UnderWay, 1), "the broker is silent");
+    assert!(due(asks, Fetch::Arrived, 1));
+    assert!(!due(asks, Fetch::Arrived, 0), "nothing has come");
+    assert!(!due(MS(9), Fetch::Arrived, 1), "it came sooner");
+    assert!(!due(MS(10), Fetch::Pending, 1));
+    assert!(due(MS(11), Fetch::Pending, 1), "the broker is silent");
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use stoatflow_core::Error;
-use stoatflow_engine::query::Question;
+use stoatflow_engine::query::StoreRequest;
 
 /// The batches of a store. Whoever drops it lets go of the snapshot that is read.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -42,9 +42,9 @@ impl StoreBatches {
 }
 
 /// A question about a store; the columns of its values come as JSON.
-pub fn question(store: &str, schema: Option<&str>, max_rows: usize) -> PyResult<Question> {
+pub fn question(store: &str, schema: Option<&str>, max_rows: usize) -> PyResult<StoreRequest> {
     let schema = schema.map(serde_json::from_str).transpose();
-    Ok(Question {
+    Ok(StoreRequest {
         store: store.to_owned(),
         schema: schema.map_err(|e| {
             to_py_err(

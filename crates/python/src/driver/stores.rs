@@ -23,7 +23,7 @@ pub struct Row {
 
 impl World {
     fn store(&self, name: &str) -> Result<Store> {
-        let stores = &self.blueprint.plan.stores;
+        let stores = &self.spec.plan.stores;
         stores
             .iter()
             .find(|s| s.name == name)
@@ -51,7 +51,7 @@ impl World {
             to,
             reverse: false,
         };
-        let entries = self.engine()?.house().backend.scan(id, &range, limit)?;
+        let entries = self.engine()?.parts().backend.scan(id, &range, limit)?;
         let split = |(key, stored): (Bytes, Bytes)| {
             let (time, value) = stored.split_first_chunk::<8>()?;
             let value = stored.slice_ref(value);
@@ -65,7 +65,7 @@ impl World {
         let Some(clock) = store.clock else {
             return Ok(-1);
         };
-        let lanes = &self.engine()?.house().lanes;
+        let lanes = &self.engine()?.parts().lanes;
         let times = lanes.first().map_or(&[][..], |lane| lane.times());
         let times = times.get(usize::from(clock.0)).into_iter().flatten();
         Ok(times.map(|time| time.stream).max().unwrap_or(-1))

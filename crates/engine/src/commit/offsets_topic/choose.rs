@@ -9,7 +9,7 @@ use stoatflow_log::Committed;
 
 /// Where a position comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum PositionOrigin {
     /// Nothing is committed.
     Nowhere,
     /// Both say the same.
@@ -27,22 +27,22 @@ pub(crate) enum Origin {
 }
 
 /// The position to go on from.
-pub(crate) fn choose(
+pub(crate) fn choose_position(
     group: Option<Committed>,
     topic: Option<&Committed>,
-) -> (Option<Committed>, Origin) {
+) -> (Option<Committed>, PositionOrigin) {
     match (group, topic) {
-        (None, None) => (None, Origin::Nowhere),
-        (Some(group), None) => (Some(group), Origin::Group),
-        (None, Some(topic)) => (Some(topic.clone()), Origin::Expired),
+        (None, None) => (None, PositionOrigin::Nowhere),
+        (Some(group), None) => (Some(group), PositionOrigin::Group),
+        (None, Some(topic)) => (Some(topic.clone()), PositionOrigin::Expired),
         (Some(group), Some(topic)) => {
             let own = is_own(&group.metadata);
             match group.offset.cmp(&topic.offset) {
-                Ordering::Equal if own => (Some(group), Origin::Both),
-                Ordering::Equal => (Some(topic.clone()), Origin::Both),
-                _ if !own => (Some(group), Origin::Moved),
-                Ordering::Greater => (Some(group), Origin::Ahead),
-                Ordering::Less => (Some(topic.clone()), Origin::Lost),
+                Ordering::Equal if own => (Some(group), PositionOrigin::Both),
+                Ordering::Equal => (Some(topic.clone()), PositionOrigin::Both),
+                _ if !own => (Some(group), PositionOrigin::Moved),
+                Ordering::Greater => (Some(group), PositionOrigin::Ahead),
+                Ordering::Less => (Some(topic.clone()), PositionOrigin::Lost),
             }
         }
     }

@@ -1,4 +1,4 @@
-use super::choose::Origin;
+use super::choose::PositionOrigin;
 use super::*;
 
 fn committed(offset: i64, metadata: &str) -> Committed {
@@ -16,7 +16,7 @@ fn entry(partition: i32, offset: i64) -> CutEntry {
     }
 }
 
-fn read(rows: &mut Rows, records: &[ProducerRecord]) {
+fn read(rows: &mut OffsetRows, records: &[ProducerRecord]) {
     for record in records {
         let key = record.key.as_ref().unwrap();
         rows.take(key, record.value.as_deref()).unwrap();
@@ -26,7 +26,7 @@ fn read(rows: &mut Rows, records: &[ProducerRecord]) {
 #[test]
 fn what_is_written_is_read_again_and_only_what_moved_is_written() {
     let ids = BTreeMap::from([(Arc::from("orders"), Arc::from("id-1"))]);
-    let mut topic = OffsetsTopic::new("shop", Rows::default(), ids.clone());
+    let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), ids.clone());
     assert!(topic.is_behind(&[]), "the id of a topic is not there yet");
     let first = topic.write(&[entry(0, 5), entry(1, 7)], Timestamp(1));
     assert_eq!(first.len(), 3);
@@ -36,7 +36,7 @@ fn what_is_written_is_read_again_and_only_what_moved_is_written() {
     assert!(!topic.is_behind(&[entry(0, 5), entry(1, 9)]));
     assert!(topic.is_behind(&[entry(0, 6)]));
 
-    let mut rows = Rows::default();
+    let mut rows = OffsetRows::default();
     read(&mut rows, &first);
     read(&mut rows, &second);
     let position = |at: i32| rows.positions[&entry(at, 0).partition].clone();
@@ -49,7 +49,7 @@ fn what_is_written_is_read_again_and_only_what_moved_is_written() {
 
 #[test]
 fn who_is_idle_writes_now_and_then() {
-    let mut topic = OffsetsTopic::new("shop", Rows::default(), BTreeMap::new());
+    let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), BTreeMap::new());
     let cut = [entry(0, 5)];
     let start = 1_000_000;
     assert_eq!(topic.write(&cut, Timestamp(start)).len(), 1);
@@ -58,15 +58,15 @@ fn who_is_idle_writes_now_and_then() {
     assert_eq!(alive.len(), 1);
     assert_eq!(alive[0].key.as_deref(), Some(br#"["instance"]"#.as_slice()));
     assert!(topic.write(&cut, Timestamp(start + 600_001)).is_empty());
-    let mut rows = Rows::default();
+    let mut rows = OffsetRows::default();
     read(&mut rows, &alive);
-    assert_eq!(rows, Rows::default(), "told, not acted upon");
+    assert_eq!(rows, OffsetRows::default(), "told, not acted upon");
 }
 
 #[test]
 fn a_reset_writes_positions_and_forgets_the_topics_that_it_deletes() {
     let name: Arc<str> = "shop-counts-changelog".into();
-    let mut rows = Rows::default();
+    let mut rows = OffsetRows::default();
     rows.topics.insert(Arc::clone(&name), "old".into());
     let mut topic = OffsetsTopic::new("shop", rows.clone(), BTreeMap::new());
     let records = topic.rewind(&[entry(0, 0)], &[name.to_string()], Timestamp(1));
@@ -77,7 +77,7 @@ fn a_reset_writes_positions_and_forgets_the_topics_that_it_deletes() {
 
 #[test]
 fn a_row_of_somebody_else_is_told_by_its_key() {
-    let mut rows = Rows::default();
+    let mut rows = OffsetRows::default();
     for key in [
         "what",
         "[7]",
@@ -91,12 +91,12 @@ fn a_row_of_somebody_else_is_told_by_its_key() {
     assert!(half.is_err());
     // A later version may have more to say.
     rows.take(br#"["more","t",1]"#, Some(b"{}")).unwrap();
-    assert_eq!(rows, Rows::default());
+    assert_eq!(rows, OffsetRows::default());
 }
 
 #[test]
 fn a_topic_made_anew_is_refused_by_its_name() {
-    let mut rows = Rows::default();
+    let mut rows = OffsetRows::default();
     let changelog: Arc<str> = "shop-counts-changelog".into();
     rows.topics.insert("orders".into(), "one".into());
     rows.topics.insert(Arc::clone(&changelog), "two".into());
@@ -108,7 +108,7 @@ fn a_topic_made_anew_is_refused_by_its_name() {
         ])
     };
     let changelogs = [None, Some(Arc::clone(&changelog))];
-    let refuse = |now| rows.refuse_remade("shop", &now, &changelogs);
+    let refuse = |now| rows.refuse_recreated("shop", &now, &changelogs);
     refuse(now("one", "two")).unwrap();
     refuse(BTreeMap::new()).unwrap();
     let source = refuse(now("other", "two")).unwrap_err();
@@ -126,31 +126,40 @@ fn a_topic_made_anew_is_refused_by_its_name() {
 fn where_both_say_something_the_rule_is_the_one_that_loses_nothing() {
     let ours = committed(10, "st=4");
     let chosen = |group: Option<(i64, &str)>, topic: Option<&Committed>| {
-        let (chosen, origin) = choose(group.map(|(o, m)| committed(o, m)), topic);
+        let (chosen, origin) = choose_position(group.map(|(o, m)| committed(o, m)), topic);
         (chosen.map(|c| c.offset.0), origin)
     };
-    assert_eq!(chosen(None, None), (None, Origin::Nowhere));
-    assert_eq!(chosen(Some((3, "")), None), (Some(3), Origin::Group));
-    assert_eq!(chosen(None, Some(&ours)), (Some(10), Origin::Expired));
+    assert_eq!(chosen(None, None), (None, PositionOrigin::Nowhere));
+    assert_eq!(
+        chosen(Some((3, "")), None),
+        (Some(3), PositionOrigin::Group)
+    );
+    assert_eq!(
+        chosen(None, Some(&ours)),
+        (Some(10), PositionOrigin::Expired)
+    );
     assert_eq!(
         chosen(Some((10, "st=4")), Some(&ours)),
-        (Some(10), Origin::Both)
+        (Some(10), PositionOrigin::Both)
     );
     // kafka-consumer-groups --reset-offsets writes no metadata.
-    assert_eq!(chosen(Some((3, "")), Some(&ours)), (Some(3), Origin::Moved));
+    assert_eq!(
+        chosen(Some((3, "")), Some(&ours)),
+        (Some(3), PositionOrigin::Moved)
+    );
     assert_eq!(
         chosen(Some((30, "")), Some(&ours)),
-        (Some(30), Origin::Moved)
+        (Some(30), PositionOrigin::Moved)
     );
     assert_eq!(
         chosen(Some((12, "st=5")), Some(&ours)),
-        (Some(12), Origin::Ahead)
+        (Some(12), PositionOrigin::Ahead)
     );
     assert_eq!(
         chosen(Some((8, "st=3")), Some(&ours)),
-        (Some(10), Origin::Lost)
+        (Some(10), PositionOrigin::Lost)
     );
     // A tool that set the same offset took the stream time away.
-    let (same, _) = choose(Some(committed(10, "")), Some(&ours));
+    let (same, _) = choose_position(Some(committed(10, "")), Some(&ours));
     assert_eq!(same, Some(ours));
 }

@@ -8,16 +8,16 @@ const LONG: Duration = Duration::from_secs(20);
 /// Whoever is woken is so before this.
 const SHORT: Duration = Duration::from_millis(800);
 
-fn records() -> OutItem {
-    OutItem::Records {
+fn records() -> OutboxItem {
+    OutboxItem::Records {
         epoch: Epoch(1),
         records: Vec::new(),
         bytes: 10,
     }
 }
 
-fn cut() -> OutItem {
-    OutItem::Cut {
+fn cut() -> OutboxItem {
+    OutboxItem::Cut {
         epoch: Epoch(1),
         cut: Vec::new(),
         records: 0,
@@ -25,8 +25,8 @@ fn cut() -> OutItem {
     }
 }
 
-fn sealed(lane: u32) -> OutItem {
-    OutItem::Sealed {
+fn sealed(lane: u32) -> OutboxItem {
+    OutboxItem::Sealed {
         epoch: Epoch(1),
         lane: Lane(lane),
         stores: Vec::new(),
@@ -35,7 +35,7 @@ fn sealed(lane: u32) -> OutItem {
 }
 
 /// How many somebody gets who waits while these come, and whether it was woken for them.
-fn got(outbox: &Outbox, items: Vec<OutItem>) -> (usize, bool) {
+fn got(outbox: &Outbox, items: Vec<OutboxItem>) -> (usize, bool) {
     let clock = SystemClock::new();
     let mut inbox = VecDeque::new();
     let wait = std::thread::scope(|scope| {

@@ -39,8 +39,8 @@ fn broker(records: i32) -> Arc<embedded::EmbeddedBroker> {
     broker
 }
 
-fn letter(partition: i32, offset: i64) -> Unread {
-    Unread {
+fn letter(partition: i32, offset: i64) -> PendingDeadLetter {
+    PendingDeadLetter {
         from: TopicPartition::new("in", partition),
         offset: Offset(offset),
         record: ProducerRecord {
@@ -68,7 +68,7 @@ fn each_letter_gets_the_body_of_its_own_record_in_the_order_they_came() {
     // Near and far ones, backwards, twice the same, of both partitions.
     let asked = [(0, 9_999), (1, 3), (0, 0), (0, 1), (0, 0), (1, 9_000)];
     let letters = asked.iter().map(|(p, o)| letter(*p, *o)).collect();
-    let found = reread(broker.as_ref(), "group", letters, SOON, &clock).unwrap();
+    let found = refetch(broker.as_ref(), "group", letters, SOON, &clock).unwrap();
     for ((partition, offset), record) in asked.iter().zip(&found) {
         let number = 2 * offset + i64::from(*partition);
         assert_eq!(record.key, Some(Bytes::from(format!("k{number}"))));
@@ -87,7 +87,7 @@ fn a_letter_whose_record_is_gone_says_so() {
     let broker = broker(4);
     let clock = ManualClock::new(Timestamp(0));
     let letters = vec![letter(0, 77), letter(0, 1)];
-    let found = reread(broker.as_ref(), "group", letters, SOON, &clock).unwrap();
+    let found = refetch(broker.as_ref(), "group", letters, SOON, &clock).unwrap();
     assert_eq!(found[0].value, None);
     assert_eq!(found[0].timestamp, Timestamp(7));
     assert_eq!(

@@ -4,13 +4,13 @@
 //! it is time is decided by [`stoatflow_protocol::Schedule`]; here its facts are gathered. Never waits.
 
 use super::Dispatch;
-use crate::commit::outbox::OutItem;
-use crate::runtime::failpoint::Place;
+use crate::commit::outbox::OutboxItem;
+use crate::runtime::failpoint::Failpoint;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::Result;
 use stoatflow_log::CutEntry;
-use stoatflow_protocol::{Answers, ScheduleFacts};
+use stoatflow_protocol::{Fetch, ScheduleFacts};
 
 impl Dispatch {
     pub(crate) fn is_committing(&self) -> bool {
@@ -31,12 +31,12 @@ impl Dispatch {
             bytes: self.epoch_bytes,
             last_commit: Duration::from_micros(self.shared.last_commit_us.load(Relaxed)),
             behind: !self.up_to_date,
-            asked: self.shared.is_commit_asked()
+            asked: self.shared.is_commit_requested()
                 || self.gate.wants_commit()
                 || self.punctuation_due()
                 || self.times.is_due(),
             stopping,
-            answers: self.answers,
+            fetch: self.fetch,
             usual_answer: self.usual_answer,
         }
     }
@@ -55,7 +55,7 @@ impl Dispatch {
         let due = self.schedule.is_due(&self.facts(stopping));
         if due {
             if stopping {
-                self.shared.failpoints.reach(Place::ShutdownBarrier)?;
+                self.shared.failpoints.reach(Failpoint::ShutdownBarrier)?;
             }
             self.barrier();
         }
@@ -70,19 +70,19 @@ impl Dispatch {
             self.epoch.0 - 1
         );
         self.flush_staged();
-        self.look_at_answers();
-        self.shared.commit_comes();
+        self.check_answers();
+        self.shared.commit_begins();
         let now = self.shared.clock.monotonic();
         let watermark = self.times.barrier();
         self.times
-            .say_who_holds(self.epoch_records, now, &self.slots);
+            .warn_about_stalled_watermark(self.epoch_records, now, &self.slots);
         let cut = (0..).zip(self.slots.iter()).zip(&self.cut);
         let cut = cut.map(|((at, slot), offset)| CutEntry {
             partition: slot.partition.clone(),
             offset: *offset,
             metadata: self.times.progress(at).encode(),
         });
-        self.shared.outbox.push(OutItem::Cut {
+        self.shared.outbox.push(OutboxItem::Cut {
             epoch: self.epoch,
             cut: cut.collect(),
             records: self.epoch_records,
@@ -90,15 +90,15 @@ impl Dispatch {
         });
         let mark = self.ticks.barrier(watermark, now);
         self.push_mark(mark);
-        self.show(watermark);
+        self.report_partitions(watermark);
         let ended = self.epoch;
         self.epoch = self.epoch.next();
         self.epoch_records = 0;
         self.epoch_bytes = 0;
-        self.overlay.begin(&self.shared.status);
+        self.uncommitted.begin(&self.shared.status);
         (self.skipped, self.fresh) = (false, false);
         self.last_barrier = now;
-        self.answers = Answers::Whenever;
+        self.fetch = Fetch::Unscheduled;
         let worked = self.shared.status.worked();
         self.work = worked.saturating_sub(self.worked);
         self.worked = worked;
@@ -114,12 +114,12 @@ impl Dispatch {
     /// seen before its end, and what lanes have to do is done in a moment, it may as well be done then: one question to
     /// the broker and one round of all threads for an epoch, instead of several, delay nothing.
     #[must_use]
-    pub fn deferral(&self) -> Option<Duration> {
+    pub fn fetch_delay(&self) -> Option<Duration> {
         /// So much work of all lanes for an epoch is better begun before its end.
         const MUCH: Duration = Duration::from_micros(500);
         // What is cheap to know comes first: this is asked in each turn of intake.
         let may = self.limits.unseen && self.work <= MUCH && self.gate.is_open();
-        if !may || self.has_buffered() || self.awaited.has_more_to_come() || self.is_waiting() {
+        if !may || self.has_buffered() || self.task_idle.is_lagging() || self.is_waiting() {
             return None;
         }
         let facts = self.facts(false);
@@ -136,14 +136,14 @@ impl Dispatch {
     }
 
     /// Is what the reader was asked for here, and how long does that usually take?
-    pub const fn hears(&mut self, answers: Answers, usually: Duration) {
-        self.answers = answers;
+    pub const fn on_fetch_state(&mut self, fetch: Fetch, usually: Duration) {
+        self.fetch = fetch;
         self.usual_answer = usually;
     }
 
     /// How long intake may sleep in a fetch before a barrier could be due.
     #[must_use]
-    pub fn patience(&self) -> Duration {
+    pub fn max_wait(&self) -> Duration {
         const LONGEST: Duration = Duration::from_millis(50);
         // While an epoch is being committed nobody knows when the next barrier may go in: then it is looked again after this.
         const SHORTEST: Duration = Duration::from_millis(1);
@@ -151,9 +151,9 @@ impl Dispatch {
         const MOMENT: Duration = Duration::from_micros(100);
         let punctuation = self.shared.until_punctuation().unwrap_or(LONGEST);
         let now = self.shared.clock.monotonic();
-        let (awaited, tick) = (self.awaited.patience(now), self.until_tick(now));
+        let (task_idle, tick) = (self.task_idle.time_left(now), self.until_tick(now));
         let longest = punctuation
-            .min(awaited.unwrap_or(LONGEST))
+            .min(task_idle.unwrap_or(LONGEST))
             .min(tick.unwrap_or(LONGEST))
             .clamp(SHORTEST, LONGEST);
         if self.epoch_records == 0 {

@@ -27,7 +27,7 @@ impl Dispatch {
 
     /// How many of its records may go on in one turn. If they are parked, their room is taken now: others must not
     /// count on it while they are on their way.
-    pub(super) fn take_room(&self, slot: usize) -> usize {
+    pub(super) fn reserve_room(&self, slot: usize) -> usize {
         let lots = &self.slots[slot].parks_at;
         if lots.is_empty() {
             return self.limits.batch;
@@ -41,7 +41,7 @@ impl Dispatch {
     }
 
     /// So many did not go.
-    pub(super) fn give_room_back(&self, slot: usize, records: usize) {
+    pub(super) fn return_room(&self, slot: usize, records: usize) {
         for offload in &self.slots[slot].parks_at {
             self.shared.run.came_to_park(*offload, records as u64);
         }
@@ -49,7 +49,7 @@ impl Dispatch {
 
     /// Answers may have come while nothing ran. Until they are read, what is due waits. Said at the start, and
     /// before a barrier goes out: then every lane has all answers that are read when it looks at the clock.
-    pub(super) fn look_at_answers(&self) {
+    pub(super) fn check_answers(&self) {
         let unread = (self.slots.iter().zip(&self.cut))
             .any(|(slot, at)| slot.answers_end.is_some_and(|end| *at < end));
         self.shared.run.set_answers_wait(unread);

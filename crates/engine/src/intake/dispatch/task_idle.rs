@@ -5,7 +5,7 @@
 //! partitions; says whether anybody is waited for, and for how long. Costs nothing per record: partitions are
 //! looked at when their buffers become empty or get something.
 
-use crate::intake::source_partitions::Slots;
+use crate::intake::source_partitions::SourcePartitions;
 use std::time::Duration;
 
 /// When a wait that lasts is said.
@@ -26,16 +26,16 @@ struct Partition {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Awaited {
+pub struct TaskIdle {
     idle: Option<Duration>,
     partitions: Vec<Partition>,
-    names: Slots,
+    names: SourcePartitions,
     /// Since when somebody who is behind has kept others, and whether it has been said.
     kept: Option<(Duration, bool)>,
 }
 
-impl Awaited {
-    pub fn new(slots: &Slots, idle: Option<Duration>) -> Self {
+impl TaskIdle {
+    pub fn new(slots: &SourcePartitions, idle: Option<Duration>) -> Self {
         let partition = |counts| Partition {
             counts,
             empty: true,
@@ -49,20 +49,20 @@ impl Awaited {
                 .iter()
                 .map(|s| partition(s.global_end.is_none() && s.answers_end.is_none()))
                 .collect(),
-            names: Slots::clone(slots),
+            names: SourcePartitions::clone(slots),
             kept: None,
         }
     }
 
     /// It has got something.
-    pub fn has_some(&mut self, slot: usize) {
+    pub fn on_buffered(&mut self, slot: usize) {
         let partition = &mut self.partitions[slot];
         partition.empty = false;
         partition.unsure = true;
     }
 
     /// Its last one is gone; true if it is waited for now.
-    pub fn has_none(&mut self, slot: usize, now: Duration) -> bool {
+    pub fn on_drained(&mut self, slot: usize, now: Duration) -> bool {
         let partition = &mut self.partitions[slot];
         partition.empty = true;
         partition.since = now;
@@ -70,7 +70,7 @@ impl Awaited {
     }
 
     /// Asks the reader about those of whom it may know more.
-    pub fn look(&mut self, now: Duration, caught_up: impl Fn(u32) -> bool) {
+    pub fn refresh(&mut self, now: Duration, caught_up: impl Fn(u32) -> bool) {
         for (at, partition) in (0..).zip(&mut self.partitions) {
             if partition.unsure && partition.counts {
                 let behind = !caught_up(at);
@@ -93,17 +93,17 @@ impl Awaited {
     }
 
     /// Is anybody waited for?
-    pub fn is_anybody(&self, now: Duration) -> bool {
+    pub fn is_waiting(&self, now: Duration) -> bool {
         (0..self.partitions.len()).any(|slot| self.is_awaited(slot, now))
     }
 
     /// Is somebody waited for of whom there is more on the broker, or nothing known?
-    pub fn is_anybody_behind(&self) -> bool {
+    pub fn is_waiting_for_data(&self) -> bool {
         self.idle.is_some() && self.behind().next().is_some()
     }
 
     /// Is there more of anybody on the broker, as far as the reader knows?
-    pub fn has_more_to_come(&self) -> bool {
+    pub fn is_lagging(&self) -> bool {
         self.partitions.iter().any(|p| p.counts && p.behind)
     }
 
@@ -115,7 +115,7 @@ impl Awaited {
     }
 
     /// How long until somebody is waited for no longer; `None` if time alone ends no wait.
-    pub fn patience(&self, now: Duration) -> Option<Duration> {
+    pub fn time_left(&self, now: Duration) -> Option<Duration> {
         let idle = self.idle.filter(|idle| !idle.is_zero())?;
         let ends = self.partitions.iter().filter_map(|p| {
             let waited = now.saturating_sub(p.since);
@@ -125,8 +125,8 @@ impl Awaited {
     }
 
     /// Says once who keeps others for long, while these have records and `reading` goes on.
-    pub fn say_who_keeps_others(&mut self, now: Duration, others_have_some: bool) {
-        if !others_have_some || !self.is_anybody_behind() {
+    pub fn warn_about_long_wait(&mut self, now: Duration, others_have_some: bool) {
+        if !others_have_some || !self.is_waiting_for_data() {
             self.kept = None;
             return;
         }

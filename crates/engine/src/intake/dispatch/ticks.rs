@@ -6,7 +6,7 @@
 //! where results come out of their turn within an epoch (async calls): there the barrier puts all of it in order.
 
 use super::Dispatch;
-use crate::lane::queue::{Barrier, Item, Mark, PARTS};
+use crate::lane::queue::{Barrier, LaneItem, PARTS, TickEnd};
 use std::time::Duration;
 use stoatflow_core::{End, StageId};
 use stoatflow_plan::{Op, PhysicalPlan};
@@ -65,8 +65,8 @@ impl Ticks {
     }
 
     /// Ends the tick, and starts the next.
-    const fn end(&mut self, barrier: Option<Barrier>, now: Duration) -> Mark {
-        let mark = Mark {
+    const fn end(&mut self, barrier: Option<Barrier>, now: Duration) -> TickEnd {
+        let mark = TickEnd {
             tick: self.tick,
             barrier,
         };
@@ -77,7 +77,7 @@ impl Ticks {
     }
 
     /// Ends the epoch.
-    pub const fn barrier(&mut self, watermark: i64, now: Duration) -> Mark {
+    pub const fn barrier(&mut self, watermark: i64, now: Duration) -> TickEnd {
         let barrier = Barrier {
             watermark,
             at: End {
@@ -122,9 +122,9 @@ impl Dispatch {
     }
 
     /// Puts the end of a tick into all lanes.
-    pub(super) fn push_mark(&self, mark: Mark) {
+    pub(super) fn push_mark(&self, mark: TickEnd) {
         for queue in &self.shared.queues {
-            queue.push(Item::Tick {
+            queue.push(LaneItem::Tick {
                 epoch: self.epoch,
                 stage: StageId(0),
                 mark,

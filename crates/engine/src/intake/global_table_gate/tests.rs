@@ -11,31 +11,31 @@ const fn facts(cut: &[Offset], open: u64, filled: bool, committed: u64) -> GateF
 
 #[test]
 fn without_global_tables_it_is_open() {
-    assert!(Gate::new(Vec::new()).is_open());
+    assert!(GlobalTableGate::new(Vec::new()).is_open());
 }
 
 #[test]
 fn it_opens_when_the_last_record_is_committed() {
-    let mut gate = Gate::new(vec![(1, Offset(5))]);
+    let mut gate = GlobalTableGate::new(vec![(1, Offset(5))]);
     assert!(gate.is_global(1) && !gate.is_global(0));
-    assert!(!gate.look(facts(&[Offset(9), Offset(4)], 1, true, 0)));
+    assert!(!gate.update(facts(&[Offset(9), Offset(4)], 1, true, 0)));
     assert!(!gate.wants_commit());
-    assert!(!gate.look(facts(&[Offset(9), Offset(5)], 2, true, 1)));
+    assert!(!gate.update(facts(&[Offset(9), Offset(5)], 2, true, 1)));
     assert!(gate.wants_commit() && !gate.is_open());
-    assert!(gate.look(facts(&[Offset(9), Offset(5)], 3, false, 2)));
+    assert!(gate.update(facts(&[Offset(9), Offset(5)], 3, false, 2)));
     assert!(gate.is_open());
-    assert!(!gate.look(facts(&[Offset(9), Offset(6)], 3, true, 2)));
+    assert!(!gate.update(facts(&[Offset(9), Offset(6)], 3, true, 2)));
 }
 
 #[test]
 fn what_is_empty_or_read_already_opens_it_at_once() {
-    let mut gate = Gate::new(vec![(0, Offset(0))]);
-    assert!(gate.look(facts(&[Offset(0)], 1, false, 0)));
+    let mut gate = GlobalTableGate::new(vec![(0, Offset(0))]);
+    assert!(gate.update(facts(&[Offset(0)], 1, false, 0)));
 }
 
 #[test]
 fn an_epoch_on_its_way_is_waited_for() {
-    let mut gate = Gate::new(vec![(0, Offset(3))]);
-    assert!(!gate.look(facts(&[Offset(3)], 2, false, 0)));
-    assert!(gate.look(facts(&[Offset(3)], 2, false, 1)));
+    let mut gate = GlobalTableGate::new(vec![(0, Offset(3))]);
+    assert!(!gate.update(facts(&[Offset(3)], 2, false, 0)));
+    assert!(gate.update(facts(&[Offset(3)], 2, false, 1)));
 }

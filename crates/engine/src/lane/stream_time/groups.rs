@@ -6,7 +6,7 @@
 //! Kafka Streams: the partitions of a sub-topology's sources, behind an exchange those of the repartition topic that there
 //! would be. Never moves a clock.
 
-use crate::intake::source_partitions::Slots;
+use crate::intake::source_partitions::SourcePartitions;
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{ClockId, NodeId, Record, StageId, StoreId};
 use stoatflow_operators::ClockRule;
@@ -222,11 +222,11 @@ pub struct Tasks {
 impl Tasks {
     /// Of a plan whose sources have these partitions.
     #[must_use]
-    pub fn new(plan: &PhysicalPlan, slots: &Slots) -> Self {
+    pub fn new(plan: &PhysicalPlan, slots: &SourcePartitions) -> Self {
         let mut of_source = vec![0u16; plan.sources.len()];
         for slot in slots.iter() {
             let partitions = u16::try_from(slot.partition.partition.0 + 1).unwrap_or(u16::MAX);
-            for reader in &slot.readers {
+            for reader in &slot.bindings {
                 let known = &mut of_source[usize::from(reader.source.0)];
                 *known = (*known).max(partitions);
             }

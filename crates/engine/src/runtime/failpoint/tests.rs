@@ -12,7 +12,7 @@ fn every_place_has_a_name_of_its_own() {
     let names: std::collections::BTreeSet<_> = PLACES.iter().map(|(_, name)| name).collect();
     assert_eq!(names.len(), PLACES.len());
     // The last of the enumeration stands in the table too.
-    assert_eq!(Place::ObserveEnds as usize + 1, PLACES.len());
+    assert_eq!(Failpoint::ObserveEnds as usize + 1, PLACES.len());
 }
 
 #[test]
@@ -26,30 +26,30 @@ fn nothing_is_armed_by_nothing() {
 fn a_fault_strikes_at_its_meeting_only() {
     let points = Failpoints::parse("lane.seal=error@3, lane.barrier=error").unwrap();
     let meet = |place| points.reach(place).map_err(|e| e.kind());
-    assert_eq!(meet(Place::LaneSeal), Ok(()));
-    assert_eq!(meet(Place::LaneBarrier), Err(ErrorKind::Unavailable));
-    assert_eq!(meet(Place::LaneSeal), Ok(()));
-    assert_eq!(meet(Place::CommitBeforeFlush), Ok(()));
+    assert_eq!(meet(Failpoint::LaneSeal), Ok(()));
+    assert_eq!(meet(Failpoint::LaneBarrier), Err(ErrorKind::Unavailable));
+    assert_eq!(meet(Failpoint::LaneSeal), Ok(()));
+    assert_eq!(meet(Failpoint::CommitBeforeFlush), Ok(()));
     // Copies count together: rooms of one run share what is armed.
-    assert!(points.clone().reach(Place::LaneSeal).is_err());
-    assert_eq!(meet(Place::LaneSeal), Ok(()));
-    assert_eq!(meet(Place::LaneBarrier), Ok(()));
+    assert!(points.clone().reach(Failpoint::LaneSeal).is_err());
+    assert_eq!(meet(Failpoint::LaneSeal), Ok(()));
+    assert_eq!(meet(Failpoint::LaneBarrier), Ok(()));
 }
 
 #[test]
 fn faults_are_read() {
-    assert_eq!("kill".parse(), Ok(Fault::Kill(Duration::ZERO)));
+    assert_eq!("kill".parse(), Ok(FailpointAction::Kill(Duration::ZERO)));
     assert_eq!(
         "kill:70".parse(),
-        Ok(Fault::Kill(Duration::from_micros(70)))
+        Ok(FailpointAction::Kill(Duration::from_micros(70)))
     );
-    assert_eq!("stop".parse(), Ok(Fault::Stop));
+    assert_eq!("stop".parse(), Ok(FailpointAction::Stop));
     assert_eq!(
         "sleep:9".parse(),
-        Ok(Fault::Sleep(Duration::from_millis(9)))
+        Ok(FailpointAction::Sleep(Duration::from_millis(9)))
     );
     for wrong in ["", "die", "kill:", "kill:soon", "sleep", "stop:1"] {
-        assert_eq!(wrong.parse::<Fault>(), Err(()), "{wrong}");
+        assert_eq!(wrong.parse::<FailpointAction>(), Err(()), "{wrong}");
     }
 }
 

@@ -35,7 +35,7 @@ const SOON: Duration = Duration::from_secs(5);
 struct Stand {
     broker: Arc<embedded::EmbeddedBroker>,
     clock: Arc<ManualClock>,
-    blueprint: Blueprint,
+    spec: EngineSpec,
     _dir: tempfile::TempDir,
 }
 
@@ -75,7 +75,7 @@ impl Stand {
             ("state.dir".into(), dir.path().to_string_lossy().into()),
         ])
         .unwrap();
-        let blueprint = Blueprint {
+        let spec = EngineSpec {
             plan: Arc::new(plan),
             foreign: Arc::new(Foreign {
                 udfs,
@@ -90,13 +90,13 @@ impl Stand {
         Self {
             broker,
             clock,
-            blueprint,
+            spec,
             _dir: dir,
         }
     }
 
     fn start(&self) -> Inline {
-        Inline::start(&self.blueprint).unwrap()
+        Inline::start(&self.spec).unwrap()
     }
 
     fn send(&self, topic: &str, records: &[(&'static str, &'static str, i64)]) {

@@ -7,8 +7,8 @@
 //! in this process: the thread that is left behind still holds its records.
 
 use super::watchdog::Watchdog;
-use super::{Asked, Inner};
-use crate::admin::thread_activity::AtWork;
+use super::{Inner, StopRequest};
+use crate::admin::thread_activity::ThreadActivity;
 use crate::runtime::shared::{Ending, Shared};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 impl Inner {
     /// For as long as a run lasts.
-    pub(super) fn keep_bounds(&self, shared: &Shared) {
+    pub(super) fn enforce_time_limits(&self, shared: &Shared) {
         let mut ending = Ending::default();
         let mut looks = 0;
-        let mut watchdog = Watchdog::new(&self.blueprint.settings, shared.clock.monotonic());
+        let mut watchdog = Watchdog::new(&self.spec.settings, shared.clock.monotonic());
         while !ending.over {
             let now = shared.clock.monotonic();
             let stalls = watchdog.due(self, now);
@@ -56,10 +56,10 @@ impl Inner {
 
     /// A clean stop has had its time.
     fn end_stop(&self, shared: &Shared, now: Duration) {
-        let waited_for = waited_for(shared, now);
+        let unfinished_threads = unfinished_threads(shared, now);
         tracing::warn!(
             application = self.status.application_id,
-            waited_for = shown(&waited_for),
+            unfinished_threads = one_line(&unfinished_threads),
             "not everything is committed after shutdown.timeout.ms; it is given up, and read again at the next start"
         );
         shared.abort();
@@ -67,31 +67,39 @@ impl Inner {
 
     /// Is it no use to wait any longer for the end of a run that was given up so long ago?
     fn is_hopeless(&self, shared: &Shared, ending: Ending, ago: Duration) -> bool {
-        let bound = self.blueprint.settings.shutdown_timeout.max(GRACE);
+        let bound = self.spec.settings.shutdown_timeout.max(GRACE);
         if ago >= bound || ending.is_late() && ago >= FAREWELL {
             return true;
         }
         // It begins anew if the function comes back: that is worth more than a second.
-        let begins_anew = self.shared.lock().asked == Asked::Nothing
+        let begins_anew = self.shared.lock().requested == StopRequest::Nothing
             && shared.failure_kind() == Some(ErrorKind::Unavailable);
         let now = shared.clock.monotonic();
-        let in_function = || waited_for(shared, now).iter().any(AtWork::is_in_function);
+        let in_function = || {
+            unfinished_threads(shared, now)
+                .iter()
+                .any(ThreadActivity::is_in_function)
+        };
         !begins_anew && in_function()
     }
 
     /// Ends the application without its threads.
     pub(super) fn give_up(&self, shared: &Shared) {
         // In this order: who comes back meanwhile must not begin anew.
-        self.shared.lock().asked = Asked::Abort;
-        let waited_for = waited_for(shared, shared.clock.monotonic());
-        for thread in &waited_for {
+        self.shared.lock().requested = StopRequest::Abort;
+        let unfinished_threads = unfinished_threads(shared, shared.clock.monotonic());
+        for thread in &unfinished_threads {
             tracing::error!(
                 application = self.status.application_id,
                 %thread,
                 "left behind: this thread doesn't end"
             );
         }
-        let error = Arc::new(shared.take_failure().unwrap_or_else(|| stuck(&waited_for)));
+        let error = Arc::new(
+            shared
+                .take_failure()
+                .unwrap_or_else(|| stuck(&unfinished_threads)),
+        );
         let before = self.status.state();
         {
             let mut outcome = self.outcome.lock();
@@ -106,7 +114,7 @@ impl Inner {
             // Who waits goes on now: listeners may be what hangs.
             outcome.over = true;
         }
-        let now = self.blueprint.components.clock.now();
+        let now = self.spec.components.clock.now();
         let told = self.status.enter(Lifecycle::Failed, now);
         self.ended.notify_all();
         if let Some(listener) = self.listener.as_ref().filter(|_| told) {
@@ -116,26 +124,26 @@ impl Inner {
 }
 
 /// The threads of a run that have not ended, those in functions first.
-pub(super) fn waited_for(shared: &Shared, now: Duration) -> Vec<AtWork> {
+pub(super) fn unfinished_threads(shared: &Shared, now: Duration) -> Vec<ThreadActivity> {
     let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    let threads = shared.living.names().into_iter();
+    let threads = shared.live_threads.names().into_iter();
     let mut all: Vec<_> = threads
-        .map(|thread| shared.status.at_work(&thread, now_ms))
+        .map(|thread| shared.status.thread_activity(&thread, now_ms))
         .collect();
     all.sort_by_key(|at| !at.is_in_function());
     all
 }
 
 /// In one line.
-pub(super) fn shown(threads: &[AtWork]) -> String {
+pub(super) fn one_line(threads: &[ThreadActivity]) -> String {
     let all: Vec<String> = threads.iter().map(ToString::to_string).collect();
     all.join("; ")
 }
 
-fn stuck(waited_for: &[AtWork]) -> Error {
-    match waited_for.first() {
+fn stuck(unfinished_threads: &[ThreadActivity]) -> Error {
+    match unfinished_threads.first() {
         Some(first) if first.is_in_function() => {
-            let names: Vec<&str> = waited_for.iter().map(|at| &*at.thread).collect();
+            let names: Vec<&str> = unfinished_threads.iter().map(|at| &*at.thread).collect();
             let error = Error::stalled(format!(
                 "a function did not come back when the application had to end: {} left behind",
                 names.join(", ")
@@ -144,7 +152,7 @@ fn stuck(waited_for: &[AtWork]) -> Error {
         }
         Some(_) => Error::stalled(format!(
             "the application did not end in time; it waited for {}",
-            shown(waited_for)
+            one_line(unfinished_threads)
         ))
         .hint("look in the log for what the broker or the disk did, then start again: recovery finds out what is committed"),
         None => Error::stalled("the application did not end in time; no thread of it is left but the main one")

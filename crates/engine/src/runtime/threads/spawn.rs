@@ -81,7 +81,7 @@ pub(super) struct PanicGuard {
 impl PanicGuard {
     pub fn new(thread: String, shared: &Arc<Shared>) -> Self {
         let shared = Arc::clone(shared);
-        shared.living.add(&thread);
+        shared.live_threads.add(&thread);
         Self { thread, shared }
     }
 }
@@ -91,7 +91,7 @@ impl Drop for PanicGuard {
         if std::thread::panicking() {
             self.shared.fail(panicked(&self.thread));
         }
-        self.shared.living.remove(&self.thread);
+        self.shared.live_threads.remove(&self.thread);
     }
 }
 

@@ -10,14 +10,14 @@ use stoatflow_core::Error;
 #[derive(Default)]
 pub(super) struct Current {
     pub run: Option<Arc<Shared>>,
-    pub asked: Asked,
+    pub requested: StopRequest,
     /// Until when a clean stop may take, monotonic.
     pub stop_by: Option<Duration>,
 }
 
 /// What the application's owner has asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Asked {
+pub(super) enum StopRequest {
     #[default]
     Nothing,
     Stop,
@@ -40,13 +40,13 @@ pub(super) struct Outcome {
     pub main: Option<ThreadId>,
 }
 
-pub(super) fn tell(shared: &Shared, what: Asked, stop_by: Option<Duration>) {
+pub(super) fn signal(shared: &Shared, what: StopRequest, stop_by: Option<Duration>) {
     if let Some(at) = stop_by {
         shared.stop_by(at);
     }
     match what {
-        Asked::Nothing => {}
-        Asked::Stop => shared.stop(),
-        Asked::Abort => shared.abort(),
+        StopRequest::Nothing => {}
+        StopRequest::Stop => shared.stop(),
+        StopRequest::Abort => shared.abort(),
     }
 }

@@ -6,9 +6,9 @@
 //! its own thread: a function may keep it.
 
 use super::Inner;
-use super::ending::{shown, waited_for};
+use super::ending::{one_line, unfinished_threads};
 use super::spawn::spawn;
-use crate::admin::thread_activity::AtWork;
+use crate::admin::thread_activity::ThreadActivity;
 use crate::runtime::shared::Shared;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ impl Inner {
         let now = shared.clock.monotonic();
         let silent =
             now.saturating_sub(Duration::from_millis(self.status.progress_ms.load(Relaxed)));
-        let threads = waited_for(shared, now);
+        let threads = unfinished_threads(shared, now);
         let report = self.report(silent, &threads);
         let application = &self.status.application_id;
         let file = match self.keep(&report) {
@@ -74,7 +74,7 @@ impl Inner {
         let error = Error::stalled(format!(
             "nothing was committed for {} s although records wait; {}",
             silent.as_secs(),
-            shown(&threads)
+            one_line(&threads)
         ));
         let worst = threads.iter().filter(|at| at.is_in_function());
         shared.fail(match worst.max_by_key(|at| at.for_ms) {
@@ -83,7 +83,7 @@ impl Inner {
         });
     }
 
-    fn report(&self, silent: Duration, threads: &[AtWork]) -> String {
+    fn report(&self, silent: Duration, threads: &[ThreadActivity]) -> String {
         let status = &self.status;
         let mut text = format!(
             "{} has committed nothing for {} s although records wait.\n\nThreads:\n",
@@ -104,8 +104,8 @@ impl Inner {
     }
 
     /// Where the threads of the foreign runtime are.
-    fn stacks(&self, threads: &[AtWork]) -> Option<String> {
-        let runtime = self.blueprint.foreign.runtime.clone()?;
+    fn stacks(&self, threads: &[ThreadActivity]) -> Option<String> {
+        let runtime = self.spec.foreign.runtime.clone()?;
         let named: Vec<(u64, String)> = threads
             .iter()
             .filter_map(|at| Some((at.id?, at.thread.clone())))
@@ -120,8 +120,8 @@ impl Inner {
     }
 
     fn keep(&self, report: &str) -> Result<PathBuf> {
-        let folder = &self.blueprint.settings.state_dir;
-        let now = self.blueprint.components.clock.now();
+        let folder = &self.spec.settings.state_dir;
+        let now = self.spec.components.clock.now();
         let file = folder.join(format!("stalled-{}.txt", now.0));
         std::fs::create_dir_all(folder)
             .and_then(|()| std::fs::write(&file, report))

@@ -5,7 +5,7 @@ use super::*;
 use parking_lot::Mutex;
 use stoatflow_core::{Guarantee, Result, TopicPartition};
 use stoatflow_log::Consumer;
-use stoatflow_protocol::Answers;
+use stoatflow_protocol::Fetch;
 
 fn record(offset: i64) -> ConsumerRecord {
     ConsumerRecord {
@@ -20,36 +20,40 @@ fn record(offset: i64) -> ConsumerRecord {
 }
 
 /// How long records need not come, of a fresh epoch in which lanes have worked for so long in the one before.
-fn deferral(stand: &Stand, worked: Duration) -> Option<Duration> {
+fn fetch_delay(stand: &Stand, worked: Duration) -> Option<Duration> {
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     stand.send("in", &[("a", "1", 1)]);
     stand.clock.advance(Duration::from_millis(20));
     let nanos = u64::try_from(worked.as_nanos()).unwrap();
-    let lanes = &engine.house().shared.status.lanes;
+    let lanes = &engine.parts().shared.status.lanes;
     lanes[0]
         .busy_ns
         .fetch_add(nanos, std::sync::atomic::Ordering::Relaxed);
-    engine.settle().unwrap();
-    engine.house().intake.dispatch().deferral()
+    engine.run_until_idle().unwrap();
+    engine.parts().intake.dispatch().fetch_delay()
 }
 
 #[test]
 fn records_are_asked_for_at_the_end_of_an_epoch_where_nothing_shows_before() {
     const NO_WORK: Duration = Duration::ZERO;
     let mut stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let all_but_the_end = deferral(&stand, NO_WORK).unwrap();
-    let interval = stand.blueprint.settings.commit_min_interval;
+    let all_but_the_end = fetch_delay(&stand, NO_WORK).unwrap();
+    let interval = stand.spec.settings.commit_min_interval;
     assert!(interval * 3 / 4 < all_but_the_end && all_but_the_end < interval);
     assert_eq!(
-        deferral(&stand, Duration::from_millis(1)),
+        fetch_delay(&stand, Duration::from_millis(1)),
         None,
         "it takes long"
     );
 
-    let settings = Arc::make_mut(&mut stand.blueprint.settings);
+    let settings = Arc::make_mut(&mut stand.spec.settings);
     settings.guarantee = Guarantee::AtLeastOnce;
-    assert_eq!(deferral(&stand, NO_WORK), None, "outputs are seen at once");
+    assert_eq!(
+        fetch_delay(&stand, NO_WORK),
+        None,
+        "outputs are seen at once"
+    );
 
     let plan = json!({"version": 1, "functions": ["app.py:1 ask"], "nodes": [
         {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
@@ -58,29 +62,29 @@ fn records_are_asked_for_at_the_end_of_an_epoch_where_nothing_shows_before() {
     let plan = stoatflow_plan::compile(plan.to_string().as_bytes()).unwrap();
     let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(super::calls::Never)];
     let mut engine = Stand::with_functions(&["in", "out"], 2, plan, udfs).start();
-    engine.settle_and_commit().unwrap();
-    let deferral = engine.house().intake.dispatch().deferral();
-    assert_eq!(deferral, None, "what it looks at is seen at once");
+    engine.run_and_commit().unwrap();
+    let fetch_delay = engine.parts().intake.dispatch().fetch_delay();
+    assert_eq!(fetch_delay, None, "what it looks at is seen at once");
 }
 
 #[test]
 fn who_has_more_to_read_asks_for_it() {
     let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     stand.write(many(9000));
     engine.take(Turn::Intake).unwrap();
-    assert_eq!(engine.house().intake.dispatch().deferral(), None);
-    engine.settle().unwrap();
-    assert!(engine.house().intake.dispatch().deferral().is_some());
+    assert_eq!(engine.parts().intake.dispatch().fetch_delay(), None);
+    engine.run_until_idle().unwrap();
+    assert!(engine.parts().intake.dispatch().fetch_delay().is_some());
     // A commit takes longer than the next epoch was to: nobody knows when that one ends.
     stand.send("in", &[("a", "1", 1)]);
     stand.clock.advance(Duration::from_millis(20));
     engine.take(Turn::Intake).unwrap();
-    assert!(engine.house().intake.dispatch().is_committing());
-    assert!(engine.house().intake.dispatch().deferral().is_some());
+    assert!(engine.parts().intake.dispatch().is_committing());
+    assert!(engine.parts().intake.dispatch().fetch_delay().is_some());
     stand.clock.advance(Duration::from_millis(20));
-    assert_eq!(engine.house().intake.dispatch().deferral(), None);
+    assert_eq!(engine.parts().intake.dispatch().fetch_delay(), None);
 }
 
 /// Each reason by itself: the reader knows that there is more, something waits for credit or for others, somebody has asked.
@@ -88,33 +92,33 @@ fn who_has_more_to_read_asks_for_it() {
 fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
     let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
     let mut settled = |idle: Option<Duration>| {
-        Arc::make_mut(&mut stand.blueprint.settings).max_task_idle = idle;
+        Arc::make_mut(&mut stand.spec.settings).max_task_idle = idle;
         let mut engine = stand.start();
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         stand.clock.advance(Duration::from_secs(1));
         engine
     };
-    let defers = |engine: &mut Inline| engine.house().intake.dispatch().deferral().is_some();
+    let defers = |engine: &mut Inline| engine.parts().intake.dispatch().fetch_delay().is_some();
     let came = |engine: &mut Inline, caught_up: bool| {
-        let dispatch = engine.house().intake.dispatch();
+        let dispatch = engine.parts().intake.dispatch();
         dispatch.accept(&mut vec![record(0)], &mut Vec::new());
-        dispatch.look_who_is_behind(|_| caught_up);
+        dispatch.check_lagging(|_| caught_up);
     };
 
     let mut engine = settled(None);
     assert!(defers(&mut engine));
-    engine.house().shared.ask_for_commit();
+    engine.parts().shared.request_commit();
     assert!(!defers(&mut engine), "somebody has asked for a commit");
 
     let mut engine = settled(None);
     came(&mut engine, true);
     assert!(!defers(&mut engine), "a record stands before the lanes");
-    engine.house().intake.dispatch().admit();
+    engine.parts().intake.dispatch().admit();
     assert!(defers(&mut engine));
 
     let mut engine = settled(None);
     came(&mut engine, false);
-    engine.house().intake.dispatch().admit();
+    engine.parts().intake.dispatch().admit();
     assert!(!defers(&mut engine), "there is more on the broker");
 
     let mut engine = settled(Some(Duration::from_secs(2)));
@@ -133,7 +137,7 @@ fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
     stand.send("in", &[("eur", "1.1", 1)]);
     let mut engine = stand.start();
     assert!(!defers(&mut engine), "a global table is to be read first");
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert!(defers(&mut engine));
 }
 
@@ -188,19 +192,19 @@ fn a_barrier_follows_the_records_that_it_was_to_have() {
     let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
     let mut engine = stand.start();
     let known = Arc::new(Mutex::new(Known::default()));
-    let consumer = engine.house().intake.consumer();
+    let consumer = engine.parts().intake.consumer();
     let inner = std::mem::replace(consumer, stand.broker.consumer("nobody", 1).unwrap());
     *consumer = Box::new(Asking {
         inner,
         known: Arc::clone(&known),
     });
-    engine.settle_and_commit().unwrap();
-    let interval = stand.blueprint.settings.commit_min_interval;
+    engine.run_and_commit().unwrap();
+    let interval = stand.spec.settings.commit_min_interval;
     stand.clock.advance(interval);
     // A record comes when so much of the interval is over; has the barrier gone in then?
     let mut comes = |at: Duration, asked: bool| {
         stand.send("in", &[("a", "1", 1)]);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         let before = commits(&mut engine).len();
         *known.lock() = Known {
             asked,
@@ -211,7 +215,7 @@ fn a_barrier_follows_the_records_that_it_was_to_have() {
         engine.take(Turn::Intake).unwrap();
         stand.clock.advance(at);
         stand.send("in", &[("a", "2", 2)]);
-        engine.settle().unwrap();
+        engine.run_until_idle().unwrap();
         let after = commits(&mut engine).len();
         stand.clock.advance(Duration::from_millis(50));
         (after > before, known.lock().deferred[1])
@@ -237,19 +241,19 @@ fn a_barrier_begins_anew_with_what_was_asked_for() {
     const USUAL: Duration = Duration::from_millis(2);
     let stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
-    let interval = stand.blueprint.settings.commit_min_interval;
+    engine.run_and_commit().unwrap();
+    let interval = stand.spec.settings.commit_min_interval;
     let comes = |engine: &mut Inline, offset: i64, after: Duration| {
-        let dispatch = engine.house().intake.dispatch();
+        let dispatch = engine.parts().intake.dispatch();
         dispatch.accept(&mut vec![record(offset)], &mut Vec::new());
         dispatch.admit();
         stand.clock.advance(after);
         dispatch.barrier_if_due(false).unwrap()
     };
-    engine.house().intake.dispatch().barrier();
-    engine.settle().unwrap();
-    let dispatch = engine.house().intake.dispatch();
-    dispatch.hears(Answers::Came, USUAL);
+    engine.parts().intake.dispatch().barrier();
+    engine.run_until_idle().unwrap();
+    let dispatch = engine.parts().intake.dispatch();
+    dispatch.on_fetch_state(Fetch::Arrived, USUAL);
     assert!(comes(&mut engine, 0, interval - USUAL));
     while engine.take(Turn::Lane(0)).unwrap() || engine.take(Turn::Commit).unwrap() {}
     assert!(!comes(&mut engine, 1, interval - USUAL));

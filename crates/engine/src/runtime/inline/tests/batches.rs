@@ -31,24 +31,24 @@ fn what_waits_for_its_batch_brings_the_commit_forward() {
         let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(Never)];
         let stand = Stand::with_functions(&["in", "out"], lanes, plan.clone(), udfs);
         let mut engine = stand.start();
-        engine.settle_and_commit().unwrap();
-        let shared = Arc::clone(&engine.house().shared);
+        engine.run_and_commit().unwrap();
+        let shared = Arc::clone(&engine.parts().shared);
         // Commits are slow: the next one would come after the whole of commit.interval.ms, 100 ms.
         shared
             .last_commit_us
             .store(1_000_000, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(shared.until_punctuation(), None);
         stand.send("in", &[("a", r#"{"n":1}"#, 10)]);
-        engine.settle().unwrap();
+        engine.run_until_idle().unwrap();
         assert_eq!(
             shared.until_punctuation(),
             Some(Duration::from_millis(50)),
             "the plan has no clock, and its lanes know the time all the same"
         );
         stand.clock.advance(Duration::from_millis(49));
-        engine.settle().unwrap();
+        engine.run_until_idle().unwrap();
         stand.clock.advance(Duration::from_millis(1));
-        let called = engine.settle().unwrap_err();
+        let called = engine.run_until_idle().unwrap_err();
         assert!(called.message().contains("can't take columns"), "{called}");
     }
 }

@@ -102,7 +102,7 @@ impl Producer for Slow {
 
 /// From now on records of a topic wait.
 pub(super) fn slow_down(engine: &mut Inline, stand: &Stand, topic: &'static str) {
-    let producer = engine.house().commit.producer();
+    let producer = engine.parts().commit.producer();
     let inner = std::mem::replace(producer, stand.producer("nobody"));
     *producer = Box::new(Slow {
         inner,
@@ -131,10 +131,10 @@ fn asking(asked: &Arc<Asked>, concurrency: u32, timed: bool) -> Stand {
         });
     }
     let mut stand = Stand::new(&["in", "out"], 2, plan);
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     settings.guarantee = Guarantee::AtLeastOnce;
-    stand.blueprint.settings = Arc::new(settings);
-    stand.blueprint.foreign = Arc::new(Foreign {
+    stand.spec.settings = Arc::new(settings);
+    stand.spec.foreign = Arc::new(Foreign {
         udfs: vec![Arc::new(Never)],
         calls: [(0, Arc::clone(asked) as Arc<dyn AsyncUdf>)].into(),
         ..Foreign::default()
@@ -149,27 +149,27 @@ fn a_parked_record_is_kept_until_its_result_has_arrived() {
         let stand = asking(&asked, 10, timed);
         let failpoints =
             crate::runtime::failpoint::Failpoints::parse("commit.before-flush=error@2").unwrap();
-        let mut engine = Inline::start_with(&stand.blueprint, failpoints).unwrap();
+        let mut engine = Inline::start_with(&stand.spec, failpoints).unwrap();
         stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         // Committed as read: nothing but its row brings the record again.
-        assert!(engine.house().intake.is_settled());
+        assert!(engine.parts().intake.is_settled());
         slow_down(&mut engine, &stand, "out");
         assert_eq!(asked.answer(), 2);
-        engine.house().intake.dispatch().barrier();
-        let killed = engine.settle().unwrap_err();
+        engine.parts().intake.dispatch().barrier();
+        let killed = engine.run_until_idle().unwrap_err();
         assert_eq!(killed.kind(), ErrorKind::Unavailable, "{killed}");
         drop(engine);
 
         let asked = Arc::new(Asked::default());
         let mut stand = stand;
-        let mut foreign = (*stand.blueprint.foreign).clone();
+        let mut foreign = (*stand.spec.foreign).clone();
         foreign.calls = [(0, Arc::clone(&asked) as Arc<dyn AsyncUdf>)].into();
-        stand.blueprint.foreign = Arc::new(foreign);
+        stand.spec.foreign = Arc::new(foreign);
         let mut engine = stand.start();
         let again = asked.answer();
-        engine.house().intake.dispatch().barrier();
-        engine.settle().unwrap();
+        engine.parts().intake.dispatch().barrier();
+        engine.run_until_idle().unwrap();
         let given = stand.read("out").len();
         assert!(given >= 2, "with a clock: {timed}, called again: {again}");
     }
@@ -180,7 +180,7 @@ fn calls_that_find_no_room_neither_keep_a_commit_waiting_nor_grow() {
     let asked = Arc::new(Asked::default());
     let stand = asking(&asked, 1, false);
     let mut engine = stand.start();
-    let shared = Arc::clone(&engine.house().shared);
+    let shared = Arc::clone(&engine.parts().shared);
     let read = || {
         shared
             .status
@@ -191,20 +191,20 @@ fn calls_that_find_no_room_neither_keep_a_commit_waiting_nor_grow() {
     stand.send("in", &keys.map(|key| (key, "x", 1)));
     engine.take(Turn::Intake).unwrap();
     assert_eq!(read(), 8);
-    engine.house().intake.dispatch().barrier();
+    engine.parts().intake.dispatch().barrier();
     stand.clock.advance(Duration::from_millis(999));
     engine.take(Turn::Intake).unwrap();
     assert!(!shared.run.is_hurried(), "lanes may wait for a while");
     stand.clock.advance(Duration::from_millis(1));
     engine.take(Turn::Intake).unwrap();
     assert!(shared.run.is_hurried());
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert!(!shared.run.is_hurried(), "all lanes are through");
     assert_eq!(shared.committed().0, 1);
     assert_eq!(asked.load.count(), 8);
     // Nothing more is read until no more are under way than may be.
     stand.send("in", &keys.map(|key| (key, "y", 2)));
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(read(), 8);
     assert_eq!(asked.answer(), 8);
     engine.take(Turn::Intake).unwrap();

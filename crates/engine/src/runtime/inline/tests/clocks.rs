@@ -15,7 +15,7 @@ fn timed(lanes: u32) -> Stand {
 }
 
 fn kept(engine: &mut Inline) -> Option<i64> {
-    let row = engine.house().backend.get(StoreId(0), b"application");
+    let row = engine.parts().backend.get(StoreId(0), b"application");
     let times = crate::lane::stream_time::stream_times(&row.unwrap()?).unwrap();
     times.into_iter().max()
 }
@@ -35,24 +35,24 @@ fn what_any_lane_has_seen_is_committed_and_comes_back() {
                 ("d", "4", 20),
             ],
         );
-        engine.settle().unwrap();
+        engine.run_until_idle().unwrap();
         assert_eq!(kept(&mut engine), None, "nothing is kept before the commit");
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         assert_eq!(kept(&mut engine), Some(70), "{lanes} lanes");
         // A crash, other lanes, an empty disk: the changelog has it.
         drop(engine);
-        let mut settings = (*stand.blueprint.settings).clone();
+        let mut settings = (*stand.spec.settings).clone();
         settings.lanes = 4 - lanes;
         settings.state_dir = settings.state_dir.join("other");
-        stand.blueprint.settings = Arc::new(settings);
+        stand.spec.settings = Arc::new(settings);
         let mut engine = stand.start();
         assert_eq!(kept(&mut engine), Some(70));
         // Time never goes back.
         stand.send("in", &[("a", "5", 40)]);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         assert_eq!(kept(&mut engine), Some(70));
         stand.send("in", &[("a", "6", 80)]);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         assert_eq!(kept(&mut engine), Some(80));
         assert_eq!(stand.read("out").len(), 6);
     }
@@ -70,7 +70,7 @@ fn a_lane_waits_at_the_barrier_and_holds_what_comes_after_it() {
     let of = |lane| *keys.iter().find(|k| lane_of(k) == lane).unwrap();
     stand.send("in", &[(of(0), "1", 10), (of(1), "2", 90)]);
     while engine.take(Turn::Intake).unwrap() {}
-    engine.house().intake.dispatch().barrier();
+    engine.parts().intake.dispatch().barrier();
     stand.send("in", &[(of(1), "3", 200)]);
     while engine.take(Turn::Intake).unwrap() {}
     // Lane 1 comes to the barrier and has the next epoch in its queue, lane 0 has done nothing yet.
@@ -87,7 +87,7 @@ fn a_lane_waits_at_the_barrier_and_holds_what_comes_after_it() {
     }
     while engine.take(Turn::Commit).unwrap() {}
     assert_eq!(kept(&mut engine), Some(90));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(kept(&mut engine), Some(200));
 }
 
@@ -95,17 +95,17 @@ fn a_lane_waits_at_the_barrier_and_holds_what_comes_after_it() {
 fn a_punctuation_that_is_due_is_an_epoch_without_records() {
     let stand = timed(1);
     let mut engine = stand.start();
-    let shared = Arc::clone(&engine.house().shared);
-    engine.settle_and_commit().unwrap();
+    let shared = Arc::clone(&engine.parts().shared);
+    engine.run_and_commit().unwrap();
     assert_eq!(shared.committed().0, 1, "where reading began is committed");
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(shared.committed().0, 1, "nothing to do is no epoch");
     shared
         .next_punctuation
         .store(1_000_500, std::sync::atomic::Ordering::Relaxed);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(shared.committed().0, 1, "not due yet");
     stand.clock.advance(Duration::from_millis(500));
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(shared.committed().0, 2);
 }

@@ -33,11 +33,11 @@ fn counts(stand: &Stand) -> Vec<(String, i64)> {
 fn a_lane_that_has_nothing_else_to_do_counts_at_once() {
     let stand = stand();
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     stand.send("in", &[("a", "x", 1), ("b", "y", 2), ("c", "x", 3)]);
     engine.take(Turn::Intake).unwrap();
     while engine.take(Turn::Lane(0)).unwrap() {}
-    let lane = Arc::clone(&engine.house().shared.status);
+    let lane = Arc::clone(&engine.parts().shared.status);
     let lane = &lane.lanes[0];
     assert_eq!(lane.records.load(Relaxed), 3, "three records came");
     let waiting = lane.queued_items.load(Relaxed);
@@ -46,14 +46,14 @@ fn a_lane_that_has_nothing_else_to_do_counts_at_once() {
         "what is counted is on its way, until its tick ends"
     );
     assert_eq!(counts(&stand), [], "and nothing is committed");
-    engine.house().intake.dispatch().barrier();
-    engine.settle().unwrap();
+    engine.parts().intake.dispatch().barrier();
+    engine.run_until_idle().unwrap();
     assert_eq!(
         lane.records.load(Relaxed),
         3 + 2,
         "two went on: x for both of them"
     );
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let mut all = counts(&stand);
     all.sort();
     assert_eq!(all, [("x".into(), 2), ("y".into(), 1)]);

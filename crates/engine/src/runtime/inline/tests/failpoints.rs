@@ -1,7 +1,7 @@
 //! Every failpoint is met by a run, and a run that ends there loses and doubles nothing.
 
 use super::*;
-use crate::runtime::failpoint::{Failpoints, PLACES, Place};
+use crate::runtime::failpoint::{Failpoint, Failpoints, PLACES};
 use stoatflow_core::ErrorKind;
 
 fn counting() -> Stand {
@@ -13,9 +13,9 @@ fn counting() -> Stand {
         {"op": "to", "from": 3, "topic": "out", "key": "string", "value": "int64"},
     ]));
     let mut stand = Stand::new(&["in", "out"], 2, plan);
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     settings.cache_max_bytes = 0; // every update is given
-    stand.blueprint.settings = Arc::new(settings);
+    stand.spec.settings = Arc::new(settings);
     stand
 }
 
@@ -38,10 +38,10 @@ fn counts(stand: &Stand, key: &str) -> Vec<i64> {
 
 /// One life: it reads what there is, is asked to stop, and ends.
 fn live(stand: &Stand, failpoints: Failpoints) -> Result<()> {
-    let mut engine = Inline::start_with(&stand.blueprint, failpoints)?;
-    engine.settle()?;
-    engine.house().shared.stop();
-    engine.settle()
+    let mut engine = Inline::start_with(&stand.spec, failpoints)?;
+    engine.run_until_idle()?;
+    engine.parts().shared.stop();
+    engine.run_until_idle()
 }
 
 #[test]
@@ -49,15 +49,15 @@ fn every_place_is_met_and_nothing_is_lost_or_doubled_there() {
     // Nobody observes here: that place is met in `tests/python/test_failpoints.py`.
     let met = PLACES
         .iter()
-        .filter(|(place, _)| *place != Place::ObserveEnds);
+        .filter(|(place, _)| *place != Failpoint::ObserveEnds);
     for (place, name) in met {
         let mut stand = counting();
         stand.send("in", &[("a", "1", 1), ("b", "1", 2), ("a", "2", 3)]);
         live(&stand, Failpoints::default()).unwrap();
         // An empty disk, so that there is something to restore.
-        let mut settings = (*stand.blueprint.settings).clone();
+        let mut settings = (*stand.spec.settings).clone();
         settings.state_dir = settings.state_dir.join("other");
-        stand.blueprint.settings = Arc::new(settings);
+        stand.spec.settings = Arc::new(settings);
         stand.send("in", &[("a", "3", 4), ("b", "2", 5)]);
         let armed = Failpoints::parse(&format!("{name}=error")).unwrap();
         let error = live(&stand, armed).expect_err(name);

@@ -17,18 +17,18 @@ fn reading(late: &Late) -> PhysicalPlan {
 /// An engine that has come to the watermark, before there is any record.
 fn started(stand: &Stand) -> Inline {
     let mut engine = stand.start();
-    engine.house().shared.ask_for_watermark(WATERMARK);
-    engine.settle_and_commit().unwrap();
+    engine.parts().shared.request_watermark(WATERMARK);
+    engine.run_and_commit().unwrap();
     engine
 }
 
 fn late(engine: &mut Inline) -> Vec<(String, &'static str, u64)> {
-    engine.house().shared.status.lates()
+    engine.parts().shared.status.lates()
 }
 
 fn dropped_at_source(engine: &mut Inline) -> Vec<(&'static str, u64)> {
-    let name = engine.house().shared.status.plan.sources[0].name.clone();
-    let drops = engine.house().shared.status.drops();
+    let name = engine.parts().shared.status.plan.sources[0].name.clone();
+    let drops = engine.parts().shared.status.drops();
     drops
         .into_iter()
         .map(|(node, reason, count)| {
@@ -84,7 +84,7 @@ fn grace_lets_all_in_and_counts_them() {
         let stand = Stand::new(&["in", "out"], lanes, reading(&Late::Grace));
         let mut engine = started(&stand);
         stand.send("in", MIXED);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         assert_eq!(values(&stand), ["3", "5", "1", "2", "6", "4"]);
         assert_eq!(late(&mut engine), [of("in", "grace", 3)]);
         assert_eq!(dropped_at_source(&mut engine), []);
@@ -97,7 +97,7 @@ fn drop_leaves_out_what_is_older_and_commits_it_as_read() {
         let stand = Stand::new(&["in", "out"], lanes, reading(&Late::Drop));
         let mut engine = started(&stand);
         stand.send("in", MIXED);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         assert_eq!(values(&stand), ["2", "6", "4"]);
         assert_eq!(late(&mut engine), [of("in", "drop", 3)]);
         assert_eq!(dropped_at_source(&mut engine), [(dropped::LATE, 3)]);
@@ -105,7 +105,7 @@ fn drop_leaves_out_what_is_older_and_commits_it_as_read() {
         drop(engine);
         let mut engine = stand.start();
         stand.send("in", &[("a", "7", 1), ("a", "8", 100)]);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         assert_eq!(values(&stand), ["2", "8", "6", "4"]);
         assert_eq!(late(&mut engine), [of("in", "drop", 1)]);
     }
@@ -117,7 +117,7 @@ fn nothing_is_late_before_the_watermark_is_known() {
     let mut engine = stand.start();
     for time in [500, 0] {
         stand.send("in", &[("a", "v", time)]);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
     }
     assert_eq!(values(&stand).len(), 2);
     assert_eq!(late(&mut engine), []);
@@ -129,12 +129,12 @@ fn a_dead_letter_is_the_record_and_belongs_to_the_transaction() {
     let stand = Stand::new(&["in", "out", "letters"], 2, plan);
     let mut engine = started(&stand);
     stand.send("in", MIXED);
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     drop(engine);
     assert_eq!(letters(&stand, "letters").len(), 0, "nothing was committed");
     // The watermark is that of the last commit.
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(values(&stand), ["2", "6", "4"]);
     assert_eq!(late(&mut engine), [of("in", "dlq", 3)]);
     assert_eq!(
@@ -165,7 +165,7 @@ fn a_dead_letter_is_the_record_and_belongs_to_the_transaction() {
     ] {
         assert_eq!(told(&all[0], name).as_deref(), Some(value), "{name}");
     }
-    let node = stand.blueprint.plan.sources[0].name.clone();
+    let node = stand.spec.plan.sources[0].name.clone();
     assert_eq!(told(&all[0], "node"), Some(node));
 }
 
@@ -195,7 +195,7 @@ fn a_letter_keeps_the_headers_of_its_record() {
     producer.send(&mut vec![record]).unwrap();
     producer.flush(SOON).unwrap();
     producer.commit(SOON).unwrap();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let all = letters(&stand, "letters");
     assert_eq!(all.len(), 1);
     assert_eq!(
@@ -276,7 +276,7 @@ fn a_callable_is_asked_about_late_records_only_and_in_batches() {
             ("a", "grace", 13),
         ],
     );
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(*udf.0.lock(), [["grace", "drop", "letters", "grace"]]);
     assert_eq!(values(&stand), ["grace", "grace", "on time", "too"]);
     let mut counted = late(&mut engine);
@@ -298,7 +298,7 @@ fn what_a_callable_raises_names_the_record() {
         let (stand, _) = asking(2);
         let mut engine = started(&stand);
         stand.send("in", &[("a", "grace", 10), ("a", value, 11)]);
-        let error = engine.settle_and_commit().unwrap_err();
+        let error = engine.run_and_commit().unwrap_err();
         let at = error.coordinates();
         assert!(error.to_string().contains(what), "{error}");
         assert_eq!(at.topic.as_deref(), Some("in"));
@@ -320,7 +320,7 @@ fn what_can_not_be_decoded_is_late_all_the_same() {
     let stand = Stand::new(&["in", "out"], 1, numbers(&Late::Drop));
     let mut engine = started(&stand);
     stand.send("in", &[("a", "no int", 10)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(late(&mut engine), [of("in", "drop", 1)]);
 
     // A callable would have to see it: it goes on, to whoever decides about what can't be decoded.
@@ -334,7 +334,7 @@ fn what_can_not_be_decoded_is_late_all_the_same() {
     let stand = Stand::with_functions(&["in", "out"], 1, plan, vec![udf]);
     let mut engine = started(&stand);
     stand.send("in", &[("a", "no int", 10)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(late(&mut engine), []);
     assert_eq!(
         dropped_at_source(&mut engine),
@@ -349,7 +349,7 @@ fn the_time_that_an_extractor_tells_is_the_time_that_counts() {
     let stand = Stand::new(&["in", "out"], 1, plan);
     let mut engine = started(&stand);
     stand.send("in", &[("a", "1", 5)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(values(&stand), ["1"]);
 }
 
@@ -363,8 +363,8 @@ fn no_record_of_a_global_table_is_late() {
     let stand = Stand::new(&["rates"], 2, plan);
     let mut engine = started(&stand);
     stand.send("rates", &[("eur", "1.1", 1)]);
-    engine.settle_and_commit().unwrap();
-    let kept = engine.house().backend.get(StoreId(0), b"eur").unwrap();
+    engine.run_and_commit().unwrap();
+    let kept = engine.parts().backend.get(StoreId(0), b"eur").unwrap();
     assert!(kept.is_some());
     assert_eq!(late(&mut engine), []);
 }

@@ -18,9 +18,9 @@ fn offloading(guarantee: Guarantee, max_parked: u32, timeout_ms: Option<i64>) ->
         {"op": "to", "from": 1, "topic": "out", "key": "string", "value": "string"},
     ]));
     let mut stand = Stand::new(&["in", "asked", "answered", "out"], 2, plan);
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     settings.guarantee = guarantee;
-    stand.blueprint.settings = Arc::new(settings);
+    stand.spec.settings = Arc::new(settings);
     stand
 }
 
@@ -49,18 +49,18 @@ fn a_record_is_parked_until_its_result_has_arrived() {
     let stand = offloading(Guarantee::AtLeastOnce, 10, None);
     let failpoints =
         crate::runtime::failpoint::Failpoints::parse("commit.before-flush=error@2").unwrap();
-    let mut engine = Inline::start_with(&stand.blueprint, failpoints).unwrap();
+    let mut engine = Inline::start_with(&stand.spec, failpoints).unwrap();
     stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(answer(&stand, 0), 2);
     slow_down(&mut engine, &stand, "out");
-    let killed = engine.settle_and_commit().unwrap_err();
+    let killed = engine.run_and_commit().unwrap_err();
     assert_eq!(killed.kind(), ErrorKind::Unavailable, "{killed}");
     drop(engine);
 
     // The answers are read again. Their records are parked, or their results have arrived.
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let mut given = stand.read("out");
     given.dedup();
     assert_eq!(given, [("1".to_owned(), 1), ("2".to_owned(), 2)]);
@@ -83,12 +83,12 @@ fn no_more_are_read_than_there_is_room_for() {
     let mut engine = stand.start();
     let mut answered = 0;
     for parked in [3, 3, 2] {
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         let now = answer(&stand, answered);
         assert_eq!(now - answered, parked);
         answered = now;
     }
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(stand.read("out").len(), 8);
 }
 
@@ -97,7 +97,7 @@ fn what_was_answered_while_nothing_ran_has_not_timed_out() {
     let stand = offloading(Guarantee::ExactlyOnceV2, 10, Some(1_000));
     stand.send("in", &[("a", "1", 1)]);
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     drop(engine);
     // More answers than one fetch brings: the one that counts is the last.
     let strange = ("a", "of nobody", 1);
@@ -107,15 +107,15 @@ fn what_was_answered_while_nothing_ran_has_not_timed_out() {
     let mut engine = stand.start();
     // A barrier comes before the second one.
     assert!(engine.take(Turn::Intake).unwrap());
-    engine.house().intake.dispatch().barrier();
-    engine.settle_and_commit().unwrap();
+    engine.parts().intake.dispatch().barrier();
+    engine.run_and_commit().unwrap();
     assert_eq!(stand.read("out"), [("1".to_owned(), 1)]);
 
     // From then on time goes on.
     stand.send("in", &[("a", "2", 2)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     stand.clock.advance(Duration::from_secs(10));
-    let late = engine.settle_and_commit().unwrap_err();
+    let late = engine.run_and_commit().unwrap_err();
     assert!(
         late.message().contains("no answer within 1000 ms"),
         "{late}"

@@ -74,10 +74,10 @@ fn inputs(rng: &mut Numbers) -> Vec<ProducerRecord> {
 fn run(seed: u64, lanes: u32, flaw: Flaw) -> Found {
     let topics: Vec<&str> = ["in", "other"].into_iter().chain(OUTPUTS).collect();
     let mut stand = Stand::new(&topics, lanes, plan());
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     settings.cache_max_bytes = 0;
-    stand.blueprint.settings = Arc::new(settings);
-    stand.blueprint.components.flaw = flaw;
+    stand.spec.settings = Arc::new(settings);
+    stand.spec.components.flaw = flaw;
     stand.write(inputs(&mut Numbers(seed)));
     let mut engine = stand.start();
     let mut rng = Numbers(seed ^ u64::from(lanes));
@@ -90,7 +90,7 @@ fn run(seed: u64, lanes: u32, flaw: Flaw) -> Found {
             stand.clock.advance(Duration::from_millis(3));
         }
     }
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let mut found = Found::new();
     for (at, topic) in OUTPUTS.iter().enumerate() {
         for record in stand.fetch(topic) {

@@ -7,9 +7,9 @@ use stoatflow_core::TopicPartition;
 /// An engine over a topic of two partitions, and nothing in it.
 fn stand(idle: Option<Duration>) -> (Stand, Inline) {
     let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     settings.max_task_idle = idle;
-    stand.blueprint.settings = Arc::new(settings);
+    stand.spec.settings = Arc::new(settings);
     let engine = stand.start();
     (stand, engine)
 }
@@ -28,15 +28,15 @@ fn fetched(slot: u32, offset: i64, time: i64, size: usize) -> ConsumerRecord {
 
 /// The next offset of each partition to be admitted.
 fn admitted(engine: &mut Inline) -> Vec<i64> {
-    let dispatch = engine.house().intake.dispatch();
+    let dispatch = engine.parts().intake.dispatch();
     dispatch.admit();
     dispatch.positions().map(|(at, _)| at.0).collect()
 }
 
 fn accept(engine: &mut Inline, mut records: Vec<ConsumerRecord>, caught_up: [bool; 2]) {
-    let dispatch = engine.house().intake.dispatch();
+    let dispatch = engine.parts().intake.dispatch();
     dispatch.accept(&mut records, &mut Vec::new());
-    dispatch.look_who_is_behind(|slot| caught_up[slot as usize]);
+    dispatch.check_lagging(|slot| caught_up[slot as usize]);
 }
 
 #[test]
@@ -63,12 +63,12 @@ fn who_is_waited_for_is_fetched_when_there_is_no_room_for_others() {
     let (_stand, mut engine) = stand(Some(Duration::ZERO));
     let much = (0..200).map(|n| fetched(0, n, n, 1_000)).collect();
     accept(&mut engine, much, [false, false]);
-    let dispatch = engine.house().intake.dispatch();
+    let dispatch = engine.parts().intake.dispatch();
     assert!(dispatch.wants_more());
     assert_eq!(dispatch.paused_slots(), [0]);
     assert!(dispatch.is_waiting());
     accept(&mut engine, vec![fetched(1, 0, 1_000, 1)], [false, true]);
-    let dispatch = engine.house().intake.dispatch();
+    let dispatch = engine.parts().intake.dispatch();
     assert!(!dispatch.is_waiting());
     assert!(
         !dispatch.wants_more(),
@@ -122,7 +122,7 @@ fn a_backlog_of_a_topic_does_not_overtake_another_topic() {
         ],
     );
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let mut consumer = stand.broker.consumer("reader", 1).unwrap();
     let places: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new("out", p), Offset(0)))
@@ -145,10 +145,10 @@ fn what_waits_in_front_of_a_lane_is_one_batch_up_to_the_barrier() {
         accept(&mut engine, vec![fetched(0, offset, 10, 1)], [true, true]);
         assert_eq!(admitted(&mut engine)[0], offset + 1);
         if offset == 2 {
-            engine.house().intake.dispatch().barrier();
+            engine.parts().intake.dispatch().barrier();
         }
     }
-    let status = Arc::clone(&engine.house().shared.status);
+    let status = Arc::clone(&engine.parts().shared.status);
     let handled = || status.lanes[0].records.load(Relaxed);
     assert!(engine.take(Turn::Lane(0)).unwrap());
     assert_eq!(handled(), 3, "one step");

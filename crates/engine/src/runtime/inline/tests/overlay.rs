@@ -15,9 +15,9 @@ fn counting() -> Stand {
             {"op": "count", "from": 1, "materialized": {"store": "counts"}},
         ])),
     );
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     settings.in_flight_max_bytes = BUDGET;
-    stand.blueprint.settings = Arc::new(settings);
+    stand.spec.settings = Arc::new(settings);
     stand
 }
 
@@ -41,16 +41,16 @@ fn admitted_beside_a_commit(records: usize, keys: usize) -> (i64, u64) {
     let mut engine = stand.start();
     engine.take(Turn::Intake).unwrap();
     let at = |engine: &mut Inline| -> i64 {
-        let dispatch = engine.house().intake.dispatch();
+        let dispatch = engine.parts().intake.dispatch();
         dispatch.positions().map(|(at, _)| at.0).sum()
     };
-    engine.house().intake.dispatch().barrier();
+    engine.parts().intake.dispatch().barrier();
     let before = at(&mut engine);
     for _ in 0..5_000 {
         engine.take(Turn::Intake).unwrap();
         while engine.take(Turn::Lane(0)).unwrap() {}
     }
-    let staged = &engine.house().shared.status.staged_bytes;
+    let staged = &engine.parts().shared.status.staged_bytes;
     let staged = staged.load(Relaxed);
     (at(&mut engine) - before, staged)
 }

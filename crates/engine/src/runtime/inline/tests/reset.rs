@@ -1,7 +1,7 @@
 //! Resets of whole engines: what they change, and what is left of them wherever they die.
 
 use super::*;
-use crate::commit::guard::Guard;
+use crate::commit::guard::InstanceGuard;
 use crate::reset::{Plan, Reset, preview, reset};
 use stoatflow_core::{ClockId, Error, ErrorKind};
 use stoatflow_log::{Committed, CutEntry};
@@ -37,13 +37,13 @@ const CHANGELOGS: [&str; 2] = ["stand-counts-changelog", "stand-clocks-changelog
 /// Runs until all is counted and committed, and ends.
 fn run(stand: &Stand) {
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
 }
 
 /// Counts of `a` and `b` in the state.
 fn counts(engine: &mut Inline) -> [Option<i64>; 2] {
     ["a", "b"].map(|key| {
-        let backend = &engine.house().backend;
+        let backend = &engine.parts().backend;
         let row = backend.get(StoreId(0), key.as_bytes()).unwrap()?;
         // The row's own timestamp stands before the count.
         Some(i64::from_be_bytes(row[8..].try_into().unwrap()))
@@ -74,13 +74,11 @@ fn all(target: Target) -> Request {
 }
 
 fn whole(stand: &Stand, target: Target) -> Plan {
-    reset(&stand.blueprint, &all(target), |_| Ok(())).unwrap()
+    reset(&stand.spec, &all(target), |_| Ok(())).unwrap()
 }
 
 fn refused(stand: &Stand) -> Error {
-    Inline::start(&stand.blueprint)
-        .err()
-        .expect("it must not start")
+    Inline::start(&stand.spec).err().expect("it must not start")
 }
 
 fn ways(plan: &Plan) -> Vec<(Option<i64>, Option<i64>)> {
@@ -104,14 +102,14 @@ fn everything_is_counted_anew_exactly_once() {
     assert_eq!(names, CHANGELOGS);
     assert!(plan.changelogs.iter().all(|c| c.1 > 0), "{plan:?}");
     let place = plan.state.expect("there is local state");
-    assert!(!place.exists() && !stand.blueprint.settings.state_dir.exists());
+    assert!(!place.exists() && !stand.spec.settings.state_dir.exists());
     assert_eq!(
         stand.broker.topics(&CHANGELOGS, SOON).unwrap(),
         [None, None]
     );
     let mut engine = stand.start();
     assert_eq!(counts(&mut engine), [None, None], "nothing is restored");
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(counts(&mut engine), [Some(3), Some(1)]);
     assert_eq!(
         stand.read("out").len(),
@@ -122,14 +120,14 @@ fn everything_is_counted_anew_exactly_once() {
     drop(engine);
     stand.send("in", &[("b", "x", 50)]);
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(counts(&mut engine), [Some(3), Some(2)]);
 }
 
 /// Takes so many steps and dies.
 fn die_after(stand: &Stand, steps: usize) {
-    let mut reset = Reset::open(&stand.blueprint, &all(Target::Earliest)).unwrap();
-    let taken = [Reset::begin, Reset::discard_state, Reset::delete_changelogs];
+    let mut reset = Reset::open(&stand.spec, &all(Target::Earliest)).unwrap();
+    let taken = [Reset::begin, Reset::wipe_state, Reset::delete_changelogs];
     for step in &taken[..steps] {
         step(&mut reset).unwrap();
     }
@@ -149,7 +147,7 @@ fn wherever_it_dies_nothing_starts_until_it_is_made_again() {
         if steps == 0 {
             // It had only fenced whoever ran: nothing has changed.
             let mut engine = stand.start();
-            engine.settle_and_commit().unwrap();
+            engine.run_and_commit().unwrap();
             assert_eq!(counts(&mut engine), [Some(3), Some(1)]);
         } else {
             for _ in 0..2 {
@@ -168,7 +166,7 @@ fn wherever_it_dies_nothing_starts_until_it_is_made_again() {
         assert_eq!(plan.begun, steps > 0, "after {steps} steps");
         let mut engine = stand.start();
         assert_eq!(counts(&mut engine), [None, None], "after {steps} steps");
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         assert_eq!(
             counts(&mut engine),
             [Some(3), Some(1)],
@@ -185,11 +183,11 @@ fn the_same_request_decides_the_same_after_a_death() {
     stand.send("in", &INPUT);
     run(&stand);
     let back = all(Target::Shift(-1));
-    let first = preview(&stand.blueprint, &back).unwrap();
-    let mut begun = Reset::open(&stand.blueprint, &back).unwrap();
+    let first = preview(&stand.spec, &back).unwrap();
+    let mut begun = Reset::open(&stand.spec, &back).unwrap();
     begun.begin().unwrap();
     drop(begun);
-    let again = preview(&stand.blueprint, &back).unwrap();
+    let again = preview(&stand.spec, &back).unwrap();
     assert_eq!(again.moves, first.moves, "it does not go back twice");
     assert_eq!((first.begun, again.begun), (false, true));
     let done = whole(&stand, Target::Shift(-1));
@@ -218,23 +216,23 @@ fn what_is_left_out_keeps_position_and_time_and_a_mistyped_topic_changes_nothing
         topics: vec![topic.to_owned()],
     };
     let mut engine = stand.start();
-    let error = reset(&stand.blueprint, &of("inn"), |_| Ok(())).unwrap_err();
+    let error = reset(&stand.spec, &of("inn"), |_| Ok(())).unwrap_err();
     assert!(error.message().contains("did you mean 'in'?"), "{error}");
-    engine.house().intake.dispatch().barrier();
-    engine.settle().expect("nobody was fenced for it");
+    engine.parts().intake.dispatch().barrier();
+    engine.run_until_idle().expect("nobody was fenced for it");
     drop(engine);
     assert_eq!(
         before,
         (committed(&stand, "in"), committed(&stand, "rates"))
     );
     let no = |_: &Plan| Err(Error::user("no"));
-    let error = reset(&stand.blueprint, &of("in"), no).unwrap_err();
+    let error = reset(&stand.spec, &of("in"), no).unwrap_err();
     assert_eq!(error.message(), "no");
     assert_eq!(
         before,
         (committed(&stand, "in"), committed(&stand, "rates"))
     );
-    reset(&stand.blueprint, &of("in"), |_| Ok(())).unwrap();
+    reset(&stand.spec, &of("in"), |_| Ok(())).unwrap();
     assert_eq!(before.1, committed(&stand, "rates"));
     let anew = committed(&stand, "in").into_iter().map(Option::unwrap);
     assert!(
@@ -248,13 +246,13 @@ fn looking_changes_nothing() {
     let stand = counting(&["in"]);
     stand.send("in", &INPUT);
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let before = committed(&stand, "in");
-    let plan = preview(&stand.blueprint, &all(Target::Earliest)).unwrap();
+    let plan = preview(&stand.spec, &all(Target::Earliest)).unwrap();
     assert!(ways(&plan).iter().all(|w| w.1 == Some(0)), "{plan:?}");
     assert_eq!(before, committed(&stand, "in"));
     stand.send("in", &[("a", "x", 50)]);
-    engine.settle_and_commit().expect("it was not fenced");
+    engine.run_and_commit().expect("it was not fenced");
     assert_eq!(counts(&mut engine), [Some(4), Some(1)]);
 }
 
@@ -263,22 +261,22 @@ fn a_running_instance_is_fenced_and_one_that_starts_meanwhile_stops_the_reset() 
     let stand = counting(&["in"]);
     stand.send("in", &INPUT);
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
-    let mut running = Reset::open(&stand.blueprint, &all(Target::Earliest)).unwrap();
+    engine.run_and_commit().unwrap();
+    let mut running = Reset::open(&stand.spec, &all(Target::Earliest)).unwrap();
     stand.send("in", &[("a", "x", 50)]);
-    let fenced = engine.settle_and_commit().unwrap_err();
+    let fenced = engine.run_and_commit().unwrap_err();
     assert_eq!(fenced.kind(), ErrorKind::Fenced);
     drop(engine);
     running.begin().unwrap();
     assert_eq!(refused(&stand).kind(), ErrorKind::Incompatible);
-    running.discard_state().unwrap();
+    running.wipe_state().unwrap();
     running.delete_changelogs().unwrap();
     let error = running.end().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fenced);
     assert!(error.next_step().contains("run the reset again"), "{error}");
     whole(&stand, Target::Earliest);
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(counts(&mut engine), [Some(4), Some(1)]);
 }
 
@@ -297,8 +295,8 @@ fn it_waits_until_nothing_of_an_unfenced_sender_can_come() {
                 metadata: "st=1".into(),
             })
             .collect();
-        let mut guard = Guard::new(Lease::STANDARD, &[]);
-        let cut = if held { guard.coming(&cut) } else { &cut };
+        let mut guard = InstanceGuard::new(Lease::STANDARD, &[]);
+        let cut = if held { guard.begin_commit(&cut) } else { &cut };
         let mode = ProducerMode::Plain {
             id: "stand".into(),
             timeout: SOON,
@@ -308,7 +306,7 @@ fn it_waits_until_nothing_of_an_unfenced_sender_can_come() {
         producer.offsets("stand", cut, SOON).unwrap();
         producer.commit(SOON).unwrap();
         let before = stoatflow_core::Clock::now(&*stand.clock);
-        Reset::open(&stand.blueprint, &all(Target::Earliest)).unwrap();
+        Reset::open(&stand.spec, &all(Target::Earliest)).unwrap();
         stoatflow_core::Clock::now(&*stand.clock).0 - before.0
     };
     assert_eq!(held(false), 0);
@@ -319,7 +317,7 @@ fn it_waits_until_nothing_of_an_unfenced_sender_can_come() {
 fn a_topology_that_reads_its_own_changelog_is_refused() {
     let stand = counting(&["in", CHANGELOGS[0]]);
     stand.send(CHANGELOGS[0], &[("a", "12345678", 1)]);
-    let error = reset(&stand.blueprint, &all(Target::Earliest), |_| Ok(())).unwrap_err();
+    let error = reset(&stand.spec, &all(Target::Earliest), |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Topology);
     assert_eq!(stand.read(CHANGELOGS[0]).len(), 1, "it is still there");
 }
@@ -329,7 +327,7 @@ fn only_what_the_engine_put_there_is_removed() {
     let stand = counting(&["in"]);
     stand.send("in", &INPUT);
     run(&stand);
-    let home = &stand.blueprint.settings.state_dir;
+    let home = &stand.spec.settings.state_dir;
     std::fs::write(home.join("mine"), "untouched").unwrap();
     whole(&stand, Target::Latest);
     let left: Vec<_> = std::fs::read_dir(home).unwrap().flatten().collect();
@@ -339,7 +337,7 @@ fn only_what_the_engine_put_there_is_removed() {
         "untouched"
     );
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(
         counts(&mut engine),
         [None, None],

@@ -20,7 +20,7 @@ fn count() -> PhysicalPlan {
 
 fn counted(engine: &mut Inline, key: &str) -> Option<i64> {
     let row = engine
-        .house()
+        .parts()
         .backend
         .get(COUNTS, key.as_bytes())
         .unwrap()?;
@@ -31,18 +31,18 @@ fn counted(engine: &mut Inline, key: &str) -> Option<i64> {
 fn counted_before(stand: &Stand) {
     let mut engine = stand.start();
     stand.send("in", &[("a", "x", 1), ("a", "x", 2), ("b", "x", 3)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(counted(&mut engine, "a"), Some(2));
 }
 
 fn disk(stand: &Stand) -> std::path::PathBuf {
-    stand.blueprint.settings.state_dir.join("rocksdb")
+    stand.spec.settings.state_dir.join("rocksdb")
 }
 
 fn set(stand: &mut Stand, change: impl FnOnce(&mut Settings)) {
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     change(&mut settings);
-    stand.blueprint.settings = Arc::new(settings);
+    stand.spec.settings = Arc::new(settings);
 }
 
 /// A broker on which input may be assigned only when the stores stand at the ends of their changelogs.
@@ -155,8 +155,8 @@ fn input_is_read_only_when_every_store_has_caught_up() {
     counted_before(&stand);
     let backend = MemoryBackend::new(false);
     let seen = Arc::default();
-    stand.blueprint.components.backend = Some(Arc::new(backend.clone()));
-    stand.blueprint.components.broker = Arc::new(Strict {
+    stand.spec.components.backend = Some(Arc::new(backend.clone()));
+    stand.spec.components.broker = Arc::new(Strict {
         broker: Arc::clone(&stand.broker),
         backend,
         changelog: "stand-counts-changelog",
@@ -165,7 +165,7 @@ fn input_is_read_only_when_every_store_has_caught_up() {
     // What comes now must be counted on top of what was counted before.
     stand.send("in", &[("a", "x", 4)]);
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(counted(&mut engine, "a"), Some(3));
     assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 1);
 }
@@ -175,7 +175,7 @@ fn damaged_state_is_refused_or_rebuilt_as_declared() {
     let mut stand = Stand::new(&["in", "out"], 2, count());
     counted_before(&stand);
     std::fs::write(disk(&stand).join("CURRENT"), b"nonsense").unwrap();
-    let refused = Inline::start(&stand.blueprint).err().unwrap();
+    let refused = Inline::start(&stand.spec).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
     assert!(
         refused.next_step().contains("state.damaged = rebuild"),
@@ -185,7 +185,7 @@ fn damaged_state_is_refused_or_rebuilt_as_declared() {
     let mut engine = stand.start();
     assert_eq!(counted(&mut engine, "a"), Some(2), "from the changelog");
     stand.send("in", &[("a", "x", 4)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(counted(&mut engine, "a"), Some(3));
 }
 
@@ -199,7 +199,7 @@ fn what_no_changelog_has_is_not_thrown_away() {
     let whole = std::fs::read(&current).unwrap();
     std::fs::write(&current, b"nonsense").unwrap();
     set(&mut stand, |s| s.rebuild_damaged_state = true);
-    let refused = Inline::start(&stand.blueprint).err().unwrap();
+    let refused = Inline::start(&stand.spec).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
     assert!(refused.to_string().contains("counts"), "{refused}");
     // Nothing was removed: the file brought back, everything is there.

@@ -4,7 +4,7 @@ use super::*;
 
 /// Input records of the commits so far, the oldest first.
 pub(super) fn commits(engine: &mut Inline) -> Vec<u64> {
-    let recent = engine.house().shared.status.recent_commits();
+    let recent = engine.parts().shared.status.recent_commits();
     recent.iter().map(|commit| commit.records).collect()
 }
 
@@ -24,14 +24,14 @@ pub(super) fn many(count: i64) -> Vec<ProducerRecord> {
 fn who_has_read_all_there_is_commits_after_the_shortest_interval() {
     let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let before = commits(&mut engine).len();
     stand.send("in", &[("a", "1", 1)]);
     stand.clock.advance(Duration::from_millis(6));
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(commits(&mut engine).len(), before);
     stand.clock.advance(Duration::from_millis(1));
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(commits(&mut engine)[before..], [1]);
 }
 
@@ -47,7 +47,7 @@ fn round(engine: &mut Inline) -> usize {
 fn who_is_behind_commits_once_per_interval() {
     let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let before = commits(&mut engine).len();
     stand.write(many(9000));
     // What comes first after a silence goes at once, and shows that there is more.
@@ -61,11 +61,11 @@ fn who_is_behind_commits_once_per_interval() {
     );
     stand.clock.advance(Duration::from_millis(1));
     assert_eq!(round(&mut engine), before + 2, "the longest is over");
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert!(commits(&mut engine).iter().sum::<u64>() < 9000);
     // All is read now.
     stand.clock.advance(Duration::from_millis(20));
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(commits(&mut engine).iter().sum::<u64>(), 9000);
 }
 
@@ -73,19 +73,19 @@ fn who_is_behind_commits_once_per_interval() {
 fn what_the_producer_keeps_back_takes_room_until_it_goes() {
     let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let in_flight = |engine: &mut Inline| {
-        let shared = &engine.house().shared;
+        let shared = &engine.parts().shared;
         shared.in_flight.load(std::sync::atomic::Ordering::Relaxed)
     };
     // Nothing is kept back: what was handed over takes no room.
     stand.send("in", &[("a", "1", 1)]);
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(in_flight(&mut engine), 0);
     super::calls::slow_down(&mut engine, &stand, "out");
     stand.send("in", &[("a", "22", 2), ("b", "333", 3)]);
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(in_flight(&mut engine), 5);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(in_flight(&mut engine), 0);
 }

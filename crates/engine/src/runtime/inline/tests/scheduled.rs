@@ -14,7 +14,7 @@ fn ticking() -> PhysicalPlan {
 }
 
 fn counted(engine: &mut Inline) -> i64 {
-    let row = engine.house().backend.get(StoreId(0), b"tick").unwrap();
+    let row = engine.parts().backend.get(StoreId(0), b"tick").unwrap();
     // The row's own timestamp stands before the count.
     row.map_or(0, |row| {
         i64::from_be_bytes(row[8..16].try_into().expect("eight bytes"))
@@ -26,12 +26,12 @@ fn an_idle_engine_without_topics_wakes_up_for_ticks() {
     for lanes in [1, 3] {
         let stand = Stand::new(&["out"], lanes, ticking());
         let mut engine = stand.start();
-        engine.settle_and_commit().unwrap();
-        assert_eq!(engine.house().shared.committed().0, 1, "the start is kept");
-        engine.settle_and_commit().unwrap();
-        assert_eq!(engine.house().shared.committed().0, 1);
+        engine.run_and_commit().unwrap();
+        assert_eq!(engine.parts().shared.committed().0, 1, "the start is kept");
+        engine.run_and_commit().unwrap();
+        assert_eq!(engine.parts().shared.committed().0, 1);
         stand.clock.advance(Duration::from_millis(250));
-        engine.settle().unwrap();
+        engine.run_until_idle().unwrap();
         let expected: Vec<_> = [1_000_100, 1_000_200].map(|at| (at.to_string(), at)).into();
         assert_eq!(stand.read("out"), expected, "{lanes} lanes");
         assert_eq!(counted(&mut engine), 2);
@@ -48,7 +48,7 @@ fn wherever_it_dies_each_tick_is_made_once() {
         };
         let mut stand = Stand::new(&["out"], 1, ticking());
         let mut engine = stand.start();
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         for _ in 0..25 {
             stand.clock.advance(Duration::from_millis(draw(400)));
             for _ in 0..draw(40) {
@@ -59,15 +59,15 @@ fn wherever_it_dies_each_tick_is_made_once() {
             if draw(2) == 0 {
                 drop(engine);
                 stand.clock.advance(Duration::from_millis(draw(300)));
-                let mut settings = (*stand.blueprint.settings).clone();
+                let mut settings = (*stand.spec.settings).clone();
                 settings.lanes = u32::try_from(1 + draw(3)).unwrap();
-                stand.blueprint.settings = Arc::new(settings);
+                stand.spec.settings = Arc::new(settings);
                 engine = stand.start();
             }
         }
-        engine.settle().unwrap();
-        engine.settle_and_commit().unwrap();
-        let now = stand.blueprint.components.clock.now().0;
+        engine.run_until_idle().unwrap();
+        engine.run_and_commit().unwrap();
+        let now = stand.spec.components.clock.now().0;
         let ticks: Vec<_> = stand.read("out").iter().map(|(_, at)| *at).collect();
         let expected: Vec<_> = (1_000_100..=now).step_by(100).collect();
         assert_eq!(ticks, expected, "seed {seed}");

@@ -18,21 +18,21 @@ fn global_tables_stand_before_anything_else_is_read() {
     stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
     stand.send("rates", &[("eur", "1.1", 100), ("usd", "1.0", 101)]);
     let mut engine = stand.start();
-    let slots: Vec<_> = engine.house().slots.iter().cloned().collect();
+    let slots: Vec<_> = engine.parts().slots.iter().cloned().collect();
     let read = |engine: &mut Inline, topic: &str| -> i64 {
-        let positions = engine.house().intake.dispatch().positions();
+        let positions = engine.parts().intake.dispatch().positions();
         let positions = slots
             .iter()
             .zip(positions.map(|(at, _)| at.0).collect::<Vec<_>>());
         let of_topic = positions.filter(|(slot, _)| &*slot.partition.topic == topic);
         of_topic.map(|(_, at)| at).sum()
     };
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(
         (read(&mut engine, "rates"), read(&mut engine, "in")),
         (2, 0)
     );
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(
         (read(&mut engine, "rates"), read(&mut engine, "in")),
         (2, 2)
@@ -41,13 +41,13 @@ fn global_tables_stand_before_anything_else_is_read() {
     // From then on it is a table like others.
     stand.send("rates", &[("eur", "1.2", 300)]);
     stand.send("in", &[("a", "3", 3)]);
-    engine.settle().unwrap();
+    engine.run_until_idle().unwrap();
     assert_eq!(
         (read(&mut engine, "rates"), read(&mut engine, "in")),
         (3, 3)
     );
-    engine.settle_and_commit().unwrap();
-    let kept = engine.house().backend.get(StoreId(0), b"eur").unwrap();
+    engine.run_and_commit().unwrap();
+    let kept = engine.parts().backend.get(StoreId(0), b"eur").unwrap();
     assert_eq!(&kept.unwrap()[8..], b"1.2");
 }
 
@@ -61,17 +61,17 @@ fn a_global_table_without_a_changelog_is_read_again_into_an_empty_store() {
     let stand = Stand::new(&["rates"], 2, plan);
     stand.send("rates", &[("eur", "1.1", 100)]);
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let leftover = vec![stoatflow_state::Write {
         key: Bytes::from("gone"),
         value: Some(Bytes::from("12345678x")),
     }];
-    let backend = Arc::clone(&engine.house().backend);
+    let backend = Arc::clone(&engine.parts().backend);
     backend.restore(StoreId(0), leftover, &[]).unwrap();
     drop((engine, backend));
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
-    let backend = &engine.house().backend;
+    engine.run_and_commit().unwrap();
+    let backend = &engine.parts().backend;
     assert!(backend.get(StoreId(0), b"eur").unwrap().is_some());
     assert_eq!(backend.get(StoreId(0), b"gone").unwrap(), None);
 }
@@ -92,7 +92,7 @@ fn a_pattern_finds_its_topics_at_the_start() {
         stand.send(topic, &[("k", value, time)]);
     }
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     let read: Vec<_> = stand.read("out").into_iter().map(|(v, _)| v).collect();
     assert_eq!(read, ["1", "2"]);
 }
@@ -104,7 +104,7 @@ fn a_pattern_that_finds_nothing_says_so() {
         plan.sources[0].topics.clear();
         plan.sources[0].pattern = Some(pattern.into());
         let stand = Stand::new(&["in", "out"], 1, plan);
-        let refused = Inline::start(&stand.blueprint).err().unwrap().to_string();
+        let refused = Inline::start(&stand.spec).err().unwrap().to_string();
         assert!(refused.contains(expected), "{refused}");
     }
 }
@@ -118,7 +118,7 @@ fn a_pattern_must_leave_out_what_another_source_reads() {
     second.pattern = Some("in.*".into());
     plan.sources.push(second);
     let stand = Stand::new(&["in", "in-b", "out"], 1, plan);
-    let refused = Inline::start(&stand.blueprint).err().unwrap().to_string();
+    let refused = Inline::start(&stand.spec).err().unwrap().to_string();
     assert!(
         refused.contains("'in.*'") && refused.contains("matches the topic 'in', which"),
         "{refused}"
@@ -195,22 +195,22 @@ fn a_function_tells_the_time_and_may_drop_a_record() {
         ("k", "p", 5),
     ];
     stand.send("in", &values);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(times(&stand), [20, 50, 50, 50]);
-    let drops = engine.house().shared.status.drops();
+    let drops = engine.parts().shared.status.drops();
     assert_eq!(drops[0].1, dropped::NEGATIVE_TIMESTAMP);
     assert_eq!(drops[0].2, 1);
     // The partition's time survives a restart; a record that is dropped is not read again.
     stand.send("in", &[("k", "-1", 6)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     drop(engine);
     let mut engine = stand.start();
     stand.send("in", &[("k", "p", 7)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(times(&stand), [20, 50, 50, 50, 50]);
-    assert!(engine.house().shared.status.drops().is_empty());
+    assert!(engine.parts().shared.status.drops().is_empty());
     stand.send("in", &[("k", "bad", 8)]);
-    let error = engine.settle_and_commit().unwrap_err();
+    let error = engine.run_and_commit().unwrap_err();
     assert!(error.to_string().contains("it raised"), "{error}");
     assert_eq!(error.coordinates().topic.as_deref(), Some("in"));
 }
@@ -230,15 +230,15 @@ fn what_a_function_fails_for_is_a_matter_of_its_source() {
         ("k", "20", 5),
     ];
     stand.send("in", &values);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(times(&stand), [20, 50, 50], "the others have theirs");
-    let drops = engine.house().shared.status.drops();
+    let drops = engine.parts().shared.status.drops();
     assert_eq!((drops[0].1, drops[0].2), ("deserialization_error", 2));
     // Nor has it moved the time that is committed.
     drop(engine);
     let mut engine = stand.start();
     stand.send("in", &[("k", "p", 7)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(times(&stand), [20, 50, 50, 50]);
 }
 
@@ -252,14 +252,14 @@ fn an_expression_tells_the_time_without_any_function() {
     let stand = Stand::new(&["in", "out"], 2, plan);
     let mut engine = stand.start();
     stand.send("in", &[("k", r#"{"at": 7}"#, 1), ("k", r#"{"at": -7}"#, 2)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(times(&stand), [7]);
     assert_eq!(
-        engine.house().shared.status.drops()[0].1,
+        engine.parts().shared.status.drops()[0].1,
         dropped::NEGATIVE_TIMESTAMP
     );
     stand.send("in", &[("k", "{}", 3)]);
-    let error = engine.settle_and_commit().unwrap_err();
+    let error = engine.run_and_commit().unwrap_err();
     assert!(error.to_string().contains("gave null"), "{error}");
     assert_eq!(error.coordinates().topic.as_deref(), Some("in"));
 }
@@ -270,7 +270,7 @@ fn the_built_in_ways() {
         let stand = extracting(extractor);
         let mut engine = stand.start();
         stand.send("in", records);
-        engine.settle_and_commit().map(|()| times(&stand))
+        engine.run_and_commit().map(|()| times(&stand))
     };
     let with_bad = [("k", "a", 30), ("k", "b", -5), ("k", "c", 10)];
     assert_eq!(
@@ -308,7 +308,7 @@ fn one_topic_has_one_kind_of_time() {
     plan.sources.push(second);
     plan.sources[1].timestamp = TimestampExtractor::Wallclock;
     let stand = Stand::new(&["in", "out"], 1, plan);
-    let refused = Inline::start(&stand.blueprint).err().unwrap().to_string();
+    let refused = Inline::start(&stand.spec).err().unwrap().to_string();
     assert!(
         refused.contains("different timestamp extractors"),
         "{refused}"
@@ -330,7 +330,7 @@ fn started(reset: Value) -> (Stand, Result<Inline, Error>) {
             ("a", "3", 995_000),
         ],
     );
-    let engine = Inline::start(&stand.blueprint);
+    let engine = Inline::start(&stand.spec);
     (stand, engine)
 }
 
@@ -347,15 +347,15 @@ fn a_source_starts_where_its_reset_says() {
     ] {
         let (stand, engine) = started(reset.clone());
         let mut engine = engine.unwrap();
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         // With a committed position it goes on there, however old the records are.
         stand.send("in", &[("a", "4", 1_000_001)]);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         drop(engine);
         stand.send("in", &[("a", "5", 1_000_002)]);
         stand.clock.advance(Duration::from_secs(3_600));
         let mut engine = stand.start();
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
         let read: Vec<String> = stand.read("out").into_iter().map(|(v, _)| v).collect();
         let expected: Vec<&str> = first.into_iter().chain(["4", "5"]).collect();
         assert_eq!(read, expected, "{reset}");
@@ -372,19 +372,19 @@ fn starting_nowhere_needs_a_committed_position() {
         assert!(said.contains(part), "{said}");
     }
     // Another run of the same application commits a position: then it starts.
-    let none = Arc::clone(&stand.blueprint.plan);
+    let none = Arc::clone(&stand.spec.plan);
     let mut plan = (*none).clone();
     plan.sources[0].reset = None;
-    stand.blueprint.plan = Arc::new(plan);
+    stand.spec.plan = Arc::new(plan);
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     drop(engine);
     stand.send("in", &[("a", "4", 1_000_001), ("b", "5", 1_000_002)]);
-    stand.blueprint.plan = none;
+    stand.spec.plan = none;
     let committed = stand.broker.committed("stand", &parts(), SOON).unwrap();
     assert!(committed.iter().all(Option::is_some), "{committed:?}");
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(stand.read("out").len(), 5);
 }
 

@@ -27,7 +27,7 @@ fn both(time: i64) -> [(&'static str, &'static str, i64); 2] {
 }
 
 fn application(engine: &mut Inline) -> i64 {
-    engine.house().shared.status.watermark.load(Relaxed)
+    engine.parts().shared.status.watermark.load(Relaxed)
 }
 
 /// The metadata of all partitions.
@@ -49,7 +49,7 @@ fn keys_of_both_partitions() {
     ));
     stand.send("a", &both(5));
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(
         application(&mut engine),
         5,
@@ -63,10 +63,10 @@ fn the_least_of_all_partitions_is_committed_and_restored() {
     let mut stand = stand(two(&json!({"strategy": "monotonic"}), &bounded));
     let mut engine = stand.start();
     stand.send("a", &both(500));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), -1, "b has said nothing");
     stand.send("b", &both(300));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 290);
     let expected = [
         "st=500;wm=500;aw=290",
@@ -78,14 +78,14 @@ fn the_least_of_all_partitions_is_committed_and_restored() {
     drop(engine);
     // Another strategy after the restart: what was said stays said.
     let later = json!({"strategy": {"bounded": 250}});
-    stand.blueprint.plan = Arc::new(two(&json!({"strategy": "monotonic"}), &later));
+    stand.spec.plan = Arc::new(two(&json!({"strategy": "monotonic"}), &later));
     let mut engine = stand.start();
     assert_eq!(application(&mut engine), 290);
     stand.send("b", &[("x", "v", 100)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 290);
     stand.send("b", &both(900));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 500);
 }
 
@@ -97,7 +97,7 @@ fn metadata_of_an_older_version_is_read() {
     ));
     stand.send("a", &both(500));
     let mut engine = stand.start();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     drop(engine);
     let places = [("a", 1, "st=500"), ("b", 0, "st=-1")];
     let cut: Vec<_> = places
@@ -120,7 +120,7 @@ fn metadata_of_an_older_version_is_read() {
     let mut engine = stand.start();
     assert_eq!(application(&mut engine), -1);
     stand.send("a", &[("x", "v", 600)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(
         application(&mut engine),
         490,
@@ -132,36 +132,36 @@ fn metadata_of_an_older_version_is_read() {
 fn a_silent_partition_is_idle_after_its_time_and_a_barrier_says_so() {
     let idle = json!({"strategy": "monotonic", "idle_ms": 60_000});
     let mut stand = stand(two(&json!({"strategy": "monotonic"}), &idle));
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     settings.time_by_watermark = true;
-    stand.blueprint.settings = Arc::new(settings);
+    stand.spec.settings = Arc::new(settings);
     let mut engine = stand.start();
     stand.send("a", &both(500));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     // A broker that is away keeps back what there may be.
-    let status = Arc::clone(&engine.house.shared.status);
+    let status = Arc::clone(&engine.parts.shared.status);
     status.broker_is_silent(Duration::ZERO);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     stand.clock.advance(Duration::from_millis(120_000));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), -1);
     status.broker_answers();
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     stand.clock.advance(Duration::from_millis(59_999));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), -1);
     // Nobody reads anything: the barrier comes because of the time.
     stand.clock.advance(Duration::from_millis(1));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 500);
     assert!(committed(&stand)[0].ends_with(";aw=500"));
     // Back, and behind.
     stand.send("b", &[("x", "v", 20)]);
     stand.send("a", &both(800));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 500);
     stand.send("b", &[("x", "v", 700)]);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(
         application(&mut engine),
         700,
@@ -177,12 +177,12 @@ fn it_can_be_raised() {
     ));
     let mut engine = stand.start();
     stand.send("a", &both(500));
-    engine.settle_and_commit().unwrap();
-    engine.house().shared.ask_for_watermark(700);
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
+    engine.parts().shared.request_watermark(700);
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 700);
     stand.send("a", &both(600));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 700);
     drop(engine);
     assert_eq!(application(&mut stand.start()), 700);
@@ -211,13 +211,13 @@ fn of(stand: &Stand, prefix: &str) -> usize {
 fn who_runs_ahead_waits_and_is_not_fetched_for_ever() {
     let aligned = json!({"strategy": "monotonic", "group": "g", "max_drift_ms": 100});
     let mut stand = stand(two(&aligned, &aligned));
-    let mut settings = (*stand.blueprint.settings).clone();
+    let mut settings = (*stand.spec.settings).clone();
     settings.in_flight_max_bytes = 1 << 16;
-    stand.blueprint.settings = Arc::new(settings);
+    stand.spec.settings = Arc::new(settings);
     let mut engine = stand.start();
     stand.send("a", &both(0));
     stand.send("b", &both(0));
-    engine.settle_and_commit().unwrap();
+    engine.run_and_commit().unwrap();
     // More than all buffers hold, and all of it ahead of the other topic.
     let run: Vec<_> = (0..3_000)
         .map(|n| {
@@ -230,14 +230,14 @@ fn who_runs_ahead_waits_and_is_not_fetched_for_ever() {
         .collect();
     for part in run.chunks(500) {
         stand.send("a", part);
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
     }
     let ahead = of(&stand, "a-record");
     assert_eq!(ahead, 2, "one of each partition, and then it was ahead");
     // The others come through all the same, and the group goes on with them.
     for time in (100..=4_000).step_by(100) {
         stand.send("b", &both(time));
-        engine.settle_and_commit().unwrap();
+        engine.run_and_commit().unwrap();
     }
     assert_eq!(of(&stand, "a-record"), run.len());
     assert_eq!(application(&mut engine), 3_198);
@@ -256,7 +256,7 @@ fn two_sources_of_one_topic_must_agree() {
     });
     plan.sources.push(second);
     let stand = Stand::new(&["in", "out"], 1, plan);
-    let refused = Inline::start(&stand.blueprint).err().unwrap().to_string();
+    let refused = Inline::start(&stand.spec).err().unwrap().to_string();
     assert!(refused.contains("different watermarks"), "{refused}");
 }
 
@@ -270,7 +270,7 @@ fn global_tables_take_no_part() {
     plan.sources[0].global = true;
     let stand = Stand::new(&["in", "out", "rates"], 1, plan);
     let mut engine = stand.start();
-    let slots = &engine.house().slots;
+    let slots = &engine.parts().slots;
     let strategies: Vec<_> = slots.iter().map(|s| s.watermark.rule.strategy).collect();
     let by_default = Strategy::Bounded(10_000);
     let expected = [by_default, by_default, Strategy::None, Strategy::None];

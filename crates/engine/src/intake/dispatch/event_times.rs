@@ -4,9 +4,9 @@
 //! barrier. Between barriers it costs a maximum per record and a look per run of records; who is idle is
 //! looked for only where somebody can be.
 
-use super::standing::Standing;
+use super::stalled_watermark::StalledWatermark;
 use crate::admin::status::PartitionStatus;
-use crate::intake::source_partitions::Slots;
+use crate::intake::source_partitions::SourcePartitions;
 use crate::intake::watermarks::Progress;
 use crate::runtime::shared::Shared;
 use std::collections::VecDeque;
@@ -16,12 +16,12 @@ use stoatflow_protocol::{Strategy, Watermarks};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Times {
+pub struct EventTimes {
     marks: Watermarks,
     /// Highest timestamp per slot.
     stream_time: Vec<Timestamp>,
     /// Per slot: what its function said of records that are not admitted yet.
-    said: Vec<VecDeque<(Offset, i64)>>,
+    announced: Vec<VecDeque<(Offset, i64)>>,
     by_watermark: bool,
     idles: bool,
     aligned: bool,
@@ -29,11 +29,11 @@ pub struct Times {
     at_barrier: i64,
     /// Has it changed by something else than records?
     changed: bool,
-    standing: Standing,
+    standing: StalledWatermark,
 }
 
-impl Times {
-    pub fn new(slots: &Slots, by_watermark: bool, now: Duration) -> Self {
+impl EventTimes {
+    pub fn new(slots: &SourcePartitions, by_watermark: bool, now: Duration) -> Self {
         let committed = slots.iter().map(|s| s.progress.application).max();
         let mut marks = Watermarks::new(committed.unwrap_or(-1));
         let stream_time: Vec<_> = slots.iter().map(|s| s.progress.stream_time).collect();
@@ -47,13 +47,13 @@ impl Times {
         let rules = || slots.iter().map(|s| s.watermark.rule);
         Self {
             at_barrier: committed.unwrap_or(-1),
-            said: vec![VecDeque::new(); stream_time.len()],
+            announced: vec![VecDeque::new(); stream_time.len()],
             stream_time,
             by_watermark,
             idles: rules().any(|r| r.idle_after.is_some() && r.strategy != Strategy::None),
             aligned: marks.has_groups(),
             changed: false,
-            standing: Standing::new(committed.unwrap_or(-1), now),
+            standing: StalledWatermark::new(committed.unwrap_or(-1), now),
             marks,
         }
     }
@@ -65,8 +65,8 @@ impl Times {
     }
 
     /// A run of records of a slot is admitted, up to (not including) this offset.
-    pub fn gave(&mut self, slot: usize, up_to: Offset, now: Duration) {
-        let said = &mut self.said[slot];
+    pub fn passed(&mut self, slot: usize, up_to: Offset, now: Duration) {
+        let said = &mut self.announced[slot];
         while let Some((_, watermark)) = said.front().filter(|(offset, _)| *offset < up_to) {
             self.marks.said(slot, *watermark);
             said.pop_front();
@@ -75,8 +75,8 @@ impl Times {
     }
 
     /// A function says so of the record at this offset, which is not admitted yet.
-    pub fn said(&mut self, slot: usize, offset: Offset, watermark: i64) {
-        self.said[slot].push_back((offset, watermark));
+    pub fn announce_watermark(&mut self, slot: usize, offset: Offset, watermark: i64) {
+        self.announced[slot].push_back((offset, watermark));
     }
 
     /// Can a partition have to wait for others?
@@ -100,18 +100,18 @@ impl Times {
     }
 
     /// As [`Watermarks::reading`].
-    pub fn reading(&mut self, is: bool, shared: &Shared) {
+    pub fn set_reading(&mut self, is: bool, shared: &Shared) {
         if self.idles {
             self.marks.reading(is, shared.clock.monotonic());
         }
     }
 
     /// Looks who is idle, and what the watermark was asked to be.
-    pub fn look(&mut self, shared: &Shared, is_waiting: impl Fn(usize) -> bool) {
+    pub fn update(&mut self, shared: &Shared, is_waiting: impl Fn(usize) -> bool) {
         if self.idles && self.marks.look(shared.clock.monotonic(), is_waiting) {
             self.changed |= self.by_watermark;
         }
-        let asked = shared.asked_watermark();
+        let asked = shared.requested_watermark();
         if asked > self.at_barrier {
             self.marks.raise(asked);
             self.changed = true;
@@ -131,7 +131,12 @@ impl Times {
     }
 
     /// Says now and then who it is, if time is the watermark and that stands still while records come.
-    pub fn say_who_holds(&mut self, records: u64, now: Duration, slots: &Slots) {
+    pub fn warn_about_stalled_watermark(
+        &mut self,
+        records: u64,
+        now: Duration,
+        slots: &SourcePartitions,
+    ) {
         let told = self.standing.barrier(self.at_barrier, records, now);
         let Some((stood, records)) = told.filter(|_| self.by_watermark) else {
             return;
@@ -178,7 +183,7 @@ impl Times {
     }
 
     /// What can be seen of all slots; `waits`: which of them wait for their groups.
-    pub fn show(&self, shown: &mut [PartitionStatus], waits: impl Fn(usize) -> bool) {
+    pub fn report(&self, shown: &mut [PartitionStatus], waits: impl Fn(usize) -> bool) {
         let least = self.marks.least();
         for (at, shown) in shown.iter_mut().enumerate().take(self.stream_time.len()) {
             shown.stream_time = self.stream_time[at].0;

@@ -12,7 +12,7 @@ const AGAIN: Duration = Duration::from_secs(600);
 
 /// See the module.
 #[derive(Debug)]
-pub struct Standing {
+pub struct StalledWatermark {
     watermark: i64,
     /// Since when, and how many records have come since then.
     since: Duration,
@@ -20,7 +20,7 @@ pub struct Standing {
     told: Option<Duration>,
 }
 
-impl Standing {
+impl StalledWatermark {
     pub const fn new(watermark: i64, now: Duration) -> Self {
         Self {
             watermark,

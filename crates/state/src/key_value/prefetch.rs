@@ -41,14 +41,14 @@ impl KeyValueStore {
         let key = |at: usize| Some(keys.get(at)?.as_ref()?.as_ref());
         let mut found = Vec::with_capacity(keys.len());
         for at in 0..keys.len().min(SLOT) {
-            self.approach(key(at), Table::approach);
+            self.prefetch(key(at), Table::prefetch);
         }
         for at in 0..keys.len().min(VALUE) {
-            self.approach(key(at), Table::approach_value);
+            self.prefetch(key(at), Table::prefetch_value);
         }
         for at in 0..keys.len() {
-            self.approach(key(at + SLOT), Table::approach);
-            self.approach(key(at + VALUE), Table::approach_value);
+            self.prefetch(key(at + SLOT), Table::prefetch);
+            self.prefetch(key(at + VALUE), Table::prefetch_value);
             found.push(match key(at) {
                 Some(key) => self.get(epoch, key)?,
                 None => None,
@@ -57,7 +57,7 @@ impl KeyValueStore {
         Ok(found)
     }
 
-    fn approach(&self, key: Option<&[u8]>, how: impl FnOnce(&Table, u64, &[u8])) {
+    fn prefetch(&self, key: Option<&[u8]>, how: impl FnOnce(&Table, u64, &[u8])) {
         let Some(key) = key else { return };
         let hash = self.hash(key);
         if let Some(table) = self.shard(hash, key).try_lock() {
@@ -68,14 +68,14 @@ impl KeyValueStore {
 
 impl Table {
     /// The slot that a key is most likely in.
-    fn approach(&self, hash: u64, _key: &[u8]) {
+    fn prefetch(&self, hash: u64, _key: &[u8]) {
         if let Some(slot) = self.likely(hash) {
             fetch(slot);
         }
     }
 
     /// What is read of a key's slot.
-    fn approach_value(&self, hash: u64, key: &[u8]) {
+    fn prefetch_value(&self, hash: u64, key: &[u8]) {
         let Some(at) = self.find(hash, key) else {
             return;
         };

@@ -8,7 +8,7 @@ const fn at(seconds: u64) -> Duration {
 
 #[test]
 fn it_is_told_after_a_minute_and_then_every_ten() {
-    let mut standing = Standing::new(-1, at(0));
+    let mut standing = StalledWatermark::new(-1, at(0));
     assert_eq!(standing.barrier(-1, 5, at(59)), None);
     assert_eq!(standing.barrier(-1, 5, at(60)), Some((at(60), 10)));
     assert_eq!(standing.barrier(-1, 5, at(659)), None);
@@ -17,7 +17,7 @@ fn it_is_told_after_a_minute_and_then_every_ten() {
 
 #[test]
 fn not_while_it_moves_or_nothing_comes() {
-    let mut standing = Standing::new(-1, at(0));
+    let mut standing = StalledWatermark::new(-1, at(0));
     for (mark, second) in (1..200).zip(1..) {
         assert_eq!(standing.barrier(mark, 1, at(second)), None);
     }
